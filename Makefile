@@ -1,0 +1,69 @@
+# The verbs. Each sets itself up from nothing but Python >= 3.11 and Rust; `make` alone lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-rust test-python lint format types bench bench-rust bench-python \
+        wheel lock clean
+
+help:  ## List the verbs
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# The installer is pinned by requirements/bootstrap.txt, everything else by requirements/lock.txt.
+.venv/.locked: requirements/bootstrap.txt requirements/lock.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ackwell needs Python >= 3.11; run make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bootstrap.txt
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/bootstrap.txt requirements/lock.txt
+	@touch $@
+
+install: .venv/.locked  ## Build the native module into .venv
+	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet --skip-install-deps
+
+demo: install  ## Replay real broker traces on Spark and compare with the broker's own answers
+	$(BIN)/python examples/demo.py
+
+test: lint types test-rust test-python  ## Everything that must hold, in under 30 minutes on 2 cores
+
+test-rust:  ## Model tests of the Rust core, with overflow checks on
+	cargo test --workspace --locked
+
+test-python: install  ## Differential, flow, fault and Spark tests
+	$(PYTEST)
+
+lint: .venv/.locked  ## Formatting and lints of both languages
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/typos
+
+format: .venv/.locked  ## Rewrite what lint would refuse
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: install  ## mypy, and the stubs held against the built module
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest ackwell._native
+
+bench: bench-rust bench-python  ## All benchmarks
+
+bench-rust:  ## The core alone (criterion)
+	cargo bench --workspace --locked
+
+bench-python: install  ## Through the binding
+	$(PYTEST) benches/python --benchmark-only
+
+wheel: .venv/.locked  ## Build a wheel into dist/
+	$(BIN)/maturin build --release --out dist
+
+lock: .venv/.locked  ## Pin the newest allowed versions of everything
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-emit-index-url --no-emit-find-links --all-extras --group dev pyproject.toml \
+	  -o requirements/lock.txt
+	cargo update
+
+clean:  ## Remove what the verbs made
+	rm -rf .venv target dist

@@ -1,0 +1,2 @@
+//! Benches of the core, a module a structure.
+fn main() {}

@@ -1,0 +1,25 @@
+"""The acknowledgment state of a message subscription, at Apache Pulsar's semantics."""
+
+from ackwell.errors import (
+    AckwellError,
+    CorruptStateError,
+    EventError,
+    FencedError,
+    LimitError,
+    ProtocolError,
+    StateTooLargeError,
+    StoreError,
+)
+from ackwell.position import Position
+
+__all__ = [
+    "AckwellError",
+    "CorruptStateError",
+    "EventError",
+    "FencedError",
+    "LimitError",
+    "Position",
+    "ProtocolError",
+    "StateTooLargeError",
+    "StoreError",
+]

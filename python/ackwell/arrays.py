@@ -1,0 +1,48 @@
+"""Batch arguments: anything that is losslessly a one-dimensional int64 array.
+
+Both engines call `as_int64`, so they accept and refuse the same things. NumPy is imported here, on the
+first batch call, and nowhere at import time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+
+def as_int64(values: ArrayLike) -> NDArray[np.int64]:
+    """Give `values` as a one-dimensional int64 array; an int64 array is returned as it is.
+
+    Raises `TypeError` for anything but integers, `ValueError` for another shape or a value outside int64.
+
+    >>> as_int64([3, 1, 2])
+    array([3, 1, 2])
+    """
+    import numpy as np
+
+    try:
+        array = np.asarray(values)
+    except OverflowError:
+        raise ValueError("integer outside int64") from None
+    if array.ndim != 1:
+        raise ValueError(f"expected a one-dimensional array, got shape {array.shape}")
+    if array.size == 0 and array.dtype == np.float64:
+        # An empty list has no integers to tell its type by.
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind == "O" and all(isinstance(value, int) for value in array):
+        raise ValueError("integer outside int64")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"expected integers, got an array of {array.dtype}")
+    if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise ValueError("integer outside int64")
+    return array.astype(np.int64, copy=False)
+
+
+def same_length(*arrays: NDArray[np.int64]) -> None:
+    """Raise `ValueError` unless all have one length, before anything is changed."""
+    lengths = [len(array) for array in arrays]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"arrays of different lengths: {lengths}")

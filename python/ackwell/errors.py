@@ -1,0 +1,54 @@
+"""Every exception of ackwell, whichever engine raises it. The type says whose fault it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ackwell.snapshot import LossReport
+
+
+class AckwellError(Exception):
+    """The base of every error that ackwell raises on purpose."""
+
+
+class ProtocolError(AckwellError):
+    """The caller broke the order of events, such as an ack of a position never published."""
+
+
+class EventError(ProtocolError):
+    """An event that cannot be read or replayed; `file` and `line` (from 1) say where it stands."""
+
+    def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
+        where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
+        super().__init__(where + message)
+        self.file = file
+        self.line = line
+
+
+class CorruptStateError(AckwellError):
+    """Bytes that cannot be a state; `offset` counts from the start of the input."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(f"at byte {offset}: {message}")
+        self.offset = offset
+
+
+class StoreError(AckwellError):
+    """The place where state lives failed; what was acknowledged as durable before still is."""
+
+
+class FencedError(StoreError):
+    """A newer owner has opened the store; this one may write no more."""
+
+
+class LimitError(AckwellError):
+    """A structure would outgrow a limit the caller set; nothing was changed."""
+
+
+class StateTooLargeError(LimitError):
+    """Saving would cut the state at a limit; `report` lists exactly what would be lost."""
+
+    def __init__(self, message: str, report: LossReport) -> None:
+        super().__init__(message)
+        self.report = report

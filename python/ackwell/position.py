@@ -1,0 +1,39 @@
+"""A position: one entry of one ledger, the address of everything else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+
+class Position(NamedTuple):
+    """The address `(ledger_id, entry_id)` of an entry, ordered by ledger, then entry.
+
+    Both are int64 and at least 0; entry -1 is legal only as an exclusive lower bound, as Pulsar writes
+    `3:-1`. A plain tuple of two ints is accepted wherever a `Position` is.
+
+    >>> Position(3, 15)
+    Position(ledger_id=3, entry_id=15)
+    >>> str(Position(3, -1))
+    '3:-1'
+    """
+
+    ledger_id: int
+    entry_id: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read Pulsar's notation; `ValueError` for anything else.
+
+        >>> Position.parse("3:15")
+        Position(ledger_id=3, entry_id=15)
+        """
+        ledger_id, separator, entry_id = text.partition(":")
+        try:
+            if not separator:
+                raise ValueError
+            return cls(int(ledger_id), int(entry_id))
+        except ValueError:
+            raise ValueError(f"not a position: {text!r}; expected 'ledger:entry'") from None
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.entry_id}"

@@ -1,0 +1,4 @@
+"""The executable specification: every structure once more in plain Python, under the same names.
+
+It is an oracle for tests and an explicit choice (`engine=ackwell.reference`), never a silent fallback.
+"""

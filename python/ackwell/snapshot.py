@@ -1,0 +1,5 @@
+"""Cursor to bytes and back."""
+
+
+class LossReport:
+    """What a limit would cut."""

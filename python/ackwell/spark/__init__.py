@@ -1,0 +1,1 @@
+"""Replay whole fleets of subscriptions on Spark; needs the extra `ackwell[spark]`."""

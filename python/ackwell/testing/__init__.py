@@ -1,0 +1,1 @@
+"""Public test support: hypothesis strategies and the store conformance suite."""

@@ -1,0 +1,48 @@
+//! Every way in which the core refuses, told apart by whose fault it is.
+//!
+//! The binding maps each kind to one exception of `ackwell.errors`; the Python reference raises the
+//! same exceptions for the same input, which the differential tests hold both to.
+
+use std::fmt;
+
+/// The result of every fallible operation of the core.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation was refused. The state it was asked to change is as it was before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument lies outside its documented domain, for example a negative ledger id.
+    Value(String),
+    /// The caller broke the order of events, for example an ack of a position never published.
+    Protocol(String),
+    /// Bytes that cannot be a state; `offset` is where reading stopped.
+    Corrupt {
+        /// Bytes before the offence, counted from the start of the input.
+        offset: usize,
+        /// What was found there and what was expected.
+        message: String,
+    },
+    /// A limit was reached, for example the words a bit set may hold; nothing was changed.
+    Limit(String),
+}
+
+impl Error {
+    /// An [`Error::Corrupt`] at `offset`.
+    pub fn corrupt(offset: usize, message: impl Into<String>) -> Self {
+        Self::Corrupt { offset, message: message.into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(message) | Self::Protocol(message) | Self::Limit(message) => {
+                f.write_str(message)
+            }
+            Self::Corrupt { offset, message } => write!(f, "at byte {offset}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,15 @@
+//! The structures and the codec behind a message subscription's acknowledgment state.
+//!
+//! This crate knows nothing of Python, of files, of clocks or of threads: every function is a pure
+//! change of a value in memory, so model tests, fuzzing and benches need no interpreter, and one
+//! simulation can stop the world between any two calls.
+//!
+//! The modules stand in the order in which the data flows (see `docs/architecture.md`); the binding,
+//! the Python reference, the tests and the benches follow the same order and use the same names.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod position;
+
+pub use error::{Error, Result};
+pub use position::Position;

@@ -1,0 +1,57 @@
+//! A position: one entry of one ledger, the address of everything else in this crate.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// `(ledger_id, entry_id)`, ordered by ledger, then entry.
+///
+/// Both are at least 0; entry −1 is legal only as an exclusive lower bound ("before the first entry"),
+/// as Pulsar writes `3:-1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The ledger, ≥ 0.
+    pub ledger_id: i64,
+    /// The entry inside its ledger, ≥ 0, or −1 as a lower bound.
+    pub entry_id: i64,
+}
+
+impl Position {
+    /// A position taken as it is; [`Position::entry`] and [`Position::bound`] check.
+    #[must_use]
+    pub const fn new(ledger_id: i64, entry_id: i64) -> Self {
+        Self { ledger_id, entry_id }
+    }
+
+    /// The position of an entry that can exist: both ids ≥ 0.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative id.
+    pub fn entry(ledger_id: i64, entry_id: i64) -> Result<Self> {
+        if ledger_id < 0 || entry_id < 0 {
+            return Err(Error::Value(format!(
+                "position {ledger_id}:{entry_id}: ledger and entry ids are at least 0"
+            )));
+        }
+        Ok(Self { ledger_id, entry_id })
+    }
+
+    /// A lower bound: an entry, or −1 for "before the first entry of this ledger".
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative ledger id or an entry id below −1.
+    pub fn bound(ledger_id: i64, entry_id: i64) -> Result<Self> {
+        if ledger_id < 0 || entry_id < -1 {
+            return Err(Error::Value(format!(
+                "bound {ledger_id}:{entry_id}: the ledger id is at least 0, the entry id at least -1"
+            )));
+        }
+        Ok(Self { ledger_id, entry_id })
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.ledger_id, self.entry_id)
+    }
+}

@@ -1,0 +1,80 @@
+//! What every class of the binding shares: integers in, arrays in, errors out.
+
+use std::borrow::Cow;
+
+use ackwell_core::Error;
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+
+pyo3::import_exception!(ackwell.errors, CorruptStateError);
+pyo3::import_exception!(ackwell.errors, LimitError);
+pyo3::import_exception!(ackwell.errors, ProtocolError);
+
+/// The Python exception for a refusal of the core.
+pub(crate) fn raise(error: Error) -> PyErr {
+    match error {
+        Error::Corrupt { offset, message } => CorruptStateError::new_err((message, offset)),
+        Error::Limit(message) => LimitError::new_err(message),
+        Error::Protocol(message) => ProtocolError::new_err(message),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// An int64 argument. Beyond int64 it is a `ValueError`, as in the reference, not PyO3's `OverflowError`.
+#[derive(Clone, Copy)]
+pub(crate) struct Int(pub(crate) i64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Int {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        object.extract::<i64>().map(Int).map_err(|error| {
+            if error.is_instance_of::<PyOverflowError>(object.py()) {
+                PyValueError::new_err("integer outside int64")
+            } else {
+                error
+            }
+        })
+    }
+}
+
+/// A position argument: a `Position` or any tuple of two ints.
+pub(crate) type Pair = (Int, Int);
+
+/// A batch argument: a one-dimensional int64 array, or what `ackwell.arrays.as_int64` makes one of.
+///
+/// The memory stays the caller's. A batch that lets go of the interpreter reads it meanwhile, so no other
+/// thread may write to it; every batch method's documentation says so.
+pub(crate) struct Ints<'py>(PyReadonlyArray1<'py, i64>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Ints<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = object.extract::<PyReadonlyArray1<'py, i64>>() {
+            return Ok(Ints(array));
+        }
+        let arrays = object.py().import("ackwell.arrays")?;
+        let array = arrays.call_method1("as_int64", (object,))?;
+        Ok(Ints(array.extract::<PyReadonlyArray1<'py, i64>>()?))
+    }
+}
+
+impl Ints<'_> {
+    /// The elements in order; copied only if they are not contiguous.
+    pub(crate) fn slice(&self) -> Cow<'_, [i64]> {
+        match self.0.as_slice() {
+            Ok(slice) => slice.into(),
+            Err(_) => self.0.as_array().to_vec().into(),
+        }
+    }
+}
+
+/// Refuses arrays of different lengths before anything is changed.
+pub(crate) fn same_length(lengths: &[usize]) -> PyResult<()> {
+    if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(PyValueError::new_err(format!("arrays of different lengths: {lengths:?}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+"""Importing ackwell is cheap: it pulls in nothing heavy."""
+
+import subprocess
+import sys
+
+HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "pulsar", "typer", "click", "rich")
+
+
+def test_importing_ackwell_loads_nothing_heavy() -> None:
+    script = "import ackwell, sys; print('\\n'.join(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert "ackwell" in loaded
+    assert not set(HEAVY) & set(loaded)
