@@ -19,7 +19,7 @@ help:  ## List the verbs
 	@touch $@
 
 install: .venv/.locked  ## Build the native module into .venv
-	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet --skip-install-deps
+	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --uv --quiet
 
 demo: install  ## Replay real broker traces on Spark and compare with the broker's own answers
 	$(BIN)/python examples/demo.py
