@@ -1,7 +1,7 @@
 """Batch arguments: anything that is losslessly a one-dimensional int64 array.
 
-Both engines call `as_int64`, so they accept and refuse the same things. NumPy is imported here, on the
-first batch call, and nowhere at import time.
+Both engines call `as_int64`, so they accept and refuse the same things. NumPy is imported here, on
+the first batch call, and nowhere at import time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:
     """Give `values` as a one-dimensional int64 array; an int64 array is returned as it is.
 
-    Raises `TypeError` for anything but integers, `ValueError` for another shape or a value outside int64.
+    Raises `TypeError` for anything but integers, `ValueError` for another shape or a value outside
+    int64.
 
     >>> as_int64([3, 1, 2])
     array([3, 1, 2])

@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 class Position(NamedTuple):
     """The address `(ledger_id, entry_id)` of an entry, ordered by ledger, then entry.
 
-    Both are int64 and at least 0; entry -1 is legal only as an exclusive lower bound, as Pulsar writes
-    `3:-1`. A plain tuple of two ints is accepted wherever a `Position` is.
+    Both are int64 and at least 0; entry -1 is legal only as an exclusive lower bound, as Pulsar
+    writes `3:-1`. A plain tuple of two ints is accepted wherever a `Position` is.
 
     >>> Position(3, 15)
     Position(ledger_id=3, entry_id=15)

@@ -1,4 +1,5 @@
 """The executable specification: every structure once more in plain Python, under the same names.
 
-It is an oracle for tests and an explicit choice (`engine=ackwell.reference`), never a silent fallback.
+It is an oracle for tests and an explicit choice (`engine=ackwell.reference`), never a silent
+fallback.
 """
