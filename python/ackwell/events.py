@@ -1,0 +1,298 @@
+"""One event schema for everything: traces in JSON lines, Parquet files and Spark rows.
+
+An event says that something happened to one subscription: a message was published, received,
+acknowledged. Its fields are those of `Event`, its kinds those of `Kind`; a Parquet file or a
+DataFrame has a column a field, a JSON line an object with a key a field, in ackwell's own names or in
+the short ones of recorded traces (`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
+
+**Order** is `(file, sequence)`: files by name, events by line number where the source has no number
+of its own. **Duplicates are harmless**: an acknowledgment is a set operation, a publish only makes a
+ledger longer, so an event seen twice changes nothing the second time.
+
+A line that is no event is an `EventError` with its file and line, never skipped; only blank lines
+are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, Never
+
+from ackwell.errors import EventError
+
+SCHEMA_VERSION: Final = 1
+"""Grows when a field or a kind changes its meaning; new optional fields leave it as it is."""
+
+_INT64_MAX = 2**63 - 1
+
+
+class Kind(StrEnum):
+    """What happened."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Never:
+        raise ValueError(f"unknown event kind {value!r}; known are {', '.join(cls)}")
+
+    META = "meta"
+    """The subscription was made; `detail` is its configuration as JSON."""
+    PUBLISH = "publish"
+    PUBLISH_FAILED = "publish_failed"
+    """The broker refused the message: there is no position, and no effect."""
+    RECEIVE = "receive"
+    ACK = "ack"
+    ACK_CUMULATIVE = "ack_cumulative"
+    NACK = "nack"
+    REDELIVER_UNACKED = "redeliver_unacked"
+    """A consumer asked for all that it has not acknowledged."""
+    CONSUMER_OPEN = "consumer_open"
+    """`detail` is the subscription's type: Exclusive, Shared, Failover or Key_Shared."""
+    CONSUMER_CLOSE = "consumer_close"
+    CLIENT_CLOSED = "client_closed"
+    """All consumers went away."""
+    SEEK = "seek"
+    """The cursor was reset: the given position is the next to be read."""
+    CLEAR_BACKLOG = "clear_backlog"
+    """Everything published so far counts as acknowledged."""
+    UNLOAD = "unload"
+    BROKER_RESTART = "broker_restart"
+    """`detail` is graceful or crash."""
+    SNAPSHOT = "snapshot"
+    """The broker was asked for its state; `detail` is the file that holds its answer."""
+    RESULT = "result"
+    """A remark of whoever recorded the trace; it has no effect."""
+
+
+class Event(NamedTuple):
+    """One event; see `Kind` for the kinds.
+
+    Times are int64 milliseconds since the epoch, ids int64, `ack_set` signed 64-bit words (bit set =
+    not acknowledged, least significant bit first). `None` means that the source does not say.
+    """
+
+    topic: str
+    subscription: str
+    sequence: int
+    """Orders the events of one file; its line number, from 1, where the source has none."""
+    kind: Kind
+    time_ms: int | None = None
+    consumer: str | None = None
+    ledger_id: int | None = None
+    entry_id: int | None = None
+    batch_index: int | None = None
+    batch_size: int | None = None
+    ack_set: tuple[int, ...] | None = None
+    key: str | None = None
+    sticky_key_hash: int | None = None
+    deliver_at_ms: int | None = None
+    redelivery_count: int | None = None
+    detail: str | None = None
+    file: str | None = None
+    """Where the event was read; with `sequence` it names the line in messages."""
+
+
+_SHORT_NAMES: Final = {
+    "ev": "kind",
+    "t": "time_ms",
+    "c": "consumer",
+    "l": "ledger_id",
+    "e": "entry_id",
+    "bi": "batch_index",
+    "rc": "redelivery_count",
+    "sub": "subscription",
+    "deliver_at": "deliver_at_ms",
+}
+_DETAIL_KEYS: Final[dict[str, str]] = {
+    Kind.SNAPSHOT: "file",
+    Kind.CONSUMER_OPEN: "type",
+    Kind.BROKER_RESTART: "mode",
+    Kind.META: "config",
+}
+_STRINGS: Final = ("topic", "subscription", "consumer", "key", "detail")
+_COUNTS: Final = (
+    "sequence",
+    "ledger_id",
+    "entry_id",
+    "batch_index",
+    "batch_size",
+    "redelivery_count",
+)
+_INTEGERS: Final = (*_COUNTS, "time_ms", "deliver_at_ms", "sticky_key_hash")
+_NEED_POSITION: Final = {
+    Kind.PUBLISH,
+    Kind.RECEIVE,
+    Kind.ACK,
+    Kind.ACK_CUMULATIVE,
+    Kind.NACK,
+    Kind.SEEK,
+}
+
+
+def event_from_fields(
+    fields: Mapping[str, Any], *, file: str | None = None, line: int | None = None
+) -> Event:
+    """Build an event from its fields, by ackwell's names; unknown fields are ignored.
+
+    Raises `EventError`, naming `file` and `line`, for an unknown kind, a missing or mistyped field, a
+    negative id, or an integer outside int64.
+
+    >>> fields = {"topic": "t", "subscription": "s", "sequence": 1, "kind": "ack"}
+    >>> event_from_fields(fields | {"ledger_id": 3, "entry_id": 5}).entry_id
+    5
+    """
+    try:
+        kind = Kind(str(fields.get("kind")))
+        values = {name: fields[name] for name in Event._fields if fields.get(name) is not None}
+        for check in (_check_strings, _check_integers, _check_ack_set):
+            check(values)
+        _check_complete(kind, values)
+    except ValueError as error:
+        raise EventError(str(error), file=file, line=line) from None
+    values.setdefault("sequence", line or 0)
+    return Event(**values | {"kind": kind, "file": file})
+
+
+def _check_strings(values: dict[str, Any]) -> None:
+    for name in _STRINGS:
+        if not isinstance(values.get(name, ""), str):
+            raise ValueError(f"{name} is {values[name]!r}; expected a string")
+
+
+def _check_integers(values: dict[str, Any]) -> None:
+    for name in _INTEGERS:
+        value = values.get(name, 0)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}; expected an integer")
+        if abs(value) > _INT64_MAX:
+            raise ValueError(f"{name} is {value}, outside int64")
+        if value < 0 and name in _COUNTS:
+            raise ValueError(f"{name} is {value}; it is at least 0")
+
+
+def _check_ack_set(values: dict[str, Any]) -> None:
+    words = values.get("ack_set")
+    if words is None:
+        return
+    if not all(isinstance(word, int) and abs(word) <= _INT64_MAX + 1 for word in words):
+        raise ValueError(f"ack_set is {words!r}; expected signed 64-bit words")
+    values["ack_set"] = tuple(words)
+
+
+def _check_complete(kind: Kind, values: dict[str, Any]) -> None:
+    for name in ("topic", "subscription"):
+        if name not in values:
+            raise ValueError(f"this {kind} has no {name}, and no meta line before it names one")
+    if kind in _NEED_POSITION and not {"ledger_id", "entry_id"} <= values.keys():
+        raise ValueError(f"this {kind} has no position; it needs a ledger id and an entry id")
+
+
+class TraceParser:
+    """Turns the lines of one trace into events; a `meta` line names what the lines after it leave out."""
+
+    def __init__(self, file: str | None = None) -> None:
+        self._file = file
+        self._topic: str | None = None
+        self._subscription: str | None = None
+
+    def parse(self, text: str, line: int) -> Event | None:
+        """Read one line; `None` for a blank one."""
+        if not text.strip():
+            return None
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            torn = "" if text.endswith("\n") else "; the file ends here: was its last line torn?"
+            raise EventError(f"not JSON: {error}{torn}", file=self._file, line=line) from None
+        if not isinstance(fields, dict):
+            raise EventError(
+                f"expected a JSON object, found {type(fields).__name__}", file=self._file, line=line
+            )
+        fields = self._complete(fields)
+        event = event_from_fields(fields, file=self._file, line=line)
+        if event.kind is Kind.META:
+            self._topic, self._subscription = event.topic, event.subscription
+        return event
+
+    def _complete(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Rename the short names, and fill in what the meta line said."""
+        fields = {_SHORT_NAMES.get(name, name): value for name, value in fields.items()}
+        fields.setdefault("topic", self._topic)
+        fields.setdefault("subscription", self._subscription)
+        if fields.get("kind") == Kind.PUBLISH and fields.get("ok") is False:
+            fields["kind"] = Kind.PUBLISH_FAILED
+        detail = fields.get(_DETAIL_KEYS.get(str(fields.get("kind")), "detail"))
+        if detail is not None:
+            fields["detail"] = detail if isinstance(detail, str) else json.dumps(detail)
+        after_ms, time_ms = fields.get("deliver_after_ms"), fields.get("time_ms")
+        if isinstance(after_ms, int) and isinstance(time_ms, int):
+            fields.setdefault("deliver_at_ms", time_ms + after_ms)
+        return fields
+
+
+def event_files(sources: Iterable[str | Path]) -> list[Path]:
+    """List the event files that `sources` name, folders searched, in the order of replay (by name).
+
+    Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without any
+    trace (`.jsonl`, `.jsonl.gz`, `.parquet`).
+    """
+    files: set[Path] = set()
+    for source in map(Path, sources):
+        if source.is_dir():
+            found = [path for path in source.rglob("*") if path.name.endswith(_SUFFIXES)]
+            if not found:
+                raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
+            files.update(found)
+        elif source.exists():
+            files.add(source)
+        else:
+            raise FileNotFoundError(f"{source}: no such file or folder")
+    return sorted(files, key=str)
+
+
+_SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".parquet")
+
+
+def read_events(
+    sources: Iterable[str | Path], *, on_file: Callable[[Path], None] = lambda _: None
+) -> Iterator[Event]:
+    """Read the events of files and folders in order; `on_file` is told each file before it is read.
+
+    Memory is that of one event for JSON lines, of one row group for Parquet (which needs `pyarrow`).
+    """
+    for path in event_files(sources):
+        on_file(path)
+        yield from _read_parquet(path) if path.suffix == ".parquet" else _read_trace(path)
+
+
+def _read_trace(path: Path) -> Iterator[Event]:
+    parser = TraceParser(str(path))
+    line = 0
+    try:
+        with _open_text(path) as lines:
+            for line, text in enumerate(lines, start=1):
+                if event := parser.parse(text, line):
+                    yield event
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+        raise EventError(f"unreadable: {error}", file=str(path), line=line + 1) from None
+
+
+def _open_text(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _read_parquet(path: Path) -> Iterator[Event]:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        message = f"{path}: reading Parquet needs pyarrow; pip install 'ackwell[spark]'"
+        raise ModuleNotFoundError(message) from None
+    line = 0
+    for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+        for fields in batch.to_pylist():
+            line += 1
+            yield event_from_fields(fields, file=str(path), line=line)
