@@ -1,0 +1,1 @@
+"""Consumers, dispatch, acknowledgments and redelivery: a subscription's decisions, without any I/O."""

@@ -1,0 +1,267 @@
+"""Which consumer owns a sticky-key hash, in the three ways Pulsar has.
+
+A selector is a function from hash to consumer name that changes only when a consumer joins or leaves.
+It holds sorted boundaries: a hash belongs to the first boundary at or above it. Joining and leaving
+cost O(points), selecting O(log points). Consumers are told apart by name, which a subscription keeps
+unique.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ackwell.errors import ProtocolError
+from ackwell.subscription.sticky_key import (
+    FROM_ONE,
+    FROM_ZERO,
+    SLOTS,
+    HashRange,
+    murmur3_32,
+    sticky_key_hash,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RING_POINTS: Final = 100
+"""`subscriptionKeySharedConsistentHashingReplicaPoints`, the default of 4.2."""
+
+
+class Selector(Protocol):
+    """What a Key_Shared subscription asks."""
+
+    slots: HashRange
+    """Where `sticky_key_hash` has to put the keys."""
+
+    def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
+        """Take a consumer in; `ProtocolError` if it cannot be given any slot."""
+
+    def remove(self, consumer: str) -> None:
+        """Give its slots to the others."""
+
+    def select(self, sticky_key_hash: int) -> str | None:
+        """Name the owner of a slot, or `None` where there is none."""
+
+    def boundaries(self) -> list[tuple[int, str | None]]:
+        """List the last slot of each run with its owner, in order, up to the end of the range."""
+
+
+class ConsistentHashing:
+    """Points on a ring: the default of 4.2, with 100 points a consumer.
+
+    Point `i` of a consumer stands at the slot of `name NUL 0 NUL i`. Where two fall together the first
+    stays, and the other takes over when it leaves. Past the last point the ring wraps to the first.
+
+    >>> ring = ConsistentHashing()
+    >>> ring.add("a")
+    >>> ring.add("b")
+    >>> {ring.select(slot) for slot in range(1, SLOTS)} == {"a", "b"}
+    True
+    """
+
+    slots = FROM_ONE
+
+    def __init__(self, points: int = RING_POINTS) -> None:
+        if points < 1:
+            raise ValueError(f"{points} points; a consumer needs at least one")
+        self._points = points
+        self._ring: dict[int, list[str]] = {}
+        self._slots: list[int] = []
+
+    def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
+        """Set the consumer's points; one whose points are all taken waits for a slot to fall free."""
+        for slot in self._slots_of(consumer):
+            if slot not in self._ring:
+                insort(self._slots, slot)
+            self._ring.setdefault(slot, []).append(consumer)
+
+    def remove(self, consumer: str) -> None:
+        """Take the consumer's points off the ring."""
+        for slot in self._slots_of(consumer):
+            self._ring[slot].remove(consumer)
+            if not self._ring[slot]:
+                del self._ring[slot]
+                self._slots.remove(slot)
+
+    def select(self, sticky_key_hash: int) -> str | None:
+        """Name the consumer of the first point at or after the slot."""
+        if not self._slots:
+            return None
+        index = bisect_left(self._slots, sticky_key_hash)
+        return self._ring[self._slots[index if index < len(self._slots) else 0]][0]
+
+    def boundaries(self) -> list[tuple[int, str | None]]:
+        """List every point, and the end of the range, which wraps to the first."""
+        runs: list[tuple[int, str | None]] = [(slot, self._ring[slot][0]) for slot in self._slots]
+        if runs and runs[-1][0] < SLOTS - 1:
+            runs.append((SLOTS - 1, runs[0][1]))
+        return runs
+
+    def _slots_of(self, consumer: str) -> Iterable[int]:
+        return (sticky_key_hash(f"{consumer}\0{0}\0{point}") for point in range(self._points))
+
+
+class AutoSplit:
+    """Halves: a consumer that joins takes the lower half of the widest range.
+
+    A range that falls free goes to its upper neighbour, the last one to its lower.
+
+    >>> split = AutoSplit()
+    >>> split.add("a")
+    >>> split.add("b")
+    >>> split.boundaries()
+    [(32768, 'b'), (65536, 'a')]
+    """
+
+    slots = FROM_ZERO
+
+    def __init__(self, slots: int = SLOTS) -> None:
+        if slots < 2 or slots & slots - 1:
+            raise ValueError(f"{slots} slots; expected a power of two, at least 2")
+        self._size = slots
+        self._ends: list[int] = []
+        self._owners: dict[int, str] = {}
+
+    def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
+        """Split the widest range, the lowest of equals; `ProtocolError` when none is wider than one slot."""
+        if not self._ends:
+            end = self._size
+        else:
+            starts = [0, *self._ends[:-1]]
+            widths = [end - start for start, end in zip(starts, self._ends, strict=True)]
+            widest = widths.index(max(widths))
+            if widths[widest] <= 1:
+                raise ProtocolError(f"no hash range is left to split for consumer {consumer!r}")
+            end = self._ends[widest] - (widths[widest] >> 1)
+        insort(self._ends, end)
+        self._owners[end] = consumer
+
+    def remove(self, consumer: str) -> None:
+        """Give the consumer's range to a neighbour."""
+        end = next(end for end, owner in self._owners.items() if owner == consumer)
+        if end == self._size and len(self._ends) > 1:
+            self._owners[end] = self._owners.pop(self._ends.pop(-2))
+        else:
+            del self._owners[end]
+            self._ends.remove(end)
+
+    def select(self, sticky_key_hash: int) -> str | None:
+        """Name the owner of the range that the slot falls in."""
+        if not self._ends:
+            return None
+        return self._owners[self._ends[bisect_left(self._ends, sticky_key_hash % self._size)]]
+
+    def boundaries(self) -> list[tuple[int, str | None]]:
+        """List the end of each range."""
+        return [(end, self._owners[end]) for end in self._ends]
+
+
+class StickyRanges:
+    """Each consumer brings its own ranges, which may not overlap; slots outside them have no owner.
+
+    >>> sticky = StickyRanges()
+    >>> sticky.add("a", [(0, 99)])
+    >>> sticky.select(99), sticky.select(100)
+    ('a', None)
+    """
+
+    slots = FROM_ZERO
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int, str]] = []
+
+    def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
+        """Claim the ranges; `ProtocolError` if there are none or one is taken, `ValueError` for an empty one."""
+        if not hash_ranges:
+            raise ProtocolError(f"consumer {consumer!r} brings no hash ranges")
+        claimed = list(self._ranges)
+        for first, last in hash_ranges:
+            if not 0 <= first <= last < SLOTS:
+                raise ValueError(f"hash range {first}..{last}; expected 0 <= first <= last < {SLOTS}")
+            for taken_first, taken_last, owner in claimed:
+                if first <= taken_last and taken_first <= last:
+                    raise ProtocolError(f"hash range {first}..{last} is taken by consumer {owner!r}")
+            claimed.append((first, last, consumer))
+        self._ranges = sorted(claimed)
+
+    def remove(self, consumer: str) -> None:
+        """Leave the consumer's ranges without owner."""
+        self._ranges = [claim for claim in self._ranges if claim[2] != consumer]
+
+    def select(self, sticky_key_hash: int) -> str | None:
+        """Name the consumer whose range holds the slot."""
+        slot = sticky_key_hash % SLOTS
+        index = bisect_left(self._ranges, (slot + 1,)) - 1
+        if index < 0 or self._ranges[index][1] < slot:
+            return None
+        return self._ranges[index][2]
+
+    def boundaries(self) -> list[tuple[int, str | None]]:
+        """List the end of each range, and of each gap with `None`."""
+        runs: list[tuple[int, str | None]] = []
+        free = 0
+        for first, last, owner in self._ranges:
+            if first > free:
+                runs.append((first - 1, None))
+            runs.append((last, owner))
+            free = last + 1
+        return [*runs, (SLOTS - 1, None)] if free < SLOTS else runs
+
+
+def hash_ranges(selector: Selector) -> dict[str, list[HashRange]]:
+    """Give each consumer's slots as the broker's statistics list them (`keyHashRangeArrays`).
+
+    >>> split = AutoSplit()
+    >>> split.add("a")
+    >>> hash_ranges(split)
+    {'a': [(1, 65535)]}
+    """
+    ranges: dict[str, list[HashRange]] = {}
+    first = 1
+    previous: str | None = None
+    for end, owner in selector.boundaries():
+        last = min(end, SLOTS - 1)
+        if owner is not None and last >= first:
+            owned = ranges.setdefault(owner, [])
+            if owner == previous:
+                owned[-1] = (owned[-1][0], last)
+            else:
+                owned.append((first, last))
+        previous, first = owner, last + 1
+    return ranges
+
+
+def select_many(selector: Selector, hashes: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
+    """Give the owner of each slot as an index into `names`, -1 where there is none."""
+    import numpy as np
+
+    runs = selector.boundaries()
+    if not runs:
+        return np.full(len(hashes), -1, dtype=np.int64)
+    index_of = {name: index for index, name in enumerate(names)}
+    ends = np.array([end for end, _ in runs], dtype=np.int64)
+    owners = np.array([-1 if name is None else index_of[name] for _, name in runs], dtype=np.int64)
+    return owners[np.searchsorted(ends, hashes)]
+
+
+class FailoverRing:
+    """The active consumer of a topic without partitions: points by name, the topic's own hash chooses.
+
+    Unlike the Key_Shared ring it has the full 31-bit range, no separators, and a later consumer takes
+    a point that is taken.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._hash = murmur3_32(topic.encode()) & 0x7FFF_FFFF
+
+    def active(self, consumers: Sequence[str]) -> str:
+        """Name the active one of these consumers, which stand in order of name."""
+        ring: dict[int, str] = {}
+        for consumer in consumers:
+            for point in range(RING_POINTS):
+                ring[murmur3_32(f"{consumer}{point}".encode()) & 0x7FFF_FFFF] = consumer
+        at_or_above = [point for point in ring if point >= self._hash]
+        return ring[min(at_or_above or ring)]

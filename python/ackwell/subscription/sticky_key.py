@@ -1,0 +1,71 @@
+"""Sticky-key hashes: which slot of 65,536 a message's key falls in.
+
+Pulsar hashes the key's bytes with MurmurHash3 (x86, 32 bits, seed 0), clears the sign bit, and spreads
+the result over the slots of the selector: 1 to 65,535 with consistent hashing (4.2's default), 0 to
+65,535 with the others, where 0, which means "not set" to the dispatchers, becomes 1.
+
+Own code rather than a library: the algorithm is frozen and 20 lines long, an extension module for it
+alone would be the only compiled dependency besides our own, and the broker's own recorded ring (300
+points) checks every path of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SLOTS: Final = 65_536
+"""The size of the hash range: `2 << 15` in Pulsar's selectors."""
+
+HashRange = tuple[int, int]
+"""Slots from the first to the last, both included, as the broker's statistics print them."""
+
+FROM_ONE: Final[HashRange] = (1, SLOTS - 1)
+"""The slots of consistent hashing: 0 is left out."""
+
+FROM_ZERO: Final[HashRange] = (0, SLOTS - 1)
+"""The slots of the other selectors."""
+
+NO_KEY: Final = b"NONE_KEY"
+"""What the broker hashes for a message without any key."""
+
+_WORD: Final = 0xFFFF_FFFF
+_C1: Final = 0xCC9E_2D51
+_C2: Final = 0x1B87_3593
+
+
+def sticky_key_hash(key: str | bytes | None, slots: HashRange = FROM_ONE) -> int:
+    """Give the slot of a key, never 0; text counts as UTF-8.
+
+    >>> sticky_key_hash("k20"), sticky_key_hash("k20", FROM_ZERO)
+    (27157, 12379)
+    """
+    data = NO_KEY if key is None else key.encode() if isinstance(key, str) else key
+    first, last = slots
+    return (murmur3_32(data) & 0x7FFF_FFFF) % (last - first + 1) + first or 1
+
+
+def murmur3_32(data: bytes) -> int:
+    """Give the 32-bit MurmurHash3 (x86 variant, seed 0) of `data`, unsigned.
+
+    >>> hex(murmur3_32(b"hello"))
+    '0x248bfa47'
+    """
+    state = 0
+    whole = len(data) & ~3
+    for offset in range(0, whole, 4):
+        state ^= _scrambled(int.from_bytes(data[offset : offset + 4], "little"))
+        state = _rotated(state, 13) * 5 + 0xE654_6B64 & _WORD
+    state ^= _scrambled(int.from_bytes(data[whole:], "little"))
+    state ^= len(data)
+    # The final mix spreads every bit of the input over all bits of the hash.
+    state = (state ^ state >> 16) * 0x85EB_CA6B & _WORD
+    state = (state ^ state >> 13) * 0xC2B2_AE35 & _WORD
+    return state ^ state >> 16
+
+
+def _scrambled(word: int) -> int:
+    return _rotated(word * _C1 & _WORD, 15) * _C2 & _WORD
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _WORD

@@ -1,0 +1,224 @@
+"""`CommandAck` against the protobuf library, and against hostile bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ackwell import CorruptStateError
+from ackwell.subscription.command import AckType, CommandAck, MessageId, TransactionId, ValidationError
+from ackwell.wire import signed64
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+INT32, UINT64, INT64, STRING, MESSAGE, ENUM = 5, 4, 3, 9, 11, 14
+OPTIONAL, REQUIRED, REPEATED = 1, 2, 3
+
+
+def _oracle() -> Any:
+    """The messages as Pulsar's `PulsarApi.proto` declares them, built without a compiler."""
+    file = descriptor_pb2.FileDescriptorProto(name="oracle.proto", package="oracle", syntax="proto2")
+
+    def declare(name: str, *fields: tuple[str, int, int, int, str]) -> None:
+        message = file.message_type.add(name=name)
+        for field, number, label, type_, type_name in fields:
+            message.field.add(name=field, number=number, label=label, type=type_, type_name=type_name or None)
+
+    declare("KeyLongValue", ("key", 1, REQUIRED, STRING, ""), ("value", 2, REQUIRED, UINT64, ""))
+    declare(
+        "MessageIdData",
+        ("ledgerId", 1, REQUIRED, UINT64, ""),
+        ("entryId", 2, REQUIRED, UINT64, ""),
+        ("partition", 3, OPTIONAL, INT32, ""),
+        ("batch_index", 4, OPTIONAL, INT32, ""),
+        ("ack_set", 5, REPEATED, INT64, ""),
+        ("batch_size", 6, OPTIONAL, INT32, ""),
+        ("first_chunk_message_id", 7, OPTIONAL, MESSAGE, ".oracle.MessageIdData"),
+    )
+    for enum, names in (("AckType", AckType), ("ValidationError", ValidationError)):
+        declared = file.enum_type.add(name=enum)
+        for member in names:
+            declared.value.add(name=f"{enum}_{member.name}", number=member)
+    declare(
+        "CommandAck",
+        ("consumer_id", 1, REQUIRED, UINT64, ""),
+        ("ack_type", 2, REQUIRED, ENUM, ".oracle.AckType"),
+        ("message_id", 3, REPEATED, MESSAGE, ".oracle.MessageIdData"),
+        ("validation_error", 4, OPTIONAL, ENUM, ".oracle.ValidationError"),
+        ("properties", 5, REPEATED, MESSAGE, ".oracle.KeyLongValue"),
+        ("txnid_least_bits", 6, OPTIONAL, UINT64, ""),
+        ("txnid_most_bits", 7, OPTIONAL, UINT64, ""),
+        ("request_id", 8, OPTIONAL, UINT64, ""),
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("oracle.CommandAck"))
+
+
+OracleAck = _oracle()
+
+int64s = st.integers(-(2**63), 2**63 - 1)
+int32s = st.integers(-(2**31), 2**31 - 1)
+uint64s = st.integers(0, 2**64 - 1)
+words = st.lists(int64s, max_size=3).map(tuple)
+plain_ids = st.builds(
+    MessageId, int64s, int64s, int32s, int32s, words, st.none() | int32s, st.none(), st.just(b"")
+)
+message_ids = st.builds(
+    MessageId, int64s, int64s, int32s, int32s, words, st.none() | int32s, st.none() | plain_ids, st.just(b"")
+)
+commands = st.builds(
+    CommandAck,
+    uint64s,
+    st.sampled_from(AckType),
+    st.lists(message_ids, max_size=3).map(tuple),
+    st.none() | st.sampled_from(ValidationError),
+    st.lists(st.tuples(st.text(max_size=5), uint64s), max_size=2).map(tuple),
+    st.none() | st.builds(TransactionId, uint64s, uint64s),
+    st.none() | uint64s,
+    st.just(b""),
+)
+
+
+def _from_oracle_id(message: Any) -> MessageId:
+    return MessageId(
+        signed64(message.ledgerId),
+        signed64(message.entryId),
+        message.partition if message.HasField("partition") else -1,
+        message.batch_index if message.HasField("batch_index") else -1,
+        tuple(message.ack_set),
+        message.batch_size if message.HasField("batch_size") else None,
+        _from_oracle_id(message.first_chunk_message_id)
+        if message.HasField("first_chunk_message_id")
+        else None,
+    )
+
+
+def _from_oracle(message: Any) -> CommandAck:
+    transaction = message.HasField("txnid_least_bits") and message.HasField("txnid_most_bits")
+    return CommandAck(
+        message.consumer_id,
+        AckType(message.ack_type),
+        tuple(_from_oracle_id(each) for each in message.message_id),
+        ValidationError(message.validation_error) if message.HasField("validation_error") else None,
+        tuple((pair.key, pair.value) for pair in message.properties),
+        TransactionId(message.txnid_most_bits, message.txnid_least_bits) if transaction else None,
+        message.request_id if message.HasField("request_id") else None,
+    )
+
+
+@given(commands)
+def test_what_we_write_protobuf_reads_alike_and_writes_alike(command: CommandAck) -> None:
+    data = command.encode()
+    theirs = OracleAck.FromString(data)
+    assert command == _from_oracle(theirs)
+    assert command == CommandAck.decode(data)
+    assert command == CommandAck.decode(theirs.SerializeToString())
+
+
+@given(commands, st.data())
+def test_any_change_of_bytes_is_read_as_protobuf_reads_it_or_refused(
+    command: CommandAck, data: st.DataObject
+) -> None:
+    mutated = bytearray(command.encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        index = data.draw(st.integers(0, len(mutated) - 1))
+        mutated[index] = data.draw(st.integers(0, 255))
+    check_against_protobuf(bytes(mutated))
+
+
+@given(st.binary(max_size=40))
+@example(b"\x08\x01\x10\x00\x1a\x00")
+@example(b"\x08\x01\x10\x09")
+def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(data: bytes) -> None:
+    check_against_protobuf(data)
+
+
+def check_against_protobuf(data: bytes) -> None:
+    """Whatever we accept, protobuf accepts, with the same content; what we refuse names an offset."""
+    try:
+        ours = CommandAck.decode(data)
+    except CorruptStateError as refusal:
+        offset = refusal.offset
+    else:
+        check_read_alike(ours, data)
+        return
+    assert 0 <= offset <= len(data)
+
+
+def check_read_alike(ours: CommandAck, data: bytes) -> None:
+    if ours.unknown_fields or any(_unknown(message) for message in ours.message_ids):
+        # Writing back must keep what we did not understand.
+        again = CommandAck.decode(ours.encode())
+        assert ours == again
+        return
+    try:
+        theirs = OracleAck.FromString(data)
+    except DecodeError:
+        pytest.fail(f"protobuf refuses what we read: {data.hex()}")
+    # Unlike protobuf, we do not merge a first chunk's id given in pieces; the last one counts.
+    if all(message.first_chunk is None for message in ours.message_ids):
+        assert ours == _from_oracle(theirs)
+
+
+def _unknown(message: MessageId) -> bytes:
+    return message.unknown_fields or (_unknown(message.first_chunk) if message.first_chunk else b"")
+
+
+def test_unknown_fields_come_back_byte_for_byte() -> None:
+    known = CommandAck(7, AckType.CUMULATIVE, (MessageId(3, 5, unknown_fields=b"\x7a\x02hi"),)).encode()
+    for extra in (b"\x48\x01", b"\x52\x03abc", b"\x59" + bytes(8), b"\x5d" + bytes(4), b"\x63\x08\x01\x64"):
+        assert CommandAck.decode(known + extra).unknown_fields == extra
+        assert CommandAck.decode(known + extra).encode() == known + extra
+
+
+def test_an_unknown_validation_error_is_kept_and_not_counted_as_a_known_one() -> None:
+    command = CommandAck.decode(CommandAck(1).encode() + b"\x20\x09")
+    assert command.validation_error is None
+    assert command.unknown_fields == b"\x20\x09"
+
+
+def test_earliest_and_latest_read_as_negative_ids() -> None:
+    latest = MessageId(2**63 - 1, 2**63 - 1)
+    earliest = MessageId.decode(b"\x08" + b"\xff" * 9 + b"\x01" + b"\x10" + b"\xff" * 9 + b"\x01")
+    assert (earliest.ledger_id, earliest.entry_id) == (-1, -1)
+    assert MessageId.decode(latest.encode()) == latest
+
+
+def test_half_a_transaction_id_is_none() -> None:
+    assert CommandAck.decode(b"\x08\x01\x10\x00\x30\x05").transaction is None
+
+
+@pytest.mark.parametrize(
+    ("data", "offset", "why"),
+    [
+        (b"", 0, "without consumer"),
+        (b"\x08", 1, "inside a varint"),
+        (b"\x08" + b"\xff" * 10 + b"\x01", 1, "longer than 10"),
+        (b"\x08\x01\x10\x00\x1a\x05\x08\x01", 4, "5 bytes long; 2 are left"),
+        (b"\x08\x01\x10\x00\x1a\x02\x08\x01", 6, "without ledger or entry"),
+        (b"\x08\x01\x10\x00\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 4, "are left"),
+        (b"\x0a\x00", 0, "expected varint"),
+        (b"\x00\x00", 0, "field number 0"),
+        (b"\x0f", 0, "wire type 7"),
+        (b"\x0c", 0, "was not opened"),
+        (b"\x4b" * 40, 33, "nested deeper"),
+        (b"\x4b\x54", 1, "ends as group"),
+        (b"\x08\x01\x10\x00\x2a\x06\x0a\x02\xff\xfe\x10\x01", 8, "not UTF-8"),
+        (b"\x08\x01\x10\x00\x2a\x00", 4, "without name or value"),
+    ],
+)
+def test_hostile_bytes_are_refused_where_they_go_wrong(data: bytes, offset: int, why: str) -> None:
+    with pytest.raises(CorruptStateError, match=why) as refusal:
+        CommandAck.decode(data)
+    assert refusal.value.offset == offset
+
+
+def test_chunk_ids_nested_without_end_are_refused() -> None:
+    data = MessageId(1, 1).encode()
+    for _ in range(10):
+        data = b"\x08\x01\x10\x01\x3a" + bytes([len(data)]) + data
+    with pytest.raises(CorruptStateError, match="nested"):
+        MessageId.decode(data)
