@@ -1,1 +1,4 @@
 //! Model tests.
+
+mod delayed;
+mod triple_heap;

@@ -1,0 +1,158 @@
+//! What the three indexes of delayed messages share: the message, columns of messages, one trait.
+//!
+//! `TripleLongHeap`, `TimeBuckets` and `TimeWheel` answer the same questions at different prices, so a
+//! tracker, a model test or a bench is written once against [`DelayedIndex`].
+
+use crate::error::{Error, Result};
+
+/// A message that waits: when it is due, and where it stands. Ordered by all three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Delayed {
+    /// Milliseconds since the epoch at which the message is due; any i64.
+    pub deliver_at_ms: i64,
+    /// The ledger of its position.
+    pub ledger_id: i64,
+    /// The entry of its position.
+    pub entry_id: i64,
+}
+
+impl Delayed {
+    /// A message taken as it is.
+    #[must_use]
+    pub const fn new(deliver_at_ms: i64, ledger_id: i64, entry_id: i64) -> Self {
+        Self { deliver_at_ms, ledger_id, entry_id }
+    }
+
+    /// # Errors
+    /// [`Error::Value`] for a negative ledger or entry id.
+    pub(crate) fn checked(self) -> Result<Self> {
+        if (self.ledger_id | self.entry_id) < 0 {
+            return Err(Error::Value(format!(
+                "position {}:{}: ledger and entry ids are at least 0",
+                self.ledger_id, self.entry_id
+            )));
+        }
+        Ok(self)
+    }
+}
+
+/// Messages as three columns of one length, the shape of every batch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DelayedColumns {
+    /// See [`Delayed::deliver_at_ms`].
+    pub deliver_at_ms: Vec<i64>,
+    /// See [`Delayed::ledger_id`].
+    pub ledger_ids: Vec<i64>,
+    /// See [`Delayed::entry_id`].
+    pub entry_ids: Vec<i64>,
+}
+
+impl DelayedColumns {
+    /// Empty columns with room for `capacity` messages.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            deliver_at_ms: Vec::with_capacity(capacity),
+            ledger_ids: Vec::with_capacity(capacity),
+            entry_ids: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// The number of messages.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.deliver_at_ms.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.deliver_at_ms.is_empty()
+    }
+
+    /// Appends one message.
+    #[inline]
+    pub fn push(&mut self, message: Delayed) {
+        self.deliver_at_ms.push(message.deliver_at_ms);
+        self.ledger_ids.push(message.ledger_id);
+        self.entry_ids.push(message.entry_id);
+    }
+
+    /// Appends the entries `first..=last` of one ledger, all due at one time.
+    pub(crate) fn push_run(&mut self, deliver_at_ms: i64, ledger_id: i64, first: i64, last: i64) {
+        let length = self.len() + (last - first) as usize + 1;
+        self.deliver_at_ms.resize(length, deliver_at_ms);
+        self.ledger_ids.resize(length, ledger_id);
+        self.entry_ids.extend(first..=last);
+    }
+
+    /// The messages one by one.
+    pub fn iter(&self) -> impl Iterator<Item = Delayed> + '_ {
+        (0..self.len()).map(|index| {
+            Delayed::new(self.deliver_at_ms[index], self.ledger_ids[index], self.entry_ids[index])
+        })
+    }
+}
+
+impl FromIterator<Delayed> for DelayedColumns {
+    fn from_iter<I: IntoIterator<Item = Delayed>>(messages: I) -> Self {
+        let messages = messages.into_iter();
+        let mut columns = Self::with_capacity(messages.size_hint().0);
+        messages.for_each(|message| columns.push(message));
+        columns
+    }
+}
+
+/// An index of delayed messages. Times are arguments: there is no clock here.
+pub trait DelayedIndex {
+    /// Adds a message; whether it was new (a heap counts duplicates, so there it always is).
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative id, except in the heap, which takes any three integers.
+    fn add(&mut self, message: Delayed) -> Result<bool>;
+
+    /// Adds messages given as columns of one length; how many were new. Nothing changes if one is refused.
+    ///
+    /// # Errors
+    /// As [`DelayedIndex::add`].
+    fn add_many(&mut self, times_ms: &[i64], ledger_ids: &[i64], entry_ids: &[i64])
+    -> Result<usize>;
+
+    /// Takes up to `max` messages that are due at `now_ms`, the earliest first.
+    fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns;
+
+    /// Whether the message is here, given with the time it was added with.
+    fn contains(&mut self, message: Delayed) -> bool;
+
+    /// Takes the message out (one of its duplicates, in the heap); whether it was here.
+    fn remove(&mut self, message: Delayed) -> bool;
+
+    /// The time at which the earliest message is due, as the index has rounded it.
+    fn next_due(&mut self) -> Option<i64>;
+
+    /// The number of messages, O(1).
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets every message and gives all memory back.
+    fn clear(&mut self);
+
+    /// Gives back memory that is allocated and not used.
+    fn shrink_to_fit(&mut self);
+
+    /// The bytes allocated on the heap.
+    fn nbytes(&self) -> usize;
+
+    /// Every message, in the order in which [`DelayedIndex::pop_due`] would give them.
+    fn to_columns(&mut self) -> DelayedColumns;
+
+    /// Checks the invariants.
+    ///
+    /// # Errors
+    /// A sentence that says which one is broken.
+    fn validate(&self) -> std::result::Result<(), String>;
+}

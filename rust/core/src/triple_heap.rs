@@ -1,0 +1,316 @@
+//! An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, any three i64, duplicates counted.
+//!
+//! Its order is a heap's; its representation is a *ladder queue*: the win over any heap is not doing
+//! heap operations. A message is moved about twice, whatever the size:
+//!
+//! ```text
+//! top      unsorted, everything later than the ladder                     adds: a push
+//! rungs    time ranges cut into buckets, each rung inside the bucket      adds: a push into a bucket
+//!          of the rung above that was opened last
+//! bottom   the earliest bucket, sorted, and a small binary heap           pops: from the back of a vector
+//!          (`near`) of what was added before the bucket's end
+//! ```
+//!
+//! When `bottom` and `near` are empty the next bucket is opened: sorted if it is small, cut into a rung of
+//! its own if not. A queue of any size therefore costs one scatter and one sort in cache a message. Times
+//! that cannot be cut (all equal) are sorted whole, so nothing degrades below a heap.
+//!
+//! Invariants: every message of `bottom` and `near` is before every message of every rung, the innermost
+//! rung before the outer ones, and all of them at or before `top_after`, which `top` lies after.
+
+mod chunks;
+mod hole_heap;
+mod rung;
+mod sort;
+
+pub use hole_heap::HoleHeap;
+
+use crate::delayed::{Delayed, DelayedColumns, DelayedIndex};
+use crate::error::Result;
+use chunks::Chunks;
+use rung::Rung;
+
+/// A bucket up to this size is sorted at once: 1,024 messages of 24 bytes stay in a first-level cache.
+const SORT_MAX: usize = 1024;
+/// Messages a bucket when a rung is cut; below [`SORT_MAX`], so that an even spread is sorted next.
+const BUCKET_AIM: usize = 512;
+/// `near` is cut into a rung when it passes this size: deeper heaps lose to another scatter.
+const NEAR_MAX: usize = 4096;
+
+/// The exact heap of delayed messages; see the module for its representation.
+#[derive(Debug, Clone, Default)]
+pub struct TripleLongHeap {
+    /// Descending, so the next one is last.
+    bottom: Vec<Delayed>,
+    near: HoleHeap,
+    /// The outermost first.
+    rungs: Vec<Rung>,
+    top: Chunks,
+    /// `None`: there is no ladder, everything goes to `top`.
+    top_after: Option<i64>,
+    /// The size of `near` at which it is next looked at.
+    near_limit: usize,
+    length: usize,
+}
+
+impl TripleLongHeap {
+    /// An empty heap; allocates nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The earliest message.
+    pub fn peek(&mut self) -> Option<Delayed> {
+        self.refill();
+        match (self.bottom.last(), self.near.peek()) {
+            (Some(&a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.copied().or(b),
+        }
+    }
+
+    /// Takes the earliest message.
+    pub fn pop(&mut self) -> Option<Delayed> {
+        self.refill();
+        let message = match (self.bottom.last(), self.near.peek()) {
+            (Some(&a), Some(b)) if b < a => self.near.pop(),
+            (Some(_), _) => self.bottom.pop(),
+            (None, _) => self.near.pop(),
+        }?;
+        self.length -= 1;
+        Some(message)
+    }
+
+    /// Messages that fit into the memory allocated now.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.bottom.capacity()
+            + self.near.capacity()
+            + self.top.capacity()
+            + self.rungs.iter().map(Rung::capacity).sum::<usize>()
+    }
+
+    /// Adds one message.
+    #[inline]
+    pub fn push(&mut self, message: Delayed) {
+        self.length += 1;
+        let time = message.deliver_at_ms;
+        let Some(top_after) = self.top_after else {
+            return self.top.push(message);
+        };
+        if time > top_after {
+            return self.top.push(message);
+        }
+        for rung in &mut self.rungs {
+            if rung.push(message) {
+                return;
+            }
+        }
+        self.near.push(message);
+        if self.near.len() >= self.near_limit.max(NEAR_MAX) {
+            self.cut_near();
+        }
+    }
+
+    /// Turns `near` and `bottom` into the innermost rung, if their times differ.
+    #[cold]
+    fn cut_near(&mut self) {
+        self.near_limit = self.near.len() * 2;
+        let mut messages = self.near.take();
+        messages.append(&mut self.bottom);
+        match Rung::cut(&messages, BUCKET_AIM) {
+            Some(rung) => {
+                self.rungs.push(rung);
+                self.near_limit = 0;
+            }
+            None => self.near = HoleHeap::from(messages),
+        }
+    }
+
+    /// Opens buckets until the earliest messages stand in `bottom` or `near`, or there are none.
+    #[inline]
+    fn refill(&mut self) {
+        if self.bottom.is_empty() && self.near.is_empty() && self.length > 0 {
+            self.open();
+        }
+    }
+
+    #[cold]
+    fn open(&mut self) {
+        self.near_limit = 0;
+        let mut bucket = std::mem::take(&mut self.bottom);
+        loop {
+            if let Some(rung) = self.rungs.last_mut() {
+                if !rung.open(&mut bucket) {
+                    self.rungs.pop();
+                    continue;
+                }
+                if bucket.len() > SORT_MAX
+                    && let Some(rung) = Rung::cut(&bucket, BUCKET_AIM)
+                {
+                    self.rungs.push(rung);
+                    bucket.clear();
+                    continue;
+                }
+            } else {
+                // The ladder is used up: what was later than all of it becomes the next one.
+                let top = std::mem::take(&mut self.top);
+                self.top_after = top.iter().map(|message| message.deliver_at_ms).max();
+                if top.len() > SORT_MAX
+                    && let Some(rung) = Rung::cut_chunks(top.chunks(), BUCKET_AIM)
+                {
+                    self.rungs.push(rung);
+                    continue;
+                }
+                bucket.extend(top.iter());
+            }
+            sort::descending(&mut bucket);
+            self.bottom = bucket;
+            return;
+        }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Delayed> + '_ {
+        self.bottom
+            .iter()
+            .copied()
+            .chain(self.near.iter())
+            .chain(self.rungs.iter().flat_map(Rung::iter))
+            .chain(self.top.iter())
+    }
+}
+
+impl DelayedIndex for TripleLongHeap {
+    #[inline]
+    fn add(&mut self, message: Delayed) -> Result<bool> {
+        self.push(message);
+        Ok(true)
+    }
+
+    fn add_many(
+        &mut self,
+        times_ms: &[i64],
+        ledger_ids: &[i64],
+        entry_ids: &[i64],
+    ) -> Result<usize> {
+        for ((&time, &ledger), &entry) in times_ms.iter().zip(ledger_ids).zip(entry_ids) {
+            self.push(Delayed::new(time, ledger, entry));
+        }
+        Ok(times_ms.len())
+    }
+
+    fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns {
+        let mut due = DelayedColumns::with_capacity(max.min(self.length).min(SORT_MAX));
+        while due.len() < max {
+            self.refill();
+            if !self.near.is_empty() {
+                match self.peek() {
+                    Some(message) if message.deliver_at_ms <= now_ms => {
+                        due.push(message);
+                        self.pop();
+                        continue;
+                    }
+                    _ => break,
+                }
+            }
+            // Only `bottom`: its due part is a suffix, taken in one piece.
+            let waiting = self.bottom.partition_point(|message| message.deliver_at_ms > now_ms);
+            let taken = (self.bottom.len() - waiting).min(max - due.len());
+            if taken == 0 {
+                break;
+            }
+            let keep = self.bottom.len() - taken;
+            self.bottom[keep..].iter().rev().for_each(|&message| due.push(message));
+            self.bottom.truncate(keep);
+            self.length -= taken;
+        }
+        due
+    }
+
+    /// O(n): a heap has no order to search by.
+    fn contains(&mut self, message: Delayed) -> bool {
+        self.parts().any(|other| other == message)
+    }
+
+    /// O(n), and the ladder is built anew.
+    fn remove(&mut self, message: Delayed) -> bool {
+        let mut found = false;
+        let mut rest = Self::new();
+        for other in self.parts() {
+            if !found && other == message {
+                found = true;
+            } else {
+                rest.push(other);
+            }
+        }
+        if found {
+            *self = rest;
+        }
+        found
+    }
+
+    fn next_due(&mut self) -> Option<i64> {
+        self.peek().map(|message| message.deliver_at_ms)
+    }
+
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn shrink_to_fit(&mut self) {
+        self.bottom.shrink_to_fit();
+        self.near.shrink_to_fit();
+        self.top.shrink_to_fit();
+        self.rungs.iter_mut().for_each(Rung::shrink_to_fit);
+        self.rungs.shrink_to_fit();
+    }
+
+    fn nbytes(&self) -> usize {
+        self.bottom.capacity() * size_of::<Delayed>()
+            + self.near.nbytes()
+            + self.top.nbytes()
+            + self.rungs.iter().map(Rung::nbytes).sum::<usize>()
+            + self.rungs.capacity() * size_of::<Rung>()
+    }
+
+    fn to_columns(&mut self) -> DelayedColumns {
+        let mut messages: Vec<_> = self.parts().collect();
+        sort::descending(&mut messages);
+        messages.into_iter().rev().collect()
+    }
+
+    fn validate(&self) -> std::result::Result<(), String> {
+        if self.parts().count() != self.length {
+            return Err(format!("length {} counts {} messages", self.length, self.parts().count()));
+        }
+        if !self.bottom.is_sorted_by(|a, b| a >= b) {
+            return Err("bottom is not descending".into());
+        }
+        self.near.validate()?;
+        let mut least = self.bottom.iter().copied().chain(self.near.iter()).max();
+        for rung in self.rungs.iter().rev() {
+            rung.validate()?;
+            let earliest = rung.iter().map(|message| message.deliver_at_ms).min();
+            if let (Some(least), Some(earliest)) = (least, earliest)
+                && least.deliver_at_ms > earliest
+            {
+                return Err(format!("a rung has {earliest}, before {}", least.deliver_at_ms));
+            }
+            least = least.max(rung.iter().max());
+        }
+        match (least, self.top_after) {
+            (Some(least), Some(after)) if least.deliver_at_ms > after => {
+                Err(format!("{} lies after the ladder's end {after}", least.deliver_at_ms))
+            }
+            (Some(_), None) => Err("a ladder without an end".into()),
+            (_, Some(after)) if self.top.iter().any(|message| message.deliver_at_ms <= after) => {
+                Err(format!("top holds a message at or before {after}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! One rung of the ladder: a range of times cut into buckets of equal width, opened from the earliest on.
+//!
+//! What the rung was cut from lies in one flat vector, the latest bucket first, so that opening a bucket is
+//! a truncation and memory goes back as the rung is used up. What is added later to a bucket not yet
+//! opened lies in that bucket's own vector.
+
+use crate::delayed::Delayed;
+
+#[derive(Debug, Clone)]
+pub(super) struct Rung {
+    base: i64,
+    /// Bucket of a time: `min((time - base) >> shift, buckets - 1)`.
+    shift: u32,
+    /// Buckets before this one are opened.
+    next: usize,
+    flat: Vec<Delayed>,
+    /// Where bucket `b` starts in `flat`; it ends where bucket `b - 1` starts.
+    starts: Vec<u32>,
+    late: Vec<Vec<Delayed>>,
+}
+
+impl Rung {
+    /// Cuts messages into buckets of about `aim`; `None` if their times are all equal.
+    pub(super) fn cut(messages: &[Delayed], aim: usize) -> Option<Self> {
+        Self::cut_chunks(std::iter::once(messages), aim)
+    }
+
+    pub(super) fn cut_chunks<'a>(
+        chunks: impl Iterator<Item = &'a [Delayed]> + Clone,
+        aim: usize,
+    ) -> Option<Self> {
+        let (mut least, mut greatest, mut length) = (i64::MAX, i64::MIN, 0);
+        for chunk in chunks.clone() {
+            length += chunk.len();
+            for message in chunk {
+                least = least.min(message.deliver_at_ms);
+                greatest = greatest.max(message.deliver_at_ms);
+            }
+        }
+        // `starts` counts in 32 bits; a longer one is cut into fewer by its parent or sorted whole.
+        if least >= greatest || length > u32::MAX as usize {
+            return None;
+        }
+        let span = greatest.wrapping_sub(least) as u64;
+        let wanted = (length / aim).max(2) as u64;
+        let shift = 64 - (span / wanted).leading_zeros();
+        let buckets = (span >> shift) as usize + 1;
+        let bucket_of = |message: &Delayed| {
+            (message.deliver_at_ms.wrapping_sub(least) as u64 >> shift) as usize
+        };
+        let mut ends = vec![0u32; buckets];
+        chunks.clone().flatten().for_each(|message| ends[bucket_of(message)] += 1);
+        let mut end = 0;
+        for count in ends.iter_mut().rev() {
+            end += *count;
+            *count = end;
+        }
+        let mut flat = vec![Delayed::new(0, 0, 0); length];
+        for chunk in chunks {
+            for message in chunk {
+                let slot = &mut ends[bucket_of(message)];
+                *slot -= 1;
+                flat[*slot as usize] = *message;
+            }
+        }
+        let late = vec![Vec::new(); buckets];
+        Some(Self { base: least, shift, next: 0, flat, starts: ends, late })
+    }
+
+    /// Takes the message if its bucket is not opened yet.
+    #[inline]
+    pub(super) fn push(&mut self, message: Delayed) -> bool {
+        if message.deliver_at_ms < self.base {
+            return false;
+        }
+        let bucket = (message.deliver_at_ms.wrapping_sub(self.base) as u64 >> self.shift) as usize;
+        let bucket = bucket.min(self.late.len() - 1);
+        if bucket < self.next {
+            return false;
+        }
+        let late = &mut self.late[bucket];
+        if late.len() == late.capacity() {
+            // By halves instead of doubling: thousands of buckets would waste a quarter of the memory.
+            late.reserve_exact((late.len() / 2).max(8));
+        }
+        late.push(message);
+        true
+    }
+
+    /// Moves the next bucket that holds anything into `bucket`, which is empty; false when none is left.
+    pub(super) fn open(&mut self, bucket: &mut Vec<Delayed>) -> bool {
+        while self.next < self.late.len() {
+            let start = self.starts[self.next] as usize;
+            let late = std::mem::take(&mut self.late[self.next]);
+            self.next += 1;
+            if start < self.flat.len() || !late.is_empty() {
+                bucket.extend_from_slice(&self.flat[start..]);
+                bucket.extend_from_slice(&late);
+                self.flat.truncate(start);
+                if self.flat.len() < self.flat.capacity() / 4 {
+                    self.flat.shrink_to(self.flat.len() * 2);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Delayed> + '_ {
+        self.flat.iter().chain(self.late.iter().flatten()).copied()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.flat.capacity() + self.late.iter().map(Vec::capacity).sum::<usize>()
+    }
+
+    pub(super) fn nbytes(&self) -> usize {
+        self.capacity() * size_of::<Delayed>()
+            + self.starts.capacity() * size_of::<u32>()
+            + self.late.capacity() * size_of::<Vec<Delayed>>()
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.flat.shrink_to_fit();
+        self.late.iter_mut().for_each(Vec::shrink_to_fit);
+    }
+
+    pub(super) fn validate(&self) -> Result<(), String> {
+        let bucket_of = |message: &Delayed| {
+            let bucket = message.deliver_at_ms.wrapping_sub(self.base) as u64 >> self.shift;
+            (bucket as usize).min(self.late.len() - 1)
+        };
+        let mut end = self.flat.len();
+        for bucket in self.next..self.late.len() {
+            let start = self.starts[bucket] as usize;
+            let held = self.flat[start..end].iter().chain(&self.late[bucket]);
+            for message in held {
+                if message.deliver_at_ms < self.base || bucket_of(message) != bucket {
+                    return Err(format!("bucket {bucket} holds {message:?}"));
+                }
+            }
+            end = start;
+        }
+        if end > 0 || self.late[..self.next].iter().any(|late| !late.is_empty()) {
+            return Err("an opened bucket holds messages".into());
+        }
+        Ok(())
+    }
+}
