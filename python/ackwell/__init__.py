@@ -1,5 +1,6 @@
 """The acknowledgment state of a message subscription, at Apache Pulsar's semantics."""
 
+from ackwell._native import TripleLongHeap
 from ackwell.errors import (
     AckwellError,
     CorruptStateError,
@@ -22,4 +23,5 @@ __all__ = [
     "ProtocolError",
     "StateTooLargeError",
     "StoreError",
+    "TripleLongHeap",
 ]

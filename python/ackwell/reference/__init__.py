@@ -3,3 +3,7 @@
 It is an oracle for tests and an explicit choice (`engine=ackwell.reference`), never a silent
 fallback.
 """
+
+from ackwell.reference.triple_heap import TripleLongHeap
+
+__all__ = ["TripleLongHeap"]

@@ -115,8 +115,12 @@ pub trait DelayedIndex {
     ///
     /// # Errors
     /// As [`DelayedIndex::add`].
-    fn add_many(&mut self, times_ms: &[i64], ledger_ids: &[i64], entry_ids: &[i64])
-    -> Result<usize>;
+    fn add_many(
+        &mut self,
+        times_ms: &[i64],
+        ledger_ids: &[i64],
+        entry_ids: &[i64],
+    ) -> Result<usize>;
 
     /// Takes up to `max` messages that are due at `now_ms`, the earliest first.
     fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns;

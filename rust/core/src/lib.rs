@@ -13,7 +13,7 @@ pub mod position;
 pub mod delayed;
 pub mod triple_heap;
 
+pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
 pub use error::{Error, Result};
 pub use position::Position;
-pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
 pub use triple_heap::{HoleHeap, TripleLongHeap};

@@ -3,8 +3,12 @@
 //! Each method does four things and no more: parse the arguments, let go of the interpreter where the
 //! call is a batch, call the core, wrap the result. No rule of the domain lives here.
 
-#[expect(dead_code, reason = "the first class brings it to life")]
 mod convert;
+mod delayed;
+mod triple_heap;
 
 #[pyo3::pymodule]
-mod _native {}
+mod _native {
+    #[pymodule_export]
+    use crate::triple_heap::TripleLongHeap;
+}

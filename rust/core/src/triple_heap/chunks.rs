@@ -53,8 +53,7 @@ impl Chunks {
     }
 
     pub(super) fn nbytes(&self) -> usize {
-        self.capacity() * size_of::<Delayed>()
-            + self.full.capacity() * size_of::<Vec<Delayed>>()
+        self.capacity() * size_of::<Delayed>() + self.full.capacity() * size_of::<Vec<Delayed>>()
     }
 
     pub(super) fn shrink_to_fit(&mut self) {

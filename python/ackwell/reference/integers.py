@@ -1,0 +1,19 @@
+"""Scalar arguments as the native engine takes them: an integer inside int64."""
+
+from __future__ import annotations
+
+from operator import index
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def int64(value: object) -> int:
+    """Give `value` as an int; `TypeError` for anything else, `ValueError` outside int64.
+
+    >>> int64(7)
+    7
+    """
+    number = index(value)  # type: ignore[arg-type]
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise ValueError("integer outside int64")
+    return number

@@ -1,0 +1,240 @@
+//! The methods that the three indexes of delayed messages share, written once.
+//!
+//! PyO3 has no inheritance of methods across Rust types, so `delayed_index!` writes the class: the common
+//! methods over `DelayedIndex`, and whatever is the class's own.
+
+use ackwell_core::{Delayed, DelayedColumns};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::convert::Int;
+
+/// `(deliver_at_ms, ledger_ids, entry_ids)`, what every batch out of an index is.
+pub(crate) type Columns<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+
+/// The columns as arrays, without a copy.
+pub(crate) fn arrays(py: Python<'_>, columns: DelayedColumns) -> Columns<'_> {
+    (
+        columns.deliver_at_ms.into_pyarray(py),
+        columns.ledger_ids.into_pyarray(py),
+        columns.entry_ids.into_pyarray(py),
+    )
+}
+
+/// The message of a scalar call.
+pub(crate) fn message(deliver_at_ms: Int, ledger_id: Int, entry_id: Int) -> Delayed {
+    Delayed::new(deliver_at_ms.0, ledger_id.0, entry_id.0)
+}
+
+/// The most messages a call may take.
+pub(crate) fn at_most(max: Int) -> PyResult<usize> {
+    usize::try_from(max.0)
+        .map_err(|_| PyValueError::new_err(format!("max is at least 0, got {}", max.0)))
+}
+
+/// Defines `$class` around `Mutex<ackwell_core::$class>`; `$settings` names its arguments in `repr`, and
+/// two instances are equal if those and their messages are.
+macro_rules! delayed_index {
+    ($(#[$meta:meta])* $class:ident, $settings:expr, { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[pyclass(frozen, module = "ackwell")]
+        pub(crate) struct $class(std::sync::Mutex<ackwell_core::$class>);
+
+        impl $class {
+            fn of(index: ackwell_core::$class) -> Self {
+                Self(std::sync::Mutex::new(index))
+            }
+
+            fn locked(&self, py: Python<'_>) -> std::sync::MutexGuard<'_, ackwell_core::$class> {
+                use pyo3::sync::MutexExt;
+                self.0.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner)
+            }
+
+            /// Runs a batch without the interpreter.
+            fn detached<T: Send>(
+                &self,
+                py: Python<'_>,
+                batch: impl FnOnce(&mut ackwell_core::$class) -> T + Send,
+            ) -> T {
+                py.detach(|| {
+                    batch(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+                })
+            }
+
+            fn settings(index: &ackwell_core::$class) -> String {
+                let settings: fn(&ackwell_core::$class) -> String = $settings;
+                settings(index)
+            }
+        }
+
+        #[pymethods]
+        impl $class {
+            /// Add a message; return whether it was new.
+            ///
+            /// `ValueError` for an integer outside int64, and outside the class's own domain.
+            #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
+            fn add(
+                &self,
+                py: Python<'_>,
+                deliver_at_ms: $crate::convert::Int,
+                ledger_id: $crate::convert::Int,
+                entry_id: $crate::convert::Int,
+            ) -> PyResult<bool> {
+                let message = $crate::delayed::message(deliver_at_ms, ledger_id, entry_id);
+                self.locked(py).add(message).map_err($crate::convert::raise)
+            }
+
+            /// Add messages given as int64 arrays of one length; return how many were new.
+            ///
+            /// Nothing changes if one is refused. The arrays are read without the interpreter: no other
+            /// thread may write to them meanwhile.
+            fn add_many(
+                &self,
+                py: Python<'_>,
+                deliver_at_ms: $crate::convert::Ints<'_>,
+                ledger_ids: $crate::convert::Ints<'_>,
+                entry_ids: $crate::convert::Ints<'_>,
+            ) -> PyResult<usize> {
+                let (times, ledgers, entries) =
+                    (deliver_at_ms.slice(), ledger_ids.slice(), entry_ids.slice());
+                $crate::convert::same_length(&[times.len(), ledgers.len(), entries.len()])?;
+                self.detached(py, |index| index.add_many(&times, &ledgers, &entries))
+                    .map_err($crate::convert::raise)
+            }
+
+            /// Take up to `max` messages due at `now_ms`, the earliest first.
+            ///
+            /// Returns three int64 arrays of one length: delivery times, ledger ids, entry ids.
+            fn pop_due<'py>(
+                &self,
+                py: Python<'py>,
+                now_ms: $crate::convert::Int,
+                max: $crate::convert::Int,
+            ) -> PyResult<$crate::delayed::Columns<'py>> {
+                let max = $crate::delayed::at_most(max)?;
+                let due = self.detached(py, |index| index.pop_due(now_ms.0, max));
+                Ok($crate::delayed::arrays(py, due))
+            }
+
+            /// Tell whether a message added with these three integers is here.
+            #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
+            fn contains(
+                &self,
+                py: Python<'_>,
+                deliver_at_ms: $crate::convert::Int,
+                ledger_id: $crate::convert::Int,
+                entry_id: $crate::convert::Int,
+            ) -> bool {
+                let message = $crate::delayed::message(deliver_at_ms, ledger_id, entry_id);
+                self.locked(py).contains(message)
+            }
+
+            fn __contains__(
+                &self,
+                py: Python<'_>,
+                message: ($crate::convert::Int, $crate::convert::Int, $crate::convert::Int),
+            ) -> bool {
+                self.contains(py, message.0, message.1, message.2)
+            }
+
+            /// Take a message out, given with the time it was added with; return whether it was here.
+            #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
+            fn remove(
+                &self,
+                py: Python<'_>,
+                deliver_at_ms: $crate::convert::Int,
+                ledger_id: $crate::convert::Int,
+                entry_id: $crate::convert::Int,
+            ) -> bool {
+                let message = $crate::delayed::message(deliver_at_ms, ledger_id, entry_id);
+                self.locked(py).remove(message)
+            }
+
+            /// Tell whether any message is due at `now_ms`.
+            fn has_due(&self, py: Python<'_>, now_ms: $crate::convert::Int) -> bool {
+                self.locked(py).next_due().is_some_and(|due| due <= now_ms.0)
+            }
+
+            /// Return the time at which the earliest message is due, or None.
+            fn next_due(&self, py: Python<'_>) -> Option<i64> {
+                self.locked(py).next_due()
+            }
+
+            fn __len__(&self, py: Python<'_>) -> usize {
+                self.locked(py).len()
+            }
+
+            /// Forget every message and give the memory back.
+            fn clear(&self, py: Python<'_>) {
+                self.locked(py).clear();
+            }
+
+            /// Give back memory that is allocated and not used.
+            fn shrink_to_fit(&self, py: Python<'_>) {
+                self.detached(py, |index| index.shrink_to_fit());
+            }
+
+            /// The bytes allocated on the heap.
+            #[getter]
+            fn nbytes(&self, py: Python<'_>) -> usize {
+                self.locked(py).nbytes()
+            }
+
+            fn __sizeof__(&self, py: Python<'_>) -> usize {
+                size_of::<Self>() + self.nbytes(py)
+            }
+
+            /// Return every message as three int64 arrays, in the order of `pop_due`.
+            fn to_arrays<'py>(&self, py: Python<'py>) -> $crate::delayed::Columns<'py> {
+                let columns = self.detached(py, |index| index.to_columns());
+                $crate::delayed::arrays(py, columns)
+            }
+
+            /// Check the invariants; `AssertionError` names the one that is broken.
+            fn validate(&self, py: Python<'_>) -> PyResult<()> {
+                self.detached(py, |index| index.validate())
+                    .map_err(pyo3::exceptions::PyAssertionError::new_err)
+            }
+
+            fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
+                let columns = self.detached(py, |index| index.to_columns());
+                let messages = columns.iter().map(|m| (m.deliver_at_ms, m.ledger_id, m.entry_id));
+                pyo3::types::PyList::new(py, messages.collect::<Vec<_>>())?.try_iter()
+            }
+
+            fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                let Ok(other) = other.cast::<Self>() else {
+                    return Ok(py.NotImplemented());
+                };
+                // One lock at a time: two threads may compare two instances both ways.
+                let content = |index: &mut ackwell_core::$class| {
+                    (Self::settings(index), index.to_columns())
+                };
+                let equal = self.detached(py, content) == other.get().detached(py, content);
+                Ok(pyo3::types::PyBool::new(py, equal).to_owned().into_any().unbind())
+            }
+
+            fn __repr__(&self, py: Python<'_>) -> String {
+                let index = self.locked(py);
+                let settings = Self::settings(&index);
+                let comma = if settings.is_empty() { "" } else { ", " };
+                format!("<{} {settings}{comma}{} messages>", stringify!($class), index.len())
+            }
+
+            fn __copy__(&self, py: Python<'_>) -> Self {
+                Self::of(self.detached(py, |index| index.clone()))
+            }
+
+            /// Return an independent copy.
+            fn copy(&self, py: Python<'_>) -> Self {
+                self.__copy__(py)
+            }
+
+            $($own)*
+        }
+    };
+}
+
+pub(crate) use delayed_index;

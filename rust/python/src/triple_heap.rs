@@ -1,0 +1,79 @@
+//! The class `TripleLongHeap`.
+
+use ackwell_core::DelayedIndex;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+
+use crate::delayed::{Columns, delayed_index};
+
+type Triple = (i64, i64, i64);
+
+delayed_index! {
+    /// An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, ordered by all three.
+    ///
+    /// Any three int64 are legal, and duplicates count. Adding and popping take O(1) amortised moves of a
+    /// message plus one sort in cache: it is a ladder queue, not a binary heap, and 24 to 25.5 bytes a
+    /// message after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
+    /// `TripleLongPriorityQueue`.
+    ///
+    /// Examples
+    /// --------
+    /// >>> from ackwell import TripleLongHeap
+    /// >>> heap = TripleLongHeap()
+    /// >>> heap.add(1_000, 3, 15)
+    /// True
+    /// >>> heap.add_many([500, 2_000], [3, 3], [16, 17])
+    /// 2
+    /// >>> heap.peek()
+    /// (500, 3, 16)
+    /// >>> [column.tolist() for column in heap.pop_due(1_500, 10)]
+    /// [[500, 1000], [3, 3], [16, 15]]
+    /// >>> heap
+    /// <TripleLongHeap 1 messages>
+    TripleLongHeap, |_| String::new(), {
+        #[new]
+        fn new() -> Self {
+            Self::of(ackwell_core::TripleLongHeap::new())
+        }
+
+        /// Return the earliest message; `IndexError` if there is none.
+        fn peek(&self, py: Python<'_>) -> PyResult<Triple> {
+            let message = self.locked(py).peek();
+            message
+                .map(|m| (m.deliver_at_ms, m.ledger_id, m.entry_id))
+                .ok_or_else(|| PyIndexError::new_err("peek of an empty heap"))
+        }
+
+        /// Take and return the earliest message; `IndexError` if there is none.
+        fn pop(&self, py: Python<'_>) -> PyResult<Triple> {
+            let message = self.locked(py).pop();
+            message
+                .map(|m| (m.deliver_at_ms, m.ledger_id, m.entry_id))
+                .ok_or_else(|| PyIndexError::new_err("pop from an empty heap"))
+        }
+
+        /// The messages that fit into the memory allocated now.
+        #[getter]
+        fn capacity(&self, py: Python<'_>) -> usize {
+            self.locked(py).capacity()
+        }
+
+        /// Build a heap of three int64 arrays of one length.
+        #[staticmethod]
+        fn from_arrays(
+            py: Python<'_>,
+            deliver_at_ms: crate::convert::Ints<'_>,
+            ledger_ids: crate::convert::Ints<'_>,
+            entry_ids: crate::convert::Ints<'_>,
+        ) -> PyResult<Self> {
+            let heap = Self::new();
+            heap.add_many(py, deliver_at_ms, ledger_ids, entry_ids)?;
+            Ok(heap)
+        }
+
+        fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Columns<'py>)> {
+            let restore = slf.get_type().getattr("from_arrays")?;
+            Ok((restore, slf.get().to_arrays(slf.py())))
+        }
+    }
+}
