@@ -6,6 +6,10 @@ from typing import Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+__all__ = [
+    "TripleLongHeap",
+]
+
 class _DelayedIndex:
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool: ...
     def add_many(

@@ -25,6 +25,7 @@ impl Delayed {
 
     /// # Errors
     /// [`Error::Value`] for a negative ledger or entry id.
+    #[allow(dead_code, reason = "the bitmaps and the wheel come next")]
     pub(crate) fn checked(self) -> Result<Self> {
         if (self.ledger_id | self.entry_id) < 0 {
             return Err(Error::Value(format!(
@@ -79,6 +80,7 @@ impl DelayedColumns {
     }
 
     /// Appends the entries `first..=last` of one ledger, all due at one time.
+    #[allow(dead_code, reason = "the bitmaps and the wheel come next")]
     pub(crate) fn push_run(&mut self, deliver_at_ms: i64, ledger_id: i64, first: i64, last: i64) {
         let length = self.len() + (last - first) as usize + 1;
         self.deliver_at_ms.resize(length, deliver_at_ms);

@@ -40,6 +40,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Int {
 }
 
 /// A position argument: a `Position` or any tuple of two ints.
+#[allow(dead_code, reason = "the range set brings it to life")]
 pub(crate) type Pair = (Int, Int);
 
 /// A batch argument: a one-dimensional int64 array, or what `ackwell.arrays.as_int64` makes one of.
