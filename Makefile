@@ -4,8 +4,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python lint format types bench bench-rust bench-python \
-        wheel lock clean
+.PHONY: help install demo test test-rust test-python test-pulsar test-faults soak lint format types \
+        bench bench-rust bench-python wheel lock clean
 
 help:  ## List the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,15 @@ test-rust:  ## Model tests of the Rust core, with overflow checks on
 
 test-python: install  ## Differential, flow, fault and Spark tests
 	$(PYTEST)
+
+test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
+	$(PYTEST) -m pulsar
+
+test-faults: install  ## Real processes killed with kill -9 in the middle of a save
+	$(PYTEST) -m faults
+
+soak: install  ## Long proofs
+	$(PYTEST) -m soak
 
 lint: .venv/.locked  ## Formatting and lints of both languages
 	cargo fmt --all --check

@@ -1,0 +1,275 @@
+"""A ledger in a topic of the user's own Pulsar cluster (extra `[pulsar]`): any machine can take it over.
+
+The topic is a log of *records*, one message each, never batched. An `ENTRY` holds an entry under the
+dense id we give it. A `STATE` holds the rest of the ledger as it is from there on: the id of the first
+entry not deleted, and the metadata. Both name the generation that wrote them. Reading the topic from its
+start gives the ledger; the topic's order is the one truth, so all readers agree.
+
+Fencing stands twice. The producer has exclusive access *with fencing*: the broker disconnects the
+owner before it and refuses what that one still sends. And a reader ignores a record of a generation older
+than one it has already seen, so a write that slipped through would be void. A record that a client sent
+twice, because the answer to the first was lost, has the same id and counts once.
+
+A subscription of the ledger's own keeps what the broker would else delete for want of readers, and
+`delete_up_to` lets it go by acknowledging. Give the topic no message TTL, no backlog quota that evicts
+(`consumer_backlog_eviction`), and no other producers.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from ackwell.errors import FencedError, StoreError
+from ackwell.store.base import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pulsar
+
+# Magic, version and kind of the record, generation, and the entry's id (in a STATE, the first id).
+HEADER = struct.Struct(">3sBBQQ")
+MAGIC = b"ALR"
+VERSION = 1
+ENTRY, STATE = 0, 1
+
+SUBSCRIPTION = "ackwell"
+# A broker answers in milliseconds; half a minute covers the hand-over of a topic between brokers.
+TIMEOUT_S = 30
+
+
+class Record(NamedTuple):
+    """One message of the topic."""
+
+    kind: int
+    generation: int
+    entry_id: int
+    body: bytes
+
+    def encode(self) -> bytes:
+        """Give the message's payload."""
+        header = HEADER.pack(MAGIC, VERSION, self.kind, self.generation, self.entry_id)
+        return header + self.body
+
+    @classmethod
+    def decode(cls, data: bytes) -> Record:
+        """Read a payload; `StoreError` for one that is not ours."""
+        if len(data) < HEADER.size or data[: len(MAGIC)] != MAGIC:
+            raise StoreError("the topic holds a message that is not a record of ackwell's ledgers")
+        _, version, kind, generation, entry_id = HEADER.unpack_from(data)
+        if version != VERSION:
+            raise StoreError(f"a record of version {version}; this ackwell reads {VERSION}")
+        return cls(kind, generation, entry_id, data[HEADER.size :])
+
+
+class PulsarStore(Store):
+    """An owner of the ledger in `topic`, a non-partitioned persistent topic used for nothing else.
+
+    Opening reads the whole topic, and the entries that are not deleted stay in memory: `read` costs
+    nothing, and the memory is what `delete_up_to` leaves. An entry fits into one message (5 MB by
+    the broker's default).
+
+    Parameters
+    ----------
+    client
+        A `pulsar.Client` of the caller, who also closes it; or a service URL such as
+        `"pulsar://127.0.0.1:6650"`, for a client of the store's own.
+    topic
+        Where the ledger is; the broker creates it where it may.
+    """
+
+    def __init__(self, client: pulsar.Client | str, topic: str) -> None:
+        import pulsar
+
+        self._topic = topic
+        if isinstance(client, str):
+            self._client = self._own_client = _client(client)
+        else:
+            self._client, self._own_client = client, None
+        self._generation = 0
+        self._metadata: dict[str, bytes] = {}
+        self._entries: dict[int, bytes] = {}
+        self._message_ids: dict[int, pulsar.MessageId] = {}
+        self._first_id, self._last_id = 0, -1
+        self._closed = False
+        self._failed = False
+        try:
+            with self._errors():
+                # In this order: from here on no older owner can write, so what is read is all there is.
+                self._producer = self._client.create_producer(
+                    topic,
+                    access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing,
+                    batching_enabled=False,
+                    send_timeout_millis=TIMEOUT_S * 1000,
+                )
+                # A queue of 0 takes no messages: the subscription is there to keep and to delete.
+                # Failover, for the consumer of an owner that hangs may still be connected.
+                self._consumer = self._client.subscribe(
+                    topic,
+                    SUBSCRIPTION,
+                    consumer_type=pulsar.ConsumerType.Failover,
+                    initial_position=pulsar.InitialPosition.Earliest,
+                    receiver_queue_size=0,
+                )
+                self._read_topic()
+                self._generation += 1
+                self._send(self._state())
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def generation(self) -> int:
+        return self._generation
+
+    @property
+    def metadata(self) -> Mapping[str, bytes]:
+        self._require_open()
+        return MappingProxyType(dict(self._metadata))
+
+    def set_metadata(self, metadata: Mapping[str, bytes]) -> None:
+        replaced = {name: bytes(value) for name, value in metadata.items()}
+        self._send(self._state(metadata=replaced))
+        self._metadata = replaced
+
+    @property
+    def first_id(self) -> int:
+        self._require_open()
+        return self._first_id
+
+    @property
+    def last_id(self) -> int:
+        self._require_open()
+        return self._last_id
+
+    def append(self, data: bytes) -> int:
+        record = Record(ENTRY, self._generation, self._last_id + 1, bytes(data))
+        self._keep(record, self._send(record))
+        return self._last_id
+
+    def read(self, entry_id: int) -> bytes:
+        self._require_open()
+        return self._entries[entry_id]
+
+    def delete_up_to(self, entry_id: int) -> None:
+        self._require_open()
+        if entry_id > self._last_id:
+            raise ValueError(f"entry {entry_id} is beyond the last, {self._last_id}")
+        first_id = max(self._first_id, entry_id + 1)
+        # The record deletes, for every reader from now on; the acknowledgment only frees the space.
+        self._send(self._state(first_id=first_id))
+        freed = self._message_ids.get(entry_id)
+        self._delete_before(first_id)
+        if freed is not None:
+            with self._errors():
+                self._consumer.acknowledge_cumulative(freed)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for part in ("_consumer", "_producer", "_own_client"):
+            resource = getattr(self, part, None)
+            if resource is not None:
+                _close(resource)
+
+    def _read_topic(self) -> None:
+        """Read every record of the topic, in its order."""
+        import pulsar
+
+        reader = self._client.create_reader(self._topic, pulsar.MessageId.earliest)
+        try:
+            while reader.has_message_available():
+                message = reader.read_next(TIMEOUT_S * 1000)
+                self._keep(Record.decode(message.data()), message.message_id())
+        finally:
+            _close(reader)
+
+    def _keep(self, record: Record, message_id: pulsar.MessageId) -> None:
+        """Let a record that stands in the topic take effect."""
+        if record.generation < self._generation:
+            return
+        self._generation = record.generation
+        if record.kind == STATE:
+            self._metadata = _decode_metadata(record.body)
+            self._delete_before(record.entry_id)
+        elif record.entry_id > self._last_id:
+            self._last_id = record.entry_id
+            self._entries[record.entry_id] = record.body
+            self._message_ids[record.entry_id] = message_id
+
+    def _delete_before(self, first_id: int) -> None:
+        for deleted in [entry_id for entry_id in self._entries if entry_id < first_id]:
+            del self._entries[deleted], self._message_ids[deleted]
+        self._first_id = max(self._first_id, first_id)
+        self._last_id = max(self._last_id, first_id - 1)
+
+    def _state(self, *, first_id: int | None = None, metadata: Mapping[str, bytes] | None = None) -> Record:
+        return Record(
+            STATE,
+            self._generation,
+            self._first_id if first_id is None else first_id,
+            _encode_metadata(self._metadata if metadata is None else metadata),
+        )
+
+    def _send(self, record: Record) -> pulsar.MessageId:
+        """Have a record stand in the topic; when this returns, the broker's bookies hold it."""
+        self._require_open()
+        if self._failed:
+            raise StoreError(f"{self._topic}: a write failed before; open the ledger again")
+        # A write that failed may still arrive. Another one under the same id would then be lost, so there
+        # is none: the next opening reads which of them stands in the topic.
+        self._failed = True
+        try:
+            with self._errors():
+                message_id = self._producer.send(record.encode())
+        except FencedError:
+            self._failed = False
+            raise
+        self._failed = False
+        return message_id
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise what the client raises as ours."""
+        import pulsar
+
+        try:
+            yield
+        except pulsar.ProducerFenced as error:
+            raise FencedError(
+                f"{self._topic}: generation {self._generation} was fenced by a newer owner"
+            ) from error
+        except pulsar.PulsarException as error:
+            raise StoreError(f"{self._topic}: {error}") from error
+
+
+def _encode_metadata(metadata: Mapping[str, bytes]) -> bytes:
+    return json.dumps({name: value.hex() for name, value in metadata.items()}).encode()
+
+
+def _decode_metadata(data: bytes) -> dict[str, bytes]:
+    return {name: bytes.fromhex(value) for name, value in json.loads(data).items()}
+
+
+def _close(resource: pulsar.Client | pulsar.Consumer | pulsar.Producer | pulsar.Reader) -> None:
+    """Let go of something of the client's; what the broker has closed already is closed."""
+    import pulsar
+
+    with suppress(pulsar.PulsarException):
+        resource.close()
+
+
+def _client(service_url: str) -> pulsar.Client:
+    """Make a client that is silent but for errors."""
+    import pulsar
+
+    return pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))

@@ -1,0 +1,121 @@
+"""Python's side of the kit: the recovery probe and a broker, both Apache Pulsar's own code."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BIN = Path(__file__).parent / "kit" / "bin"
+SERVICE_URL = "pulsar://127.0.0.1:6650"
+SIDE_DOOR = "http://127.0.0.1:8090"
+
+
+def missing() -> str | None:
+    """Say what the kit would need and this machine has not."""
+    for program in ("java", "mvn", "curl", "bash"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed; the kit needs Java >= 17, Maven and curl"
+    version = subprocess.run(["java", "-version"], check=True, capture_output=True, text=True).stderr
+    found = re.search(r'version "(\d+)', version)
+    if found is None or int(found[1]) < 17:
+        return f"Java >= 17 is needed, found {version.splitlines()[0]}"
+    return None
+
+
+class Case(NamedTuple):
+    """Bytes for the probe, and the ledgers they speak of; `options` as `RecoverProbe` names them."""
+
+    ledgers: Mapping[int, int]
+    position: bytes | None = None
+    cursor_info: bytes | None = None
+    options: Mapping[str, bool] = {}
+
+    def question(self) -> dict[str, Any]:
+        """Give the case as the probe reads it."""
+        encoded = {"position": self.position, "cursorInfo": self.cursor_info}
+        return {
+            "ledgers": {str(ledger_id): entries for ledger_id, entries in self.ledgers.items()},
+            **{name: base64.b64encode(data).decode() for name, data in encoded.items() if data is not None},
+            **self.options,
+        }
+
+
+def probe(cases: Iterable[Case]) -> list[dict[str, Any]]:
+    """Recover each case with the broker's own code, in one JVM; what it believes, case by case."""
+    questions = [json.dumps(case.question()) for case in cases]
+    done = subprocess.run(
+        [BIN / "probe.sh"], input="\n".join(questions) + "\n", capture_output=True, text=True, check=False
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode or len(answers) != len(questions):
+        raise RuntimeError(f"the probe answered {len(answers)} of {len(questions)} cases:\n{done.stderr}")
+    return answers
+
+
+class Broker:
+    """A broker of the test's own, with its data in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._environment = {**os.environ, "ACKWELL_PULSAR_DATA": str(folder)}
+
+    def start(self, **settings: str) -> None:
+        """Start it, on the data it had."""
+        self._run("start.sh", *(f"{key}={value}" for key, value in settings.items()))
+
+    def stop(self, *, crash: bool = False) -> None:
+        """Stop it in good order, or with kill -9."""
+        self._run("stop.sh", *(["-9"] if crash else []))
+
+    def cursor(self, topic: str, subscription: str) -> dict[str, Any]:
+        """What the cursor holds in memory."""
+        found: dict[str, Any] = json.loads(self._get("cursor", topic=topic, sub=subscription))
+        return found
+
+    def flush(self, topic: str, subscription: str) -> None:
+        """Have the cursor written."""
+        self._get("flush", topic=topic, sub=subscription)
+
+    def last_entry(self, ledger_id: int) -> bytes:
+        """Read the newest entry of a ledger."""
+        return self._get("entry", ledger=str(ledger_id))
+
+    def _run(self, script: str, *arguments: str) -> None:
+        # To a file: the broker inherits the output, and a pipe would be waited on until it ends.
+        output = Path(self._environment["ACKWELL_PULSAR_DATA"]) / f"{script}.log"
+        with output.open("w") as sink:
+            done = subprocess.run(
+                [BIN / script, *arguments],
+                env=self._environment,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if done.returncode:
+            raise RuntimeError(f"{script}: {output.read_text()}")
+
+    def _get(self, path: str, **query: str) -> bytes:
+        url = f"{SIDE_DOOR}/{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url, timeout=30) as answer:  # the loopback side door
+            data: bytes = answer.read()
+        return data
+
+
+@contextmanager
+def running_broker(folder: Path, **settings: str) -> Iterator[Broker]:
+    """Run a broker for the length of a `with` block."""
+    broker = Broker(folder)
+    broker.start(**settings)
+    try:
+        yield broker
+    finally:
+        broker.stop()

@@ -1,0 +1,25 @@
+# Sourced by the scripts beside it: builds the kit once, outside the checkout, and says how to run Java.
+KIT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+KIT_HOME="${ACKWELL_PULSAR_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/ackwell-pulsar}"
+mkdir -p "$KIT_HOME/logs"
+
+# The sources' own digest names the build, so checkouts that differ do not overwrite each other's.
+DIGEST="$(cd "$KIT" && find pom.xml src -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-12)"
+BUILD="$KIT_HOME/build-$DIGEST"
+if [ ! -f "$BUILD/classpath" ]; then
+  mkdir -p "$BUILD" && cp -r "$KIT/pom.xml" "$KIT/src" "$BUILD/"
+  (cd "$BUILD" && mvn -q -B compile dependency:build-classpath -Dmdep.outputFile="$BUILD/classpath.new") \
+    >"$KIT_HOME/logs/build.log" 2>&1 || { tail -30 "$KIT_HOME/logs/build.log" >&2; exit 1; }
+  mv "$BUILD/classpath.new" "$BUILD/classpath"
+fi
+CLASSPATH_OF_KIT="$KIT/conf:$BUILD/target/classes:$(cat "$BUILD/classpath")"
+
+# What the broker's own launcher opens to its libraries on Java 17 and newer.
+JAVA_OPTIONS="-Djava.net.preferIPv4Stack=true -Dio.netty.tryReflectionSetAccessible=true -Dlog4j2.is.webapp=false"
+JAVA_OPTIONS="$JAVA_OPTIONS -Dbookkeeper.metadata.bookie.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataBookieDriver"
+JAVA_OPTIONS="$JAVA_OPTIONS -Dbookkeeper.metadata.client.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver"
+for package in java.base/java.io java.base/java.lang java.base/java.nio java.base/java.util.zip \
+  java.base/jdk.internal.misc java.base/jdk.internal.platform java.base/sun.net \
+  java.management/sun.management jdk.management/com.sun.management.internal; do
+  JAVA_OPTIONS="$JAVA_OPTIONS --add-opens $package=ALL-UNNAMED"
+done
