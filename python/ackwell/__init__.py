@@ -1,6 +1,6 @@
 """The acknowledgment state of a message subscription, at Apache Pulsar's semantics."""
 
-from ackwell._native import TripleLongHeap
+from ackwell._native import TimeBuckets, TripleLongHeap
 from ackwell.errors import (
     AckwellError,
     CorruptStateError,
@@ -23,5 +23,6 @@ __all__ = [
     "ProtocolError",
     "StateTooLargeError",
     "StoreError",
+    "TimeBuckets",
     "TripleLongHeap",
 ]

@@ -2,3 +2,4 @@
 
 mod delayed;
 mod triple_heap;
+mod time_buckets;

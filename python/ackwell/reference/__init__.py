@@ -4,6 +4,7 @@ It is an oracle for tests and an explicit choice (`engine=ackwell.reference`), n
 fallback.
 """
 
+from ackwell.reference.time_buckets import TimeBuckets
 from ackwell.reference.triple_heap import TripleLongHeap
 
-__all__ = ["TripleLongHeap"]
+__all__ = ["TimeBuckets", "TripleLongHeap"]

@@ -11,9 +11,12 @@
 pub mod error;
 pub mod position;
 pub mod delayed;
+mod frame;
 pub mod triple_heap;
+pub mod time_buckets;
 
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
 pub use error::{Error, Result};
 pub use position::Position;
+pub use time_buckets::{Rounding, TimeBuckets};
 pub use triple_heap::{HoleHeap, TripleLongHeap};

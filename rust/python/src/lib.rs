@@ -6,9 +6,12 @@
 mod convert;
 mod delayed;
 mod triple_heap;
+mod time_buckets;
 
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::time_buckets::TimeBuckets;
     #[pymodule_export]
     use crate::triple_heap::TripleLongHeap;
 }

@@ -1,0 +1,160 @@
+//! The frame around what an index saves: magic, version byte, varints, and a CRC-32 of all before it.
+//!
+//! A reader refuses other magic, newer versions by name, and a wrong checksum before it reads anything
+//! else; after that every length is checked against what is left, so hostile bytes allocate no more than
+//! a small multiple of themselves.
+
+use crate::error::{Error, Result};
+
+/// Writes a frame; [`FrameWriter::finish`] closes it.
+pub(crate) struct FrameWriter {
+    bytes: Vec<u8>,
+}
+
+impl FrameWriter {
+    pub(crate) fn new(magic: [u8; 4], version: u8) -> Self {
+        let mut bytes = magic.to_vec();
+        bytes.push(version);
+        Self { bytes }
+    }
+
+    pub(crate) fn byte(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    /// LEB128: seven bits a byte, the least significant first.
+    pub(crate) fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+
+    #[allow(dead_code, reason = "the wheel saves words")]
+    pub(crate) fn words(&mut self, words: &[u64]) {
+        self.bytes.reserve(words.len() * 8);
+        words.iter().for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
+    }
+
+    /// A length, then what `write` appends, which is that long.
+    pub(crate) fn block(&mut self, length: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        self.varint(length as u64);
+        self.bytes.reserve(length);
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        assert_eq!(length, self.bytes.len() - start, "a block is as long as it says");
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let checksum = crc32fast::hash(&self.bytes);
+        self.bytes.extend_from_slice(&checksum.to_le_bytes());
+        self.bytes
+    }
+}
+
+/// Reads a frame whose checksum holds.
+pub(crate) struct FrameReader<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> FrameReader<'a> {
+    /// Checks magic, version and checksum; `name` says in errors what was expected.
+    pub(crate) fn open(bytes: &'a [u8], magic: [u8; 4], version: u8, name: &str) -> Result<Self> {
+        if !bytes.starts_with(&magic) {
+            return Err(Error::corrupt(0, format!("not a saved {name}: magic {magic:?} missing")));
+        }
+        match bytes.get(4) {
+            None => return Err(Error::corrupt(4, "ends before the version")),
+            Some(&found) if found != version => {
+                return Err(Error::corrupt(
+                    4,
+                    format!("{name} of version {found}; this ackwell reads version {version}"),
+                ));
+            }
+            Some(_) => {}
+        }
+        let Some((body, checksum)) =
+            bytes.split_last_chunk::<4>().filter(|(body, _)| body.len() >= 5)
+        else {
+            return Err(Error::corrupt(bytes.len(), "ends before the checksum"));
+        };
+        if crc32fast::hash(body) != u32::from_le_bytes(*checksum) {
+            return Err(Error::corrupt(body.len(), "the checksum does not match"));
+        }
+        Ok(Self { bytes: body, offset: 5 })
+    }
+
+    /// An error at what was read last.
+    pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
+        Error::corrupt(self.offset, message)
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len() - self.offset
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(crate) fn varint(&mut self) -> Result<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.refuse("a varint longer than 64 bits"))
+    }
+
+    /// A varint that is an id or another number of int64 that is at least 0.
+    pub(crate) fn natural(&mut self) -> Result<i64> {
+        i64::try_from(self.varint()?).map_err(|_| self.refuse("a number outside int64"))
+    }
+
+    /// A count of things that take at least `least` bytes each, so that it may be allocated.
+    pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
+        let count = self.varint()?;
+        if count > (self.left() / least) as u64 {
+            return Err(self.refuse(format!("{count} announced, {} bytes left", self.left())));
+        }
+        Ok(count as usize)
+    }
+
+    #[allow(dead_code, reason = "the wheel saves words")]
+    pub(crate) fn words(&mut self, count: usize) -> Result<Vec<u64>> {
+        let bytes = self.take(count.saturating_mul(8))?;
+        let word = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+        Ok(bytes.chunks_exact(8).map(word).collect())
+    }
+
+    pub(crate) fn block(&mut self) -> Result<&'a [u8]> {
+        let length = self.count(1)?;
+        self.take(length)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        if length > self.left() {
+            return Err(self.refuse(format!("{length} bytes expected, {} left", self.left())));
+        }
+        let start = self.offset;
+        self.offset += length;
+        Ok(&self.bytes[start..self.offset])
+    }
+
+    /// Refuses bytes that nothing read.
+    pub(crate) fn end(&self) -> Result<()> {
+        match self.left() {
+            0 => Ok(()),
+            left => Err(self.refuse(format!("{left} bytes too many"))),
+        }
+    }
+}

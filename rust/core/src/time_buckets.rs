@@ -1,0 +1,391 @@
+//! Delayed messages in buckets of time: bucket → ledger → entry ids, apache/pulsar#23611 made smaller.
+//!
+//! A time's low bits are cut off, so messages of nearby times share a bucket and their entry ids compress
+//! as a set. [`Rounding::Pulsar`] truncates as the broker does, which delivers up to `2^bits - 1` ms early;
+//! [`Rounding::NeverEarly`] rounds up.
+//!
+//! ```text
+//! open      the run being filled: one bucket, one ledger, first..=last     an add in order: two compares
+//! buckets   B-tree of bucket → vector of (ledger, entries) by ledger
+//! entries   one range in place, else roaring (array, bitset or run containers)
+//! ```
+//!
+//! The open run is what keeps the index small *while filling*: ids in order never pass through a bitmap, they
+//! become a range when the filling leaves them. Sets filled piece by piece are run-optimised each time
+//! their pieces have doubled. Every reading method closes the open run first.
+
+mod entries;
+mod form;
+
+use std::collections::BTreeMap;
+
+use crate::delayed::{Delayed, DelayedColumns, DelayedIndex};
+use crate::error::{Error, Result};
+use entries::Entries;
+
+/// Where a bucket's time lies within the times it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// At its start: messages come up to `2^bits - 1` ms early, as in Pulsar.
+    Pulsar,
+    /// At its end: never early, up to `2^bits - 1` ms late; past the last bucket it is `i64::MAX`.
+    NeverEarly,
+}
+
+/// Buckets up to 2^62 ms wide: one more bit would leave no bucket for positive times.
+pub const BITS_MAX: u32 = 62;
+
+#[derive(Debug, Clone)]
+struct LedgerEntries {
+    ledger: i64,
+    entries: Entries,
+    /// Pieces inserted since the last run-optimisation, and how many bring the next one.
+    pieces: u32,
+    pieces_limit: u32,
+}
+
+/// The pieces that bring the first run-optimisation; then it doubles.
+const PIECES_LIMIT: u32 = 16;
+
+/// The run being filled. Ids `first..=last` are counted, and not yet in `buckets`.
+#[derive(Debug, Clone, Copy)]
+struct OpenRun {
+    bucket: i64,
+    ledger: i64,
+    first: u64,
+    last: u64,
+    /// The least id above `first` that `buckets` holds already: the run may not reach it unchecked.
+    limit: u64,
+}
+
+/// The bucket index; see the module for its representation.
+#[derive(Debug, Clone)]
+pub struct TimeBuckets {
+    bits: u32,
+    rounding: Rounding,
+    open: Option<OpenRun>,
+    buckets: BTreeMap<i64, Vec<LedgerEntries>>,
+    length: usize,
+}
+
+impl TimeBuckets {
+    /// Buckets of `2^bits` ms.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for more than [`BITS_MAX`] bits.
+    pub fn new(bits: u32, rounding: Rounding) -> Result<Self> {
+        if bits > BITS_MAX {
+            return Err(Error::Value(format!("bits are 0 to {BITS_MAX}, got {bits}")));
+        }
+        Ok(Self { bits, rounding, open: None, buckets: BTreeMap::new(), length: 0 })
+    }
+
+    /// Buckets as the broker derives them from its tick time: floor(log2(tick)) bits.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a tick below 1 ms.
+    pub fn from_tick(tick_time_ms: i64, rounding: Rounding) -> Result<Self> {
+        if tick_time_ms < 1 {
+            return Err(Error::Value(format!("tick time is at least 1 ms, got {tick_time_ms}")));
+        }
+        Self::new(tick_time_ms.ilog2().min(BITS_MAX), rounding)
+    }
+
+    /// The bits cut off.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// See [`Rounding`].
+    #[must_use]
+    pub fn rounding(&self) -> Rounding {
+        self.rounding
+    }
+
+    /// The number of buckets that hold a message.
+    pub fn bucket_count(&mut self) -> usize {
+        self.close_run();
+        self.buckets.len()
+    }
+
+    /// The time at which messages of `deliver_at_ms` are due here.
+    #[must_use]
+    #[inline]
+    pub fn bucket_of(&self, deliver_at_ms: i64) -> i64 {
+        let mask = (1i64 << self.bits) - 1;
+        match self.rounding {
+            Rounding::Pulsar => deliver_at_ms & !mask,
+            Rounding::NeverEarly => match deliver_at_ms.checked_add(mask) {
+                Some(end) => end & !mask,
+                None => i64::MAX,
+            },
+        }
+    }
+
+    #[inline]
+    fn add_checked(&mut self, message: Delayed) -> bool {
+        let bucket = self.bucket_of(message.deliver_at_ms);
+        let entry = message.entry_id as u64;
+        if let Some(open) = &mut self.open
+            && open.bucket == bucket
+            && open.ledger == message.ledger_id
+        {
+            if entry == open.last + 1 && entry < open.limit {
+                open.last = entry;
+                self.length += 1;
+                return true;
+            }
+            if (open.first..=open.last).contains(&entry) {
+                return false;
+            }
+        }
+        self.open_run(bucket, message.ledger_id, entry)
+    }
+
+    /// Starts a run at an id, unless it is here already.
+    fn open_run(&mut self, bucket: i64, ledger: i64, entry: u64) -> bool {
+        self.close_run();
+        let next = self
+            .buckets
+            .get(&bucket)
+            .and_then(|ledgers| find(ledgers, ledger).ok().map(|at| &ledgers[at].entries))
+            .and_then(|entries| entries.next(entry));
+        if next == Some(entry) {
+            return false;
+        }
+        let limit = next.unwrap_or(u64::MAX);
+        self.open = Some(OpenRun { bucket, ledger, first: entry, last: entry, limit });
+        self.length += 1;
+        true
+    }
+
+    /// Moves the open run into its bucket.
+    fn close_run(&mut self) {
+        let Some(run) = self.open.take() else { return };
+        let ledgers = self.buckets.entry(run.bucket).or_default();
+        match find(ledgers, run.ledger) {
+            Ok(at) => {
+                let held = &mut ledgers[at];
+                held.entries.insert(run.first, run.last);
+                held.pieces += 1;
+                if held.pieces >= held.pieces_limit {
+                    held.entries.optimize();
+                    held.pieces = 0;
+                    held.pieces_limit *= 2;
+                }
+            }
+            Err(at) => insert(ledgers, at, run.ledger, Entries::Range(run.first, run.last)),
+        }
+    }
+
+    /// The entry ids of one ledger in the bucket of a time, in roaring's portable format (64-bit form, and
+    /// `true`, where an id passes 32 bits).
+    pub fn to_roaring(&mut self, deliver_at_ms: i64, ledger: i64) -> Option<(Vec<u8>, bool)> {
+        self.close_run();
+        let ledgers = self.buckets.get(&self.bucket_of(deliver_at_ms))?;
+        find(ledgers, ledger).ok().map(|at| ledgers[at].entries.to_roaring())
+    }
+
+    /// Adds the ids of a portable roaring bitmap; how many were new.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative ledger id, [`Error::Corrupt`] for bytes that are no such bitmap.
+    pub fn add_roaring(
+        &mut self,
+        deliver_at_ms: i64,
+        ledger: i64,
+        bytes: &[u8],
+        wide: bool,
+    ) -> Result<usize> {
+        Delayed::new(deliver_at_ms, ledger, 0).checked()?;
+        let ids = Entries::from_roaring(bytes, wide)
+            .ok_or_else(|| Error::corrupt(0, "not a portable roaring bitmap with entry ids"))?;
+        self.close_run();
+        let bucket = self.bucket_of(deliver_at_ms);
+        let ledgers = self.buckets.entry(bucket).or_default();
+        let before = match find(ledgers, ledger) {
+            Ok(at) => {
+                let held = &mut ledgers[at].entries;
+                let before = held.len();
+                ids.for_each_range(|first, last| held.insert(first, last));
+                held.optimize();
+                before
+            }
+            Err(at) => {
+                insert(ledgers, at, ledger, ids);
+                0
+            }
+        };
+        let at = find(ledgers, ledger).expect("just inserted");
+        let new = (ledgers[at].entries.len() - before) as usize;
+        self.length += new;
+        Ok(new)
+    }
+}
+
+fn find(ledgers: &[LedgerEntries], ledger: i64) -> std::result::Result<usize, usize> {
+    // Filling is in order: the last one is asked first.
+    match ledgers.last() {
+        Some(last) if last.ledger == ledger => Ok(ledgers.len() - 1),
+        Some(last) if last.ledger < ledger => Err(ledgers.len()),
+        _ => ledgers.binary_search_by_key(&ledger, |held| held.ledger),
+    }
+}
+
+fn insert(ledgers: &mut Vec<LedgerEntries>, at: usize, ledger: i64, entries: Entries) {
+    if ledgers.len() == ledgers.capacity() {
+        // Most buckets hold one ledger, and the first step of a doubling vector is four.
+        ledgers.reserve_exact(ledgers.len().max(1));
+    }
+    let held = LedgerEntries { ledger, entries, pieces: 0, pieces_limit: PIECES_LIMIT };
+    ledgers.insert(at, held);
+}
+
+impl DelayedIndex for TimeBuckets {
+    #[inline]
+    fn add(&mut self, message: Delayed) -> Result<bool> {
+        Ok(self.add_checked(message.checked()?))
+    }
+
+    fn add_many(
+        &mut self,
+        times_ms: &[i64],
+        ledger_ids: &[i64],
+        entry_ids: &[i64],
+    ) -> Result<usize> {
+        crate::delayed::check_positions(ledger_ids, entry_ids)?;
+        let before = self.length;
+        let messages = times_ms.iter().zip(ledger_ids).zip(entry_ids);
+        for ((&time, &ledger), &entry) in messages {
+            self.add_checked(Delayed::new(time, ledger, entry));
+        }
+        Ok(self.length - before)
+    }
+
+    fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns {
+        self.close_run();
+        let mut due = DelayedColumns::with_capacity(max.min(self.length));
+        while due.len() < max
+            && let Some(mut bucket) = self.buckets.first_entry()
+            && *bucket.key() <= now_ms
+        {
+            let time = *bucket.key();
+            let ledgers = bucket.get_mut();
+            let mut emptied = 0;
+            for held in ledgers.iter_mut() {
+                if due.len() == max
+                    || held.entries.drain(time, held.ledger, max - due.len(), &mut due)
+                {
+                    break;
+                }
+                emptied += 1;
+            }
+            ledgers.drain(..emptied);
+            if ledgers.is_empty() {
+                bucket.remove();
+            }
+        }
+        self.length -= due.len();
+        due
+    }
+
+    fn contains(&mut self, message: Delayed) -> bool {
+        let bucket = self.bucket_of(message.deliver_at_ms);
+        self.close_run();
+        message.checked().is_ok()
+            && self.buckets.get(&bucket).is_some_and(|ledgers| {
+                find(ledgers, message.ledger_id)
+                    .is_ok_and(|at| ledgers[at].entries.contains(message.entry_id as u64))
+            })
+    }
+
+    fn remove(&mut self, message: Delayed) -> bool {
+        if !self.contains(message) {
+            return false;
+        }
+        let bucket = self.bucket_of(message.deliver_at_ms);
+        let ledgers = self.buckets.get_mut(&bucket).expect("contains");
+        let at = find(ledgers, message.ledger_id).expect("contains");
+        if !ledgers[at].entries.remove(message.entry_id as u64) {
+            ledgers.remove(at);
+            if ledgers.is_empty() {
+                self.buckets.remove(&bucket);
+            }
+        }
+        self.length -= 1;
+        true
+    }
+
+    fn next_due(&mut self) -> Option<i64> {
+        let open = self.open.map(|run| run.bucket);
+        let held = self.buckets.first_key_value().map(|(&bucket, _)| bucket);
+        match (open, held) {
+            (Some(open), Some(held)) => Some(open.min(held)),
+            (open, held) => open.or(held),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    fn clear(&mut self) {
+        self.open = None;
+        self.buckets = BTreeMap::new();
+        self.length = 0;
+    }
+
+    /// Run-optimises every set, too.
+    fn shrink_to_fit(&mut self) {
+        self.close_run();
+        for ledgers in self.buckets.values_mut() {
+            ledgers.iter_mut().for_each(|held| held.entries.shrink_to_fit());
+            ledgers.shrink_to_fit();
+        }
+        // A tree built in order is packed; one that was drained or filled at random is not.
+        self.buckets = std::mem::take(&mut self.buckets).into_iter().collect();
+    }
+
+    fn nbytes(&self) -> usize {
+        let tree = crate::delayed::btree_nbytes::<i64, Vec<LedgerEntries>>(self.buckets.len());
+        let sets = self.buckets.values().map(|ledgers| {
+            ledgers.capacity() * size_of::<LedgerEntries>()
+                + ledgers.iter().map(|held| held.entries.nbytes()).sum::<usize>()
+        });
+        tree + sets.sum::<usize>()
+    }
+
+    fn to_columns(&mut self) -> DelayedColumns {
+        self.close_run();
+        let mut columns = DelayedColumns::with_capacity(self.length);
+        for (&bucket, ledgers) in &self.buckets {
+            for held in ledgers {
+                held.entries.for_each_range(|first, last| {
+                    columns.push_run(bucket, held.ledger, first as i64, last as i64);
+                });
+            }
+        }
+        columns
+    }
+
+    fn validate(&self) -> std::result::Result<(), String> {
+        let mut length = self.open.map_or(0, |run| run.last - run.first + 1);
+        for (bucket, ledgers) in &self.buckets {
+            if self.bucket_of(*bucket) != *bucket {
+                return Err(format!("{bucket} is no bucket of {} bits", self.bits));
+            }
+            if ledgers.is_empty() || !ledgers.is_sorted_by(|a, b| a.ledger < b.ledger) {
+                return Err(format!("bucket {bucket}: ledgers are empty or not ascending"));
+            }
+            for held in ledgers {
+                held.entries.validate().map_err(|fault| format!("bucket {bucket}: {fault}"))?;
+                length += held.entries.len();
+            }
+        }
+        if length != self.length as u64 {
+            return Err(format!("length {} counts {length} messages", self.length));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! The entry ids of one ledger in one bucket: one range while that is enough, then roaring.
+//!
+//! Messages with a fixed delay arrive in order, so most buckets hold one range of a ledger; kept in place it
+//! costs nothing beside the bucket, where a bitmap of one element allocates 170 bytes. Ids past 32 bits
+//! take roaring's 64-bit form.
+
+use roaring::{RoaringBitmap, RoaringTreemap};
+
+use crate::delayed::DelayedColumns;
+
+#[derive(Debug, Clone)]
+pub(super) enum Entries {
+    /// `first..=last`.
+    Range(u64, u64),
+    Narrow(RoaringBitmap),
+    Wide(Box<RoaringTreemap>),
+}
+
+/// A container of `roaring` 0.12: key, tag and vector. It is private there; the allocator test notices a change.
+const CONTAINER_BYTES: usize = 40;
+
+impl Entries {
+    /// Whether the id is here.
+    pub(super) fn contains(&self, entry: u64) -> bool {
+        match self {
+            Self::Range(first, last) => (*first..=*last).contains(&entry),
+            Self::Narrow(bitmap) => u32::try_from(entry).is_ok_and(|entry| bitmap.contains(entry)),
+            Self::Wide(treemap) => treemap.contains(entry),
+        }
+    }
+
+    /// The least id at or after `entry`.
+    pub(super) fn next(&self, entry: u64) -> Option<u64> {
+        match self {
+            Self::Range(first, last) => (entry <= *last).then_some((*first).max(entry)),
+            Self::Narrow(bitmap) => {
+                let entry = u32::try_from(entry).ok()?;
+                bitmap.range(entry..).next().map(u64::from)
+            }
+            Self::Wide(treemap) => {
+                let mut ids = treemap.iter();
+                ids.advance_to(entry);
+                ids.next()
+            }
+        }
+    }
+
+    /// Inserts a range of ids.
+    pub(super) fn insert(&mut self, first: u64, last: u64) {
+        if let Self::Range(start, end) = self {
+            let apart = first > end.saturating_add(1) || last.saturating_add(1) < *start;
+            if !apart {
+                (*start, *end) = ((*start).min(first), (*end).max(last));
+                return;
+            }
+            let (start, end) = (*start, *end);
+            *self = Self::Narrow(RoaringBitmap::new());
+            self.insert(start, end);
+        }
+        if let Self::Narrow(bitmap) = self {
+            if let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) {
+                bitmap.insert_range(first..=last);
+                return;
+            }
+            let bitmap = std::mem::take(bitmap);
+            *self = Self::Wide(Box::new(RoaringTreemap::from_bitmaps([(0, bitmap)])));
+        }
+        if let Self::Wide(treemap) = self {
+            treemap.insert_range(first..=last);
+        }
+    }
+
+    /// Removes an id that is here; false when none is left.
+    pub(super) fn remove(&mut self, entry: u64) -> bool {
+        match self {
+            Self::Range(first, last) => {
+                if first == last {
+                    return false;
+                }
+                if entry == *first {
+                    *first += 1;
+                } else if entry == *last {
+                    *last -= 1;
+                } else {
+                    let (first, last) = (*first, *last);
+                    *self = Self::Range(first, entry - 1);
+                    self.insert(entry + 1, last);
+                }
+                true
+            }
+            Self::Narrow(bitmap) => {
+                bitmap.remove(entry as u32);
+                !bitmap.is_empty()
+            }
+            Self::Wide(treemap) => {
+                treemap.remove(entry);
+                !treemap.is_empty()
+            }
+        }
+    }
+
+    /// The number of ids.
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Range(first, last) => last - first + 1,
+            Self::Narrow(bitmap) => bitmap.len(),
+            Self::Wide(treemap) => treemap.len(),
+        }
+    }
+
+    /// Moves up to `max` ids, the least first, into the columns; false when none is left.
+    pub(super) fn drain(
+        &mut self,
+        time: i64,
+        ledger: i64,
+        max: usize,
+        due: &mut DelayedColumns,
+    ) -> bool {
+        let mut left = max as u64;
+        match self {
+            Self::Range(first, last) => {
+                let taken = (*last - *first + 1).min(left);
+                due.push_run(time, ledger, *first as i64, (*first + (taken - 1)) as i64);
+                *first += taken;
+                *first <= *last
+            }
+            Self::Narrow(bitmap) => {
+                let mut ids = bitmap.iter();
+                while left > 0
+                    && let Some(range) = ids.next_range()
+                {
+                    let (first, last) = (u64::from(*range.start()), u64::from(*range.end()));
+                    let taken = (last - first + 1).min(left);
+                    due.push_run(time, ledger, first as i64, (first + (taken - 1)) as i64);
+                    left -= taken;
+                }
+                bitmap.remove_smallest(max as u64 - left);
+                !bitmap.is_empty()
+            }
+            Self::Wide(treemap) => {
+                let mut last = None;
+                for entry in treemap.iter().take(max) {
+                    due.push_run(time, ledger, entry as i64, entry as i64);
+                    last = Some(entry);
+                }
+                if let Some(last) = last {
+                    treemap.remove_range(..=last);
+                }
+                !treemap.is_empty()
+            }
+        }
+    }
+
+    /// Chooses run containers where they are smaller, and the range in place where one is enough.
+    pub(super) fn optimize(&mut self) {
+        match self {
+            Self::Range(..) => {}
+            Self::Narrow(bitmap) => {
+                bitmap.optimize();
+                if let (Some(first), Some(last)) = (bitmap.min(), bitmap.max())
+                    && u64::from(last - first) + 1 == bitmap.len()
+                {
+                    *self = Self::Range(first.into(), last.into());
+                }
+            }
+            Self::Wide(treemap) => {
+                treemap.optimize();
+            }
+        }
+    }
+
+    /// Copies into vectors of the exact size.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.optimize();
+        *self = self.clone();
+    }
+
+    /// The heap bytes, from roaring's own statistics.
+    pub(super) fn nbytes(&self) -> usize {
+        match self {
+            Self::Range(..) => 0,
+            Self::Narrow(bitmap) => bitmap_bytes(bitmap),
+            Self::Wide(treemap) => {
+                // A B-tree of keys and bitmaps: one leaf of eleven for the few keys there are.
+                let leaf = 11 * (size_of::<u32>() + size_of::<RoaringBitmap>()) + 16;
+                let leaves = treemap.bitmaps().count().div_ceil(6);
+                size_of::<RoaringTreemap>()
+                    + leaves * leaf
+                    + treemap.bitmaps().map(|(_, bitmap)| bitmap_bytes(bitmap)).sum::<usize>()
+            }
+        }
+    }
+
+    /// Roaring's portable format, 32-bit where the ids allow it; second, whether it is the 64-bit one.
+    pub(super) fn to_roaring(&self) -> (Vec<u8>, bool) {
+        let mut bytes = Vec::new();
+        let wide = match self {
+            Self::Range(first, last) => {
+                let mut bitmap = Self::Narrow(RoaringBitmap::new());
+                bitmap.insert(*first, *last);
+                bitmap.force_runs();
+                return bitmap.to_roaring();
+            }
+            Self::Narrow(bitmap) => bitmap.serialize_into(&mut bytes).map(|()| false),
+            Self::Wide(treemap) => treemap.serialize_into(&mut bytes).map(|()| true),
+        };
+        (bytes, wide.expect("writing to memory"))
+    }
+
+    fn force_runs(&mut self) {
+        match self {
+            Self::Range(..) => {}
+            Self::Narrow(bitmap) => {
+                bitmap.optimize();
+            }
+            Self::Wide(treemap) => {
+                treemap.optimize();
+            }
+        }
+    }
+
+    /// Reads roaring's portable format of either width; `None` for bytes that are neither, or that hold
+    /// nothing, or an id outside int64.
+    pub(super) fn from_roaring(bytes: &[u8], wide: bool) -> Option<Self> {
+        let mut rest = bytes;
+        let mut entries = if wide {
+            let treemap = RoaringTreemap::deserialize_from(&mut rest).ok()?;
+            if treemap.max()? > i64::MAX as u64 || treemap.bitmaps().any(|(_, b)| b.is_empty()) {
+                return None;
+            }
+            Self::Wide(Box::new(treemap))
+        } else {
+            let bitmap = RoaringBitmap::deserialize_from(&mut rest).ok()?;
+            bitmap.min()?;
+            Self::Narrow(bitmap)
+        };
+        entries.optimize();
+        rest.is_empty().then_some(entries)
+    }
+
+    /// The maximal ranges of ids, in order.
+    pub(super) fn for_each_range(&self, mut visit: impl FnMut(u64, u64)) {
+        match self {
+            Self::Range(first, last) => visit(*first, *last),
+            Self::Narrow(bitmap) => {
+                let mut ids = bitmap.iter();
+                while let Some(range) = ids.next_range() {
+                    visit(u64::from(*range.start()), u64::from(*range.end()));
+                }
+            }
+            Self::Wide(treemap) => treemap.iter().for_each(|entry| visit(entry, entry)),
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), String> {
+        let fault = match self {
+            Self::Range(first, last) if first > last || *last > i64::MAX as u64 => {
+                Some(format!("range {first}..={last}"))
+            }
+            Self::Narrow(bitmap) => bitmap.internal_validate().err().map(str::to_owned),
+            _ => None,
+        };
+        match fault {
+            _ if self.len() == 0 => Err("an empty set of entries is kept".into()),
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
+    }
+}
+
+fn bitmap_bytes(bitmap: &RoaringBitmap) -> usize {
+    let statistics = bitmap.statistics();
+    // The crate counts four bytes for each of an array's u16, and a bitset's 65,536 bits as bytes.
+    let arrays = statistics.n_bytes_array_containers as usize / 2;
+    let bitsets = statistics.n_bitset_containers as usize * 8192;
+    let containers = statistics.n_containers as usize;
+    // The vector of containers starts at four and doubles.
+    let reserved = if containers == 0 { 0 } else { containers.next_power_of_two().max(4) };
+    arrays + bitsets + statistics.n_bytes_run_containers as usize + reserved * CONTAINER_BYTES
+}

@@ -1,0 +1,151 @@
+//! `TimeBuckets` as bytes.
+//!
+//! ```text
+//! "AKTB" · version 1 · bits u8 · rounding u8 (0 Pulsar, 1 never early) · varint buckets
+//! bucket   varint first: zigzag of (key >> bits); then the step from the one before
+//!          varint ledgers; ledger: varint id, then steps · kind u8
+//!          0  one range: varint first, varint last - first
+//!          1  varint length, portable 32-bit roaring      2  … portable 64-bit roaring
+//! CRC-32   of all before, little-endian
+//! ```
+
+use super::{Entries, Error, Result, Rounding, TimeBuckets, insert};
+use crate::frame::{FrameReader, FrameWriter};
+
+const MAGIC: [u8; 4] = *b"AKTB";
+const VERSION: u8 = 1;
+
+/// Most messages a restored index may hold: a range of any length takes ten bytes, and whoever pops it would
+/// need 24 for each message.
+pub(super) const RESTORED_MAX: u64 = 1 << 32;
+
+impl TimeBuckets {
+    /// The index as bytes, restored by [`TimeBuckets::from_bytes`].
+    pub fn to_bytes(&mut self) -> Vec<u8> {
+        self.close_run();
+        let mut out = FrameWriter::new(MAGIC, VERSION);
+        out.byte(self.bits as u8);
+        out.byte((self.rounding == Rounding::NeverEarly).into());
+        out.varint(self.buckets.len() as u64);
+        let mut before: Option<i64> = None;
+        let sets = self.buckets.values_mut().flatten();
+        sets.for_each(|held| held.entries.optimize());
+        for (bucket, ledgers) in &self.buckets {
+            let key = self.key_of(*bucket);
+            out.varint(match before {
+                None => zigzag(key),
+                Some(before) => key.wrapping_sub(before) as u64,
+            });
+            before = Some(key);
+            out.varint(ledgers.len() as u64);
+            let mut before = 0;
+            for held in ledgers {
+                out.varint((held.ledger - before) as u64);
+                before = held.ledger;
+                if let Entries::Range(first, last) = held.entries {
+                    out.byte(0);
+                    out.varint(first);
+                    out.varint(last - first);
+                } else {
+                    let (bytes, wide) = held.entries.to_roaring();
+                    out.byte(if wide { 2 } else { 1 });
+                    out.block(bytes.len(), |into| into.extend_from_slice(&bytes));
+                }
+            }
+        }
+        out.finish()
+    }
+
+    /// Restores what [`TimeBuckets::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the offset; [`Error::Limit`] for more than 2^32 messages.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut input = FrameReader::open(bytes, MAGIC, VERSION, "TimeBuckets")?;
+        let bits = u32::from(input.byte()?);
+        let rounding = match input.byte()? {
+            0 => Rounding::Pulsar,
+            1 => Rounding::NeverEarly,
+            other => return Err(input.refuse(format!("rounding {other}"))),
+        };
+        let mut index =
+            Self::new(bits, rounding).map_err(|error| input.refuse(error.to_string()))?;
+        let (mut key, mut length) = (0i64, 0u64);
+        for place in 0..input.count(5)? {
+            let step = input.varint()?;
+            key = match place {
+                0 => unzigzag(step),
+                _ => i64::try_from(step)
+                    .ok()
+                    .filter(|&step| step > 0)
+                    .and_then(|step| key.checked_add(step))
+                    .ok_or_else(|| input.refuse("buckets do not ascend"))?,
+            };
+            let bucket =
+                index.bucket_from_key(key).ok_or_else(|| input.refuse("no such bucket"))?;
+            let mut ledgers = Vec::new();
+            let mut ledger = 0i64;
+            for place in 0..input.count(4)? {
+                let step = input.natural()?;
+                ledger = ledger
+                    .checked_add(step)
+                    .filter(|_| place == 0 || step > 0)
+                    .ok_or_else(|| input.refuse("ledgers do not ascend"))?;
+                let entries = read_entries(&mut input)?;
+                length += entries.len();
+                if length > RESTORED_MAX {
+                    let message = format!("more than {RESTORED_MAX} messages in a saved index");
+                    return Err(Error::Limit(message));
+                }
+                let at = ledgers.len();
+                insert(&mut ledgers, at, ledger, entries);
+            }
+            if ledgers.is_empty() {
+                return Err(input.refuse("a bucket without messages"));
+            }
+            index.buckets.insert(bucket, ledgers);
+        }
+        input.end()?;
+        index.length = length as usize;
+        Ok(index)
+    }
+
+    /// Buckets by number. The saturated one, `i64::MAX`, comes after the last that is a multiple.
+    fn key_of(&self, bucket: i64) -> i64 {
+        let saturated = bucket == i64::MAX && self.bits > 0;
+        (bucket >> self.bits) + i64::from(saturated)
+    }
+
+    fn bucket_from_key(&self, key: i64) -> Option<i64> {
+        let (least, greatest) = (i64::MIN >> self.bits, i64::MAX >> self.bits);
+        if (least..=greatest).contains(&key) {
+            return Some(key << self.bits);
+        }
+        let saturates = self.bits > 0 && self.rounding == Rounding::NeverEarly;
+        (saturates && key == greatest + 1).then_some(i64::MAX)
+    }
+}
+
+fn read_entries(input: &mut FrameReader<'_>) -> Result<Entries> {
+    match input.byte()? {
+        0 => {
+            let first = input.natural()?;
+            let last = first.checked_add(input.natural()?);
+            let last = last.ok_or_else(|| input.refuse("a range past int64"))?;
+            Ok(Entries::Range(first as u64, last as u64))
+        }
+        kind @ (1 | 2) => {
+            let bytes = input.block()?;
+            Entries::from_roaring(bytes, kind == 2).ok_or_else(|| input.refuse("no roaring bitmap"))
+        }
+        kind => Err(input.refuse(format!("entries of kind {kind}"))),
+    }
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}

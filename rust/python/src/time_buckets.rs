@@ -1,0 +1,150 @@
+//! The class `TimeBuckets`.
+
+use ackwell_core::{DelayedIndex, Rounding};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::convert::{Int, raise};
+use crate::delayed::delayed_index;
+
+fn rounding(mode: &str) -> PyResult<Rounding> {
+    match mode {
+        "pulsar" => Ok(Rounding::Pulsar),
+        "never_early" => Ok(Rounding::NeverEarly),
+        other => {
+            Err(PyValueError::new_err(format!("mode is 'pulsar' or 'never_early', got {other:?}")))
+        }
+    }
+}
+
+fn mode(rounding: Rounding) -> &'static str {
+    match rounding {
+        Rounding::Pulsar => "pulsar",
+        Rounding::NeverEarly => "never_early",
+    }
+}
+
+delayed_index! {
+    /// Delayed messages by time bucket: bucket → ledger → roaring set of entry ids.
+    ///
+    /// A time loses its lowest `bits` bits (0 to 62), so that messages of nearby times compress as one set.
+    ///
+    /// Parameters
+    /// ----------
+    /// bits : int
+    ///     Buckets are `2**bits` ms wide.
+    /// mode : {"pulsar", "never_early"}
+    ///     "pulsar" truncates, as Apache Pulsar does since #23611: a message comes up to `2**bits - 1` ms early.
+    ///     "never_early" rounds up and saturates: up to `2**bits - 1` ms late, never early; it implies the
+    ///     strict cut-off.
+    ///
+    /// Ledger and entry ids are at least 0 (`ValueError`). Times in and out are int64 milliseconds; the times
+    /// that come out are the buckets'. A message is new if no message of its bucket has its position.
+    ///
+    /// Examples
+    /// --------
+    /// >>> from ackwell import TimeBuckets
+    /// >>> buckets = TimeBuckets(10)
+    /// >>> buckets.add_many([5_000, 5_001, 9_000], [3, 3, 3], [15, 16, 17])
+    /// 3
+    /// >>> buckets.add(5_100, 3, 16)
+    /// False
+    /// >>> buckets.next_due()
+    /// 4096
+    /// >>> [column.tolist() for column in buckets.pop_due(4_500, 10)]
+    /// [[4096, 4096], [3, 3], [15, 16]]
+    /// >>> TimeBuckets.from_bytes(buckets.to_bytes()) == buckets
+    /// True
+    TimeBuckets, |index| format!("bits={}, mode='{}'", index.bits(), mode(index.rounding())), {
+        #[new]
+        #[pyo3(signature = (bits, mode = "pulsar"))]
+        fn new(bits: Int, mode: &str) -> PyResult<Self> {
+            let bits = u32::try_from(bits.0)
+                .map_err(|_| PyValueError::new_err(format!("bits are 0 to 62, got {}", bits.0)))?;
+            ackwell_core::TimeBuckets::new(bits, rounding(mode)?).map(Self::of).map_err(raise)
+        }
+
+        /// Derive the width from a tick time as the broker does: floor(log2(tick)) bits.
+        #[staticmethod]
+        #[pyo3(signature = (tick_time_ms, mode = "pulsar"))]
+        fn from_tick(tick_time_ms: Int, mode: &str) -> PyResult<Self> {
+            ackwell_core::TimeBuckets::from_tick(tick_time_ms.0, rounding(mode)?)
+                .map(Self::of)
+                .map_err(raise)
+        }
+
+        /// The bits cut off each time.
+        #[getter]
+        fn bits(&self, py: Python<'_>) -> u32 {
+            self.locked(py).bits()
+        }
+
+        /// "pulsar" or "never_early".
+        #[getter]
+        fn mode(&self, py: Python<'_>) -> &'static str {
+            mode(self.locked(py).rounding())
+        }
+
+        /// The number of buckets that hold a message.
+        #[getter]
+        fn bucket_count(&self, py: Python<'_>) -> usize {
+            self.locked(py).bucket_count()
+        }
+
+        /// The length of `to_bytes()`, in O(n).
+        #[getter]
+        fn serialized_size(&self, py: Python<'_>) -> usize {
+            self.detached(py, |index| index.to_bytes().len())
+        }
+
+        /// Save: magic, version, sets and checksum; see `docs/formats.md`.
+        fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+            PyBytes::new(py, &self.detached(py, |index| index.to_bytes()))
+        }
+
+        /// Restore what `to_bytes` saved.
+        ///
+        /// `CorruptStateError` with the offset for anything else, a newer version named; `LimitError` for more
+        /// than 2^32 messages.
+        #[staticmethod]
+        fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+            py.detach(|| ackwell_core::TimeBuckets::from_bytes(data)).map(Self::of).map_err(raise)
+        }
+
+        /// Return `(data, wide)`: the entry ids of a ledger in a time's bucket as portable roaring, or None.
+        ///
+        /// `wide` tells the 64-bit form, taken where an id passes 32 bits. Any roaring library reads both.
+        fn to_roaring<'py>(
+            &self,
+            py: Python<'py>,
+            deliver_at_ms: Int,
+            ledger_id: Int,
+        ) -> Option<(Bound<'py, PyBytes>, bool)> {
+            let (data, wide) = self.locked(py).to_roaring(deliver_at_ms.0, ledger_id.0)?;
+            Some((PyBytes::new(py, &data), wide))
+        }
+
+        /// Add the entry ids of a portable roaring bitmap; return how many were new.
+        ///
+        /// `CorruptStateError` for bytes that are no such bitmap.
+        #[pyo3(signature = (deliver_at_ms, ledger_id, data, *, wide = false))]
+        fn add_roaring(
+            &self,
+            py: Python<'_>,
+            deliver_at_ms: Int,
+            ledger_id: Int,
+            data: &[u8],
+            wide: bool,
+        ) -> PyResult<usize> {
+            self.locked(py).add_roaring(deliver_at_ms.0, ledger_id.0, data, wide).map_err(raise)
+        }
+
+        fn __reduce__<'py>(
+            slf: &Bound<'py, Self>,
+        ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+            let restore = slf.get_type().getattr("from_bytes")?;
+            Ok((restore, (slf.get().to_bytes(slf.py()),)))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+"""`TimeBuckets`: native against reference, and its bitmaps against another roaring library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ackwell
+import ackwell.reference
+import numpy as np
+import pytest
+from ackwell import CorruptStateError, TimeBuckets
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+from pyroaring import BitMap, BitMap64
+
+from tests.differential.delayed_machine import DelayedMachine
+
+MODES = ("pulsar", "never_early")
+
+
+class BucketsMachine(DelayedMachine):
+    def make(self, draw: Any) -> tuple[Any, Any]:
+        bits, mode = draw(st.integers(0, 62)), draw(st.sampled_from(MODES))
+        if draw(st.booleans()):
+            bits = draw(st.integers(0, 10))
+        return ackwell.TimeBuckets(bits, mode), ackwell.reference.TimeBuckets(bits, mode)
+
+    @rule()
+    def count_buckets(self) -> None:
+        native, reference = self.pair.native, self.pair.reference
+        assert native.bucket_count == reference.bucket_count
+        assert (native.bits, native.mode) == (reference.bits, reference.mode)
+
+    @rule()
+    def saved_bytes_restore_it(self) -> None:
+        data = self.pair.native.to_bytes()
+        assert len(data) == self.pair.native.serialized_size
+        assert TimeBuckets.from_bytes(data) == self.pair.native
+
+
+TestBuckets = BucketsMachine.TestCase
+TestBuckets.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("arguments", [(-1,), (63,), (2**70,), (3, "early"), (3, ""), ("3",)], ids=str)
+def test_arguments_outside_the_domain_are_refused(engine: Any, arguments: tuple[Any]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        engine.TimeBuckets(*arguments)
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize(("tick", "bits"), [(1, 0), (999, 9), (1000, 9), (1024, 10)])
+def test_the_brokers_tick_time_becomes_bits(engine: Any, tick: int, bits: int) -> None:
+    assert bits == engine.TimeBuckets.from_tick(tick).bits
+    with pytest.raises(ValueError, match="at least 1 ms"):
+        engine.TimeBuckets.from_tick(0)
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+def test_never_early_saturates_at_the_end_of_time(engine: Any) -> None:
+    buckets = engine.TimeBuckets(62, "never_early")
+    assert buckets.add(2**62 + 1, 1, 1)
+    assert buckets.next_due() == 2**63 - 1
+    assert not buckets.has_due(2**63 - 2)
+    assert buckets.has_due(2**63 - 1)
+
+
+@given(st.sets(st.integers(0, 2**32 - 1), min_size=1), st.integers(0, 2_000))
+def test_bitmaps_go_to_and_come_from_pyroaring(entries: set[int], run: int) -> None:
+    entries |= set(range(run))
+    buckets = TimeBuckets(10)
+    buckets.add_many([7] * len(entries), [1] * len(entries), np.array(sorted(entries)))
+    data, wide = buckets.to_roaring(7, 1)  # type: ignore[misc]
+    assert not wide
+    assert BitMap(entries) == BitMap.deserialize(data)
+    other = TimeBuckets(10)
+    assert len(entries) == other.add_roaring(7, 1, BitMap(entries).serialize())
+    assert buckets == other
+
+
+def test_ids_past_32_bits_take_the_64_bit_form() -> None:
+    entries = [0, 2**32, 2**40, 2**63 - 1]
+    buckets = TimeBuckets(10)
+    buckets.add_many([7] * 4, [1] * 4, entries)
+    data, wide = buckets.to_roaring(7, 1)  # type: ignore[misc]
+    assert wide
+    assert BitMap64(entries) == BitMap64.deserialize(data)
+    other = TimeBuckets(10)
+    assert other.add_roaring(7, 1, BitMap64(entries).serialize(), wide=True) == 4
+    assert buckets == other
+    with pytest.raises(CorruptStateError):
+        other.add_roaring(7, 1, BitMap64([2**63]).serialize(), wide=True)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_with_an_offset(data: bytes) -> None:
+    for hostile in (data, b"AKTB\x01" + data):
+        with pytest.raises(CorruptStateError) as refused:
+            TimeBuckets.from_bytes(hostile)
+        assert 0 <= refused.value.offset <= len(hostile)
+    with pytest.raises(CorruptStateError):
+        TimeBuckets(3).add_roaring(0, 0, data)
+
+
+def test_a_newer_version_is_refused_by_name() -> None:
+    data = bytearray(TimeBuckets(3).to_bytes())
+    data[4] = 2
+    with pytest.raises(CorruptStateError, match="TimeBuckets of version 2"):
+        TimeBuckets.from_bytes(bytes(data))

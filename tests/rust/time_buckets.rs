@@ -1,0 +1,123 @@
+//! `TimeBuckets` against the sorted model, its saved form, and roaring's portable format.
+
+use ackwell_core::{Delayed, DelayedIndex, Error, Rounding, TimeBuckets};
+use proptest::prelude::*;
+
+use crate::delayed::{agrees_with_the_model, operations};
+
+fn rounding() -> impl Strategy<Value = Rounding> {
+    prop_oneof![Just(Rounding::Pulsar), Just(Rounding::NeverEarly)]
+}
+
+/// The rule once more, in 128 bits, where nothing overflows.
+fn rounded(time: i64, bits: u32, rounding: Rounding) -> i64 {
+    let (time, width) = (i128::from(time), 1i128 << bits);
+    let bucket = match rounding {
+        Rounding::Pulsar => time.div_euclid(width) * width,
+        Rounding::NeverEarly => -(-time).div_euclid(width) * width,
+    };
+    i64::try_from(bucket).unwrap_or(i64::MAX)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_operations_agree_with_a_sorted_set(
+        operations in operations(), bits in 0..=62u32, rounding in rounding(),
+    ) {
+        let index = TimeBuckets::new(bits, rounding).unwrap();
+        agrees_with_the_model(index, operations, |time| rounded(time, bits, rounding), false);
+    }
+
+    #[test]
+    fn saved_bytes_restore_the_same_index(
+        messages in prop::collection::vec((crate::delayed::time(), crate::delayed::id(), crate::delayed::id()), 0..300),
+        bits in 0..=62u32, rounding in rounding(), flip in any::<prop::sample::Index>(),
+    ) {
+        let mut index = TimeBuckets::new(bits, rounding).unwrap();
+        for &(time, ledger, entry) in &messages {
+            index.add(Delayed::new(time, ledger, entry)).unwrap();
+        }
+        let bytes = index.to_bytes();
+        let mut restored = TimeBuckets::from_bytes(&bytes).unwrap();
+        prop_assert_eq!(Ok(()), restored.validate());
+        prop_assert_eq!(index.to_columns(), restored.to_columns());
+        prop_assert_eq!(&bytes, &restored.to_bytes());
+
+        let mut damaged = bytes.clone();
+        damaged[flip.index(bytes.len())] ^= 1;
+        let refused = matches!(TimeBuckets::from_bytes(&damaged), Err(Error::Corrupt { .. }));
+        prop_assert!(refused);
+        let cut = matches!(
+            TimeBuckets::from_bytes(&bytes[..flip.index(bytes.len())]), Err(Error::Corrupt { .. }));
+        prop_assert!(cut);
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_by_name() {
+    let mut bytes = TimeBuckets::new(9, Rounding::Pulsar).unwrap().to_bytes();
+    bytes[4] = 2;
+    let Err(Error::Corrupt { offset: 4, message }) = TimeBuckets::from_bytes(&bytes) else {
+        panic!("accepted");
+    };
+    assert_eq!("TimeBuckets of version 2; this ackwell reads version 1", message);
+}
+
+#[test]
+fn portable_roaring_goes_out_and_in() {
+    let mut index = TimeBuckets::new(10, Rounding::Pulsar).unwrap();
+    for entry in (0..1000).chain([5_000, 5_002]) {
+        index.add(Delayed::new(100, 3, entry)).unwrap();
+    }
+    let (bytes, wide) = index.to_roaring(900, 3).unwrap();
+    assert!(!wide);
+    assert_eq!(1002, roaring::RoaringBitmap::deserialize_from(&bytes[..]).unwrap().len());
+    let mut other = TimeBuckets::new(10, Rounding::Pulsar).unwrap();
+    assert_eq!(Ok(1002), other.add_roaring(100, 3, &bytes, wide));
+    assert_eq!(Ok(0), other.add_roaring(100, 3, &bytes, wide));
+    assert_eq!(index.to_columns(), other.to_columns());
+    assert_eq!(None, index.to_roaring(2_000, 3));
+    assert!(matches!(other.add_roaring(0, 0, &bytes[1..], false), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn ids_past_32_bits_take_the_64_bit_form() {
+    let mut index = TimeBuckets::new(10, Rounding::Pulsar).unwrap();
+    let ids = [0, u32::MAX.into(), 1 << 32, 1 << 40, i64::MAX];
+    for entry in ids {
+        assert_eq!(Ok(true), index.add(Delayed::new(1, 1, entry)));
+        assert_eq!(Ok(false), index.add(Delayed::new(2, 1, entry)));
+    }
+    let (bytes, wide) = index.to_roaring(0, 1).unwrap();
+    assert!(wide);
+    let treemap = roaring::RoaringTreemap::deserialize_from(&bytes[..]).unwrap();
+    assert_eq!(ids.map(|id| id as u64).to_vec(), treemap.iter().collect::<Vec<_>>());
+    assert_eq!(ids.to_vec(), index.pop_due(0, 10).entry_ids);
+}
+
+#[test]
+fn the_ticks_of_the_broker_become_bits() {
+    for (tick, bits) in [(1, 0), (2, 1), (1000, 9), (1024, 10), (i64::MAX, 62)] {
+        assert_eq!(bits, TimeBuckets::from_tick(tick, Rounding::Pulsar).unwrap().bits());
+    }
+    assert!(TimeBuckets::from_tick(0, Rounding::Pulsar).is_err());
+    assert!(TimeBuckets::new(63, Rounding::Pulsar).is_err());
+}
+
+/// The seed's workload: entries in order, the time one ms on every `per_ms` messages.
+#[test]
+fn the_seeds_rows_stay_small_while_filling() {
+    for (per_ms, bits, mib) in [(1, 10, 4.0), (4, 10, 1.0), (8, 10, 0.6), (8, 15, 0.06)] {
+        let mut index = TimeBuckets::new(bits, Rounding::Pulsar).unwrap();
+        for message in 0..10_000_000i64 {
+            let time = 1_700_000_000_001 + message / per_ms;
+            index.add(Delayed::new(time, 10_000 + message / 50_000, message % 50_000)).unwrap();
+        }
+        let found = index.nbytes() as f64 / f64::from(1 << 20);
+        println!("({per_ms}, {bits}): {found:.3} MiB, {} buckets", index.bucket_count());
+        assert!(found <= mib, "({per_ms}, {bits}): {found} MiB");
+        assert_eq!(10_000_000, index.len());
+    }
+}
