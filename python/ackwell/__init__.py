@@ -1,6 +1,6 @@
 """The acknowledgment state of a message subscription, at Apache Pulsar's semantics."""
 
-from ackwell._native import TimeBuckets, TripleLongHeap
+from ackwell._native import Ledgers, PositionRangeSet, TimeBuckets, TripleLongHeap
 from ackwell.errors import (
     AckwellError,
     CorruptStateError,
@@ -18,8 +18,10 @@ __all__ = [
     "CorruptStateError",
     "EventError",
     "FencedError",
+    "Ledgers",
     "LimitError",
     "Position",
+    "PositionRangeSet",
     "ProtocolError",
     "StateTooLargeError",
     "StoreError",

@@ -1,5 +1,17 @@
 """What an engine is: a module that has the structures under these names.
 
 `ackwell._native` (the default) and `ackwell.reference` both satisfy `Engine`; the differential
-tests hold them to the same results and the same errors.
+tests hold them to the same results and the same errors. The classes are typed as `Any` class on
+purpose: the stub `_native.pyi` is the one place where their signatures stand.
 """
+
+from typing import Any, Protocol
+
+
+class Engine(Protocol):
+    """The structures, in the order of `docs/architecture.md`."""
+
+    Ledgers: type[Any]
+    PositionRangeSet: type[Any]
+    TripleLongHeap: type[Any]
+    TimeBuckets: type[Any]

@@ -4,7 +4,9 @@ It is an oracle for tests and an explicit choice (`engine=ackwell.reference`), n
 fallback.
 """
 
+from ackwell.reference.ledgers import Ledgers
+from ackwell.reference.range_set import PositionRangeSet
 from ackwell.reference.time_buckets import TimeBuckets
 from ackwell.reference.triple_heap import TripleLongHeap
 
-__all__ = ["TimeBuckets", "TripleLongHeap"]
+__all__ = ["Ledgers", "PositionRangeSet", "TimeBuckets", "TripleLongHeap"]

@@ -10,6 +10,8 @@
 
 pub mod error;
 pub mod position;
+pub mod ledgers;
+pub mod range_set;
 pub mod delayed;
 mod frame;
 pub mod triple_heap;
@@ -17,6 +19,8 @@ pub mod time_buckets;
 
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
 pub use error::{Error, Result};
+pub use ledgers::{LedgerState, Ledgers};
 pub use position::Position;
+pub use range_set::{PositionRange, PositionRangeSet};
 pub use time_buckets::{Rounding, TimeBuckets};
 pub use triple_heap::{HoleHeap, TripleLongHeap};

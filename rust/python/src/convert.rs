@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use ackwell_core::Error;
+use ackwell_core::{Error, Position};
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::exceptions::{PyAssertionError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 pyo3::import_exception!(ackwell.errors, CorruptStateError);
 pyo3::import_exception!(ackwell.errors, LimitError);
@@ -78,4 +79,25 @@ pub(crate) fn same_length(lengths: &[usize]) -> PyResult<()> {
         return Err(PyValueError::new_err(format!("arrays of different lengths: {lengths:?}")));
     }
     Ok(())
+}
+
+/// A checked lower bound or place between entries: ledger ≥ 0, entry ≥ −1.
+pub(crate) fn bound((ledger_id, entry_id): Pair) -> PyResult<Position> {
+    Position::bound(ledger_id.0, entry_id.0).map_err(raise)
+}
+
+/// The `ackwell.Position` of a position.
+pub(crate) fn position(py: Python<'_>, position: Position) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = CLASS.import(py, "ackwell.position", "Position")?;
+    class.call1((position.ledger_id, position.entry_id))
+}
+
+/// Runs a `validate` of the core, whose panic becomes Python's `AssertionError`.
+pub(crate) fn validate(check: impl FnOnce()) -> PyResult<()> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).map_err(|panic| {
+        let message = panic.downcast_ref::<String>().cloned();
+        let message = message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        PyAssertionError::new_err(message.unwrap_or_else(|| "an invariant does not hold".into()))
+    })
 }

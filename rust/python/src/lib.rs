@@ -4,12 +4,18 @@
 //! call is a batch, call the core, wrap the result. No rule of the domain lives here.
 
 mod convert;
+mod ledgers;
+mod range_set;
 mod delayed;
 mod triple_heap;
 mod time_buckets;
 
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::ledgers::Ledgers;
+    #[pymodule_export]
+    use crate::range_set::PositionRangeSet;
     #[pymodule_export]
     use crate::time_buckets::TimeBuckets;
     #[pymodule_export]

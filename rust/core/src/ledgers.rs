@@ -1,0 +1,439 @@
+//! The ledger directory of one topic: how many entries each ledger holds, and which may still grow.
+//!
+//! A cursor needs it to tell the position before the first entry of a ledger from the one after the
+//! last entry of the ledger before, which a broker writes as either and means as one; and to count what
+//! lies between two positions. The persisted cursor does not hold it.
+//!
+//! Representation: ledgers in order, cut into blocks of at most [`BLOCK`]; each block keeps its ids and
+//! the running sum of its entries, and the number of entries in all blocks before it. One flat array of
+//! running sums would be simpler, but events out of order grow a ledger in the middle, and that would
+//! rewrite every sum after it; a tree would cost a cache miss a level. Every question becomes one of two:
+//! *rank*, how many entries stand at or before a position, and *select*, where the n-th entry stands.
+//! Empty ledgers fall out of both by themselves.
+//!
+//! Invariants: ids strictly rise and lie at or past `trimmed_before`; blocks are not empty; sums do not
+//! fall; only the greatest ledger is ever open.
+
+use crate::error::{Error, Result};
+use crate::position::Position;
+
+/// Ledgers a block holds at most: growing a ledger in the middle costs at most a pass over one block and
+/// one over the blocks, some hundred steps each at 100,000 ledgers.
+const BLOCK: usize = 256;
+
+/// What is known of a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LedgerState {
+    /// The greatest ledger, still written to.
+    Open,
+    /// Holds what it holds for good, until it is trimmed.
+    Closed,
+    /// Deleted with all entries: no longer a place, but known not to come back.
+    Trimmed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Block {
+    /// Entries in all blocks before this one.
+    before: i64,
+    ids: Vec<i64>,
+    /// `ends[i]`: entries in this block's ledgers up to and including the i-th.
+    ends: Vec<i64>,
+}
+
+impl Block {
+    /// Entries in this block before the `index`-th ledger.
+    fn start(&self, index: usize) -> i64 {
+        if index == 0 { 0 } else { self.ends[index - 1] }
+    }
+
+    fn entries(&self, index: usize) -> i64 {
+        self.ends[index] - self.start(index)
+    }
+
+    fn total(&self) -> i64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+}
+
+/// The directory; see the module for its representation.
+#[derive(Debug, Clone, Default)]
+pub struct Ledgers {
+    blocks: Vec<Block>,
+    open: bool,
+    trimmed_before: i64,
+}
+
+impl PartialEq for Ledgers {
+    /// The same ledgers, whatever order they became known in (which decides how blocks are cut).
+    fn eq(&self, other: &Self) -> bool {
+        self.open == other.open
+            && self.trimmed_before == other.trimmed_before
+            && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Ledgers {}
+
+impl Ledgers {
+    /// A directory that knows no ledger.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The directory of `(ledger_id, entries)` pairs in any order; the greatest is open if `open` is set.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative number or a ledger named twice, [`Error::Protocol`] for one below
+    /// `trimmed_before`, [`Error::Limit`] for more than 2^63 − 1 entries in all.
+    pub fn from_entries(
+        mut pairs: Vec<(i64, i64)>,
+        open: bool,
+        trimmed_before: i64,
+    ) -> Result<Self> {
+        check(trimmed_before, 0)?;
+        pairs.sort_unstable();
+        if let Some(twice) = pairs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(Error::Value(format!("ledger {} is named twice", twice[0].0)));
+        }
+        let mut ledgers = Self { trimmed_before, ..Self::new() };
+        for (ledger_id, entries) in pairs {
+            ledgers.add(ledger_id, entries)?;
+        }
+        ledgers.open = open && !ledgers.is_empty();
+        Ok(ledgers)
+    }
+
+    /// Adds a new greatest ledger and opens it; the one before closes.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] unless it is greater than every ledger known, trimmed ones included.
+    pub fn add(&mut self, ledger_id: i64, entries: i64) -> Result<()> {
+        check(ledger_id, entries)?;
+        if let Some(last) = self.last_id().filter(|last| *last >= ledger_id) {
+            return Err(Error::Protocol(format!(
+                "ledger {ledger_id} is not new: ledger {last} is known"
+            )));
+        }
+        self.refuse_trimmed(ledger_id)?;
+        self.refuse_overflow(entries)?;
+        let before = self.total();
+        match self.blocks.last_mut() {
+            Some(block) if block.ids.len() < BLOCK => {
+                block.ids.push(ledger_id);
+                block.ends.push(before - block.before + entries);
+            }
+            _ => self.blocks.push(Block { before, ids: vec![ledger_id], ends: vec![entries] }),
+        }
+        self.open = true;
+        Ok(())
+    }
+
+    /// Makes sure that the ledger is known and holds at least `entries`; never shrinks or reopens one.
+    ///
+    /// A ledger greater than all known opens and closes the one before; a smaller one joins closed.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] for a trimmed ledger.
+    pub fn grow(&mut self, ledger_id: i64, entries: i64) -> Result<()> {
+        check(ledger_id, entries)?;
+        self.refuse_trimmed(ledger_id)?;
+        if self.last_id().is_none_or(|last| last < ledger_id) {
+            return self.add(ledger_id, entries);
+        }
+        match self.find(ledger_id) {
+            Some((block, index)) => {
+                let more = (entries - self.blocks[block].entries(index)).max(0);
+                self.refuse_overflow(more)?;
+                self.lift(block, index, more);
+            }
+            None => {
+                self.refuse_overflow(entries)?;
+                self.insert(ledger_id, entries);
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a ledger; false if it is unknown or trimmed. Only the greatest can have been open.
+    pub fn close(&mut self, ledger_id: i64) -> bool {
+        if self.last_id() == Some(ledger_id) {
+            self.open = false;
+        }
+        self.find(ledger_id).is_some()
+    }
+
+    /// Forgets every ledger below `ledger_id`; gives how many. From then on they are known as trimmed.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] if the open ledger would go: a broker never trims the ledger it writes.
+    pub fn trim_before(&mut self, ledger_id: i64) -> Result<usize> {
+        check(ledger_id, 0)?;
+        if let Some(last) = self.last_id().filter(|last| self.open && *last < ledger_id) {
+            return Err(Error::Protocol(format!("ledger {last} is open and cannot be trimmed")));
+        }
+        self.trimmed_before = self.trimmed_before.max(ledger_id);
+        let known = self.len();
+        let gone = self.blocks.partition_point(|block| block.ids[block.ids.len() - 1] < ledger_id);
+        self.blocks.drain(..gone);
+        if let Some(block) = self.blocks.first_mut() {
+            let gone = block.ids.partition_point(|id| *id < ledger_id);
+            let entries = block.start(gone);
+            block.ids.drain(..gone);
+            block.ends.drain(..gone);
+            block.ends.iter_mut().for_each(|end| *end -= entries);
+        }
+        self.count_blocks_from(0);
+        Ok(known - self.len())
+    }
+
+    /// Every ledger below this id is trimmed.
+    #[must_use]
+    pub fn trimmed_before(&self) -> i64 {
+        self.trimmed_before
+    }
+
+    /// Whether the greatest ledger is still written to.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The number of ledgers kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.blocks.iter().map(|block| block.ids.len()).sum()
+    }
+
+    /// Whether no ledger is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// `(ledger_id, entries)` of each ledger kept, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
+        self.blocks.iter().flat_map(|block| {
+            block.ids.iter().enumerate().map(|(index, id)| (*id, block.entries(index)))
+        })
+    }
+
+    /// The entries of a ledger, if it is kept.
+    #[must_use]
+    pub fn entries(&self, ledger_id: i64) -> Option<i64> {
+        let (block, index) = self.find(ledger_id)?;
+        Some(self.blocks[block].entries(index))
+    }
+
+    /// The state of a ledger, if it is known. Ledger ids only grow, so each one below the trim is trimmed.
+    #[must_use]
+    pub fn state(&self, ledger_id: i64) -> Option<LedgerState> {
+        if (0..self.trimmed_before).contains(&ledger_id) {
+            return Some(LedgerState::Trimmed);
+        }
+        self.find(ledger_id)?;
+        let open = self.open && self.last_id() == Some(ledger_id);
+        Some(if open { LedgerState::Open } else { LedgerState::Closed })
+    }
+
+    /// Whether the position is an entry that exists.
+    #[must_use]
+    pub fn contains(&self, position: Position) -> bool {
+        position.entry_id >= 0
+            && self.entries(position.ledger_id).is_some_and(|entries| position.entry_id < entries)
+    }
+
+    /// The first existing entry after `position`; past the end, [`Ledgers::end`].
+    #[must_use]
+    pub fn next_valid(&self, position: Position) -> Option<Position> {
+        self.select(self.rank(position)).or_else(|| self.end())
+    }
+
+    /// The last existing entry before `position`; with none, entry −1 of the first ledger kept or of the
+    /// position's own, whichever is smaller, as Pulsar's `getPreviousPosition` has it.
+    #[must_use]
+    pub fn previous_valid(&self, position: Position) -> Position {
+        let before = Position::new(position.ledger_id, position.entry_id.saturating_sub(1));
+        self.select(self.rank(before) - 1).unwrap_or_else(|| {
+            let first = self.blocks.first().map_or(position.ledger_id, |block| block.ids[0]);
+            Position::new(first.min(position.ledger_id), -1)
+        })
+    }
+
+    /// Where the next entry would stand: one past the last of the open ledger; if none is open, one past
+    /// the last entry there is (of the greatest ledger, if all are empty). None without ledgers.
+    #[must_use]
+    pub fn end(&self) -> Option<Position> {
+        let last = self.last_id()?;
+        match self.select(self.total() - 1) {
+            Some(entry) if !self.open || entry.ledger_id == last => {
+                Some(Position::new(entry.ledger_id, entry.entry_id + 1))
+            }
+            _ => Some(Position::new(last, 0)),
+        }
+    }
+
+    /// The place before every entry: entry −1 of the first ledger kept.
+    #[must_use]
+    pub fn first_position(&self) -> Option<Position> {
+        self.blocks.first().map(|block| Position::new(block.ids[0], -1))
+    }
+
+    /// The last existing entry; while there is none, [`Ledgers::first_position`].
+    #[must_use]
+    pub fn last_position(&self) -> Option<Position> {
+        self.select(self.total() - 1).or_else(|| self.first_position())
+    }
+
+    /// How many entries exist in `(lower, upper]`. Bounds are places in the order: they need not exist, and
+    /// entries unknown or trimmed count for nothing.
+    #[must_use]
+    pub fn entries_between(&self, lower: Position, upper: Position) -> i64 {
+        (self.rank(upper) - self.rank(lower)).max(0)
+    }
+
+    /// How many entries exist in all.
+    #[must_use]
+    pub fn total(&self) -> i64 {
+        self.blocks.last().map_or(0, |block| block.before + block.total())
+    }
+
+    /// How many entries stand at or before `position`.
+    #[must_use]
+    pub fn rank(&self, position: Position) -> i64 {
+        let after = self.blocks.partition_point(|block| block.ids[0] <= position.ledger_id);
+        let Some(block) = after.checked_sub(1).map(|index| &self.blocks[index]) else { return 0 };
+        let index = block.ids.partition_point(|id| *id <= position.ledger_id) - 1;
+        let inside = if block.ids[index] == position.ledger_id {
+            position.entry_id.saturating_add(1).clamp(0, block.entries(index))
+        } else {
+            block.entries(index)
+        };
+        block.before + block.start(index) + inside
+    }
+
+    /// The entry with exactly `rank` entries before it, if there is one.
+    #[must_use]
+    pub fn select(&self, rank: i64) -> Option<Position> {
+        if rank < 0 || rank >= self.total() {
+            return None;
+        }
+        // The last block with no more than `rank` entries before it: empty blocks share `before` with the
+        // next, and the last of equals is the one that holds the entry.
+        let block = &self.blocks[self.blocks.partition_point(|block| block.before <= rank) - 1];
+        let inside = rank - block.before;
+        let index = block.ends.partition_point(|end| *end <= inside);
+        Some(Position::new(block.ids[index], inside - block.start(index)))
+    }
+
+    /// The bytes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let words: usize =
+            self.blocks.iter().map(|block| block.ids.capacity() + block.ends.capacity()).sum();
+        self.blocks.capacity() * size_of::<Block>() + words * size_of::<i64>()
+    }
+
+    /// Panics unless the invariants of the module hold.
+    pub fn validate(&self) {
+        let mut before = 0;
+        let mut last_id = -1;
+        for block in &self.blocks {
+            assert_eq!(block.before, before, "a block's entries before it");
+            assert!((1..=BLOCK).contains(&block.ids.len()), "a block of {}", block.ids.len());
+            assert_eq!(block.ids.len(), block.ends.len(), "one sum a ledger");
+            for (index, id) in block.ids.iter().enumerate() {
+                assert!(*id > last_id, "ledger {id} after {last_id}");
+                assert!(*id >= self.trimmed_before, "trimmed ledger {id} is kept");
+                assert!(block.entries(index) >= 0, "ledger {id} holds less than nothing");
+                last_id = *id;
+            }
+            before += block.total();
+        }
+        assert!(!self.open || !self.is_empty(), "an open ledger that is not kept");
+    }
+
+    fn last_id(&self) -> Option<i64> {
+        self.blocks.last().and_then(|block| block.ids.last().copied())
+    }
+
+    /// The block and the place in it of a ledger.
+    fn find(&self, ledger_id: i64) -> Option<(usize, usize)> {
+        let block =
+            self.blocks.partition_point(|block| block.ids[0] <= ledger_id).checked_sub(1)?;
+        let index = self.blocks[block].ids.binary_search(&ledger_id).ok()?;
+        Some((block, index))
+    }
+
+    /// Puts an unknown ledger, smaller than the greatest, between its neighbours.
+    fn insert(&mut self, ledger_id: i64, entries: i64) {
+        let mut at =
+            self.blocks.partition_point(|block| block.ids[0] <= ledger_id).saturating_sub(1);
+        if self.blocks[at].ids.len() == BLOCK {
+            self.split(at);
+            at += usize::from(self.blocks[at + 1].ids[0] < ledger_id);
+        }
+        let block = &mut self.blocks[at];
+        let index = block.ids.partition_point(|id| *id < ledger_id);
+        block.ids.insert(index, ledger_id);
+        block.ends.insert(index, block.start(index));
+        self.lift(at, index, entries);
+    }
+
+    fn split(&mut self, at: usize) {
+        let block = &mut self.blocks[at];
+        let ids = block.ids.split_off(BLOCK / 2);
+        let mut ends = block.ends.split_off(BLOCK / 2);
+        let moved = block.total();
+        ends.iter_mut().for_each(|end| *end -= moved);
+        self.blocks.insert(at + 1, Block { before: 0, ids, ends });
+        self.count_blocks_from(at + 1);
+    }
+
+    /// Adds `more` entries to a ledger, and so to every sum from it on.
+    fn lift(&mut self, at: usize, index: usize, more: i64) {
+        if more > 0 {
+            self.blocks[at].ends[index..].iter_mut().for_each(|end| *end += more);
+            self.blocks[at + 1..].iter_mut().for_each(|block| block.before += more);
+        }
+    }
+
+    /// Sets `before` of the blocks from `at` on by their predecessors.
+    fn count_blocks_from(&mut self, at: usize) {
+        let mut before = match at.checked_sub(1).map(|index| &self.blocks[index]) {
+            Some(block) => block.before + block.total(),
+            None => 0,
+        };
+        for block in &mut self.blocks[at..] {
+            block.before = before;
+            before += block.total();
+        }
+    }
+
+    fn refuse_trimmed(&self, ledger_id: i64) -> Result<()> {
+        if ledger_id < self.trimmed_before {
+            return Err(Error::Protocol(format!(
+                "ledger {ledger_id} is trimmed, as all before {}",
+                self.trimmed_before
+            )));
+        }
+        Ok(())
+    }
+
+    fn refuse_overflow(&self, more: i64) -> Result<()> {
+        match self.total().checked_add(more) {
+            Some(_) => Ok(()),
+            None => Err(Error::Limit("more than 2^63 - 1 entries in all ledgers".into())),
+        }
+    }
+}
+
+fn check(ledger_id: i64, entries: i64) -> Result<()> {
+    if ledger_id < 0 || entries < 0 {
+        return Err(Error::Value(format!(
+            "ledger {ledger_id} with {entries} entries: both are at least 0"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! The set as bytes for pickles and other exchange between processes of one version.
+//!
+//! Version byte 1, then all numbers as LEB128: the number of ledgers; of each, in order, its distance from
+//! the one before, the number of runs × 2 (+ 1 if they follow as words), and then either each run's distance
+//! from the one before and its length, or the first word's index, the number of words and
+//! the words, eight bytes each, little-endian. A cursor's durable forms are `position_info`'s.
+
+use super::window::Window;
+use super::{LedgerAcks, PositionRangeSet, Run, window};
+use crate::error::{Error, Result};
+
+const VERSION: u8 = 1;
+
+impl PositionRangeSet {
+    /// The set as bytes that [`Self::from_bytes`] reads.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        put(&mut bytes, self.ledgers.len() as u64);
+        let mut next_ledger_id = 0;
+        for (ledger_id, acks) in &self.ledgers {
+            put(&mut bytes, ledger_id.abs_diff(next_ledger_id));
+            next_ledger_id = *ledger_id;
+            match acks {
+                LedgerAcks::Window(window) => {
+                    put(&mut bytes, acks.len() as u64 * 2 + 1);
+                    write_words(&mut bytes, window);
+                }
+                _ => {
+                    put(&mut bytes, acks.len() as u64 * 2);
+                    let mut last = -1;
+                    for run in acks.runs() {
+                        put(&mut bytes, run.lower.abs_diff(last));
+                        put(&mut bytes, run.len());
+                        last = run.upper;
+                    }
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Reads what [`Self::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader { bytes, at: 0 };
+        let mut set = Self::new();
+        match reader.take(1)? {
+            [VERSION] => {}
+            other => return Err(Error::corrupt(0, format!("version {}, expected 1", other[0]))),
+        }
+        let mut ledger_id = 0i64;
+        for _ in 0..reader.number()? {
+            ledger_id = reader.step(ledger_id)?;
+            let form = reader.number()?;
+            let mut acks = LedgerAcks::default();
+            if form & 1 == 0 {
+                let mut last = -1;
+                for _ in 0..form / 2 {
+                    let lower = reader.step(last)?;
+                    last = reader.step(lower)?;
+                    if lower < last {
+                        acks.add_run(Run { lower, upper: last });
+                    }
+                }
+            } else {
+                let first_word = reader.number()?;
+                let count = reader.number()?;
+                let words = usize::try_from(count).ok().and_then(|count| count.checked_mul(8));
+                if first_word.checked_add(count).is_none_or(|end| end > 1 << 57) {
+                    return Err(reader.error("words past the last entry there can be"));
+                }
+                let words = reader.take(words.unwrap_or(usize::MAX))?;
+                let words = words.chunks_exact(8).map(|word| {
+                    u64::from_le_bytes(word.try_into().expect("chunks of eight bytes"))
+                });
+                for run in window::runs_from(first_word.cast_signed(), words) {
+                    acks.add_run(run);
+                }
+            }
+            if !acks.is_empty() {
+                set.change(ledger_id, |mine| *mine = acks);
+            }
+        }
+        if reader.at < bytes.len() {
+            return Err(reader.error("bytes after the last ledger"));
+        }
+        Ok(set)
+    }
+}
+
+fn write_words(bytes: &mut Vec<u8>, window: &Window) {
+    let (first_word, words) = window.words();
+    put(bytes, first_word.cast_unsigned());
+    put(bytes, words.len() as u64);
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let taken = self.bytes[self.at..].get(..count).ok_or_else(|| self.error("cut short"))?;
+        self.at += count;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = u64::from(self.take(1)?[0]);
+            if shift == 63 && byte > 1 {
+                break;
+            }
+            number |= (byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(self.error("a number of more than 64 bits"))
+    }
+
+    /// The number that lies a read distance after `from`.
+    fn step(&mut self, from: i64) -> Result<i64> {
+        let distance = self.number()?;
+        from.checked_add_unsigned(distance).ok_or_else(|| self.error("an id outside int64"))
+    }
+
+    fn error(&self, message: &str) -> Error {
+        Error::corrupt(self.at, message)
+    }
+}

@@ -1,0 +1,114 @@
+//! A ledger's acknowledged entries as a sorted tree of runs: the form for few or far entries.
+//!
+//! Memory follows the number of runs alone, so that entries 0 and 2^40 in one ledger cost two nodes' places.
+//! Invariant: runs rise and do not touch; `cardinality` is the sum of their lengths.
+
+use std::collections::BTreeMap;
+
+use super::run::{Run, tree_bytes};
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Runs {
+    /// Lower (exclusive) to upper (inclusive) bound.
+    uppers: BTreeMap<i64, i64>,
+    cardinality: u64,
+}
+
+impl Runs {
+    /// The runs of another form; they must rise and not touch.
+    pub(super) fn from_runs(runs: impl Iterator<Item = Run>) -> Self {
+        let mut cardinality = 0;
+        let uppers = runs
+            .inspect(|run| cardinality += run.len())
+            .map(|run| (run.lower, run.upper))
+            .collect();
+        Self { uppers, cardinality }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.uppers.len()
+    }
+
+    pub(super) fn cardinality(&self) -> u64 {
+        self.cardinality
+    }
+
+    /// The run that contains an entry.
+    pub(super) fn run_containing(&self, entry_id: i64) -> Option<Run> {
+        let (lower, upper) = self.uppers.range(..entry_id).next_back()?;
+        Some(Run { lower: *lower, upper: *upper }).filter(|run| run.contains(entry_id))
+    }
+
+    /// From the first lower to the last upper bound.
+    pub(super) fn span(&self) -> Option<Run> {
+        let (lower, _) = self.uppers.first_key_value()?;
+        let (_, upper) = self.uppers.last_key_value()?;
+        Some(Run { lower: *lower, upper: *upper })
+    }
+
+    /// Adds a run and gives how many of its entries are new.
+    pub(super) fn add_run(&mut self, run: Run) -> u64 {
+        let before = self.cardinality;
+        let mut joined = run;
+        // From the right, each run that touches is taken out and joined.
+        while let Some((lower, upper)) = self.uppers.range(..=joined.upper).next_back() {
+            let near = Run { lower: *lower, upper: *upper };
+            if !near.touches(joined) {
+                break;
+            }
+            self.uppers.remove(&near.lower);
+            self.cardinality -= near.len();
+            joined = joined.joined(near);
+        }
+        self.uppers.insert(joined.lower, joined.upper);
+        self.cardinality += joined.len();
+        self.cardinality - before
+    }
+
+    /// Removes a run and gives how many of its entries were there.
+    pub(super) fn remove_run(&mut self, run: Run) -> u64 {
+        let before = self.cardinality;
+        while let Some((lower, upper)) = self.uppers.range(..run.upper).next_back() {
+            let near = Run { lower: *lower, upper: *upper };
+            if near.upper <= run.lower {
+                break;
+            }
+            self.uppers.remove(&near.lower);
+            self.cardinality -= near.len();
+            for rest in [
+                Run { lower: near.lower, upper: run.lower },
+                Run { lower: run.upper, upper: near.upper },
+            ] {
+                if rest.lower < rest.upper {
+                    self.uppers.insert(rest.lower, rest.upper);
+                    self.cardinality += rest.len();
+                }
+            }
+        }
+        before - self.cardinality
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Run> + '_ {
+        self.uppers.iter().map(|(lower, upper)| Run { lower: *lower, upper: *upper })
+    }
+
+    /// The runs that begin after an entry.
+    pub(super) fn iter_after(&self, entry_id: i64) -> impl Iterator<Item = Run> + '_ {
+        self.uppers.range(entry_id..).map(|(lower, upper)| Run { lower: *lower, upper: *upper })
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        tree_bytes::<i64, i64>(self.uppers.len())
+    }
+
+    pub(super) fn validate(&self) {
+        let mut last = -2;
+        let mut cardinality = 0;
+        for run in self.iter() {
+            assert!(last < run.lower && run.lower < run.upper, "run {run:?} after {last}");
+            last = run.upper;
+            cardinality += run.len();
+        }
+        assert_eq!(self.cardinality, cardinality, "entries in the runs");
+    }
+}

@@ -1,0 +1,354 @@
+//! A ledger's acknowledged entries as a window of bits: the form for many runs close to each other.
+//!
+//! A bit costs the same whether set or not, so an add in any order is one load and one store, and
+//! two million entries with a hole at every second take a quarter of a byte for each range.
+//!
+//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are
+//! zero: they are what was removed from the front, and given back when they outgrow the rest, so that a
+//! mark-delete position that advances entry by entry never moves the words that stay.
+//! Invariants: unless empty, `words[head]` and the last word are not zero; `cardinality` counts the bits,
+//! `runs` the runs of bits.
+
+use super::run::Run;
+
+const BITS: i64 = 64;
+
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    first_word: i64,
+    words: Vec<u64>,
+    head: usize,
+    cardinality: u64,
+    runs: usize,
+}
+
+impl Window {
+    /// A window over `span` with these runs, which lie in it.
+    pub(super) fn from_runs(span: Run, runs: impl Iterator<Item = Run>) -> Self {
+        let first_word = (span.lower + 1) / BITS;
+        let words = vec![0; (span.upper / BITS - first_word) as usize + 1];
+        let mut window = Self { first_word, words, head: 0, cardinality: 0, runs: 0 };
+        runs.for_each(|run| {
+            window.add_run(run);
+        });
+        window
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.runs
+    }
+
+    pub(super) fn cardinality(&self) -> u64 {
+        self.cardinality
+    }
+
+    /// Words that a window over `span` takes.
+    pub(super) fn words_over(span: Run) -> u64 {
+        (span.upper / BITS - (span.lower + 1) / BITS + 1).cast_unsigned()
+    }
+
+    /// The words' whole reach, from the first that is not zero to the last: not empty.
+    pub(super) fn span(&self) -> Run {
+        let first = self.first_word + self.head as i64;
+        let last = self.first_word + self.words.len() as i64 - 1;
+        Run { lower: first * BITS - 1, upper: last * BITS + (BITS - 1) }
+    }
+
+    pub(super) fn last_entry(&self) -> i64 {
+        self.span().upper - i64::from(self.words[self.words.len() - 1].leading_zeros())
+    }
+
+    /// Whether an entry's word is there, so that adding it costs no memory.
+    pub(super) fn reaches(&self, entry_id: i64) -> bool {
+        self.index(entry_id) < self.words.len()
+    }
+
+    pub(super) fn contains(&self, entry_id: i64) -> bool {
+        self.words.get(self.index(entry_id)).is_some_and(|word| word & bit(entry_id) != 0)
+    }
+
+    /// Adds an entry; false if it was there.
+    pub(super) fn add(&mut self, entry_id: i64) -> bool {
+        if !self.reaches(entry_id) {
+            self.extend(Run::of_entry(entry_id));
+        }
+        let index = self.index(entry_id);
+        let word = self.words[index];
+        if word & bit(entry_id) != 0 {
+            return false;
+        }
+        self.words[index] = word | bit(entry_id);
+        self.head = self.head.min(index);
+        self.cardinality += 1;
+        self.runs = self.runs + 1 - self.neighbours(index, entry_id);
+        true
+    }
+
+    /// Removes an entry; false if it was not there.
+    pub(super) fn remove(&mut self, entry_id: i64) -> bool {
+        if !self.contains(entry_id) {
+            return false;
+        }
+        let index = self.index(entry_id);
+        self.words[index] &= !bit(entry_id);
+        self.cardinality -= 1;
+        self.runs = self.runs + self.neighbours(index, entry_id) - 1;
+        self.shed();
+        true
+    }
+
+    /// Adds a run and gives how many of its entries are new.
+    pub(super) fn add_run(&mut self, run: Run) -> u64 {
+        if run.len() == 1 {
+            return u64::from(self.add(run.upper));
+        }
+        self.extend(run);
+        self.change(run, |word, mask| word | mask)
+    }
+
+    /// Removes a run and gives how many of its entries were there.
+    pub(super) fn remove_run(&mut self, run: Run) -> u64 {
+        let span = self.span();
+        let run = Run { lower: run.lower.max(span.lower), upper: run.upper.min(span.upper) };
+        if run.lower >= run.upper {
+            return 0;
+        }
+        let removed = self.change(run, |word, mask| word & !mask);
+        self.shed();
+        removed
+    }
+
+    /// Adds the entries of another window, a word at a time.
+    pub(super) fn union_with(&mut self, other: &Self) {
+        self.extend(other.span());
+        let words = &other.words[other.head..];
+        let start = (other.first_word - self.first_word) as usize + other.head;
+        let range = start..start + words.len();
+        let before = self.counts(range.clone());
+        for (mine, theirs) in self.words[range.clone()].iter_mut().zip(words) {
+            *mine |= theirs;
+        }
+        self.head = self.head.min(start);
+        self.recount(before, range);
+    }
+
+    /// The run that contains an entry.
+    pub(super) fn run_containing(&self, entry_id: i64) -> Option<Run> {
+        if !self.contains(entry_id) {
+            return None;
+        }
+        let index = self.index(entry_id);
+        let below = bit(entry_id) - 1;
+        // The nearest clear bit on either side, a word at a time.
+        let mut left = (index, !self.words[index] & below);
+        while left.1 == 0 && left.0 > self.head {
+            left = (left.0 - 1, !self.words[left.0 - 1]);
+        }
+        let mut right = (index, !self.words[index] & !below);
+        while right.1 == 0 && right.0 + 1 < self.words.len() {
+            right = (right.0 + 1, !self.words[right.0 + 1]);
+        }
+        let base = |index: usize| (self.first_word + index as i64) * BITS;
+        Some(Run {
+            lower: base(left.0) + (BITS - 1) - i64::from(left.1.leading_zeros()),
+            // Written so that the last entry there can be, 2^63 - 1, does not overflow.
+            upper: base(right.0) - 1 + i64::from(right.1.trailing_zeros()),
+        })
+    }
+
+    pub(super) fn iter(&self) -> RunsOf<impl Iterator<Item = u64> + '_> {
+        runs_from(self.first_word + self.head as i64, self.words[self.head..].iter().copied())
+    }
+
+    /// The runs that begin after an entry.
+    pub(super) fn iter_after(&self, entry_id: i64) -> impl Iterator<Item = Run> + '_ {
+        let word = (entry_id.max(0) / BITS - self.first_word).max(self.head as i64);
+        let start = (word as usize).min(self.words.len());
+        runs_from(self.first_word + start as i64, self.words[start..].iter().copied())
+            .skip_while(move |run| run.lower < entry_id)
+    }
+
+    /// The index of the first word that is not zero, and the words from it to the last.
+    pub(super) fn words(&self) -> (i64, &[u64]) {
+        (self.first_word + self.head as i64, &self.words[self.head..])
+    }
+
+    /// Ors the words into a bit set of the whole ledger.
+    pub(super) fn write_words(&self, words: &mut [u64]) {
+        let start = (self.first_word + self.head as i64) as usize;
+        for (word, mine) in words[start..].iter_mut().zip(&self.words[self.head..]) {
+            *word |= mine;
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
+    pub(super) fn validate(&self) {
+        assert!(self.first_word >= 0, "first word {}", self.first_word);
+        assert!(self.words[..self.head].iter().all(|word| *word == 0), "bits before the head");
+        assert_ne!(self.words[self.head], 0, "nothing at the head");
+        assert_ne!(self.words.last(), Some(&0), "nothing at the end");
+        let cardinality: u64 = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
+        assert_eq!(self.cardinality, cardinality, "bits");
+        assert_eq!(self.runs, self.iter().count(), "runs");
+    }
+
+    /// The place of an entry's word; past every length if it lies before the first word.
+    fn index(&self, entry_id: i64) -> usize {
+        (entry_id >> 6).wrapping_sub(self.first_word) as usize
+    }
+
+    /// How many of the two entries beside this one, whose word is at `index`, are there.
+    fn neighbours(&self, index: usize, entry_id: i64) -> usize {
+        let word = self.words[index];
+        let left = match entry_id & 63 {
+            0 => index > 0 && self.words[index - 1] >> 63 != 0,
+            b => word >> (b - 1) & 1 != 0,
+        };
+        let right = match entry_id & 63 {
+            63 => self.words.get(index + 1).is_some_and(|word| word & 1 != 0),
+            b => word >> (b + 1) & 1 != 0,
+        };
+        usize::from(left) + usize::from(right)
+    }
+
+    /// Makes room for every word of `run`. Its first and last entry are set next, or the ends would be zero.
+    fn extend(&mut self, run: Run) {
+        let (first, last) = ((run.lower + 1) / BITS, run.upper / BITS);
+        if first < self.first_word {
+            let missing = self.first_word - first;
+            // An eighth to spare, as at the end, or entries in falling order would move all words for each.
+            let spare = (self.words.len() as i64 / 8).min(first);
+            let front = (missing + spare) as usize;
+            let mut words = vec![0; front + self.words.len()];
+            words[front..].copy_from_slice(&self.words);
+            self.words = words;
+            self.head += front;
+            self.first_word = first - spare;
+        }
+        let len = (last - self.first_word) as usize + 1;
+        if len > self.words.len() {
+            if len > self.words.capacity() {
+                // Not doubled: the copies cost little beside 64 adds a word, an empty half would.
+                let spare = len / 8;
+                self.words.reserve_exact(len + spare - self.words.len());
+            }
+            self.words.resize(len, 0);
+        }
+        self.head = self.head.min((first - self.first_word) as usize);
+    }
+
+    /// Changes the words under `run`, which are there, and brings the counts up to date.
+    fn change(&mut self, run: Run, change: impl Fn(u64, u64) -> u64) -> u64 {
+        let (first, last) = (run.lower + 1, run.upper);
+        let range = self.index(first)..self.index(last) + 1;
+        let before = self.counts(range.clone());
+        let end = range.end - 1;
+        for index in range.clone() {
+            let mut mask = u64::MAX;
+            if index == range.start {
+                mask &= u64::MAX << (first & 63);
+            }
+            if index == end {
+                mask &= u64::MAX >> (63 - (last & 63));
+            }
+            self.words[index] = change(self.words[index], mask);
+        }
+        let cardinality = self.cardinality;
+        self.recount(before, range);
+        self.cardinality.abs_diff(cardinality)
+    }
+
+    /// Bits and beginnings of runs in the words of `range` and the beginning that the next word may hold.
+    fn counts(&self, range: std::ops::Range<usize>) -> (u64, usize) {
+        let mut carry = range.start.checked_sub(1).map_or(0, |index| self.words[index] >> 63);
+        let mut bits = 0;
+        let mut begins = 0;
+        for word in &self.words[range.clone()] {
+            bits += u64::from(word.count_ones());
+            begins += u64::from((word & !(word << 1 | carry)).count_ones());
+            carry = word >> 63;
+        }
+        begins += self.words.get(range.end).map_or(0, |word| word & 1 & !carry);
+        (bits, begins as usize)
+    }
+
+    /// Replaces the counts `before` in `range` by those now.
+    fn recount(&mut self, before: (u64, usize), range: std::ops::Range<usize>) {
+        let (bits, begins) = self.counts(range);
+        self.cardinality = self.cardinality - before.0 + bits;
+        self.runs = self.runs - before.1 + begins;
+    }
+
+    /// Drops zero words at the end, moves the head over those in front, and gives the front back when
+    /// it has outgrown the rest.
+    fn shed(&mut self) {
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+        while self.words.get(self.head) == Some(&0) {
+            self.head += 1;
+        }
+        self.head = self.head.min(self.words.len());
+        if self.head > self.words.len() / 2 {
+            self.words.drain(..self.head);
+            self.words.shrink_to(self.words.len() + self.words.len() / 4);
+            self.first_word += self.head as i64;
+            self.head = 0;
+        }
+    }
+}
+
+const fn bit(entry_id: i64) -> u64 {
+    1 << (entry_id & 63)
+}
+
+/// The runs of set bits in words of which the first begins at entry 0.
+pub(super) fn runs_of<I: Iterator<Item = u64>>(words: I) -> RunsOf<I> {
+    runs_from(0, words)
+}
+
+/// The runs of set bits in words of which the first has index `first_word`.
+pub(super) fn runs_from<I: Iterator<Item = u64>>(first_word: i64, words: I) -> RunsOf<I> {
+    RunsOf { words, word: 0, base: (first_word - 1) * BITS }
+}
+
+/// See [`runs_of`].
+pub(super) struct RunsOf<I> {
+    words: I,
+    /// What is left of the word at `base`.
+    word: u64,
+    /// The entry of the word's bit 0.
+    base: i64,
+}
+
+impl<I: Iterator<Item = u64>> Iterator for RunsOf<I> {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        while self.word == 0 {
+            self.word = self.words.next()?;
+            self.base += BITS;
+        }
+        let lower = self.base - 1 + i64::from(self.word.trailing_zeros());
+        // With the zeros below filled, the run ends at the first zero, perhaps words ahead.
+        self.word |= self.word - 1;
+        while self.word == u64::MAX {
+            match self.words.next() {
+                Some(word) => {
+                    self.word = word;
+                    self.base += BITS;
+                }
+                None => {
+                    self.word = 0;
+                    return Some(Run { lower, upper: self.base + (BITS - 1) });
+                }
+            }
+        }
+        let upper = self.base - 1 + i64::from(self.word.trailing_ones());
+        self.word &= self.word + 1;
+        Some(Run { lower, upper })
+    }
+}

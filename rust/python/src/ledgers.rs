@@ -1,0 +1,304 @@
+//! `ackwell.Ledgers`: the class of `ackwell_core::ledgers`.
+
+use std::sync::{Mutex, MutexGuard};
+
+use ackwell_core::{self as core, LedgerState};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyDict, PyMapping};
+
+use crate::convert::{Int, Pair, bound, position, raise};
+
+/// The ledger directory of one topic: how many entries each ledger holds, which is open, what is trimmed.
+///
+/// A cursor needs it to step over ledger borders, as Pulsar's `ManagedLedgerImpl` does, and to count the
+/// entries between two positions. At most the greatest ledger is open.
+///
+/// Parameters
+/// ----------
+/// entries : mapping or iterable of (int, int)
+///     Ledger id to number of entries, in any order.
+/// open : bool
+///     Whether the greatest ledger is still written to.
+/// trimmed_before : int
+///     Every ledger below this id is trimmed: deleted with its entries, and known not to come back.
+///
+/// Raises
+/// ------
+/// ValueError
+///     For a negative number or a ledger named twice.
+/// ProtocolError
+///     For a ledger below `trimmed_before`.
+/// LimitError
+///     For more than 2**63 - 1 entries in all.
+///
+/// Notes
+/// -----
+/// With n ledgers, adding and growing the greatest take O(1), growing another O(sqrt n), every question
+/// O(log n); 16 to 32 bytes a ledger.
+///
+/// Examples
+/// --------
+/// >>> from ackwell import Ledgers
+/// >>> ledgers = Ledgers({2: 16, 3: 0, 5: 10})
+/// >>> ledgers.next_valid(2, 15)
+/// Position(ledger_id=5, entry_id=0)
+/// >>> ledgers.entries_between((2, 13), (5, 1))
+/// 4
+/// >>> ledgers
+/// Ledgers({2: 16, 3: 0, 5: 10}, open=True, trimmed_before=0)
+#[pyclass(frozen, module = "ackwell")]
+pub(crate) struct Ledgers(Mutex<core::Ledgers>);
+
+impl Ledgers {
+    fn lock<'a>(&'a self, py: Python<'_>) -> MutexGuard<'a, core::Ledgers> {
+        // A panic under the lock is a bug that has been reported already; the data is still consistent memory.
+        self.0.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What `__new__` makes an equal directory of: positional and keyword arguments.
+type NewArguments<'py> = ((Vec<(i64, i64)>,), Bound<'py, PyDict>);
+
+#[pymethods]
+impl Ledgers {
+    #[new]
+    #[pyo3(
+        signature = (entries=None, *, open=true, trimmed_before=Int(0)),
+        text_signature = "(entries=None, *, open=True, trimmed_before=0)"
+    )]
+    fn new(entries: Option<&Bound<'_, PyAny>>, open: bool, trimmed_before: Int) -> PyResult<Self> {
+        let mut pairs = Vec::new();
+        if let Some(entries) = entries {
+            let items = match entries.cast::<PyMapping>() {
+                Ok(mapping) => mapping.items()?.into_any(),
+                Err(_) => entries.clone(),
+            };
+            for item in items.try_iter()? {
+                let (ledger_id, entries): Pair = item?.extract()?;
+                pairs.push((ledger_id.0, entries.0));
+            }
+        }
+        let ledgers = core::Ledgers::from_entries(pairs, open, trimmed_before.0).map_err(raise)?;
+        Ok(Self(Mutex::new(ledgers)))
+    }
+
+    /// Add a new greatest ledger and open it; the one before closes.
+    ///
+    /// Raises `ProtocolError` unless it is greater than every ledger known, trimmed ones included. O(1).
+    ///
+    /// >>> ledgers = Ledgers({2: 16})
+    /// >>> ledgers.add(5)
+    /// >>> ledgers.state(2), ledgers.state(5)
+    /// ('closed', 'open')
+    #[pyo3(
+        signature = (ledger_id, entries=Int(0)),
+        text_signature = "($self, ledger_id, entries=0)"
+    )]
+    fn add(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
+        self.lock(py).add(ledger_id.0, entries.0).map_err(raise)
+    }
+
+    /// Make sure that the ledger is known and holds at least `entries`; never shrinks or reopens one.
+    ///
+    /// A ledger greater than all known opens and closes the one before; a smaller one joins closed. Raises
+    /// `ProtocolError` for a trimmed ledger. O(1) for the greatest, O(sqrt n) for another of n.
+    fn grow(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
+        self.lock(py).grow(ledger_id.0, entries.0).map_err(raise)
+    }
+
+    /// Close a ledger; the next to open is a new one. Raises `KeyError` if it is not kept.
+    fn close(&self, py: Python<'_>, ledger_id: Int) -> PyResult<()> {
+        match self.lock(py).close(ledger_id.0) {
+            true => Ok(()),
+            false => Err(PyKeyError::new_err(ledger_id.0)),
+        }
+    }
+
+    /// Forget every ledger below `ledger_id` and give how many; from then on they are known as trimmed.
+    ///
+    /// Raises `ProtocolError` if the open ledger would go: a broker never trims the ledger it writes.
+    ///
+    /// >>> ledgers = Ledgers({2: 16, 3: 0, 5: 10})
+    /// >>> ledgers.trim_before(5)
+    /// 2
+    /// >>> ledgers.state(2)
+    /// 'trimmed'
+    fn trim_before(&self, py: Python<'_>, ledger_id: Int) -> PyResult<usize> {
+        self.lock(py).trim_before(ledger_id.0).map_err(raise)
+    }
+
+    /// Give the number of entries of a ledger; `KeyError` if it is not kept. O(log n).
+    fn entries(&self, py: Python<'_>, ledger_id: Int) -> PyResult<i64> {
+        self.lock(py).entries(ledger_id.0).ok_or_else(|| PyKeyError::new_err(ledger_id.0))
+    }
+
+    /// Tell whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
+    ///
+    /// Ledger ids only grow, so every one below `trimmed_before` counts as trimmed.
+    fn state(&self, py: Python<'_>, ledger_id: Int) -> PyResult<&'static str> {
+        match self.lock(py).state(ledger_id.0) {
+            Some(LedgerState::Open) => Ok("open"),
+            Some(LedgerState::Closed) => Ok("closed"),
+            Some(LedgerState::Trimmed) => Ok("trimmed"),
+            None => Err(PyKeyError::new_err(ledger_id.0)),
+        }
+    }
+
+    /// Give the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
+    ///
+    /// Past the last entry it is where the next one would stand: one past the end of the open ledger, or, if
+    /// none is open, one past the last entry there is. The position may be anything with a ledger id >= 0
+    /// and an entry id >= -1; one in an unknown or trimmed ledger stands between its neighbours. Raises
+    /// `ProtocolError` while no ledger is kept. (Pulsar: `getNextValidPosition`.)
+    ///
+    /// >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
+    /// Position(ledger_id=5, entry_id=10)
+    fn next_valid<'py>(
+        &self,
+        py: Python<'py>,
+        ledger_id: Int,
+        entry_id: Int,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let next = self.lock(py).next_valid(bound((ledger_id, entry_id))?);
+        position(py, next.ok_or_else(no_ledger)?)
+    }
+
+    /// Give the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
+    ///
+    /// Before the first entry it is entry -1 of the first ledger kept, or of the position's own if that is
+    /// smaller. Positions as in `next_valid`. (Pulsar: `getPreviousPosition`.)
+    ///
+    /// >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
+    /// Position(ledger_id=2, entry_id=15)
+    fn previous_valid<'py>(
+        &self,
+        py: Python<'py>,
+        ledger_id: Int,
+        entry_id: Int,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let previous = self.lock(py).previous_valid(bound((ledger_id, entry_id))?);
+        position(py, previous)
+    }
+
+    /// Count the entries that exist in `(lower_exclusive, upper_inclusive]`. O(log n).
+    ///
+    /// Bounds are places in the order of positions, as in `next_valid`: they need not exist, and entries
+    /// unknown or trimmed count for nothing. A lower bound at or past the upper gives 0.
+    fn entries_between(
+        &self,
+        py: Python<'_>,
+        lower_exclusive: Pair,
+        upper_inclusive: Pair,
+    ) -> PyResult<i64> {
+        let (lower, upper) = (bound(lower_exclusive)?, bound(upper_inclusive)?);
+        Ok(self.lock(py).entries_between(lower, upper))
+    }
+
+    /// Whether a position is an entry that exists. O(log n).
+    fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
+        self.lock(py).contains(core::Position::new(ledger_id.0, entry_id.0))
+    }
+
+    /// The place before every entry: entry -1 of the first ledger kept; None without ledgers.
+    #[getter]
+    fn first_position<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let first = self.lock(py).first_position();
+        first.map(|first| position(py, first)).transpose()
+    }
+
+    /// The last entry that exists; `first_position` while there is none.
+    #[getter]
+    fn last_position<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let last = self.lock(py).last_position();
+        last.map(|last| position(py, last)).transpose()
+    }
+
+    /// Every ledger below this id is trimmed.
+    #[getter]
+    fn trimmed_before(&self, py: Python<'_>) -> i64 {
+        self.lock(py).trimmed_before()
+    }
+
+    /// The number of entries that exist, in all ledgers kept.
+    #[getter]
+    fn total_entries(&self, py: Python<'_>) -> i64 {
+        self.lock(py).total()
+    }
+
+    /// The true bytes on the heap.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> usize {
+        self.lock(py).heap_bytes()
+    }
+
+    /// Check the invariants; `AssertionError` if one does not hold.
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        crate::convert::validate(|| self.lock(py).validate())
+    }
+
+    /// Give an independent copy.
+    fn copy(&self, py: Python<'_>) -> Self {
+        Self(Mutex::new(self.lock(py).clone()))
+    }
+
+    fn __copy__(&self, py: Python<'_>) -> Self {
+        self.copy(py)
+    }
+
+    fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> Self {
+        self.copy(py)
+    }
+
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<NewArguments<'py>> {
+        let ledgers = self.lock(py);
+        let options = PyDict::new(py);
+        options.set_item("open", ledgers.is_open())?;
+        options.set_item("trimmed_before", ledgers.trimmed_before())?;
+        Ok(((ledgers.iter().collect(),), options))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.lock(py).len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let pairs: Vec<_> = self.lock(py).iter().collect();
+        Ok(pairs.into_pyobject(py)?.try_iter()?.into_any())
+    }
+
+    fn __contains__(&self, py: Python<'_>, position: Pair) -> bool {
+        self.contains(py, position.0, position.1)
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
+        // One lock at a time: two threads that compare two directories both ways must not wait on each other.
+        let theirs = other.lock(py).clone();
+        *self.lock(py) == theirs
+    }
+
+    fn __sizeof__(&self, py: Python<'_>) -> usize {
+        size_of::<Self>() + self.nbytes(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        const SHOWN: usize = 8;
+        let ledgers = self.lock(py);
+        let mut shown: Vec<_> =
+            ledgers.iter().take(SHOWN).map(|(id, entries)| format!("{id}: {entries}")).collect();
+        if ledgers.len() > SHOWN {
+            shown.push(format!("... {} ledgers", ledgers.len()));
+        }
+        format!(
+            "Ledgers({{{}}}, open={}, trimmed_before={})",
+            shown.join(", "),
+            if ledgers.is_open() { "True" } else { "False" },
+            ledgers.trimmed_before()
+        )
+    }
+}
+
+fn no_ledger() -> PyErr {
+    crate::convert::ProtocolError::new_err("no ledger is known; add one first")
+}

@@ -1,0 +1,469 @@
+//! `ackwell.PositionRangeSet`: the class of `ackwell_core::range_set`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::vec::IntoIter;
+
+use ackwell_core::{self as core, Position, PositionRange};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyType};
+
+use crate::convert::{Int, Ints, Pair, position, raise, same_length};
+
+/// A range as Python sees it: ledger id, entry before the first, last entry.
+type RangeTuple = (i64, i64, i64);
+
+/// The columns of ranges: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
+type Columns<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+
+/// Acknowledged positions, kept as open-closed ranges ledger by ledger: Pulsar's individually deleted messages.
+///
+/// `len` and iteration go by ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar
+/// prints them: ranges never span ledgers, and entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and
+/// `positions` go by positions. Each ledger is held as one range, a window of bits or a tree of ranges,
+/// whichever is smallest, so neither a hole at every second entry nor entries 0 and 2**40 cost much.
+///
+/// Parameters
+/// ----------
+/// ranges : iterable of (int, int, int)
+///     Ranges to begin with, in any order, overlapping or not.
+///
+/// Notes
+/// -----
+/// Batch methods let other threads run while they read the arrays given to them: do not write to those
+/// meanwhile. Adds and look-ups take O(log l) for l ledgers, and O(log r) more in a ledger of r far ranges.
+///
+/// Examples
+/// --------
+/// >>> from ackwell import PositionRangeSet
+/// >>> acked = PositionRangeSet()
+/// >>> acked.add_range(3, -1, 5)
+/// 6
+/// >>> acked.add(3, 7)
+/// True
+/// >>> str(acked)
+/// '[(3:-1..3:5],(3:6..3:7]]'
+/// >>> (3, 4) in acked, acked.cardinality, len(acked)
+/// (True, 7, 2)
+#[pyclass(frozen, module = "ackwell")]
+pub(crate) struct PositionRangeSet(Mutex<core::PositionRangeSet>);
+
+impl PositionRangeSet {
+    fn of(set: core::PositionRangeSet) -> Self {
+        Self(Mutex::new(set))
+    }
+
+    fn lock<'a>(&'a self, py: Python<'_>) -> MutexGuard<'a, core::PositionRangeSet> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a batch without the interpreter; the lock is taken inside, or a thread that waits for it
+    /// would hold up all others.
+    fn detached<R: Send>(
+        &self,
+        py: Python<'_>,
+        batch: impl FnOnce(&mut core::PositionRangeSet) -> R + Send,
+    ) -> R {
+        py.detach(|| batch(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+#[pymethods]
+impl PositionRangeSet {
+    #[new]
+    #[pyo3(signature = (ranges=None))]
+    fn new(ranges: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let mut set = core::PositionRangeSet::new();
+        if let Some(ranges) = ranges {
+            for range in ranges.try_iter()? {
+                let (ledger_id, lower, upper): (Int, Int, Int) = range?.extract()?;
+                set.add_range(ledger_id.0, lower.0, upper.0).map_err(raise)?;
+            }
+        }
+        Ok(Self::of(set))
+    }
+
+    /// Read the notation of `stats-internal`, which `str` writes.
+    ///
+    /// Accepts also spaces between ranges and `‥` for `..`, as Guava prints them, and ranges in any order.
+    /// Raises `CorruptStateError` with the offset of the byte that does not belong, and for a range across ledgers.
+    ///
+    /// >>> len(PositionRangeSet.parse("[(3:-1..3:5],(3:7..3:9]]"))
+    /// 2
+    #[classmethod]
+    fn parse(_class: &Bound<'_, PyType>, py: Python<'_>, text: &str) -> PyResult<Self> {
+        py.detach(|| core::PositionRangeSet::parse(text)).map(Self::of).map_err(raise)
+    }
+
+    /// Add a position; False if it was there. Raises `ValueError` for a negative id.
+    fn add(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> PyResult<bool> {
+        self.lock(py).add(ledger_id.0, entry_id.0).map_err(raise)
+    }
+
+    /// Add the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; give how many are new.
+    ///
+    /// Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper.
+    fn add_range(
+        &self,
+        py: Python<'_>,
+        ledger_id: Int,
+        lower_entry_exclusive: Int,
+        upper_entry_inclusive: Int,
+    ) -> PyResult<u64> {
+        let (lower, upper) = (lower_entry_exclusive.0, upper_entry_inclusive.0);
+        self.lock(py).add_range(ledger_id.0, lower, upper).map_err(raise)
+    }
+
+    /// Add the positions of two int64 arrays and give how many are new.
+    ///
+    /// Raises `ValueError` for a negative id or different lengths, and then adds nothing. Neighbours of one
+    /// ledger share its look-up.
+    ///
+    /// >>> PositionRangeSet().add_many([3, 3, 3, 4], [0, 1, 1, 0])
+    /// 3
+    fn add_many(&self, py: Python<'_>, ledger_ids: Ints<'_>, entry_ids: Ints<'_>) -> PyResult<u64> {
+        let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
+        same_length(&[ledger_ids.len(), entry_ids.len()])?;
+        self.detached(py, |set| set.add_many(&ledger_ids, &entry_ids)).map_err(raise)
+    }
+
+    /// Add the ranges of three int64 arrays, as `add_range`, and give how many positions are new.
+    fn add_ranges(
+        &self,
+        py: Python<'_>,
+        ledger_ids: Ints<'_>,
+        lowers_exclusive: Ints<'_>,
+        uppers_inclusive: Ints<'_>,
+    ) -> PyResult<u128> {
+        let (ledger_ids, lowers, uppers) =
+            (ledger_ids.slice(), lowers_exclusive.slice(), uppers_inclusive.slice());
+        same_length(&[ledger_ids.len(), lowers.len(), uppers.len()])?;
+        self.detached(py, |set| set.add_ranges(&ledger_ids, &lowers, &uppers)).map_err(raise)
+    }
+
+    /// Add the bits of one ledger, in the order of Java's `BitSet.toLongArray`; give how many are new.
+    ///
+    /// Entry 64 * i + b is bit b, from the lowest, of word i of the int64 array; a set bit is acknowledged.
+    ///
+    /// >>> acked = PositionRangeSet()
+    /// >>> acked.add_words(3, [0b1011, -1])
+    /// 67
+    /// >>> str(acked)
+    /// '[(3:-1..3:1],(3:2..3:3],(3:63..3:127]]'
+    fn add_words(&self, py: Python<'_>, ledger_id: Int, words: Ints<'_>) -> PyResult<u64> {
+        let words = words.slice();
+        self.detached(py, |set| set.add_words(ledger_id.0, &words)).map_err(raise)
+    }
+
+    /// Remove a position; False if it was not there.
+    fn remove(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
+        self.lock(py).remove(ledger_id.0, entry_id.0)
+    }
+
+    /// Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; give how many there were.
+    ///
+    /// Raises `ValueError` as `add_range`.
+    ///
+    /// >>> acked = PositionRangeSet([(3, -1, 9)])
+    /// >>> acked.remove_range(3, 4, 6)
+    /// 2
+    /// >>> str(acked)
+    /// '[(3:-1..3:4],(3:6..3:9]]'
+    fn remove_range(
+        &self,
+        py: Python<'_>,
+        ledger_id: Int,
+        lower_entry_exclusive: Int,
+        upper_entry_inclusive: Int,
+    ) -> PyResult<u64> {
+        let (lower, upper) = (lower_entry_exclusive.0, upper_entry_inclusive.0);
+        self.lock(py).remove_range(ledger_id.0, lower, upper).map_err(raise)
+    }
+
+    /// Remove every position at or before this one and give how many there were.
+    ///
+    /// What is left is not moved, so a mark-delete position may advance entry by entry.
+    fn remove_up_to(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> u128 {
+        self.lock(py).remove_up_to(ledger_id.0, entry_id.0)
+    }
+
+    /// Remove everything.
+    fn clear(&self, py: Python<'_>) {
+        self.lock(py).clear();
+    }
+
+    /// Whether a position is acknowledged; one that cannot exist is not.
+    fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
+        self.lock(py).contains(ledger_id.0, entry_id.0)
+    }
+
+    /// Tell of each position of two int64 arrays whether it is acknowledged, as a bool array.
+    ///
+    /// >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
+    /// array([ True, False])
+    fn contains_many<'py>(
+        &self,
+        py: Python<'py>,
+        ledger_ids: Ints<'py>,
+        entry_ids: Ints<'py>,
+    ) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
+        same_length(&[ledger_ids.len(), entry_ids.len()])?;
+        let found = self.detached(py, |set| set.contains_many(&ledger_ids, &entry_ids));
+        Ok(found.map_err(raise)?.into_pyarray(py))
+    }
+
+    /// The number of positions.
+    #[getter]
+    fn cardinality(&self, py: Python<'_>) -> u128 {
+        self.lock(py).cardinality()
+    }
+
+    /// Give the number of positions of one ledger.
+    fn cardinality_of(&self, py: Python<'_>, ledger_id: Int) -> u64 {
+        self.lock(py).cardinality_of(ledger_id.0)
+    }
+
+    /// Give the ledgers that have a position, in order.
+    fn ledger_ids(&self, py: Python<'_>) -> Vec<i64> {
+        self.lock(py).ledger_ids().collect()
+    }
+
+    /// Give the bits of one ledger as an int64 array in the order of Java's `BitSet.toLongArray`.
+    ///
+    /// Trailing zero words are dropped; an unknown ledger gives none. Raises `LimitError` if an entry lies at
+    /// 2**31 or above, past what a Java `BitSet` can hold.
+    ///
+    /// >>> PositionRangeSet([(3, -1, 1), (3, 2, 3)]).words_of(3)
+    /// array([11])
+    fn words_of<'py>(
+        &self,
+        py: Python<'py>,
+        ledger_id: Int,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let words = self.detached(py, |set| set.words_of(ledger_id.0)).map_err(raise)?;
+        Ok(words.into_pyarray(py))
+    }
+
+    /// Give the first range; None if there is none.
+    fn first_range(&self, py: Python<'_>) -> Option<RangeTuple> {
+        self.lock(py).first_range().map(tuple)
+    }
+
+    /// Give the range that a position lies in; None if it is not acknowledged.
+    ///
+    /// >>> PositionRangeSet([(3, -1, 5)]).range_containing(3, 2)
+    /// (3, -1, 5)
+    fn range_containing(
+        &self,
+        py: Python<'_>,
+        ledger_id: Int,
+        entry_id: Int,
+    ) -> Option<RangeTuple> {
+        self.lock(py).range_containing(ledger_id.0, entry_id.0).map(tuple)
+    }
+
+    /// Iterate over the ranges in order, as they are now: later changes do not show.
+    fn ranges(&self, py: Python<'_>) -> RangeIterator {
+        RangeIterator::of(self.lock(py).clone())
+    }
+
+    /// Iterate over the positions in order, as they are now.
+    ///
+    /// >>> list(PositionRangeSet([(3, 4, 6)]).positions())
+    /// [Position(ledger_id=3, entry_id=5), Position(ledger_id=3, entry_id=6)]
+    fn positions(&self, py: Python<'_>) -> PositionIterator {
+        PositionIterator(Mutex::new((RangeIterator::of(self.lock(py).clone()), None)))
+    }
+
+    /// Give all ranges as three int64 arrays: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
+    fn to_arrays<'py>(&self, py: Python<'py>) -> Columns<'py> {
+        let (ledger_ids, lowers, uppers) = self.detached(py, |set| {
+            let mut columns = (
+                Vec::with_capacity(set.len()),
+                Vec::with_capacity(set.len()),
+                Vec::with_capacity(set.len()),
+            );
+            for range in set.ranges() {
+                columns.0.push(range.ledger_id);
+                columns.1.push(range.lower_entry_exclusive);
+                columns.2.push(range.upper_entry_inclusive);
+            }
+            columns
+        });
+        (ledger_ids.into_pyarray(py), lowers.into_pyarray(py), uppers.into_pyarray(py))
+    }
+
+    /// Give a set with the positions of both.
+    fn union(&self, py: Python<'_>, other: &Self) -> Self {
+        let union = self.copy(py);
+        union.__ior__(py, other);
+        union
+    }
+
+    /// Give a set with the positions that the other has not.
+    fn difference(&self, py: Python<'_>, other: &Self) -> Self {
+        let theirs = other.lock(py).clone();
+        let difference = self.copy(py);
+        difference.detached(py, |set| set.difference_with(&theirs));
+        difference
+    }
+
+    /// Give an independent copy, at the speed of copying its memory.
+    fn copy(&self, py: Python<'_>) -> Self {
+        Self::of(self.lock(py).clone())
+    }
+
+    /// The true bytes on the heap.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> usize {
+        self.lock(py).heap_bytes()
+    }
+
+    /// Check the invariants; `AssertionError` if one does not hold.
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        crate::convert::validate(|| self.lock(py).validate())
+    }
+
+    fn __or__(&self, py: Python<'_>, other: &Self) -> Self {
+        self.union(py, other)
+    }
+
+    fn __ior__(&self, py: Python<'_>, other: &Self) {
+        // One lock at a time: `a |= b` beside `b |= a` must not wait on each other, nor `a |= a` on itself.
+        let theirs = other.lock(py).clone();
+        self.detached(py, |set| set.union_with(&theirs));
+    }
+
+    fn __sub__(&self, py: Python<'_>, other: &Self) -> Self {
+        self.difference(py, other)
+    }
+
+    fn __copy__(&self, py: Python<'_>) -> Self {
+        self.copy(py)
+    }
+
+    fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> Self {
+        self.copy(py)
+    }
+
+    fn __getstate__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.detached(py, |set| set.to_bytes()))
+    }
+
+    fn __setstate__(&self, py: Python<'_>, state: &[u8]) -> PyResult<()> {
+        *self.lock(py) = core::PositionRangeSet::from_bytes(state).map_err(raise)?;
+        Ok(())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.lock(py).len()
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> RangeIterator {
+        self.ranges(py)
+    }
+
+    fn __contains__(&self, py: Python<'_>, position: Pair) -> bool {
+        self.contains(py, position.0, position.1)
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
+        let theirs = other.lock(py).clone();
+        self.detached(py, |set| *set == theirs)
+    }
+
+    fn __sizeof__(&self, py: Python<'_>) -> usize {
+        size_of::<Self>() + self.nbytes(py)
+    }
+
+    fn __str__(&self, py: Python<'_>) -> String {
+        self.detached(py, |set| set.to_string())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        const SHOWN: usize = 4;
+        let set = self.lock(py);
+        let mut shown: Vec<_> = set.ranges().take(SHOWN).map(|range| range.to_string()).collect();
+        if set.len() > SHOWN {
+            shown.push(format!("... {} ranges", set.len()));
+        }
+        format!("<PositionRangeSet [{}]>", shown.join(","))
+    }
+}
+
+/// The ranges of a set as it was, fetched a batch at a time.
+#[pyclass(frozen, module = "ackwell")]
+struct RangeIterator(Mutex<Ranges>);
+
+struct Ranges {
+    set: core::PositionRangeSet,
+    batch: IntoIter<PositionRange>,
+    last: Option<Position>,
+}
+
+impl Ranges {
+    fn next(&mut self) -> Option<PositionRange> {
+        const BATCH: usize = 1024;
+        if self.batch.len() == 0 {
+            self.batch = self.set.ranges_after(self.last, BATCH).into_iter();
+        }
+        let range = self.batch.next()?;
+        self.last = Some(Position::new(range.ledger_id, range.upper_entry_inclusive));
+        Some(range)
+    }
+}
+
+impl RangeIterator {
+    fn of(set: core::PositionRangeSet) -> Self {
+        Self(Mutex::new(Ranges { set, batch: Vec::new().into_iter(), last: None }))
+    }
+}
+
+#[pymethods]
+impl RangeIterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> Option<RangeTuple> {
+        let mut ranges = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        ranges.next().map(tuple)
+    }
+}
+
+/// The positions of a set as it was; what is left of the range it stands in.
+#[pyclass(frozen, module = "ackwell")]
+struct PositionIterator(Mutex<(RangeIterator, Option<PositionRange>)>);
+
+#[pymethods]
+impl PositionIterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let next = {
+            let mut state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+            let (ranges, rest) = &mut *state;
+            if rest.is_none() {
+                *rest =
+                    ranges.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).next();
+            }
+            let Some(range) = rest else { return Ok(None) };
+            range.lower_entry_exclusive += 1;
+            let next = Position::new(range.ledger_id, range.lower_entry_exclusive);
+            if range.lower_entry_exclusive == range.upper_entry_inclusive {
+                *rest = None;
+            }
+            next
+        };
+        position(py, next).map(Some)
+    }
+}
+
+fn tuple(range: PositionRange) -> RangeTuple {
+    (range.ledger_id, range.lower_entry_exclusive, range.upper_entry_inclusive)
+}
