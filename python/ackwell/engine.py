@@ -15,3 +15,10 @@ class Engine(Protocol):
     PositionRangeSet: type[Any]
     TripleLongHeap: type[Any]
     TimeBuckets: type[Any]
+
+
+def native() -> Engine:
+    """Give the default engine."""
+    from ackwell import _native
+
+    return _native

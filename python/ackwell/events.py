@@ -144,7 +144,7 @@ def event_from_fields(
     5
     """
     try:
-        kind = Kind(str(fields.get("kind")))
+        kind = Kind(fields.get("kind"))  # type: ignore[arg-type] # whatever the line says
         values = {name: fields[name] for name in Event._fields if fields.get(name) is not None}
         for check in (_check_strings, _check_integers, _check_ack_set):
             check(values)

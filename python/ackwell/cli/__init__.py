@@ -1,5 +1,52 @@
-"""The command line."""
+"""The command line `ackwell`: one file a command; each only parses, calls the library and prints."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ackwell.cli.console import fail
+from ackwell.cli.replay import replay
+from ackwell.errors import AckwellError
+
+app = typer.Typer(
+    name="ackwell",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Look at, replay and rescue the acknowledgment state of Pulsar subscriptions.",
+)
+app.command()(replay)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"ackwell {version('ackwell')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Hold the options of the program itself."""
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; what is the user's to mend becomes one line and exit code 1."""
+    try:
+        app()
+    except (AckwellError, OSError, ModuleNotFoundError) as error:
+        fail(error)
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does.
+        sys.stderr.close()
+        sys.exit(0)

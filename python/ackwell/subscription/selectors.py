@@ -174,8 +174,10 @@ class StickyRanges:
         self._ranges: list[tuple[int, int, str]] = []
 
     def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
-        """Claim the ranges; `ProtocolError` if there are none or one is taken, `ValueError` for an empty one."""
-        if not hash_ranges:
+        """Claim the ranges.
+
+        Raises `ProtocolError` if there are none or one is taken, `ValueError` for an empty one.
+        """
             raise ProtocolError(f"consumer {consumer!r} brings no hash ranges")
         claimed = list(self._ranges)
         for first, last in hash_ranges:

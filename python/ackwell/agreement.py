@@ -1,0 +1,143 @@
+"""Our state against the broker's own: a replayed trace leads where the broker said it stood.
+
+A trace's `snapshot` events name files that hold the broker's answer at that moment. After an unload or a
+restart the broker may have forgotten acknowledgments; then its answer is a part of ours, and what is
+missing is counted, not passed over.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ackwell import engine as engines
+from ackwell.cursor import acknowledged, from_words
+from ackwell.errors import EventError
+from ackwell.events import Event, Kind
+from ackwell.position import Position
+from ackwell.replay import Replay, SubscriptionState
+
+if TYPE_CHECKING:
+    from ackwell._native import PositionRangeSet
+
+
+class Verdict(StrEnum):
+    """How a broker's answer compares with the replayed state."""
+
+    AGREES = "agrees"
+    FORGOT = "the broker forgot"
+    """The broker came back from an unload or restart with less than was acknowledged."""
+    DIFFERS = "differs"
+    ABSENT = "no answer recorded"
+    """The file that the snapshot names is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer:
+    """What the broker said of one cursor."""
+
+    mark_delete: Position
+    individually_deleted: PositionRangeSet
+    batch_deleted: dict[Position, tuple[int, ...]]
+
+    @classmethod
+    def read(cls, path: Path, subscription: str) -> BrokerAnswer | None:
+        """Read a recorded answer, also where it was compressed since; `None` if there is none."""
+        for candidate in (path, path.with_name(path.name + ".gz")):
+            if candidate.exists():
+                opened = gzip.open if candidate.suffix == ".gz" else open
+                with opened(candidate, "rt", encoding="utf-8") as file:
+                    return cls.from_json(json.load(file), subscription)
+        return None
+
+    @classmethod
+    def from_json(cls, answer: dict[str, Any], subscription: str) -> BrokerAnswer:
+        """Take the answer from `stats-internal`, and the ack sets from the cursor where they stand."""
+        stats = answer["internalStats"]["cursors"][subscription]
+        ranges = engines.native().PositionRangeSet.parse(stats["individuallyDeletedMessages"])
+        batches = answer.get("cursor", {}).get("batchDeletedIndexes", {})
+        return cls(
+            Position.parse(stats["markDeletePosition"]),
+            ranges,
+            {Position.parse(position): tuple(words) for position, words in batches.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One snapshot compared."""
+
+    topic: str
+    subscription: str
+    snapshot: str
+    """The file that the snapshot event names."""
+    verdict: Verdict
+    forgotten_messages: int = 0
+    """Acknowledged messages that the broker no longer knows of."""
+
+
+def agreements(events: Iterable[Event]) -> Iterator[Agreement]:
+    """Replay events, and compare at every snapshot among them."""
+    replay = Replay()
+    restarted: set[tuple[str, str]] = set()
+    for event in events:
+        replay.feed(event)
+        name = event.topic, event.subscription
+        if event.kind in (Kind.UNLOAD, Kind.BROKER_RESTART):
+            restarted.add(name)
+        elif event.kind is Kind.SNAPSHOT:
+            yield compare(replay.state(*name), event, restarted=name in restarted)
+
+
+def compare(state: SubscriptionState, snapshot: Event, *, restarted: bool) -> Agreement:
+    """Hold a replayed state against the answer that a `snapshot` event names."""
+    if snapshot.detail is None:
+        message = "this snapshot names no file"
+        raise EventError(message, file=snapshot.file, line=snapshot.sequence)
+    answer = BrokerAnswer.read(Path(snapshot.file or "").parent / snapshot.detail, snapshot.subscription)
+    if answer is None:
+        verdict, forgotten = Verdict.ABSENT, 0
+    else:
+        verdict, forgotten = _compare(state, answer, restarted)
+    return Agreement(state.topic, state.subscription, snapshot.detail, verdict, forgotten)
+
+
+def _compare(state: SubscriptionState, answer: BrokerAnswer, restarted: bool) -> tuple[Verdict, int]:
+    cursor = state.cursor
+    ours = cursor.acknowledged()
+    theirs = acknowledged(cursor.ledgers, answer.mark_delete, answer.individually_deleted)
+    our_sets, their_sets = dict(cursor.batch_deleted), answer.batch_deleted
+    # At the end of a closed ledger the broker may write one place in two ways, so not the mark-delete
+    # positions are compared but the entries they cover.
+    if ours == theirs and our_sets == their_sets:
+        return Verdict.AGREES, 0
+    forgotten = _messages(state, ours, our_sets) - _messages(state, theirs, their_sets)
+    part_of_ours = ours | theirs == ours and all(
+        position in ours or not _owed(our_sets, position) & ~from_words(words)
+        for position, words in their_sets.items()
+    )
+    return (Verdict.FORGOT if restarted and part_of_ours else Verdict.DIFFERS), forgotten
+
+
+def _owed(ack_sets: dict[Position, tuple[int, ...]], position: Position) -> int:
+    """Give the indexes still owed; all of them, ones without end, where none was acknowledged."""
+    return from_words(ack_sets[position]) if position in ack_sets else -1
+
+
+def _messages(
+    state: SubscriptionState, acked: PositionRangeSet, ack_sets: dict[Position, tuple[int, ...]]
+) -> int:
+    """Count acknowledged messages: an entry is one, or as many as its batch holds."""
+    whole = acked.cardinality + sum(
+        size - 1 for position, size in state.batch_sizes.items() if position in acked
+    )
+    parts = sum(
+        state.batch_sizes.get(position, 0) - from_words(words).bit_count()
+        for position, words in ack_sets.items()
+    )
+    return whole + parts

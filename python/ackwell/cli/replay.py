@@ -1,0 +1,61 @@
+"""`ackwell replay`: event files to cursor state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from ackwell.cli.console import file_progress, out, print_json
+
+if TYPE_CHECKING:
+    from ackwell.replay import SubscriptionState
+
+
+def replay(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .parquet), or folders."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    at: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after the first N events.")] = None,
+) -> None:
+    r"""Replay recorded events: where each subscription's cursor stands at the end, or after event N.
+
+    \b
+    ackwell replay examples/traces
+    ackwell replay --json --at 1000 trace.jsonl.gz | jq '.[0].markDeletePosition'
+    """
+    from ackwell.events import event_files
+    from ackwell.replay import replay_files
+
+    files = event_files(sources)
+    with file_progress(files, "replaying") as progress:
+        states = replay_files(files, at=at, on_file=lambda _: progress.advance(progress.task_ids[0]))
+    if as_json:
+        print_json([state.to_json() for state in states])
+    else:
+        out.print(state_table(states))
+
+
+def state_table(states: list[SubscriptionState]) -> Table:
+    """Lay states out as a table."""
+    table = Table(box=box.SIMPLE_HEAD, caption="batches: entries of which a part is acknowledged")
+    for name in ("topic", "subscription"):
+        table.add_column(name, overflow="fold")
+    for name in ("mark-delete", "ranges", "batches", "backlog"):
+        table.add_column(name, justify="right")
+    for state in states:
+        cursor = state.cursor
+        table.add_row(
+            state.topic.removeprefix("persistent://"),
+            state.subscription,
+            str(cursor.mark_delete_position),
+            f"{len(cursor.individually_deleted):,}",
+            f"{len(cursor.batch_deleted):,}",
+            f"{cursor.backlog_entries:,}",
+        )
+    return table

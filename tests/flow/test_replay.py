@@ -1,0 +1,137 @@
+"""Events lead to one state, in whatever files and order they come, and however often."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from ackwell import EventError, reference
+from ackwell.events import Event, Kind
+from ackwell.partial import Partial
+from ackwell.replay import Replay, replay_files
+
+TRACES = Path(__file__).parents[2] / "examples" / "traces"
+SMALL = TRACES / "shared_small_holes.jsonl"
+LINES = SMALL.read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+def state_of(*files: Path, **options: int) -> dict[str, object]:
+    (state,) = replay_files(files, **options)  # type: ignore[arg-type]
+    return state.to_json()
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def test_a_trace_leads_to_its_state() -> None:
+    state = state_of(SMALL)
+    assert state["markDeletePosition"] == "45:-1"
+    assert str(state["individuallyDeletedMessages"]).startswith("[(45:0..45:2],(45:3..45:5],")
+    assert state["backlogEntries"] == 20
+
+
+def test_at_stops_after_so_many_events() -> None:
+    acks = [line for line, text in enumerate(LINES, start=1) if '"ev":"ack"' in text]
+    before, after = state_of(SMALL, at=acks[0] - 1), state_of(SMALL, at=acks[0])
+    assert before["backlogEntries"] == 60
+    assert after["backlogEntries"] == 59
+    assert state_of(SMALL, at=len(LINES)) == state_of(SMALL)
+
+
+def test_shuffled_events_lead_to_the_same_state(tmp_path: Path) -> None:
+    shuffled = LINES[1:]
+    random.Random(7).shuffle(shuffled)
+    assert state_of(write(tmp_path / "a.jsonl", LINES[:1] + shuffled)) == state_of(SMALL)
+
+
+def test_duplicated_lines_lead_to_the_same_state(tmp_path: Path) -> None:
+    doubled = [line for line in LINES for _ in range(2)]
+    assert state_of(write(tmp_path / "a.jsonl", doubled)) == state_of(SMALL)
+
+
+def test_events_split_over_files_in_any_order_lead_to_the_same_state(tmp_path: Path) -> None:
+    late = write(tmp_path / "a.jsonl", LINES[:1] + LINES[90:])
+    early = write(tmp_path / "b.jsonl", LINES[:90])
+    assert state_of(late, early) == state_of(early, late) == state_of(SMALL)
+
+
+def test_the_reference_engine_leads_to_the_same_state() -> None:
+    trace = TRACES / "batch_partial.jsonl.gz"
+    native, plain = replay_files([trace]), replay_files([trace], engine=reference)
+    assert [state.to_json() for state in native] == [state.to_json() for state in plain]
+    assert native[0].cursor.batch_deleted
+
+
+def test_an_ack_of_what_was_never_published_names_its_line(tmp_path: Path) -> None:
+    ack = json.dumps({"t": 1, "ev": "ack", "c": "c0", "l": 45, "e": 60}) + "\n"
+    path = write(tmp_path / "a.jsonl", [*LINES, ack])
+    with pytest.raises(EventError, match="45:60, which no event published") as refused:
+        replay_files([path])
+    assert (refused.value.file, refused.value.line) == (str(path), len(LINES) + 1)
+
+
+def event(sequence: int, kind: Kind, ledger_id: int, entry_id: int, **fields: object) -> Event:
+    return Event("t", "s", sequence, kind, ledger_id=ledger_id, entry_id=entry_id, **fields)  # type: ignore[arg-type]
+
+
+PUBLISHED = [event(entry_id, Kind.PUBLISH, 1, entry_id) for entry_id in range(6)]
+
+
+def fold(events: list[Event]) -> dict[str, object]:
+    whole = Replay()
+    for one in events:
+        whole.feed(one)
+    return whole.states()[0].to_json()
+
+
+def test_a_seek_makes_what_came_before_it_void() -> None:
+    acks = [event(6, Kind.ACK_CUMULATIVE, 1, 4), event(7, Kind.ACK, 1, 5)]
+    state = fold([*PUBLISHED, *acks, event(8, Kind.SEEK, 1, 2), event(9, Kind.ACK, 1, 3)])
+    assert state["markDeletePosition"] == "1:1"
+    assert state["individuallyDeletedMessages"] == "[(1:2..1:3]]"
+
+
+def test_a_cleared_backlog_acknowledges_what_was_published_until_then() -> None:
+    cleared = Event("t", "s", 9, Kind.CLEAR_BACKLOG)
+    state = fold([*PUBLISHED[:4], cleared, *PUBLISHED[4:]])
+    assert (state["markDeletePosition"], state["backlogEntries"]) == ("1:3", 2)
+
+
+def test_a_batch_index_that_no_batch_has_is_refused() -> None:
+    batch = [event(0, Kind.PUBLISH, 1, 0, batch_size=3)]
+    with pytest.raises(Exception, match="batch index 3 of 1:0, which holds 3 messages"):
+        fold([*batch, event(1, Kind.ACK, 1, 0, batch_index=3)])
+    with pytest.raises(Exception, match="no event tells how many messages"):
+        fold([PUBLISHED[0], event(1, Kind.ACK, 1, 0, batch_index=0)])
+
+
+def test_partials_merge_in_any_order_and_twice() -> None:
+    batches = [event(0, Kind.PUBLISH, 2, 0, batch_size=4), event(0, Kind.PUBLISH, 2, 1, batch_size=2)]
+    acks = [
+        event(6, Kind.ACK_CUMULATIVE, 1, 1),
+        event(7, Kind.ACK, 1, 3),
+        event(8, Kind.ACK, 2, 0, batch_index=1),
+        event(9, Kind.ACK, 2, 0, ack_set=(0b1110,)),
+        event(9, Kind.ACK, 2, 1, batch_index=0),
+        event(9, Kind.ACK, 2, 1, batch_index=1),
+    ]
+    events = [*PUBLISHED, *batches, *acks]
+    expected = fold(events)
+    for seed in range(20):
+        draw = random.Random(seed)
+        partials = [Partial() for _ in range(3)]
+        for one in events:
+            for partial in draw.sample(partials, draw.randint(1, 3)):
+                partial.feed(one)
+        merged = Partial()
+        for partial in partials * 2:
+            merged.merge(partial)
+        cursor = merged.cursor()
+        assert str(cursor.individually_deleted) == expected["individuallyDeletedMessages"]
+        assert {str(p): list(w) for p, w in cursor.batch_deleted.items()} == expected["batchDeletedIndexes"]
+        assert cursor.backlog_entries == expected["backlogEntries"]
+    assert expected["batchDeletedIndexes"] == {"2:0": [0b1100]}
