@@ -178,6 +178,7 @@ class StickyRanges:
 
         Raises `ProtocolError` if there are none or one is taken, `ValueError` for an empty one.
         """
+        if not hash_ranges:
             raise ProtocolError(f"consumer {consumer!r} brings no hash ranges")
         claimed = list(self._ranges)
         for first, last in hash_ranges:
