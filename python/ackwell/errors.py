@@ -34,6 +34,14 @@ class CorruptStateError(AckwellError):
         self.offset = offset
 
 
+class StatsError(AckwellError):
+    """The answer of a broker, or the file that should hold one, cannot be used; `source` names it."""
+
+    def __init__(self, message: str, source: str) -> None:
+        super().__init__(f"{source}: {message}" if source else message)
+        self.source = source
+
+
 class StoreError(AckwellError):
     """The place where state lives failed; what was acknowledged as durable before still is."""
 

@@ -1,0 +1,107 @@
+"""How many messages a number of entries stands for: an entry holds one message, or a batch of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ackwell.position import Position
+
+AckSets = Mapping[Position, Sequence[int]]
+"""Partly acknowledged entries: signed 64-bit words each, bit set = message not acknowledged."""
+
+_WORD: Final = (1 << 64) - 1
+
+
+class Count(NamedTuple):
+    """A number of messages: known exactly, or only between two bounds (`at_most` None: unbounded).
+
+    >>> str(Count(3, 3)), str(Count(1, 2_000)), str(Count(7, None))
+    ('3', '1 to 2,000', '7 or more')
+    """
+
+    at_least: int
+    at_most: int | None
+
+    @property
+    def exact(self) -> int | None:
+        """The number, where both bounds are one."""
+        return self.at_least if self.at_least == self.at_most else None
+
+    def __str__(self) -> str:
+        if self.at_most is None:
+            return f"{self.at_least:,} or more"
+        if self.at_least == self.at_most:
+            return f"{self.at_least:,}"
+        return f"{self.at_least:,} to {self.at_most:,}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSizes:
+    """The messages of each entry: those of `of`, and `each` in all others (None: not known).
+
+    Where an entry's size is not known, `total_messages` in `total_entries` bounds what it can hold:
+    the entries not counted hold at least one message each.
+
+    >>> BatchSizes(each=10).acked(3)
+    Count(at_least=30, at_most=30)
+    >>> BatchSizes(each=None, total_messages=20, total_entries=10).acked(3)
+    Count(at_least=3, at_most=13)
+    """
+
+    each: int | None = 1
+    of: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    total_messages: int | None = None
+    total_entries: int | None = None
+
+    def acked(
+        self,
+        entries: int,
+        partial: AckSets | None = None,
+        *,
+        within: Callable[[tuple[int, int]], bool] | None = None,
+    ) -> Count:
+        """Count the acknowledged messages of `entries` whole entries and of `partial` ones.
+
+        `within` tells whether an entry listed in `of` is one of the whole entries.
+        """
+        partial = partial or {}
+        if not entries and not partial:
+            return Count(0, 0)
+        parts = [self._acked_in(position, words) for position, words in partial.items()]
+        if self.each is not None:
+            listed = sum(n - self.each for p, n in self.of.items() if within is None or within(p))
+            whole = entries * self.each + (listed if entries else 0)
+            if None not in (part.at_most for part in parts):
+                exact = whole + sum(part.at_least for part in parts)
+                return Count(exact, exact)
+            return Count(whole + sum(part.at_least for part in parts), None)
+        at_least = entries + sum(part.at_least for part in parts)
+        if self.total_messages is None or self.total_entries is None:
+            return Count(at_least, None)
+        others = self.total_entries - entries - len(partial)
+        owed = sum(_owed(words) for words in partial.values())
+        return Count(at_least, max(at_least, self.total_messages - others - owed))
+
+    def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Count:
+        """Count the acknowledged messages of one entry that still owes those of `words`."""
+        owed, highest = _owed(words), _highest(words)
+        size = self.of.get(position, self.each)
+        if size is not None and size > max(highest, 1):
+            return Count(size - owed, size - owed)
+        # The words end at the last message owed, so acknowledged ones behind it do not show; an ack
+        # set is kept because at least one message was acknowledged.
+        return Count(max(highest + 1 - owed, 1), None)
+
+
+def _owed(words: Sequence[int]) -> int:
+    return sum((int(word) & _WORD).bit_count() for word in words)
+
+
+def _highest(words: Sequence[int]) -> int:
+    """Give the greatest index owed, -1 for none."""
+    for number in range(len(words) - 1, -1, -1):
+        if words[number]:
+            return 64 * number + (int(words[number]) & _WORD).bit_length() - 1
+    return -1

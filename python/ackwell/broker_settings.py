@@ -1,0 +1,160 @@
+"""The broker settings that decide what of a cursor survives a restart, under the broker's own names.
+
+Only these matter; every other setting that Apache Pulsar 4.0.8 or 4.2.4 knows (`broker_settings.txt`)
+is accepted and has no effect, so a whole `broker.conf` can be passed. A name neither of them knows is
+refused: a misspelt limit that silently fell back to its default would make every prediction wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Self
+
+VERSIONS: Final = ("4.0", "4.2")
+"""The broker versions whose defaults are known; a patch release has those of its minor version."""
+
+FRAME_PADDING_BYTES: Final = 10 * 1024
+"""What a broker adds to `maxMessageSize` for the frame it may send (`MESSAGE_SIZE_FRAME_PADDING`)."""
+
+_NOT_IN_SERVICE_CONFIGURATION: Final = ("bookkeeper_", "brokerClient_")
+"""Prefixes under which a broker passes settings on to its BookKeeper and Pulsar clients."""
+
+
+def _setting(name: str, default: Any) -> Any:
+    return field(default=default, metadata={"name": name})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """What a broker is set to, as far as it decides what a restart forgets; defaults are those of 4.2.
+
+    >>> settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=500"])
+    >>> settings.max_unacked_ranges_to_persist, settings.persist_individual_ack_as_long_array
+    (500, False)
+    >>> BrokerSettings.of("4.2").with_values(["managedLedgerMaxUnackedRanges=500"])
+    Traceback (most recent call last):
+    ValueError: no broker setting is called 'managedLedgerMaxUnackedRanges'; \
+did you mean 'managedLedgerMaxUnackedRangesToPersist'?
+    """
+
+    max_unacked_ranges_to_persist: int = _setting("managedLedgerMaxUnackedRangesToPersist", 10_000)
+    max_unacked_ranges_to_persist_in_metadata_store: int = _setting(
+        "managedLedgerMaxUnackedRangesToPersistInMetadataStore", 1_000
+    )
+    max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
+        "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
+    )
+    """The older name of the setting above; wins where it is greater than 0."""
+    max_batch_deleted_index_to_persist: int = _setting("managedLedgerMaxBatchDeletedIndexToPersist", 10_000)
+    persist_individual_ack_as_long_array: bool = _setting(
+        "managedLedgerPersistIndividualAckAsLongArray", True
+    )
+    unacked_ranges_open_cache_set_enabled: bool = _setting(
+        "managedLedgerUnackedRangesOpenCacheSetEnabled", True
+    )
+    """Off, the broker keeps ranges in another structure, which has no long-array form."""
+    acknowledgment_at_batch_index_level_enabled: bool = _setting(
+        "acknowledgmentAtBatchIndexLevelEnabled", True
+    )
+    cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
+    """How long a change may wait in memory when the write rate limit held it back."""
+    max_message_size_bytes: int = _setting("maxMessageSize", 5 * 1024 * 1024)
+    netty_max_frame_size_bytes: int = _setting("nettyMaxFrameSizeBytes", 5 * 1024 * 1024 + 10 * 1024)
+    """The bookies' own limit; a setting of BookKeeper, not of the broker."""
+
+    @classmethod
+    def of(cls, version: str) -> Self:
+        """Give the defaults of a broker version such as `4.0`, `4.2` or `4.2.4`.
+
+        Raises `ValueError` for one whose defaults are not known.
+        """
+        minor = ".".join(version.split(".")[:2])
+        if minor not in VERSIONS:
+            raise ValueError(
+                f"defaults of broker version {version!r} are not known; known are "
+                f"{', '.join(VERSIONS)}: take the nearest and pass what differs as settings"
+            )
+        if minor == "4.0":
+            return cls(
+                persist_individual_ack_as_long_array=False,
+                acknowledgment_at_batch_index_level_enabled=False,
+            )
+        return cls()
+
+    def with_values(self, assignments: Iterable[str]) -> Self:
+        """Change settings, each given as `name=value` with the broker's own name.
+
+        Raises `ValueError` for an unknown name, a missing value or one of the wrong type.
+        """
+        changes: dict[str, object] = {}
+        for assignment in assignments:
+            name, separator, value = assignment.partition("=")
+            name, value = name.strip(), value.strip()
+            if not separator or not name:
+                raise ValueError(
+                    f"not a broker setting: {assignment!r}; expected name=value, such as "
+                    "managedLedgerMaxUnackedRangesToPersist=100000"
+                )
+            known = _OURS.get(name)
+            if known is not None:
+                attribute, read = known
+                changes[attribute] = read(name, value)
+            elif name not in known_names() and not name.startswith(_NOT_IN_SERVICE_CONFIGURATION):
+                raise ValueError(f"no broker setting is called {name!r}" + _suggestion(name))
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def named(self) -> dict[str, int | bool]:
+        """Give every setting under the broker's own name."""
+        return {entry.metadata["name"]: getattr(self, entry.name) for entry in fields(self)}
+
+    @property
+    def long_array(self) -> bool:
+        """Whether the cursor ledger holds dense bit sets of each ledger instead of ranges."""
+        return self.persist_individual_ack_as_long_array and self.unacked_ranges_open_cache_set_enabled
+
+    @property
+    def metadata_store_ranges(self) -> int:
+        """Up to how many ranges a closing cursor goes to the metadata store, not to its ledger."""
+        older = self.max_unacked_ranges_to_persist_in_zookeeper
+        return older if older > 0 else self.max_unacked_ranges_to_persist_in_metadata_store
+
+    @property
+    def max_entry_bytes(self) -> int:
+        """The largest entry that BookKeeper accepts from this broker."""
+        return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """Every setting that a broker of a known version has."""
+    text = files("ackwell").joinpath("broker_settings.txt").read_text(encoding="ascii")
+    return frozenset(text.split())
+
+
+def _suggestion(name: str) -> str:
+    near = get_close_matches(name, known_names() | _OURS.keys(), n=1)
+    return f"; did you mean {near[0]!r}?" if near else "; see the broker's conf/broker.conf"
+
+
+def _integer(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f"{name} is a whole number, not {value!r}") from None
+
+
+def _boolean(name: str, value: str) -> bool:
+    # As the broker reads it: anything but "true" would be false, so a typing error is refused here.
+    if value.lower() not in ("true", "false"):
+        raise ValueError(f"{name} is true or false, not {value!r}")
+    return value.lower() == "true"
+
+
+_OURS: Final[dict[str, tuple[str, Callable[[str, str], int | bool]]]] = {
+    entry.metadata["name"]: (entry.name, _boolean if entry.type == "bool" else _integer)
+    for entry in fields(BrokerSettings)
+}

@@ -1,0 +1,324 @@
+"""What a broker tells of its subscriptions: `stats-internal`, alone or together with `stats`.
+
+Read are the answer of `pulsar-admin topics stats-internal`, `partitioned-stats-internal`, several of
+them in one file (one after the other, as an array, or as an object from topic to answer), and recorded
+objects `{internalStats, stats, cursor}`; each also gzipped. They are told apart by content. What the
+file leaves out is `None` in `SubscriptionStats`, never a guess.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from ackwell.batch_sizes import AckSets, BatchSizes
+from ackwell.errors import StatsError
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    from ackwell import Ledgers, PositionRangeSet
+    from ackwell.restart import CursorLedger
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+
+_HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPIC`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerSize:
+    """A ledger of the topic, as the broker lists it."""
+
+    ledger_id: int
+    entries: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionStats:
+    """One subscription at one moment, as its broker told it."""
+
+    topic: str
+    """From the ledger's metadata, else from the key or the file name the answer stood under."""
+    subscription: str
+    source: str
+    """The file or address it was read from."""
+    mark_delete_position: Position
+    read_position: Position | None
+    individually_deleted: PositionRangeSet
+    batch_deleted: AckSets | None
+    """None where the source does not tell: the admin API does not."""
+    ledgers: Ledgers
+    ledger_sizes: tuple[LedgerSize, ...]
+    cursor_ledger: CursorLedger
+    batch_sizes: BatchSizes
+    persisted_mark_delete: Position | None
+    """None where the source does not tell: the admin API does not."""
+    delayed_messages: int | None
+    subscription_type: str | None
+    durable: bool
+    time_ms: int | None
+
+    @property
+    def backlog_entries(self) -> int:
+        """How many existing entries are not wholly acknowledged."""
+        last = self.ledgers.last_position
+        if last is None or self.mark_delete_position >= last:
+            return 0
+        beyond = self.ledgers.entries_between(self.mark_delete_position, last)
+        return beyond - self.individually_deleted.cardinality
+
+
+def read_stats(source: str | Path) -> Iterator[SubscriptionStats]:
+    """Yield every subscription of a file, or of each `.json` and `.json.gz` file under a folder.
+
+    Raises `StatsError`, which names the file and what is wrong with it.
+    """
+    path = Path(source)
+    if not path.is_dir():
+        yield from parse_stats(_read(path), str(path), name=path.name)
+        return
+    files = sorted(p for p in path.rglob("*") if p.name.endswith((".json", ".json.gz")))
+    if not files:
+        raise StatsError(f"no .json or .json.gz file in the folder; {_HOW_TO}, a file a topic", str(path))
+    for file in files:
+        yield from parse_stats(_read(file), str(file), name=file.name)
+
+
+def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterator[SubscriptionStats]:
+    """Yield every subscription of one answer; `name` is its topic where nothing in it names one.
+
+    Raises `StatsError` when it is no such answer, or when it lacks what a cursor needs.
+    """
+    found = False
+    for document in json_documents(data, source):
+        for key, answer in _answers(document, name or source):
+            found = True
+            yield from _subscriptions(answer, key, source)
+    if not found:
+        raise StatsError(_what_it_is(data), source)
+
+
+def from_answer(answer: Mapping[str, Any], topic: str, source: str) -> Iterator[SubscriptionStats]:
+    """Yield every subscription of one decoded answer: `stats-internal`, or `{internalStats, stats}`."""
+    return _subscriptions(answer, topic, source)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
+
+
+def json_documents(data: bytes, source: str) -> Iterator[Any]:
+    """Yield the JSON documents of a file, which may follow one another."""
+    if data[:2] == GZIP_MAGIC:
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise StatsError(
+                f"the gzip file is damaged or cut off ({error}); copy it again", source
+            ) from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise StatsError(
+            f"binary data, not JSON; {_HOW_TO}. For persisted cursor bytes there is `ackwell inspect`",
+            source,
+        ) from None
+    text = text.strip()
+    if not text:
+        raise StatsError(f"the file is empty; {_HOW_TO}", source)
+    if text.startswith("<"):
+        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        what = f" titled {' '.join(title[1].split())[:80]!r}" if title else ""
+        raise StatsError(
+            f"an HTML page{what}, not JSON: most often a proxy or login page, or a wrong address; {_HOW_TO}",
+            source,
+        )
+    decoder = json.JSONDecoder()
+    start = 0
+    while start < len(text):
+        try:
+            document, start = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            raise StatsError(_why_not_json(text, error), source) from None
+        except RecursionError:
+            raise StatsError(f"nested too deeply; {_HOW_TO}", source) from None
+        yield document
+        while start < len(text) and text[start] in " \t\r\n,":
+            start += 1
+
+
+def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
+    where = f"line {error.lineno}, column {error.colno}"
+    cut_off = error.pos >= len(text) - 1 or error.msg.startswith("Unterminated string")
+    if cut_off and text[0] in "{[":
+        return f"the JSON ends too early ({where}): the file is cut off; fetch it again"
+    return f"not JSON at {where}: {error.msg}; {_HOW_TO}"
+
+
+def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Find the answers of brokers in a document, each with the topic it stands under."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _answers(item, topic)
+    elif isinstance(value, dict):
+        internal = value.get("internalStats", value)
+        if isinstance(internal, dict) and isinstance(internal.get("cursors"), dict):
+            yield topic, value
+            return
+        for key, item in value.items():
+            if isinstance(item, dict | list):
+                yield from _answers(item, key if "://" in key else topic)
+
+
+def _what_it_is(data: bytes) -> str:
+    """Say what a JSON document without an answer is, as far as its keys tell."""
+    document = next(json_documents(data, ""))
+    if isinstance(document, dict):
+        if isinstance(document.get("reason"), str):
+            return f"the admin API refused: {document['reason']}"
+        if "subscriptions" in document:
+            return f"this is `topics stats`, which has no ranges; {_HOW_TO}"
+        if "markDeleteLedgerId" in document or "individualDeletedMessages" in document:
+            return f"a decoded cursor, not the answer of a broker; {_HOW_TO}"
+        keys = ", ".join(list(document)[:5]) or "none"
+        return f"no `cursors` in this JSON object (its keys: {keys}); {_HOW_TO}"
+    return f"a JSON {type(document).__name__} without `cursors`; {_HOW_TO}"
+
+
+def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterator[SubscriptionStats]:
+    internal: Mapping[str, Any] = answer.get("internalStats", answer)
+    stats: Mapping[str, Any] = answer.get("stats") or {}
+    memory: Mapping[str, Any] = answer.get("cursor") or {}
+    try:
+        sizes = _ledger_sizes(internal)
+        ledgers = _ledgers(sizes)
+        topic = _topic(internal) or name
+        for subscription, cursor in internal["cursors"].items():
+            named = memory if memory.get("name", subscription) == subscription else {}
+            yield _subscription(
+                cursor, named, internal, stats, topic, subscription, source, sizes, ledgers, answer.get("t")
+            )
+    except KeyError as error:
+        raise StatsError(f"{name}: no {error.args[0]!r} in the answer; {_HOW_TO}", source) from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StatsError(f"{name}: {error}", source) from None
+
+
+def _subscription(
+    cursor: Mapping[str, Any],
+    memory: Mapping[str, Any],
+    internal: Mapping[str, Any],
+    stats: Mapping[str, Any],
+    topic: str,
+    subscription: str,
+    source: str,
+    sizes: tuple[LedgerSize, ...],
+    ledgers: Ledgers,
+    time_ms: int | None,
+) -> SubscriptionStats:
+    from ackwell import PositionRangeSet
+
+    told: Mapping[str, Any] = (stats.get("subscriptions") or {}).get(subscription) or {}
+    persisted = memory.get("persistentMarkDelete")
+    read_position = cursor.get("readPosition")
+    return SubscriptionStats(
+        topic=topic,
+        subscription=subscription,
+        source=source,
+        mark_delete_position=Position.parse(cursor["markDeletePosition"]),
+        read_position=Position.parse(read_position) if read_position else None,
+        individually_deleted=PositionRangeSet.parse(cursor["individuallyDeletedMessages"]),
+        batch_deleted=_ack_sets(memory["batchDeletedIndexes"]) if "batchDeletedIndexes" in memory else None,
+        ledgers=ledgers,
+        ledger_sizes=sizes,
+        cursor_ledger=_cursor_ledger(cursor),
+        batch_sizes=_batch_sizes(internal, stats, told),
+        persisted_mark_delete=Position(persisted["ledger"], persisted["entry"]) if persisted else None,
+        delayed_messages=told.get("msgDelayed"),
+        subscription_type=told.get("type"),
+        durable=told.get("isDurable", told.get("durable", True)),
+        time_ms=time_ms,
+    )
+
+
+def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
+    if cursor.get("state", "Open") != "NoLedger":
+        return "open"
+    return "read-only" if cursor.get("cursorLedger", -1) >= 0 else "none"
+
+
+def _ack_sets(told: Mapping[str, list[int]]) -> AckSets:
+    return {Position.parse(position): tuple(words) for position, words in told.items()}
+
+
+def _batch_sizes(
+    internal: Mapping[str, Any], stats: Mapping[str, Any], told: Mapping[str, Any]
+) -> BatchSizes:
+    """Take the messages of an entry from all who tell, if they agree on a whole number.
+
+    The counters stand for all entries only while the broker has seen all of them published; then they
+    bound what an entry can hold. `avgMessagesPerEntry` is a rounded moving average.
+    """
+    said = {consumer.get("avgMessagesPerEntry", 0) for consumer in told.get("consumers", ())} - {0}
+    messages, entries = stats.get("msgInCounter", 0), internal.get("entriesAddedCounter", 0)
+    if messages and entries:
+        said.add(messages // entries if messages % entries == 0 else messages / entries)
+    (each,) = said if len(said) == 1 else (None,)
+    if isinstance(each, int):
+        return BatchSizes(each=each)
+    covered = bool(messages) and entries >= internal.get("numberOfEntries", entries + 1)
+    return BatchSizes(
+        each=None,
+        total_messages=messages if covered else None,
+        total_entries=entries if covered else None,
+    )
+
+
+def _ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
+    """List the ledgers; the one being written is listed with 0 entries, and known by the last entry."""
+    last = Position.parse(internal.get("lastConfirmedEntry", "-1:-1"))
+    listed = internal["ledgers"]
+    sizes = []
+    for info in listed:
+        entries, size_bytes = info["entries"], info.get("size", 0)
+        if info is listed[-1] and not entries:
+            entries = max(internal.get("currentLedgerEntries", 0), 0)
+            size_bytes = max(internal.get("currentLedgerSize", 0), 0)
+        if info["ledgerId"] == last.ledger_id:
+            entries = max(entries, last.entry_id + 1)
+        sizes.append(LedgerSize(ledger_id=info["ledgerId"], entries=entries, size_bytes=size_bytes))
+    return tuple(sizes)
+
+
+def _ledgers(sizes: tuple[LedgerSize, ...]) -> Ledgers:
+    from ackwell import Ledgers
+
+    return Ledgers((ledger.ledger_id, ledger.entries) for ledger in sizes)
+
+
+_MANAGED_LEDGER: Final = re.compile(r"pulsar/managed-ledger=base64:([A-Za-z0-9+/=]+)")
+
+
+def _topic(internal: Mapping[str, Any]) -> str | None:
+    """Read the topic from a ledger's metadata, where it was asked for (`stats-internal --metadata`)."""
+    for info in internal["ledgers"]:
+        found = _MANAGED_LEDGER.search(info.get("metadata") or "")
+        if found:
+            try:
+                tenant, namespace, domain, topic = base64.b64decode(found[1]).decode().split("/", 3)
+            except (binascii.Error, ValueError):
+                continue
+            return f"{domain}://{tenant}/{namespace}/{unquote(topic)}"
+    return None

@@ -1,0 +1,268 @@
+"""What a restart forgets, held against what real brokers did forget.
+
+`vectors/restart.json` has recorded restarts of Apache Pulsar 4.2.4: the state in memory before and
+after. Ranges are `[ledger, lower, length, stride, count]`: `count` ranges of `length` entries, one
+every `stride`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import ackwell
+import pytest
+from ackwell import Ledgers, Position, PositionRangeSet
+from ackwell.restart import BatchSizes, BrokerSettings, Count, Restart, RestartLoss, restart_loss
+from ackwell.stats import SubscriptionStats, read_stats
+
+from tests.shared import shared_path
+
+CASES: list[dict[str, Any]] = json.loads(
+    Path(__file__).with_name("vectors").joinpath("restart.json").read_text()
+)
+RESTARTS: tuple[Restart, ...] = ("graceful", "crash")
+HOLES = PositionRangeSet.parse("[(3:0..3:1],(3:2..3:3],(4:-1..4:0],(5:-1..5:9]]")
+
+
+def ranges_of(rows: list[list[int]]) -> PositionRangeSet:
+    ranges = PositionRangeSet()
+    for ledger_id, lower, length, stride, count in rows:
+        for number in range(count):
+            start = lower + number * stride
+            ranges.add_range(ledger_id, start, start + length)
+    return ranges
+
+
+def settings_of(config: dict[str, Any]) -> BrokerSettings:
+    pairs = [f"{name}={str(value).lower()}" for name, value in config.items() if name != "restart"]
+    return BrokerSettings.of("4.2").with_values(pairs)
+
+
+def predict(case: dict[str, Any]) -> RestartLoss:
+    return restart_loss(
+        Position.parse(case["markDelete"]),
+        ranges_of(case["ranges"]),
+        {Position.parse(position): words for position, words in case["ackSets"].items()},
+        ledgers=Ledgers(map(tuple, case["ledgers"])),
+        settings=settings_of(case["settings"]),
+        restart=case["restart"],
+        cursor_ledger=case["cursorLedger"],
+        batch_sizes=BatchSizes(each=case["messagesPerEntry"]),
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['scenario']}-{case['restart']}")
+def test_the_prediction_is_what_the_broker_forgot(case: dict[str, Any]) -> None:
+    loss = predict(case)
+    before, after = ranges_of(case["ranges"]), ranges_of(case["rangesAfter"])
+    left = PositionRangeSet.parse(str(before))
+    for position in loss.ranges.positions():
+        left.remove(*position)
+    assert str(left) == str(after)
+    assert loss.entries == before.cardinality - after.cardinality
+    assert loss.partial_entries == len(case["ackSets"]) - len(case["ackSetsAfter"])
+    if "ackedMessagesLost" in case:
+        assert loss.messages.exact == case["ackedMessagesLost"]
+    assert bool(loss.reasons) == bool(loss.entries or loss.partial_entries)
+
+
+def test_recorded_cases_cover_both_forms_both_restarts_and_batches() -> None:
+    seen = {(case["restart"], predict(case).form) for case in CASES}
+    assert seen >= {
+        ("graceful", "pulsar-ranges"),
+        ("graceful", "pulsar-long-array"),
+        ("crash", "pulsar-long-array"),
+    }
+    assert any(case["ackSets"] for case in CASES)
+    assert sum(bool(case.get("ackedMessagesLost")) for case in CASES) >= 5
+
+
+def test_every_recording_at_hand_agrees() -> None:
+    traces = shared_path("data/traces")
+    configs = {
+        entry["scenario"]: entry["config"]
+        for name in ("manifest.json", "ack_loss.json")
+        for entry in json.loads((shared_path("data/raw") / name).read_text())
+    }
+    compared = 0
+    for first, second in (("before", "after"), ("flushed", "unloaded")):
+        for path in sorted(traces.glob(f"*.{first}.stats.json*")):
+            scenario = path.name.split(".")[0]
+            others = list(traces.glob(f"{scenario}.{second}.stats.json*"))
+            # Where all was acknowledged the ledgers go with the topic's reload, and nothing compares.
+            if not others or scenario == "shared_all_acked":
+                continue
+            config = configs[scenario]
+            restart: Restart = config.get("restart", "graceful") if first == "before" else "graceful"
+            (before,), (after,) = read_stats(path), read_stats(others[0])
+            loss = restart_loss(
+                before.mark_delete_position,
+                before.individually_deleted,
+                before.batch_deleted,
+                ledgers=before.ledgers,
+                settings=settings_of(config),
+                restart=restart,
+                cursor_ledger=before.cursor_ledger,
+                batch_sizes=before.batch_sizes,
+            )
+            assert loss.entries == _acked(before) - _acked(after), scenario
+            assert loss.partial_entries == len(before.batch_deleted or ()) - len(after.batch_deleted or ()), (
+                scenario
+            )
+            compared += 1
+    assert compared > 30
+
+
+def _acked(stats: SubscriptionStats) -> int:
+    return stats.individually_deleted.cardinality
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(-1, 1), (0, 1), (1, 2), (2, 3), (3, 4), (4, 4)])
+def test_the_ranges_form_keeps_one_range_more_than_the_limit(limit: int, kept: int) -> None:
+    settings = BrokerSettings.of("4.0").with_values([f"managedLedgerMaxUnackedRangesToPersist={limit}"])
+    for restart in RESTARTS:
+        loss = restart_loss((3, -1), HOLES, settings=settings, restart=restart)
+        assert len(loss.ranges) == len(HOLES) - kept
+
+
+@pytest.mark.parametrize(("limit", "lost"), [(0, 11), (1, 11), (2, 10), (3, 0), (13, 0)])
+def test_the_long_array_form_keeps_whole_ledgers_until_their_entries_pass_the_limit(
+    limit: int, lost: int
+) -> None:
+    settings = BrokerSettings().with_values([f"managedLedgerMaxUnackedRangesToPersist={limit}"])
+    loss = restart_loss((3, -1), HOLES, settings=settings, restart="crash")
+    assert (loss.entries, loss.form) == (lost, "pulsar-long-array")
+
+
+def test_below_every_limit_a_ledger_the_long_array_form_falls_back_to_one_range() -> None:
+    settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=-1"])
+    loss = restart_loss((3, -1), HOLES, settings=settings, restart="crash")
+    assert (len(loss.ranges), loss.form) == (3, "pulsar-ranges")
+
+
+def test_a_close_with_few_ranges_goes_to_the_metadata_store_in_the_ranges_form() -> None:
+    settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=2"])
+    closed = restart_loss((3, -1), HOLES, settings=settings)
+    assert (closed.place, closed.entries) == ("metadata store", 10)
+    to_ledger = settings.with_values(["managedLedgerMaxUnackedRangesToPersistInMetadataStore=3"])
+    assert restart_loss((3, -1), HOLES, settings=to_ledger).place == "cursor ledger"
+    older_name = settings.with_values(["managedLedgerMaxUnackedRangesToPersistInZooKeeper=3"])
+    assert restart_loss((3, -1), HOLES, settings=older_name).place == "cursor ledger"
+
+
+def test_a_cursor_recovered_from_its_ledger_and_closed_again_goes_to_the_metadata_store() -> None:
+    settings = BrokerSettings().with_values(
+        [
+            "managedLedgerMaxUnackedRangesToPersist=3",
+            "managedLedgerMaxUnackedRangesToPersistInMetadataStore=0",
+        ]
+    )
+    again = restart_loss((3, -1), HOLES, settings=settings, cursor_ledger="read-only")
+    assert (again.place, again.entries) == ("metadata store", 0)
+    tighter = settings.with_values(["managedLedgerMaxUnackedRangesToPersist=2"])
+    assert restart_loss((3, -1), HOLES, settings=tighter, cursor_ledger="read-only").entries == 10
+
+
+def test_a_crash_forgets_nothing_that_was_recovered_and_not_changed_since() -> None:
+    settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=0"])
+    loss = restart_loss((3, -1), HOLES, settings=settings, restart="crash", cursor_ledger="read-only")
+    assert loss.messages == loss.messages_before_flush == Count(0, 0)
+
+
+def test_batch_indexes_survive_in_the_cursor_ledger_up_to_their_limit() -> None:
+    ack_sets = {Position(3, 10 + n): (0b11,) for n in range(4)}
+    settings = BrokerSettings().with_values(
+        [
+            "managedLedgerMaxUnackedRangesToPersistInMetadataStore=0",
+            "managedLedgerMaxBatchDeletedIndexToPersist=3",
+        ]
+    )
+    loss = restart_loss((3, -1), HOLES, ack_sets, settings=settings, batch_sizes=BatchSizes(each=10))
+    assert (loss.partial_entries, loss.messages) == (1, Count(8, 8))
+    assert [reason.code for reason in loss.reasons] == ["batch-index-limit"]
+
+
+def test_batch_indexes_are_not_read_back_from_the_metadata_store() -> None:
+    loss = restart_loss((3, -1), HOLES, {Position(3, 10): (0b11,)}, batch_sizes=BatchSizes(each=10))
+    assert (loss.partial_entries, loss.messages) == (1, Count(8, 8))
+    assert loss.reasons[0].issues == ("apache/pulsar#20585", "apache/pulsar#26475")
+
+
+def test_batch_indexes_alone_are_never_written_before_a_crash() -> None:
+    loss = restart_loss((3, -1), PositionRangeSet(), {Position(3, 1): (0b11,)}, restart="crash")
+    assert (loss.partial_entries, loss.messages.at_least) == (1, 1)
+
+
+def test_it_hangs_on_timing_whether_batch_indexes_without_ranges_were_written_with_the_mark_delete() -> None:
+    sizes = BatchSizes(each=10)
+    loss = restart_loss(
+        (3, 5), PositionRangeSet(), {Position(3, 6): (0b11,)}, restart="crash", batch_sizes=sizes
+    )
+    assert loss.messages == Count(0, 8)
+
+
+def test_with_batch_index_acknowledgment_off_no_batch_index_is_read_back() -> None:
+    loss = restart_loss(
+        (3, -1), HOLES, {Position(3, 10): (1,)}, settings=BrokerSettings.of("4.0"), restart="crash"
+    )
+    assert [reason.code for reason in loss.reasons] == ["batch-index-off"]
+
+
+def test_only_entries_that_exist_beyond_the_mark_delete_position_count() -> None:
+    # Odd states keep ranges at or below the mark-delete position, past a ledger's end and in unknown
+    # ledgers; they take room under the limit, and are no messages.
+    ranges = PositionRangeSet.parse("[(3:-1..3:4],(3:6..3:99],(8:-1..8:9]]")
+    settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=0"])
+    loss = restart_loss((3, 4), ranges, ledgers=Ledgers({3: 10, 4: 5}), settings=settings, restart="crash")
+    assert str(loss.ranges) == "[]"
+    off = settings.with_values(["managedLedgerPersistIndividualAckAsLongArray=false"])
+    loss = restart_loss((3, 4), ranges, ledgers=Ledgers({3: 10, 4: 5}), settings=off, restart="crash")
+    assert str(loss.ranges) == "[(3:6..3:9]]"
+
+
+@pytest.mark.skipif(not hasattr(ackwell, "PositionInfo"), reason="needs the codec")
+def test_an_entry_that_bookkeeper_refuses_falls_back_to_the_metadata_store_or_is_lost() -> None:
+    ranges = PositionRangeSet()
+    for entry_id in range(0, 20_000, 2):
+        ranges.add(7, entry_id + 1)
+    settings = BrokerSettings.of("4.0").with_values(["maxMessageSize=65536"])
+    for restart in RESTARTS:
+        loss = restart_loss((7, -1), ranges, settings=settings, restart=restart)
+        assert (loss.place, loss.messages) == ("metadata store", Count(0, 10_000))
+    wider = settings.with_values(["maxMessageSize=5242880"])
+    assert restart_loss((7, -1), ranges, settings=wider, restart="crash").messages == Count(0, 0)
+
+
+def test_the_worst_case_of_a_crash_is_everything_since_the_position_on_disk() -> None:
+    ledgers = Ledgers({3: 10, 4: 5, 5: 10})
+    known = restart_loss((3, 5), HOLES, ledgers=ledgers, restart="crash", persisted_mark_delete=(3, 2))
+    assert known.messages_before_flush == Count(0, 3 + 11)
+    unknown = restart_loss((3, 5), HOLES, ledgers=ledgers, restart="crash")
+    assert unknown.messages_before_flush == Count(0, 6 + 11)
+    assert restart_loss((3, 5), HOLES, restart="crash").messages_before_flush == Count(0, None)
+    graceful = restart_loss((3, 5), HOLES, ledgers=ledgers)
+    assert graceful.messages_before_flush == graceful.messages
+
+
+def test_messages_are_counted_by_the_batches_of_the_entries_lost() -> None:
+    settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=2"])
+    sizes = BatchSizes(of={(5, 0): 7, (5, 9): 3, (3, 1): 100})
+    assert restart_loss((3, -1), HOLES, settings=settings, batch_sizes=sizes).messages == Count(18, 18)
+
+
+def test_settings_are_those_of_the_version_and_unknown_names_are_refused() -> None:
+    assert not BrokerSettings.of("4.0.8").long_array
+    assert BrokerSettings.of("4.2").long_array
+    assert BrokerSettings().with_values(["managedLedgerMaxEntriesPerLedger=5000"]) == BrokerSettings()
+    for wrong, said in (
+        ("managedLedgerMaxUnackedRanges=1", "did you mean 'managedLedgerMaxUnackedRangesToPersist'"),
+        ("managedLedgerMaxUnackedRangesToPersist", "expected name=value"),
+        ("managedLedgerMaxUnackedRangesToPersist=many", "is a whole number"),
+        ("managedLedgerPersistIndividualAckAsLongArray=yes", "is true or false"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            BrokerSettings().with_values([wrong])
+    with pytest.raises(ValueError, match=r"known are 4\.0, 4\.2"):
+        BrokerSettings.of("3.3")
