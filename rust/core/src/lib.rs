@@ -11,15 +11,21 @@
 pub mod error;
 pub mod position;
 pub mod ledgers;
+pub mod long_map;
+pub mod bit_set;
+pub mod pending_acks;
 pub mod range_set;
 pub mod delayed;
 mod frame;
 pub mod triple_heap;
 pub mod time_buckets;
 
+pub use bit_set::BitSet;
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
 pub use error::{Error, Result};
 pub use ledgers::{LedgerState, Ledgers};
+pub use long_map::LongMap;
+pub use pending_acks::{PendingAck, PendingAcks};
 pub use position::Position;
 pub use range_set::{PositionRange, PositionRangeSet};
 pub use time_buckets::{Rounding, TimeBuckets};

@@ -1,0 +1,334 @@
+//! A set of bits in 64-bit words, as Java's `BitSet`: ack sets, and prefix indexes over entry ids.
+//!
+//! **Representation.** `words[i >> 6] >> (i & 63) & 1` is bit `i`, which is the order of Java's
+//! `BitSet.toLongArray` and of Pulsar's `ack_set`.
+//!
+//! **Invariants** (`validate` checks them): the last word is not zero, so two equal sets have equal words;
+//! no bit stands at or past `limit`.
+//!
+//! **Why a limit.** One stray index would otherwise allocate as many bits as it is large. The default is
+//! that of Java, whose indexes are ints.
+
+use crate::error::{Error, Result};
+
+/// Bits a set may have unless told otherwise: Java's limit, indexes below 2^31.
+pub const LIMIT_DEFAULT: usize = 1 << 31;
+
+const BITS: usize = u64::BITS as usize;
+
+/// A growing set of bit indexes from 0 up to a limit.
+#[derive(Debug, Clone)]
+pub struct BitSet {
+    words: Vec<u64>,
+    limit: usize,
+}
+
+/// The bits of a word at and above `bit` of the set.
+fn from_bit(bit: usize) -> u64 {
+    !0 << (bit % BITS)
+}
+
+impl BitSet {
+    /// An empty set of bits below [`LIMIT_DEFAULT`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with_limit(LIMIT_DEFAULT)
+    }
+
+    /// An empty set of bits below `limit`.
+    #[must_use]
+    pub const fn with_limit(limit: usize) -> Self {
+        Self { words: Vec::new(), limit }
+    }
+
+    /// The set of these words, in the order of Java's `BitSet.toLongArray`; zero words at the end are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for a bit at or past `limit`.
+    pub fn from_words(words: Vec<u64>, limit: usize) -> Result<Self> {
+        let mut set = Self { words, limit };
+        set.trim();
+        match set.last() {
+            Some(last) if last >= limit => Err(past_limit(last, limit)),
+            _ => Ok(set),
+        }
+    }
+
+    /// The words, as Java's `BitSet.toLongArray`.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The first index that is too large.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Whether `bit` is set. O(1).
+    #[must_use]
+    #[inline]
+    pub fn get(&self, bit: usize) -> bool {
+        self.words.get(bit / BITS).is_some_and(|word| word >> (bit % BITS) & 1 == 1)
+    }
+
+    /// Sets `bit`; whether it was clear. O(1) amortised.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for a bit at or past the limit.
+    #[inline]
+    pub fn set(&mut self, bit: usize) -> Result<bool> {
+        if bit >= self.limit {
+            return Err(past_limit(bit, self.limit));
+        }
+        if bit / BITS >= self.words.len() {
+            self.words.resize(bit / BITS + 1, 0);
+        }
+        let word = &mut self.words[bit / BITS];
+        let was_clear = *word >> (bit % BITS) & 1 == 0;
+        *word |= 1 << (bit % BITS);
+        Ok(was_clear)
+    }
+
+    /// Clears `bit`; whether it was set. O(1) amortised.
+    #[inline]
+    pub fn clear(&mut self, bit: usize) -> bool {
+        let was_set = self.get(bit);
+        if was_set {
+            self.words[bit / BITS] &= !(1 << (bit % BITS));
+            self.trim();
+        }
+        was_set
+    }
+
+    /// Sets every bit in `start..end`. O(words of the range).
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if the range passes the limit; [`Error::Value`] if it ends before it starts.
+    pub fn set_range(&mut self, start: usize, end: usize) -> Result<()> {
+        ordered(start, end)?;
+        if start == end {
+            return Ok(());
+        }
+        if end > self.limit {
+            return Err(past_limit(end - 1, self.limit));
+        }
+        if self.words.len() < end.div_ceil(BITS) {
+            self.words.resize(end.div_ceil(BITS), 0);
+        }
+        for_each_word(start, end, |at, mask| self.words[at] |= mask);
+        Ok(())
+    }
+
+    /// Clears every bit in `start..end`. O(words of the range).
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the range ends before it starts.
+    pub fn clear_range(&mut self, start: usize, end: usize) -> Result<()> {
+        ordered(start, end)?;
+        let end = end.min(self.words.len() * BITS);
+        if start < end {
+            for_each_word(start, end, |at, mask| self.words[at] &= !mask);
+            self.trim();
+        }
+        Ok(())
+    }
+
+    /// Clears every bit up to and with `bit` and returns what was set, in order. O(words of the prefix).
+    pub fn clear_prefix(&mut self, bit: usize) -> Vec<usize> {
+        let removed: Vec<usize> = self.iter().take_while(|&found| found <= bit).collect();
+        let end = bit.saturating_add(1).min(self.words.len() * BITS);
+        for_each_word(0, end, |at, mask| self.words[at] &= !mask);
+        self.trim();
+        removed
+    }
+
+    /// The first set bit at or after `bit`. O(words passed).
+    #[must_use]
+    pub fn next_set(&self, bit: usize) -> Option<usize> {
+        self.scan_up(bit, |word| word)
+    }
+
+    /// The first clear bit at or after `bit`; past the last word every bit is clear. O(words passed).
+    #[must_use]
+    pub fn next_clear(&self, bit: usize) -> usize {
+        self.scan_up(bit, |word| !word).unwrap_or(bit.max(self.words.len() * BITS))
+    }
+
+    /// The last set bit at or before `bit`. O(words passed).
+    #[must_use]
+    pub fn previous_set(&self, bit: usize) -> Option<usize> {
+        self.scan_down(bit, |word| word)
+    }
+
+    /// The last clear bit at or before `bit`. O(words passed).
+    #[must_use]
+    pub fn previous_clear(&self, bit: usize) -> Option<usize> {
+        if bit >= self.words.len() * BITS { Some(bit) } else { self.scan_down(bit, |word| !word) }
+    }
+
+    /// The first set bit.
+    #[must_use]
+    pub fn first(&self) -> Option<usize> {
+        self.next_set(0)
+    }
+
+    /// The last set bit. O(1).
+    #[must_use]
+    pub fn last(&self) -> Option<usize> {
+        let last = self.words.last()?;
+        Some(self.words.len() * BITS - 1 - last.leading_zeros() as usize)
+    }
+
+    /// How many bits are set. O(words).
+    #[must_use]
+    pub fn cardinality(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no bit is set. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The set bits in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            std::iter::successors((word != 0).then_some(word), |&rest| {
+                let rest = rest & (rest - 1);
+                (rest != 0).then_some(rest)
+            })
+            .map(move |rest| at * BITS + rest.trailing_zeros() as usize)
+        })
+    }
+
+    /// Keeps the bits that are also in `other`.
+    pub fn and(&mut self, other: &Self) {
+        self.words.truncate(other.words.len());
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= other;
+        }
+        self.trim();
+    }
+
+    /// Adds the bits of `other`.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if one of them is at or past this set's limit; nothing is changed then.
+    pub fn or(&mut self, other: &Self) -> Result<()> {
+        if let Some(last) = other.last().filter(|&last| last >= self.limit) {
+            return Err(past_limit(last, self.limit));
+        }
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+        Ok(())
+    }
+
+    /// Removes the bits of `other`.
+    pub fn and_not(&mut self, other: &Self) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= !other;
+        }
+        self.trim();
+    }
+
+    /// Removes every bit and gives the memory back.
+    pub fn clear_all(&mut self) {
+        self.words = Vec::new();
+    }
+
+    /// Gives back what the bits do not need.
+    pub fn shrink_to_fit(&mut self) {
+        self.words.shrink_to_fit();
+    }
+
+    /// Heap bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
+    /// Checks the invariants.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn validate(&self) {
+        assert_ne!(self.words.last(), Some(&0), "the last word is not zero");
+        assert!(self.last().is_none_or(|last| last < self.limit), "no bit past the limit");
+    }
+
+    fn scan_up(&self, bit: usize, view: impl Fn(u64) -> u64) -> Option<usize> {
+        let first = view(*self.words.get(bit / BITS)?) & from_bit(bit);
+        if first != 0 {
+            return Some(bit / BITS * BITS + first.trailing_zeros() as usize);
+        }
+        (bit / BITS + 1..self.words.len()).find_map(|at| {
+            let word = view(self.words[at]);
+            (word != 0).then(|| at * BITS + word.trailing_zeros() as usize)
+        })
+    }
+
+    fn scan_down(&self, bit: usize, view: impl Fn(u64) -> u64) -> Option<usize> {
+        if self.words.is_empty() {
+            return None;
+        }
+        let bit = bit.min(self.words.len() * BITS - 1);
+        let up_to_bit = !0 >> (BITS - 1 - bit % BITS);
+        (0..=bit / BITS).rev().find_map(|at| {
+            let mask = if at == bit / BITS { up_to_bit } else { !0 };
+            let word = view(self.words[at]) & mask;
+            (word != 0).then(|| at * BITS + BITS - 1 - word.leading_zeros() as usize)
+        })
+    }
+
+    fn trim(&mut self) {
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+    }
+}
+
+/// Calls `change` with each word of `start..end` and the mask of the range in it.
+fn for_each_word(start: usize, end: usize, mut change: impl FnMut(usize, u64)) {
+    for at in start / BITS..end.div_ceil(BITS) {
+        let mut mask = !0;
+        if at == start / BITS {
+            mask &= from_bit(start);
+        }
+        if at == end / BITS {
+            mask &= !from_bit(end);
+        }
+        change(at, mask);
+    }
+}
+
+fn ordered(start: usize, end: usize) -> Result<()> {
+    if end < start {
+        return Err(Error::Value(format!("range {start}..{end} ends before it starts")));
+    }
+    Ok(())
+}
+
+fn past_limit(bit: usize, limit: usize) -> Error {
+    Error::Limit(format!("bit {bit}: this set holds bits below {limit}"))
+}
+
+impl Default for BitSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PartialEq for BitSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.words == other.words
+    }
+}
+
+impl Eq for BitSet {}

@@ -1,0 +1,128 @@
+//! One column of a page: the values of up to 64 entries, of which only the low bytes that differ are stored.
+//!
+//! Sticky-key hashes of one topic lie in 0..65,536, batch sizes below 256, and on Shared subscriptions all
+//! are equal: so a column keeps once what its values have in common (`prefix`), and of each value the
+//! `width` low bytes. A column whose values are all equal has no bytes at all.
+
+/// Entries of a page: one word says which are present.
+pub(super) const SLOTS: usize = 64;
+
+/// Low bytes stored of each value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Width {
+    Zero = 0,
+    One = 1,
+    Two = 2,
+    Four = 4,
+}
+
+impl Width {
+    /// The least width for values that differ in these bits.
+    pub(super) const fn of_difference(bits: i32) -> Self {
+        match bits.cast_unsigned() {
+            0 => Self::Zero,
+            1..0x100 => Self::One,
+            0x100..0x1_0000 => Self::Two,
+            0x1_0000.. => Self::Four,
+        }
+    }
+
+    #[inline]
+    pub(super) const fn bytes(self) -> usize {
+        self as usize
+    }
+
+    /// The bits that are stored of each value.
+    #[inline]
+    const fn mask(self) -> i32 {
+        match self {
+            Self::Zero => 0,
+            Self::One => 0xff,
+            Self::Two => 0xffff,
+            Self::Four => -1,
+        }
+    }
+}
+
+/// How the bytes of a column are read: a view, its bytes lie in the page.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    /// The bits above `width`, common to all values.
+    pub(super) prefix: i32,
+    pub(super) width: Width,
+}
+
+impl Column {
+    /// A column of this width that `value` fits.
+    #[inline]
+    pub(super) const fn holding(value: i32, width: Width) -> Self {
+        Self { prefix: value & !width.mask(), width }
+    }
+
+    #[inline]
+    pub(super) const fn fits(self, value: i32) -> bool {
+        value & !self.width.mask() == self.prefix
+    }
+
+    /// The value at index `at` of the column's `bytes`.
+    #[inline]
+    pub(super) fn read(self, bytes: &[u8], at: usize) -> i32 {
+        match self.width {
+            Width::Zero => self.prefix,
+            Width::One => self.prefix | i32::from(bytes[at]),
+            Width::Two => self.prefix | i32::from(u16::from_le_bytes(field(bytes, at))),
+            Width::Four => i32::from_le_bytes(field(bytes, at)),
+        }
+    }
+
+    /// Stores `value`, which fits, at index `at`.
+    #[inline]
+    pub(super) fn write(self, bytes: &mut [u8], at: usize, value: i32) {
+        match self.width {
+            Width::Zero => {}
+            Width::One => bytes[at] = value as u8,
+            Width::Two => bytes[2 * at..][..2].copy_from_slice(&(value as u16).to_le_bytes()),
+            Width::Four => bytes[4 * at..][..4].copy_from_slice(&value.to_le_bytes()),
+        }
+    }
+
+    /// All values at once. The match stands outside the loops, so they vectorise.
+    #[inline]
+    pub(super) fn read_all(self, bytes: &[u8], values: &mut [i32; SLOTS]) {
+        match self.width {
+            Width::Zero => values.fill(self.prefix),
+            Width::One => {
+                for (value, &low) in values.iter_mut().zip(bytes) {
+                    *value = self.prefix | i32::from(low);
+                }
+            }
+            Width::Two => {
+                for (value, low) in values.iter_mut().zip(bytes.as_chunks().0) {
+                    *value = self.prefix | i32::from(u16::from_le_bytes(*low));
+                }
+            }
+            Width::Four => {
+                for (value, low) in values.iter_mut().zip(bytes.as_chunks().0) {
+                    *value = i32::from_le_bytes(*low);
+                }
+            }
+        }
+    }
+
+    /// Makes room at `at` among the first `count` values by moving those behind.
+    pub(super) fn open(self, bytes: &mut [u8], at: usize, count: usize) {
+        let width = self.width.bytes();
+        bytes.copy_within(at * width..count * width, (at + 1) * width);
+    }
+
+    /// Closes the place at `at` among the first `count` values.
+    pub(super) fn close(self, bytes: &mut [u8], at: usize, count: usize) {
+        let width = self.width.bytes();
+        bytes.copy_within((at + 1) * width..count * width, at * width);
+    }
+}
+
+#[inline]
+fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[N * at..][..N].try_into().expect("the slice has N bytes")
+}

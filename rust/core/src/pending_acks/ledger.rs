@@ -1,0 +1,177 @@
+//! One ledger's entries, dense or sparse, whichever is smaller; the switch cannot be seen from outside.
+//!
+//! A page costs 40 bytes and an entry in it 0 to 8; in the hash map an entry costs 18 to 24, and 8 more a
+//! page for the index. So below about 1.85 entries a page the map is smaller. The window gives way at one
+//! entry a page and comes back at four, so a ledger must triple or lose three quarters between two switches.
+
+use super::sparse::Sparse;
+use super::value::PendingAck;
+use super::window::Window;
+
+/// Pages a window may have beyond one for each entry: a handful of entries is not worth a hash map.
+const SPARE_PAGES: u64 = 8;
+/// Entries a page at which a sparse ledger becomes a window again.
+const DENSE_ENTRIES_A_PAGE: usize = 4;
+
+#[derive(Debug, Clone)]
+enum Form {
+    Window(Window),
+    Sparse(Box<Sparse>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Ledger {
+    pub(super) ledger_id: i64,
+    entries: usize,
+    form: Form,
+}
+
+impl Ledger {
+    pub(super) fn new(ledger_id: i64) -> Self {
+        Self { ledger_id, entries: 0, form: Form::Window(Window::default()) }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.entries
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, entry_id: i64) -> bool {
+        match &self.form {
+            Form::Window(window) => window.contains(entry_id),
+            Form::Sparse(sparse) => sparse.contains(entry_id),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, entry_id: i64) -> Option<PendingAck> {
+        match &self.form {
+            Form::Window(window) => window.get(entry_id),
+            Form::Sparse(sparse) => sparse.get(entry_id),
+        }
+    }
+
+    /// Sets a value; whether there was none.
+    #[inline]
+    pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
+        let inside = match &mut self.form {
+            Form::Window(window) => window.put_inside(entry_id, value),
+            Form::Sparse(_) => None,
+        };
+        let is_new = inside.unwrap_or_else(|| self.put_outside(entry_id, value));
+        self.entries += usize::from(is_new);
+        is_new
+    }
+
+    #[inline]
+    pub(super) fn update(
+        &mut self,
+        entry_id: i64,
+        change: impl FnOnce(PendingAck) -> Option<PendingAck>,
+    ) -> bool {
+        match &mut self.form {
+            Form::Window(window) => window.update(entry_id, change),
+            Form::Sparse(sparse) => sparse.update(entry_id, change),
+        }
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, entry_id: i64) -> Option<PendingAck> {
+        let value = match &mut self.form {
+            Form::Window(window) => window.remove(entry_id),
+            Form::Sparse(sparse) => sparse.remove(entry_id),
+        }?;
+        self.entries -= 1;
+        self.leave_thin_window();
+        Some(value)
+    }
+
+    /// Drops every entry up to and with `last`; how many there were.
+    pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
+        let removed = match &mut self.form {
+            Form::Window(window) => window.remove_up_to(last),
+            Form::Sparse(sparse) => sparse.remove_up_to(last),
+        };
+        self.entries -= removed;
+        self.leave_thin_window();
+        removed
+    }
+
+    /// Calls `visit` with every entry up to and with `last`, in order.
+    #[inline]
+    pub(super) fn for_each_up_to(&self, last: i64, visit: impl FnMut(i64, PendingAck)) {
+        match &self.form {
+            Form::Window(window) => window.for_each_up_to(last, visit),
+            Form::Sparse(sparse) => sparse.for_each_up_to(last, visit),
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        match &self.form {
+            Form::Window(window) => window.heap_bytes(),
+            Form::Sparse(sparse) => size_of::<Sparse>() + sparse.heap_bytes(),
+        }
+    }
+
+    pub(super) fn validate(&self) {
+        let entries = match &self.form {
+            Form::Window(window) => {
+                assert!(!is_thin(window.pages() as u64, self.entries), "a thin ledger is sparse");
+                window.validate()
+            }
+            Form::Sparse(sparse) => sparse.validate(),
+        };
+        assert_eq!(entries, self.entries, "entries are counted");
+    }
+
+    fn put_outside(&mut self, entry_id: i64, value: PendingAck) -> bool {
+        if let Form::Window(window) = &mut self.form {
+            if !is_thin(window.pages_with(entry_id), self.entries + 1) {
+                return window.put(entry_id, value);
+            }
+            self.become_sparse();
+        }
+        let Form::Sparse(sparse) = &mut self.form else { unreachable!("it was made sparse") };
+        let is_new = sparse.put(entry_id, value);
+        if sparse.pages().is_some_and(|pages| sparse.len() >= DENSE_ENTRIES_A_PAGE * pages) {
+            self.become_window();
+        }
+        is_new
+    }
+
+    fn leave_thin_window(&mut self) {
+        if let Form::Window(window) = &self.form
+            && is_thin(window.pages() as u64, self.entries)
+        {
+            self.become_sparse();
+        }
+    }
+
+    #[cold]
+    fn become_sparse(&mut self) {
+        let entries = self.entries();
+        self.form = Form::Sparse(Box::new(Sparse::from_entries(entries.into_iter())));
+    }
+
+    #[cold]
+    fn become_window(&mut self) {
+        let mut window = Window::default();
+        for (entry_id, value) in self.entries() {
+            window.put(entry_id, value);
+        }
+        self.form = Form::Window(window);
+    }
+
+    fn entries(&self) -> Vec<(i64, PendingAck)> {
+        let mut entries = Vec::with_capacity(self.entries);
+        self.for_each_up_to(i64::MAX, |entry_id, value| entries.push((entry_id, value)));
+        entries
+    }
+}
+
+/// Whether a window over so many pages is larger than a hash map.
+#[inline]
+const fn is_thin(pages: u64, entries: usize) -> bool {
+    pages > entries as u64 + SPARE_PAGES
+}

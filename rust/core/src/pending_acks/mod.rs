@@ -1,0 +1,213 @@
+//! `PendingAcks`: what was sent to one consumer and is not acknowledged yet.
+//!
+//! **Representation.** A hash of ledgers (`directory`); a ledger is a window of 64-entry pages over the span
+//! of its entries (`window`, `page`, `column`), or, where entries lie far apart, a hash map with a bit set as
+//! prefix index (`sparse`), whichever is smaller (`ledger`).
+//!
+//! **Why.** Dispatch hands out entry ids almost in order and mark-delete drops them from the front. In a
+//! window an entry is found by a shift, without hashing its id; the order is free; a prefix is dropped page by page;
+//! and an entry costs no key, only the bytes in which its value differs from its neighbours'. A hash map
+//! per ledger with a bit set over it, the plan of apache/pulsar#26024, hashes every entry it drops.
+//!
+//! Semantics are those of Pulsar's `PendingAcksMap`. Ids are taken as they come, any `i64`.
+
+mod column;
+mod directory;
+mod ledger;
+mod page;
+mod sparse;
+mod value;
+mod window;
+
+pub use value::PendingAck;
+
+use crate::position::Position;
+use directory::Directory;
+
+/// A sorted map from position to [`PendingAck`], made for dense, moving windows.
+#[derive(Debug, Clone, Default)]
+pub struct PendingAcks {
+    directory: Directory,
+    entries: usize,
+    is_closed: bool,
+}
+
+impl PendingAcks {
+    /// No entries; nothing is allocated before the first.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many entries there are. O(1).
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether there is no entry. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Whether [`PendingAcks::close`] was called.
+    #[must_use]
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Refuses every later [`PendingAcks::add`]; what is there stays.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Adds or replaces an entry; `false`, and nothing is changed, once closed. O(1) amortised.
+    #[inline]
+    pub fn add(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) -> bool {
+        if self.is_closed {
+            return false;
+        }
+        let is_new = self.directory.get_or_insert(ledger_id).put(entry_id, value);
+        self.entries += usize::from(is_new);
+        true
+    }
+
+    /// Puts back an entry taken out before, also once closed, unless it was added anew meanwhile.
+    pub fn put_back(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) {
+        if !self.contains(ledger_id, entry_id) {
+            self.directory.get_or_insert(ledger_id).put(entry_id, value);
+            self.entries += 1;
+        }
+    }
+
+    /// Whether an entry is pending. O(1).
+    #[must_use]
+    #[inline]
+    pub fn contains(&self, ledger_id: i64, entry_id: i64) -> bool {
+        self.directory.get(ledger_id).is_some_and(|ledger| ledger.contains(entry_id))
+    }
+
+    /// The value of an entry. O(1).
+    #[must_use]
+    #[inline]
+    pub fn get(&self, ledger_id: i64, entry_id: i64) -> Option<PendingAck> {
+        self.directory.get(ledger_id)?.get(entry_id)
+    }
+
+    /// Takes `acked` messages off an entry's remaining count. `false`, and nothing is changed, if the entry is
+    /// not pending or the count would leave 0..2^31. O(1).
+    #[inline]
+    pub fn update_remaining(&mut self, ledger_id: i64, entry_id: i64, acked: i64) -> bool {
+        let Some(ledger) = self.directory.get_mut(ledger_id) else { return false };
+        ledger.update(entry_id, |value| {
+            let remaining = i64::from(value.remaining).checked_sub(acked)?;
+            let remaining = i32::try_from(remaining).ok().filter(|&left| left >= 0)?;
+            Some(PendingAck { remaining, ..value })
+        })
+    }
+
+    /// Removes an entry and returns its value. O(1) amortised.
+    #[inline]
+    pub fn remove(&mut self, ledger_id: i64, entry_id: i64) -> Option<PendingAck> {
+        let ledger = self.directory.get_mut(ledger_id)?;
+        let value = ledger.remove(entry_id)?;
+        if ledger.len() == 0 {
+            self.directory.remove(ledger_id);
+        }
+        self.entries -= 1;
+        Some(value)
+    }
+
+    /// Removes an entry if this is its value; whether it did. O(1) amortised.
+    pub fn remove_if_value(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) -> bool {
+        self.get(ledger_id, entry_id) == Some(value) && self.remove(ledger_id, entry_id).is_some()
+    }
+
+    /// Drops every entry up to and with a position; how many there were. O(pages dropped).
+    pub fn remove_all_up_to(&mut self, ledger_id: i64, entry_id: i64) -> usize {
+        let mut removed = 0;
+        while let Some(first) = self.directory.first().filter(|&first| first <= ledger_id) {
+            let ledger = self.directory.get_mut(first).expect("the tree has only known ledgers");
+            removed += if first < ledger_id { ledger.len() } else { ledger.remove_up_to(entry_id) };
+            if first < ledger_id || ledger.len() == 0 {
+                self.directory.remove(first);
+            }
+            if first == ledger_id {
+                break;
+            }
+        }
+        self.entries -= removed;
+        removed
+    }
+
+    /// Calls `visit(ledger_id, entry_id, value)` with every entry, in order of position. O(n).
+    #[inline]
+    pub fn for_each(&self, mut visit: impl FnMut(i64, i64, PendingAck)) {
+        for ledger in self.directory.iter() {
+            ledger.for_each_up_to(i64::MAX, |entry_id, value| {
+                visit(ledger.ledger_id, entry_id, value)
+            });
+        }
+    }
+
+    /// Calls `visit` with every entry up to and with a position, in order.
+    pub fn for_each_up_to(
+        &self,
+        ledger_id: i64,
+        entry_id: i64,
+        mut visit: impl FnMut(i64, i64, PendingAck),
+    ) {
+        for ledger in self.directory.iter().take_while(|ledger| ledger.ledger_id <= ledger_id) {
+            let last = if ledger.ledger_id == ledger_id { entry_id } else { i64::MAX };
+            ledger.for_each_up_to(last, |entry_id, value| visit(ledger.ledger_id, entry_id, value));
+        }
+    }
+
+    /// Removes and returns every entry up to and with a position, in order.
+    pub fn take_all_up_to(&mut self, ledger_id: i64, entry_id: i64) -> Vec<(Position, PendingAck)> {
+        let mut taken = Vec::new();
+        self.for_each_up_to(ledger_id, entry_id, |ledger_id, entry_id, value| {
+            taken.push((Position::new(ledger_id, entry_id), value));
+        });
+        self.remove_all_up_to(ledger_id, entry_id);
+        taken
+    }
+
+    /// Removes every entry and gives the memory back; whether it is closed stays.
+    pub fn clear(&mut self) {
+        self.directory.clear();
+        self.entries = 0;
+    }
+
+    /// Heap bytes, as requested from the allocator; exact but for the tree of ledger ids, which is estimated.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.directory.heap_bytes()
+    }
+
+    /// Checks the invariants.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn validate(&self) {
+        self.directory.validate();
+        let entries: usize = self.directory.iter().map(ledger::Ledger::len).sum();
+        assert_eq!(entries, self.entries, "entries are counted");
+    }
+}
+
+impl PartialEq for PendingAcks {
+    /// Equal entries; whether they are closed does not matter.
+    fn eq(&self, other: &Self) -> bool {
+        let mut equal = self.len() == other.len();
+        self.for_each(|ledger_id, entry_id, value| {
+            equal = equal && other.get(ledger_id, entry_id) == Some(value);
+        });
+        equal
+    }
+}
+
+impl Eq for PendingAcks {}

@@ -1,0 +1,346 @@
+//! A page: up to 64 consecutive entries of one ledger.
+//!
+//! **Representation.** A presence word, and two columns (remaining, sticky-key hash) in one allocation. A
+//! page with many entries has a place for every slot; one with few is *packed*: an entry's place is its rank
+//! in the presence word. Where all values are equal there is no allocation.
+//!
+//! **Invariants** (`validate` checks them): the allocation is exactly `places × (width + width)` bytes; a
+//! packed page has at least as many places as entries.
+//!
+//! **Why.** The window of a consumer is dense: dispatch hands out entry ids almost in order. So an entry
+//! costs its value's differing low bytes and no key, and a prefix is dropped 64 entries at a time.
+
+use super::column::{Column, SLOTS, Width};
+use super::value::PendingAck;
+
+/// Entries up to which a page may be packed: moving them costs less than an entry's place in 64.
+const PACKED_MAX: usize = 24;
+/// Entries at which a page that loses some is packed again; half of the above, so that no page flutters.
+const PACKED_AGAIN: u32 = 12;
+/// Places a packed page may have beyond twice its entries before it gives some back.
+const SPARE_MAX: usize = 6;
+
+#[derive(Debug, Clone)]
+pub(super) struct Page {
+    present: u64,
+    /// The bytes of the remaining column, then those of the hash column.
+    bytes: Box<[u8]>,
+    remaining_prefix: i32,
+    hash_prefix: i32,
+    remaining_width: Width,
+    hash_width: Width,
+    places: u8,
+}
+
+/// All values of a page, by place or by slot.
+struct Values {
+    remaining: [i32; SLOTS],
+    hash: [i32; SLOTS],
+}
+
+impl Page {
+    pub(super) fn new() -> Self {
+        Self {
+            present: 0,
+            bytes: Box::default(),
+            remaining_prefix: 0,
+            hash_prefix: 0,
+            remaining_width: Width::Zero,
+            hash_width: Width::Zero,
+            places: SLOTS as u8,
+        }
+    }
+
+    /// An empty page of the same shape, if this one is dense: the next page of a ledger will be like it.
+    pub(super) fn successor(&self, first: PendingAck) -> Self {
+        if self.is_packed() || self.bytes.is_empty() {
+            return Self::new();
+        }
+        Self {
+            present: 0,
+            bytes: vec![0; self.bytes.len()].into_boxed_slice(),
+            remaining_prefix: Column::holding(first.remaining, self.remaining_width).prefix,
+            hash_prefix: Column::holding(first.sticky_key_hash, self.hash_width).prefix,
+            ..*self
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.present == 0
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.present.count_ones() as usize
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, slot: u32) -> bool {
+        self.present >> slot & 1 == 1
+    }
+
+    #[inline]
+    pub(super) fn get(&self, slot: u32) -> Option<PendingAck> {
+        self.contains(slot).then(|| self.read(self.place(slot)))
+    }
+
+    /// Sets the value of a slot; whether it had none.
+    #[inline]
+    pub(super) fn put(&mut self, slot: u32, value: PendingAck) -> bool {
+        let is_new = !self.contains(slot);
+        if self.is_empty() {
+            // Nothing is here that a prefix must agree with.
+            self.remaining_prefix = Column::holding(value.remaining, self.remaining_width).prefix;
+            self.hash_prefix = Column::holding(value.sticky_key_hash, self.hash_width).prefix;
+        }
+        let fits =
+            self.remaining().fits(value.remaining) && self.hash().fits(value.sticky_key_hash);
+        if fits && !(is_new && self.is_packed()) {
+            self.write(self.place(slot), value);
+        } else if fits && self.len() < self.places as usize {
+            self.open(self.place(slot));
+            self.write(self.place(slot), value);
+        } else {
+            self.reshape_with(slot, value);
+        }
+        self.present |= 1 << slot;
+        is_new
+    }
+
+    /// Removes the entry of a slot.
+    #[inline]
+    pub(super) fn remove(&mut self, slot: u32) -> Option<PendingAck> {
+        let value = self.get(slot)?;
+        if self.is_packed() {
+            self.close(self.place(slot));
+        }
+        self.present &= !(1 << slot);
+        if !self.bytes.is_empty() {
+            self.give_back();
+        }
+        Some(value)
+    }
+
+    /// Forgets the entries of these slots; how many there were.
+    pub(super) fn remove_slots(&mut self, slots: u64) -> usize {
+        let (before, values) = (self.len(), self.by_slot());
+        self.present &= !slots;
+        if self.is_empty() {
+            *self = Self::new();
+        } else {
+            let (remaining, hash) = columns(&values, self.present);
+            self.reshape(&values, remaining, hash, places_for(self.len()));
+        }
+        before - self.len()
+    }
+
+    /// Gives back every byte the values do not need.
+    pub(super) fn settle(&mut self) {
+        if self.bytes.is_empty() {
+            return;
+        }
+        let values = self.by_slot();
+        let (remaining, hash) = columns(&values, self.present);
+        let places = places_for(self.len());
+        if places * (remaining.width.bytes() + hash.width.bytes()) < self.bytes.len() {
+            self.reshape(&values, remaining, hash, places);
+        }
+    }
+
+    /// Calls `visit` with each entry in these slots, in order.
+    #[inline]
+    pub(super) fn for_each(&self, slots: u64, mut visit: impl FnMut(u32, PendingAck)) {
+        let values = self.by_place();
+        let value = |at: usize| PendingAck {
+            remaining: values.remaining[at % SLOTS],
+            sticky_key_hash: values.hash[at % SLOTS],
+        };
+        if self.present & slots == !0 {
+            for slot in 0..SLOTS {
+                visit(slot as u32, value(slot));
+            }
+            return;
+        }
+        let mut rest = self.present & slots;
+        while rest != 0 {
+            let slot = rest.trailing_zeros();
+            visit(slot, value(self.place(slot)));
+            rest &= rest - 1;
+        }
+    }
+
+    pub(super) fn validate(&self) {
+        let width = self.remaining_width.bytes() + self.hash_width.bytes();
+        assert_eq!(self.places as usize * width, self.bytes.len(), "all bytes are places");
+        assert!(self.len() <= self.places as usize, "every entry has a place");
+        assert!(!self.is_packed() || width > 0, "a page without bytes is not packed");
+        assert!(!self.is_empty() || self.bytes.is_empty(), "an empty page has no bytes");
+    }
+
+    #[inline]
+    fn remaining(&self) -> Column {
+        Column { prefix: self.remaining_prefix, width: self.remaining_width }
+    }
+
+    #[inline]
+    fn hash(&self) -> Column {
+        Column { prefix: self.hash_prefix, width: self.hash_width }
+    }
+
+    /// Where the bytes of the hash column begin.
+    #[inline]
+    fn split(&self) -> usize {
+        self.places as usize * self.remaining_width.bytes()
+    }
+
+    #[inline]
+    fn is_packed(&self) -> bool {
+        (self.places as usize) < SLOTS
+    }
+
+    /// The place of a slot, also of one that is not present: then where it would be.
+    #[inline]
+    fn place(&self, slot: u32) -> usize {
+        if self.is_packed() {
+            (self.present & ((1 << slot) - 1)).count_ones() as usize
+        } else {
+            slot as usize
+        }
+    }
+
+    #[inline]
+    fn read(&self, place: usize) -> PendingAck {
+        let (remaining, hash) = self.bytes.split_at(self.split());
+        PendingAck {
+            remaining: self.remaining().read(remaining, place),
+            sticky_key_hash: self.hash().read(hash, place),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, place: usize, value: PendingAck) {
+        let (remaining, hash) = (self.remaining(), self.hash());
+        let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split());
+        remaining.write(remaining_bytes, place, value.remaining);
+        hash.write(hash_bytes, place, value.sticky_key_hash);
+    }
+
+    #[cold]
+    fn open(&mut self, place: usize) {
+        let (remaining, hash, count) = (self.remaining(), self.hash(), self.len());
+        let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split());
+        remaining.open(remaining_bytes, place, count);
+        hash.open(hash_bytes, place, count);
+    }
+
+    #[cold]
+    fn close(&mut self, place: usize) {
+        let (remaining, hash, count) = (self.remaining(), self.hash(), self.len());
+        let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split());
+        remaining.close(remaining_bytes, place, count);
+        hash.close(hash_bytes, place, count);
+    }
+
+    /// After a removal: packs a page that has become thin, and frees what an empty one had.
+    #[inline]
+    fn give_back(&mut self) {
+        let entries = self.present.count_ones();
+        let is_thin = if self.is_packed() {
+            self.places as usize > 2 * entries as usize + SPARE_MAX
+        } else {
+            entries <= PACKED_AGAIN
+        };
+        if self.present == 0 {
+            *self = Self::new();
+        } else if is_thin {
+            self.settle();
+        }
+    }
+
+    /// Adds an entry that does not fit the page's shape, or has no place in it.
+    #[cold]
+    fn reshape_with(&mut self, slot: u32, value: PendingAck) {
+        let mut values = self.by_slot();
+        values.remaining[slot as usize] = value.remaining;
+        values.hash[slot as usize] = value.sticky_key_hash;
+        self.present |= 1 << slot;
+        let (remaining, hash) = columns(&values, self.present);
+        // Room for half as many again: a page is filled from thin to dense in six steps.
+        let places = if self.is_packed() || self.bytes.is_empty() {
+            places_for(self.len() + (self.len() / 2).max(2))
+        } else {
+            SLOTS
+        };
+        self.reshape(&values, remaining, hash, places);
+    }
+
+    fn reshape(&mut self, values: &Values, remaining: Column, hash: Column, places: usize) {
+        let width = remaining.width.bytes() + hash.width.bytes();
+        let places = if width == 0 { SLOTS } else { places };
+        self.places = places as u8;
+        self.bytes = vec![0; places * width].into_boxed_slice();
+        (self.remaining_prefix, self.remaining_width) = (remaining.prefix, remaining.width);
+        (self.hash_prefix, self.hash_width) = (hash.prefix, hash.width);
+        let mut rest = self.present;
+        while rest != 0 {
+            let slot = rest.trailing_zeros();
+            self.write(
+                self.place(slot),
+                PendingAck {
+                    remaining: values.remaining[slot as usize],
+                    sticky_key_hash: values.hash[slot as usize],
+                },
+            );
+            rest &= rest - 1;
+        }
+    }
+
+    #[inline]
+    fn by_place(&self) -> Values {
+        let mut values = Values { remaining: [0; SLOTS], hash: [0; SLOTS] };
+        let (remaining, hash) = self.bytes.split_at(self.split());
+        self.remaining().read_all(remaining, &mut values.remaining);
+        self.hash().read_all(hash, &mut values.hash);
+        values
+    }
+
+    fn by_slot(&self) -> Values {
+        let packed = self.by_place();
+        if !self.is_packed() {
+            return packed;
+        }
+        let mut values = Values { remaining: [0; SLOTS], hash: [0; SLOTS] };
+        let mut rest = self.present;
+        for place in 0..self.len() {
+            let slot = rest.trailing_zeros() as usize;
+            values.remaining[slot] = packed.remaining[place];
+            values.hash[slot] = packed.hash[place];
+            rest &= rest - 1;
+        }
+        values
+    }
+}
+
+/// The narrowest columns that hold the values of these slots.
+fn columns(values: &Values, present: u64) -> (Column, Column) {
+    let first = present.trailing_zeros() as usize % SLOTS;
+    let narrowest = |values: &[i32; SLOTS]| {
+        let mut difference = 0;
+        for (slot, value) in values.iter().enumerate() {
+            let is_present = (present >> slot & 1) as i32;
+            difference |= (value ^ values[first]) & -is_present;
+        }
+        Column::holding(values[first], Width::of_difference(difference))
+    };
+    (narrowest(&values.remaining), narrowest(&values.hash))
+}
+
+/// The places a page of so many entries has: an even number while it is packed.
+fn places_for(entries: usize) -> usize {
+    if entries > PACKED_MAX { SLOTS } else { entries.next_multiple_of(2) }
+}

@@ -1,0 +1,204 @@
+//! The sparse form of a ledger: a hash map, and a bit set of its entry ids for cleaning up a prefix.
+//!
+//! This is the design of apache/pulsar#26024. The index is dropped when the span of entry ids would make
+//! it larger than the map itself (huge gaps, enormous ids), and comes back with the next cleanup that finds
+//! the ids close together; without it a cleanup looks at every entry.
+
+use super::value::PendingAck;
+use super::window::split;
+use crate::bit_set::{BitSet, LIMIT_DEFAULT};
+use crate::long_map::LongMap;
+
+/// Words of the index a ledger may have beyond two for each entry.
+const INDEX_WORDS_MIN: usize = 64;
+const WORD_BITS: usize = 64;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sparse {
+    values: LongMap,
+    index: Option<Index>,
+}
+
+/// Which entries there are, counted from the first word.
+#[derive(Debug, Clone)]
+struct Index {
+    first_word: i64,
+    bits: BitSet,
+}
+
+impl Index {
+    /// The bit of an entry, unless the index would need more than `words_max` words to hold it.
+    fn bit(&self, entry_id: i64, words_max: usize) -> Option<usize> {
+        let (word, bit) = split(entry_id);
+        let word = usize::try_from(word.checked_sub(self.first_word)?).ok()?;
+        (word < words_max).then_some(word * WORD_BITS + bit as usize)
+    }
+
+    fn entry_id(&self, bit: usize) -> i64 {
+        self.first_word * WORD_BITS as i64 + bit as i64
+    }
+
+    /// The bits up to and with an entry: `None` if all lie behind it.
+    fn bits_up_to(&self, last: i64) -> Option<usize> {
+        let (word, bit) = split(last);
+        let words = word.saturating_sub(self.first_word);
+        let words_end = self.bits.words().len() as i64;
+        (words >= 0).then(|| words.min(words_end) as usize * WORD_BITS + bit as usize)
+    }
+}
+
+/// The words an index over so many entries may have.
+const fn words_max(entries: usize) -> usize {
+    let words = 2 * entries + INDEX_WORDS_MIN;
+    if words < LIMIT_DEFAULT / WORD_BITS { words } else { LIMIT_DEFAULT / WORD_BITS }
+}
+
+impl Sparse {
+    pub(super) fn from_entries(entries: impl Iterator<Item = (i64, PendingAck)>) -> Self {
+        let mut sparse =
+            Self { values: entries.map(|(id, value)| (id, value.pack())).collect(), index: None };
+        sparse.rebuild_index();
+        sparse
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The 64-entry pages that a window over these entries would have, if that is known.
+    pub(super) fn pages(&self) -> Option<usize> {
+        self.index.as_ref().map(|index| index.bits.words().len())
+    }
+
+    pub(super) fn contains(&self, entry_id: i64) -> bool {
+        self.values.contains(entry_id)
+    }
+
+    pub(super) fn get(&self, entry_id: i64) -> Option<PendingAck> {
+        self.values.get(entry_id).map(PendingAck::unpack)
+    }
+
+    /// Sets a value; whether there was none.
+    pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
+        let is_new = self.values.insert(entry_id, value.pack()).is_none();
+        if is_new && let Some(index) = &mut self.index {
+            let bit = index.bit(entry_id, words_max(self.values.len()));
+            let is_set = bit.is_some_and(|bit| index.bits.set(bit).is_ok());
+            if !is_set {
+                self.index = None;
+            }
+        }
+        is_new
+    }
+
+    /// Changes a value in place if `change` gives a new one.
+    pub(super) fn update(
+        &mut self,
+        entry_id: i64,
+        change: impl FnOnce(PendingAck) -> Option<PendingAck>,
+    ) -> bool {
+        let Some(packed) = self.values.get_mut(entry_id) else { return false };
+        let Some(value) = change(PendingAck::unpack(*packed)) else { return false };
+        *packed = value.pack();
+        true
+    }
+
+    pub(super) fn remove(&mut self, entry_id: i64) -> Option<PendingAck> {
+        let value = self.values.remove(entry_id)?;
+        if let Some(index) = &mut self.index {
+            let bit = index.bit(entry_id, usize::MAX).expect("every entry is in the index");
+            index.bits.clear(bit);
+        }
+        if self.values.capacity() > 4 * self.values.len() + 64 {
+            self.shrink();
+        }
+        Some(PendingAck::unpack(value))
+    }
+
+    /// Drops every entry up to and with `last`; how many there were.
+    pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
+        let before = self.values.len();
+        match &mut self.index {
+            Some(index) => {
+                let Some(bit) = index.bits_up_to(last) else { return 0 };
+                let removed = index.bits.clear_prefix(bit);
+                // Removing one by one costs a random access each, a pass over the map a fraction of one.
+                if removed.len() * 8 > before {
+                    self.values.retain(|id, _| id > last);
+                } else {
+                    for bit in removed {
+                        self.values.remove(index.entry_id(bit));
+                    }
+                }
+            }
+            None => self.values.retain(|id, _| id > last),
+        }
+        let removed = before - self.values.len();
+        if removed > 0 {
+            self.shrink();
+        }
+        removed
+    }
+
+    /// Calls `visit` with every entry up to and with `last`, in order.
+    pub(super) fn for_each_up_to(&self, last: i64, mut visit: impl FnMut(i64, PendingAck)) {
+        if let Some(index) = &self.index {
+            let entries = index.bits.iter().map(|bit| index.entry_id(bit));
+            for entry_id in entries.take_while(|&id| id <= last) {
+                visit(entry_id, self.get(entry_id).expect("the index and the map agree"));
+            }
+            return;
+        }
+        let mut entries: Vec<_> = self.values.iter().filter(|&(id, _)| id <= last).collect();
+        entries.sort_unstable();
+        for (entry_id, packed) in entries {
+            visit(entry_id, PendingAck::unpack(packed));
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.values.heap_bytes() + self.index.as_ref().map_or(0, |index| index.bits.heap_bytes())
+    }
+
+    /// Checks the invariants; how many entries there are.
+    pub(super) fn validate(&self) -> usize {
+        self.values.validate();
+        if let Some(index) = &self.index {
+            index.bits.validate();
+            assert_eq!(
+                index.bits.cardinality(),
+                self.values.len(),
+                "the index has every entry once"
+            );
+            for bit in index.bits.iter() {
+                assert!(
+                    self.values.contains(index.entry_id(bit)),
+                    "the index has no entry of its own"
+                );
+            }
+        }
+        self.values.len()
+    }
+
+    /// Gives back what a removal left, and lays the index anew over what stayed.
+    fn shrink(&mut self) {
+        self.values.shrink_to_fit();
+        self.rebuild_index();
+    }
+
+    fn rebuild_index(&mut self) {
+        self.index = None;
+        let words = || self.values.iter().map(|(id, _)| split(id).0);
+        let (Some(first_word), Some(last_word)) = (words().min(), words().max()) else { return };
+        let words_max = words_max(self.values.len());
+        if first_word.abs_diff(last_word) >= words_max as u64 {
+            return;
+        }
+        let mut index = Index { first_word, bits: BitSet::new() };
+        for (id, _) in self.values.iter() {
+            let bit = index.bit(id, words_max).expect("the span was checked");
+            index.bits.set(bit).expect("the span is below the limit of a bit set");
+        }
+        self.index = Some(index);
+    }
+}

@@ -1,0 +1,202 @@
+//! The dense form of a ledger: a deque of pages over the span of its entries.
+//!
+//! **Invariants** (`validate` checks them): the first and the last page are not empty.
+
+use std::collections::VecDeque;
+
+use super::page::Page;
+use super::value::PendingAck;
+
+const SLOT_BITS: u32 = 6;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Window {
+    first_page: i64,
+    pages: VecDeque<Page>,
+}
+
+/// The page and the slot of an entry; an arithmetic shift, so negative ids have pages too.
+#[inline]
+pub(super) const fn split(entry_id: i64) -> (i64, u32) {
+    (entry_id >> SLOT_BITS, (entry_id & ((1 << SLOT_BITS) - 1)) as u32)
+}
+
+const fn join(page: i64, slot: u32) -> i64 {
+    page << SLOT_BITS | slot as i64
+}
+
+impl Window {
+    #[inline]
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The pages it would have with this entry.
+    pub(super) fn pages_with(&self, entry_id: i64) -> u64 {
+        let (page, _) = split(entry_id);
+        if self.pages.is_empty() {
+            return 1;
+        }
+        let last_page = self.first_page + self.pages.len() as i64 - 1;
+        page.max(last_page).abs_diff(page.min(self.first_page)) + 1
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, entry_id: i64) -> bool {
+        self.page(entry_id).is_some_and(|(page, slot)| page.contains(slot))
+    }
+
+    #[inline]
+    pub(super) fn get(&self, entry_id: i64) -> Option<PendingAck> {
+        let (page, slot) = self.page(entry_id)?;
+        page.get(slot)
+    }
+
+    /// Sets a value where the window already reaches; whether there was none, or `None` if it does not reach.
+    #[inline]
+    pub(super) fn put_inside(&mut self, entry_id: i64, value: PendingAck) -> Option<bool> {
+        let (at, slot) = self.locate(entry_id);
+        self.pages.get_mut(at).map(|page| page.put(slot, value))
+    }
+
+    /// Sets a value, widening the window to it; whether there was none.
+    pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
+        self.widen_to(entry_id, value);
+        self.put_inside(entry_id, value).expect("the window reaches")
+    }
+
+    /// Changes a value in place if `change` gives a new one.
+    #[inline]
+    pub(super) fn update(
+        &mut self,
+        entry_id: i64,
+        change: impl FnOnce(PendingAck) -> Option<PendingAck>,
+    ) -> bool {
+        let (at, slot) = self.locate(entry_id);
+        let Some(page) = self.pages.get_mut(at) else { return false };
+        let Some(value) = page.get(slot).and_then(change) else { return false };
+        page.put(slot, value);
+        true
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, entry_id: i64) -> Option<PendingAck> {
+        let (at, slot) = self.locate(entry_id);
+        let page = self.pages.get_mut(at)?;
+        let value = page.remove(slot)?;
+        if page.is_empty() {
+            self.trim();
+        }
+        Some(value)
+    }
+
+    /// Drops every entry up to and with `entry_id`, page by page; how many there were.
+    pub(super) fn remove_up_to(&mut self, entry_id: i64) -> usize {
+        let (page, slot) = split(entry_id);
+        let whole = page.saturating_sub(self.first_page).clamp(0, self.pages.len() as i64) as usize;
+        let mut removed: usize = self.pages.drain(..whole).map(|page| page.len()).sum();
+        self.first_page += whole as i64;
+        if page == self.first_page
+            && let Some(boundary) = self.pages.front_mut()
+        {
+            removed += boundary.remove_slots(up_to(slot));
+        }
+        self.trim();
+        removed
+    }
+
+    /// Calls `visit` with every entry up to and with `last`, in order.
+    #[inline]
+    pub(super) fn for_each_up_to(&self, last: i64, mut visit: impl FnMut(i64, PendingAck)) {
+        let (last_page, last_slot) = split(last);
+        for (at, entries) in self.pages.iter().enumerate() {
+            let page = self.first_page + at as i64;
+            if page > last_page {
+                break;
+            }
+            let slots = if page == last_page { up_to(last_slot) } else { !0 };
+            if !entries.is_empty() {
+                entries.for_each(slots, |slot, value| visit(join(page, slot), value));
+            }
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let pages: usize = self.pages.iter().map(Page::heap_bytes).sum();
+        self.pages.capacity() * size_of::<Page>() + pages
+    }
+
+    /// Checks the invariants; how many entries there are.
+    pub(super) fn validate(&self) -> usize {
+        assert!(
+            self.pages.front().is_none_or(|page| !page.is_empty()),
+            "the first page is not empty"
+        );
+        assert!(
+            self.pages.back().is_none_or(|page| !page.is_empty()),
+            "the last page is not empty"
+        );
+        self.pages.iter().for_each(Page::validate);
+        self.pages.iter().map(Page::len).sum()
+    }
+
+    #[inline]
+    fn locate(&self, entry_id: i64) -> (usize, u32) {
+        let (page, slot) = split(entry_id);
+        (page.wrapping_sub(self.first_page) as usize, slot)
+    }
+
+    #[inline]
+    fn page(&self, entry_id: i64) -> Option<(&Page, u32)> {
+        let (at, slot) = self.locate(entry_id);
+        Some((self.pages.get(at)?, slot))
+    }
+
+    /// Adds the pages between the window and an entry. A page left behind is settled, and the one after it
+    /// begins in its shape: values change little from page to page, so it is allocated once.
+    fn widen_to(&mut self, entry_id: i64, value: PendingAck) {
+        let (page, _) = split(entry_id);
+        if self.pages.is_empty() {
+            self.first_page = page;
+        }
+        let new_pages = (self.pages_with(entry_id) as usize).saturating_sub(self.pages.len());
+        self.reserve(new_pages);
+        if page < self.first_page {
+            (0..new_pages).for_each(|_| self.pages.push_front(Page::new()));
+            self.first_page = page;
+        } else if new_pages > 0 {
+            let next = self.pages.back_mut().map_or_else(Page::new, |last| {
+                last.settle();
+                last.successor(value)
+            });
+            (1..new_pages).for_each(|_| self.pages.push_back(Page::new()));
+            self.pages.push_back(next);
+        }
+    }
+
+    /// Room for more pages. Growing by an eighth keeps the spare small beside a page's own bytes.
+    fn reserve(&mut self, pages: usize) {
+        if self.pages.len() + pages > self.pages.capacity() {
+            self.pages.reserve_exact(pages + self.pages.len() / 8);
+        }
+    }
+
+    /// Frees empty pages at both ends, and the deque's room for them.
+    fn trim(&mut self) {
+        while self.pages.front().is_some_and(Page::is_empty) {
+            self.pages.pop_front();
+            self.first_page += 1;
+        }
+        while self.pages.back().is_some_and(Page::is_empty) {
+            self.pages.pop_back();
+        }
+        if self.pages.capacity() > 2 * self.pages.len() + 8 {
+            self.pages.shrink_to(self.pages.len() + self.pages.len() / 8);
+        }
+    }
+}
+
+/// The slots up to and with `slot`.
+const fn up_to(slot: u32) -> u64 {
+    !0 >> (u64::BITS - 1 - slot)
+}

@@ -1,0 +1,233 @@
+//! `PendingAcks` against the standard library's tree, through every operation, with its invariants checked.
+
+use std::collections::BTreeMap;
+
+use ackwell_core::{PendingAck, PendingAcks};
+use proptest::prelude::*;
+
+type Model = BTreeMap<(i64, i64), PendingAck>;
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Add(i64, i64, PendingAck),
+    AddRun(i64, i64, u16, PendingAck),
+    Update(i64, i64, i64),
+    Remove(i64, i64),
+    RemoveRun(i64, i64, u16),
+    RemoveIfValue(i64, i64, PendingAck),
+    RemoveAllUpTo(i64, i64),
+    TakeAllUpTo(i64, i64),
+    PutBack(i64, i64, PendingAck),
+    Clear,
+}
+
+impl Operation {
+    fn apply(&self, acks: &mut PendingAcks, model: &mut Model) {
+        match *self {
+            Self::Add(ledger, entry, value) => {
+                assert!(acks.add(ledger, entry, value));
+                model.insert((ledger, entry), value);
+            }
+            Self::AddRun(ledger, first, length, value) => {
+                for entry in run(first, length) {
+                    acks.add(ledger, entry, value);
+                    model.insert((ledger, entry), value);
+                }
+            }
+            Self::Update(ledger, entry, acked) => {
+                let expected = model.get_mut(&(ledger, entry)).is_some_and(|value| {
+                    let left = i64::from(value.remaining).checked_sub(acked);
+                    let left = left.and_then(|left| i32::try_from(left).ok()).filter(|&l| l >= 0);
+                    left.inspect(|&left| value.remaining = left).is_some()
+                });
+                assert_eq!(expected, acks.update_remaining(ledger, entry, acked));
+            }
+            Self::Remove(ledger, entry) => {
+                assert_eq!(model.remove(&(ledger, entry)), acks.remove(ledger, entry));
+            }
+            Self::RemoveRun(ledger, first, length) => {
+                for entry in run(first, length) {
+                    assert_eq!(model.remove(&(ledger, entry)), acks.remove(ledger, entry));
+                }
+            }
+            Self::RemoveIfValue(ledger, entry, value) => {
+                let expected = model.get(&(ledger, entry)) == Some(&value);
+                if expected {
+                    model.remove(&(ledger, entry));
+                }
+                assert_eq!(expected, acks.remove_if_value(ledger, entry, value));
+            }
+            Self::RemoveAllUpTo(ledger, entry) => {
+                let kept = split_off_after(model, (ledger, entry));
+                assert_eq!(model.len(), acks.remove_all_up_to(ledger, entry));
+                *model = kept;
+            }
+            Self::TakeAllUpTo(ledger, entry) => {
+                let kept = split_off_after(model, (ledger, entry));
+                let taken: Vec<_> = acks
+                    .take_all_up_to(ledger, entry)
+                    .into_iter()
+                    .map(|(at, value)| ((at.ledger_id, at.entry_id), value))
+                    .collect();
+                assert_eq!(model.clone().into_iter().collect::<Vec<_>>(), taken);
+                *model = kept;
+            }
+            Self::PutBack(ledger, entry, value) => {
+                acks.put_back(ledger, entry, value);
+                model.entry((ledger, entry)).or_insert(value);
+            }
+            Self::Clear => {
+                acks.clear();
+                model.clear();
+            }
+        }
+    }
+}
+
+fn run(first: i64, length: u16) -> impl Iterator<Item = i64> {
+    (0..i64::from(length)).filter_map(move |step| first.checked_add(step))
+}
+
+/// Leaves in `model` what is at or before `at`, and returns the rest.
+fn split_off_after(model: &mut Model, at: (i64, i64)) -> Model {
+    let mut kept = model.split_off(&at);
+    if let Some(value) = kept.remove(&at) {
+        model.insert(at, value);
+    }
+    kept
+}
+
+fn ledger_id() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => 0_i64..3, 1 => Just(i64::MIN), 1 => Just(i64::MAX)]
+}
+
+/// Dense at the front, thinner behind, and the extremes.
+fn entry_id() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        8 => 0_i64..300,
+        4 => 0_i64..5_000,
+        2 => -200_i64..0,
+        1 => 0_i64..1 << 40,
+        1 => prop_oneof![Just(i64::MIN), Just(i64::MAX), Just(-1), Just(i64::MAX - 63)],
+    ]
+}
+
+fn value() -> impl Strategy<Value = PendingAck> {
+    let remaining = prop_oneof![4 => 0..3_i32, 2 => 0..1_000_i32, 1 => 0..=i32::MAX];
+    let hash = prop_oneof![4 => 0..2_i32, 2 => 0..65_536_i32, 1 => any::<i32>()];
+    (remaining, hash)
+        .prop_map(|(remaining, sticky_key_hash)| PendingAck { remaining, sticky_key_hash })
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation as Op;
+    prop_oneof![
+        10 => (ledger_id(), entry_id(), value()).prop_map(|(l, e, v)| Op::Add(l, e, v)),
+        4 => (ledger_id(), entry_id(), 0_u16..400, value()).prop_map(|(l, e, n, v)| Op::AddRun(l, e, n, v)),
+        4 => (ledger_id(), entry_id(), -2_i64..3).prop_map(|(l, e, n)| Op::Update(l, e, n)),
+        1 => (ledger_id(), entry_id(), any::<i64>()).prop_map(|(l, e, n)| Op::Update(l, e, n)),
+        6 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::Remove(l, e)),
+        3 => (ledger_id(), entry_id(), 0_u16..400).prop_map(|(l, e, n)| Op::RemoveRun(l, e, n)),
+        2 => (ledger_id(), entry_id(), value()).prop_map(|(l, e, v)| Op::RemoveIfValue(l, e, v)),
+        2 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::RemoveAllUpTo(l, e)),
+        1 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::TakeAllUpTo(l, e)),
+        2 => (ledger_id(), entry_id(), value()).prop_map(|(l, e, v)| Op::PutBack(l, e, v)),
+        1 => Just(Op::Clear),
+    ]
+}
+
+fn content(acks: &PendingAcks) -> Vec<((i64, i64), PendingAck)> {
+    let mut content = Vec::new();
+    acks.for_each(|ledger, entry, value| content.push(((ledger, entry), value)));
+    content
+}
+
+proptest! {
+    #[test]
+    fn every_operation_agrees_with_a_sorted_map(
+        operations in prop::collection::vec(operation(), 1..80)
+    ) {
+        let (mut acks, mut model) = (PendingAcks::new(), Model::new());
+        for operation in operations {
+            operation.apply(&mut acks, &mut model);
+            acks.validate();
+            prop_assert_eq!(model.len(), acks.len());
+        }
+        prop_assert_eq!(model.clone().into_iter().collect::<Vec<_>>(), content(&acks));
+        for (&(ledger, entry), &value) in &model {
+            prop_assert_eq!(Some(value), acks.get(ledger, entry));
+            prop_assert!(acks.contains(ledger, entry));
+        }
+    }
+
+    #[test]
+    fn packing_loses_nothing(remaining in 0..=i32::MAX, sticky_key_hash in any::<i32>()) {
+        let value = PendingAck { remaining, sticky_key_hash };
+        prop_assert_eq!(value, PendingAck::unpack(value.pack()));
+        prop_assert_eq!(i64::from(remaining) << 32 | i64::from(sticky_key_hash as u32), value.pack());
+    }
+}
+
+fn spread(entries: i64, step: i64) -> PendingAcks {
+    let mut acks = PendingAcks::new();
+    for i in 0..entries {
+        let value = PendingAck { remaining: (i as i32 & 15) + 1, sticky_key_hash: (i * 31) as i32 };
+        acks.add(7, i * step, value);
+    }
+    acks.validate();
+    acks
+}
+
+#[test]
+fn a_ledger_changes_form_and_back_unseen() {
+    for (step, kept) in [(1, 100), (50, 10), (1_000, 10), (1 << 40, 10)] {
+        let mut acks = spread(5_000, step);
+        for i in (0..5_000).rev().filter(|i| i % kept != 0) {
+            assert!(acks.remove(7, i * step).is_some());
+        }
+        acks.validate();
+        assert_eq!(5_000 / kept as usize, acks.len());
+        for i in 0..5_000 {
+            acks.add(7, i * step, PendingAck::default());
+        }
+        acks.validate();
+        assert_eq!(spread(5_000, step).len(), acks.len());
+        assert_eq!(2_501, acks.remove_all_up_to(7, 2_500 * step));
+        acks.validate();
+    }
+}
+
+#[test]
+fn a_closed_map_refuses_adds_and_takes_back_what_was_there() {
+    let mut acks = spread(3, 1);
+    acks.close();
+    assert!(!acks.add(7, 9, PendingAck::default()));
+    assert_eq!(3, acks.len());
+    let taken = acks.take_all_up_to(7, 0);
+    acks.put_back(7, 0, taken[0].1);
+    assert_eq!(spread(3, 1), acks);
+}
+
+#[test]
+fn bytes_follow_the_content_down() {
+    for step in [1, 10, 1_000, 1 << 40] {
+        let mut acks = spread(20_000, step);
+        let full = acks.heap_bytes();
+        for i in 0..19_990 {
+            acks.remove(7, (i * 7_919) % 20_000 * step);
+        }
+        assert!(acks.heap_bytes() < full / 20, "{} of {full} bytes are left", acks.heap_bytes());
+        acks.validate();
+    }
+}
+
+#[test]
+fn dense_entries_cost_only_the_bytes_that_differ() {
+    let per_entry = |acks: &PendingAcks| acks.heap_bytes() as f64 / acks.len() as f64;
+    assert!(per_entry(&spread(50_000, 1)) < 4.5, "{}", per_entry(&spread(50_000, 1)));
+    assert!(per_entry(&spread(50_000, 10)) < 16.0, "{}", per_entry(&spread(50_000, 10)));
+    assert!(per_entry(&spread(57_000, 1 << 24)) < 24.0, "{}", per_entry(&spread(57_000, 1 << 24)));
+    let mut equal = PendingAcks::new();
+    (0..50_000).for_each(|entry| assert!(equal.add(1, entry, PendingAck::default())));
+    assert!(per_entry(&equal) < 0.8, "{}", per_entry(&equal));
+}
