@@ -1,9 +1,18 @@
 """The acknowledgment state of a message subscription, at Apache Pulsar's semantics."""
 
+from collections.abc import Mapping, MutableMapping
 from importlib import import_module
 from types import ModuleType
 
-from ackwell._native import Ledgers, PositionRangeSet, TimeBuckets, TripleLongHeap
+from ackwell._native import (
+    BitSet,
+    Ledgers,
+    LongMap,
+    PendingAcks,
+    PositionRangeSet,
+    TimeBuckets,
+    TripleLongHeap,
+)
 from ackwell.cursor import Cursor
 from ackwell.errors import (
     AckwellError,
@@ -15,16 +24,21 @@ from ackwell.errors import (
     StateTooLargeError,
     StoreError,
 )
+from ackwell.pending_ack import PendingAck
 from ackwell.position import Position
 
 __all__ = [
     "AckwellError",
+    "BitSet",
     "CorruptStateError",
     "Cursor",
     "EventError",
     "FencedError",
     "Ledgers",
     "LimitError",
+    "LongMap",
+    "PendingAck",
+    "PendingAcks",
     "Position",
     "PositionRangeSet",
     "ProtocolError",
@@ -34,6 +48,10 @@ __all__ = [
     "TripleLongHeap",
     "reference",
 ]
+
+# A native class cannot inherit from them.
+MutableMapping.register(LongMap)
+Mapping.register(PendingAcks)
 
 
 def __getattr__(name: str) -> ModuleType:

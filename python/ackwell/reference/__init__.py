@@ -4,9 +4,20 @@ It is an oracle for tests and an explicit choice (`engine=ackwell.reference`), n
 fallback.
 """
 
+from ackwell.reference.bit_set import BitSet
 from ackwell.reference.ledgers import Ledgers
+from ackwell.reference.long_map import LongMap
+from ackwell.reference.pending_acks import PendingAcks
 from ackwell.reference.range_set import PositionRangeSet
 from ackwell.reference.time_buckets import TimeBuckets
 from ackwell.reference.triple_heap import TripleLongHeap
 
-__all__ = ["Ledgers", "PositionRangeSet", "TimeBuckets", "TripleLongHeap"]
+__all__ = [
+    "BitSet",
+    "Ledgers",
+    "LongMap",
+    "PendingAcks",
+    "PositionRangeSet",
+    "TimeBuckets",
+    "TripleLongHeap",
+]

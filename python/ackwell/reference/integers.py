@@ -17,3 +17,15 @@ def int64(value: object) -> int:
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError("integer outside int64")
     return number
+
+
+def pair(values: tuple[int, int]) -> tuple[int, int]:
+    """Give both integers of a tuple; `TypeError` for anything else, `ValueError` for another length.
+
+    >>> pair((3, 15))
+    (3, 15)
+    """
+    if not isinstance(values, tuple):
+        raise TypeError(f"expected a tuple of two integers, got {type(values).__name__}")
+    first, second = values
+    return int64(first), int64(second)

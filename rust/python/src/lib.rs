@@ -4,7 +4,11 @@
 //! call is a batch, call the core, wrap the result. No rule of the domain lives here.
 
 mod convert;
+mod shared;
 mod ledgers;
+mod long_map;
+mod bit_set;
+mod pending_acks;
 mod range_set;
 mod delayed;
 mod triple_heap;
@@ -13,7 +17,13 @@ mod time_buckets;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::bit_set::BitSet;
+    #[pymodule_export]
     use crate::ledgers::Ledgers;
+    #[pymodule_export]
+    use crate::long_map::LongMap;
+    #[pymodule_export]
+    use crate::pending_acks::PendingAcks;
     #[pymodule_export]
     use crate::range_set::PositionRangeSet;
     #[pymodule_export]

@@ -1,0 +1,315 @@
+//! The class `BitSet`.
+
+use ackwell_core::bit_set::LIMIT_DEFAULT;
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+
+use crate::convert::{Int, Ints, raise};
+use crate::shared::Shared;
+
+type Array<'py, T> = Bound<'py, PyArray1<T>>;
+/// The words and the limit.
+type Pickled<'py> = (Array<'py, i64>, usize);
+
+/// A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
+///
+/// Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a
+/// `ValueError`, bits at or past the limit a `LimitError` when they are to be set; both change nothing.
+///
+/// Parameters
+/// ----------
+/// bits : iterable of int, optional
+///     The bits set at first.
+/// limit : int, optional
+///     The first index that is too large; Java's 2**31 unless given.
+///
+/// Examples
+/// --------
+/// >>> from ackwell import BitSet
+/// >>> pending = BitSet([1, 2, 70])
+/// >>> pending.set(5), pending.clear(2), pending.clear(2)
+/// (True, True, False)
+/// >>> list(pending), pending.next_set(6), pending.next_clear(5)
+/// ([1, 5, 70], 70, 6)
+/// >>> pending.to_words().tolist()
+/// [34, 64]
+/// >>> pending.clear_prefix(5).tolist(), list(pending)
+/// ([1, 5], [70])
+#[pyclass(frozen, module = "ackwell")]
+pub(crate) struct BitSet(Shared<ackwell_core::BitSet>);
+
+/// A bit index; the core's limit bounds it above.
+fn index(bit: Int) -> PyResult<usize> {
+    usize::try_from(bit.0)
+        .map_err(|_| PyValueError::new_err(format!("bit {}: bits are at least 0", bit.0)))
+}
+
+impl BitSet {
+    fn of(set: ackwell_core::BitSet) -> Self {
+        Self(Shared::new(set))
+    }
+
+    /// A copy of another set's bits, so that no call holds two locks.
+    fn bits_of(py: Python<'_>, other: &Bound<'_, Self>) -> ackwell_core::BitSet {
+        other.get().0.locked(py).clone()
+    }
+}
+
+#[pymethods]
+impl BitSet {
+    #[new]
+    #[pyo3(
+        signature = (bits = None, /, *, limit = Int(LIMIT_DEFAULT as i64)),
+        text_signature = "(bits=None, /, *, limit=2147483648)"
+    )]
+    fn new(bits: Option<&Bound<'_, PyAny>>, limit: Int) -> PyResult<Self> {
+        let mut set = ackwell_core::BitSet::with_limit(index(limit)?);
+        if let Some(bits) = bits {
+            for bit in bits.try_iter()? {
+                set.set(index(bit?.extract()?)?).map_err(raise)?;
+            }
+        }
+        Ok(Self::of(set))
+    }
+
+    /// Build a set of signed 64-bit words in the order of Java's `BitSet.valueOf(long[])`.
+    #[staticmethod]
+    #[pyo3(
+        signature = (words, limit = Int(LIMIT_DEFAULT as i64)),
+        text_signature = "(words, limit=2147483648)"
+    )]
+    fn from_words(words: Ints<'_>, limit: Int) -> PyResult<Self> {
+        let words = words.slice().iter().map(|word| word.cast_unsigned()).collect();
+        ackwell_core::BitSet::from_words(words, index(limit)?).map(Self::of).map_err(raise)
+    }
+
+    /// Return the words as a signed int64 array, as Java's `BitSet.toLongArray`: no zero word at the end.
+    fn to_words<'py>(&self, py: Python<'py>) -> Array<'py, i64> {
+        let set = self.0.locked(py);
+        let words: Vec<i64> = set.words().iter().map(|word| word.cast_signed()).collect();
+        drop(set);
+        words.into_pyarray(py)
+    }
+
+    /// The first index that is too large.
+    #[getter]
+    fn limit(&self, py: Python<'_>) -> usize {
+        self.0.locked(py).limit()
+    }
+
+    /// Set a bit; return whether it was clear.
+    #[pyo3(signature = (bit, /))]
+    fn set(&self, py: Python<'_>, bit: Int) -> PyResult<bool> {
+        let bit = index(bit)?;
+        self.0.locked(py).set(bit).map_err(raise)
+    }
+
+    /// Clear a bit; return whether it was set.
+    #[pyo3(signature = (bit, /))]
+    fn clear(&self, py: Python<'_>, bit: Int) -> PyResult<bool> {
+        let bit = index(bit)?;
+        Ok(self.0.locked(py).clear(bit))
+    }
+
+    /// Tell whether a bit is set.
+    #[pyo3(signature = (bit, /))]
+    fn get(&self, py: Python<'_>, bit: Int) -> PyResult<bool> {
+        let bit = index(bit)?;
+        Ok(self.0.locked(py).get(bit))
+    }
+
+    fn __contains__(&self, py: Python<'_>, bit: Int) -> bool {
+        index(bit).is_ok_and(|bit| self.0.locked(py).get(bit))
+    }
+
+    /// Set the bits of an int64 array; return how many were clear. Nothing changes if one is refused.
+    fn set_many(&self, py: Python<'_>, bits: Ints<'_>) -> PyResult<usize> {
+        let bits = bits.slice();
+        if let Some(&negative) = bits.iter().find(|&&bit| bit < 0) {
+            index(Int(negative))?;
+        }
+        self.0
+            .detached(py, |set| {
+                // The greatest first: if it is within the limit, so are all.
+                let Some(&greatest) = bits.iter().max() else { return Ok(0) };
+                let first = usize::from(set.set(greatest as usize)?);
+                Ok(bits.iter().filter(|&&bit| set.set(bit as usize) == Ok(true)).count() + first)
+            })
+            .map_err(raise)
+    }
+
+    /// Tell of each bit of an int64 array whether it is set.
+    fn get_many<'py>(&self, py: Python<'py>, bits: Ints<'_>) -> PyResult<Array<'py, bool>> {
+        let bits = bits.slice();
+        if let Some(&negative) = bits.iter().find(|&&bit| bit < 0) {
+            index(Int(negative))?;
+        }
+        let found: Vec<bool> =
+            self.0.detached(py, |set| bits.iter().map(|&bit| set.get(bit as usize)).collect());
+        Ok(found.into_pyarray(py))
+    }
+
+    /// Set every bit from `start` up to, without, `end`.
+    #[pyo3(signature = (start, end, /))]
+    fn set_range(&self, py: Python<'_>, start: Int, end: Int) -> PyResult<()> {
+        let (start, end) = (index(start)?, index(end)?);
+        self.0.locked(py).set_range(start, end).map_err(raise)
+    }
+
+    /// Clear every bit from `start` up to, without, `end`.
+    #[pyo3(signature = (start, end, /))]
+    fn clear_range(&self, py: Python<'_>, start: Int, end: Int) -> PyResult<()> {
+        let (start, end) = (index(start)?, index(end)?);
+        self.0.locked(py).clear_range(start, end).map_err(raise)
+    }
+
+    /// Clear every bit up to and with `bit`; return what was set, in order, as an int64 array.
+    #[pyo3(signature = (bit, /))]
+    fn clear_prefix<'py>(&self, py: Python<'py>, bit: Int) -> PyResult<Array<'py, i64>> {
+        let bit = index(bit)?;
+        let removed = self.0.locked(py).clear_prefix(bit);
+        Ok(removed.into_iter().map(|bit| bit as i64).collect::<Vec<_>>().into_pyarray(py))
+    }
+
+    /// Clear every bit and give the memory back.
+    fn clear_all(&self, py: Python<'_>) {
+        self.0.locked(py).clear_all();
+    }
+
+    /// Return the first set bit at or after `bit`, or None.
+    #[pyo3(signature = (bit, /))]
+    fn next_set(&self, py: Python<'_>, bit: Int) -> PyResult<Option<usize>> {
+        let bit = index(bit)?;
+        Ok(self.0.locked(py).next_set(bit))
+    }
+
+    /// Return the first clear bit at or after `bit`.
+    #[pyo3(signature = (bit, /))]
+    fn next_clear(&self, py: Python<'_>, bit: Int) -> PyResult<usize> {
+        let bit = index(bit)?;
+        Ok(self.0.locked(py).next_clear(bit))
+    }
+
+    /// Return the last set bit at or before `bit`, or None.
+    #[pyo3(signature = (bit, /))]
+    fn previous_set(&self, py: Python<'_>, bit: Int) -> PyResult<Option<usize>> {
+        let bit = index(bit)?;
+        Ok(self.0.locked(py).previous_set(bit))
+    }
+
+    /// Return the last clear bit at or before `bit`, or None.
+    #[pyo3(signature = (bit, /))]
+    fn previous_clear(&self, py: Python<'_>, bit: Int) -> PyResult<Option<usize>> {
+        let bit = index(bit)?;
+        Ok(self.0.locked(py).previous_clear(bit))
+    }
+
+    /// Return the first set bit, or None.
+    fn first(&self, py: Python<'_>) -> Option<usize> {
+        self.0.locked(py).first()
+    }
+
+    /// Return the last set bit, or None.
+    fn last(&self, py: Python<'_>) -> Option<usize> {
+        self.0.locked(py).last()
+    }
+
+    /// How many bits are set; O(words).
+    #[getter]
+    fn cardinality(&self, py: Python<'_>) -> usize {
+        self.0.locked(py).cardinality()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.cardinality(py)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> bool {
+        !self.0.locked(py).is_empty()
+    }
+
+    /// Iterate the set bits as they are now, in order.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let bits: Vec<usize> = self.0.locked(py).iter().collect();
+        bits.into_pyobject(py)?.try_iter()
+    }
+
+    fn __and__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> Self {
+        let copy = self.copy(py);
+        copy.__iand__(py, other);
+        copy
+    }
+
+    fn __or__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<Self> {
+        let copy = self.copy(py);
+        copy.__ior__(py, other)?;
+        Ok(copy)
+    }
+
+    fn __sub__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> Self {
+        let copy = self.copy(py);
+        copy.__isub__(py, other);
+        copy
+    }
+
+    fn __iand__(&self, py: Python<'_>, other: &Bound<'_, Self>) {
+        let other = Self::bits_of(py, other);
+        self.0.locked(py).and(&other);
+    }
+
+    fn __ior__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
+        let other = Self::bits_of(py, other);
+        self.0.locked(py).or(&other).map_err(raise)
+    }
+
+    fn __isub__(&self, py: Python<'_>, other: &Bound<'_, Self>) {
+        let other = Self::bits_of(py, other);
+        self.0.locked(py).and_not(&other);
+    }
+
+    /// Give back memory that the bits do not need.
+    fn shrink_to_fit(&self, py: Python<'_>) {
+        self.0.locked(py).shrink_to_fit();
+    }
+
+    /// The bytes allocated on the heap.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> usize {
+        self.0.locked(py).heap_bytes()
+    }
+
+    fn __sizeof__(&self, py: Python<'_>) -> usize {
+        size_of::<Self>() + self.nbytes(py)
+    }
+
+    /// Hold the set to its invariants; `AssertionError` if one is broken.
+    fn validate(&self, py: Python<'_>) {
+        self.0.locked(py).validate();
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> bool {
+        let other = Self::bits_of(py, other);
+        *self.0.locked(py) == other
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<BitSet {} bits>", self.cardinality(py))
+    }
+
+    /// Return a set of the same bits and limit.
+    fn copy(&self, py: Python<'_>) -> Self {
+        Self::of(self.0.locked(py).clone())
+    }
+
+    fn __copy__(&self, py: Python<'_>) -> Self {
+        self.copy(py)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+        let restore = slf.get_type().getattr("from_words")?;
+        let set = slf.get();
+        Ok((restore, (set.to_words(slf.py()), set.limit(slf.py()))))
+    }
+}
