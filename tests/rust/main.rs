@@ -1,8 +1,10 @@
 //! Model tests.
 
+mod ledgers;
 mod long_map;
 mod bit_set;
 mod pending_acks;
+mod range_set;
 mod delayed;
 mod triple_heap;
 mod time_buckets;
