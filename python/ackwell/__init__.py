@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, MutableMapping
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ackwell._native import (
     BitSet,
@@ -53,9 +53,12 @@ __all__ = [
 MutableMapping.register(LongMap)
 Mapping.register(PendingAcks)
 
+if TYPE_CHECKING:
+    from ackwell import reference
+else:
 
-def __getattr__(name: str) -> ModuleType:
-    """Import the reference engine when it is first asked for; most programs never do."""
-    if name == "reference":
-        return import_module("ackwell.reference")
-    raise AttributeError(f"module 'ackwell' has no attribute {name!r}")
+    def __getattr__(name):
+        """Import the reference engine when it is first asked for; most programs never do."""
+        if name == "reference":
+            return import_module("ackwell.reference")
+        raise AttributeError(f"module 'ackwell' has no attribute {name!r}")

@@ -7,23 +7,22 @@ missing is counted, not passed over.
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ackwell import engine as engines
 from ackwell.cursor import acknowledged, from_words
 from ackwell.errors import EventError
 from ackwell.events import Event, Kind
-from ackwell.position import Position
 from ackwell.replay import Replay, SubscriptionState
+from ackwell.stats import SubscriptionStats, read_stats
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
+    from ackwell.batch_sizes import AckSets
+    from ackwell.position import Position
 
 
 class Verdict(StrEnum):
@@ -35,37 +34,6 @@ class Verdict(StrEnum):
     DIFFERS = "differs"
     ABSENT = "no answer recorded"
     """The file that the snapshot names is not there."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerAnswer:
-    """What the broker said of one cursor."""
-
-    mark_delete: Position
-    individually_deleted: PositionRangeSet
-    batch_deleted: dict[Position, tuple[int, ...]]
-
-    @classmethod
-    def read(cls, path: Path, subscription: str) -> BrokerAnswer | None:
-        """Read a recorded answer, also where it was compressed since; `None` if there is none."""
-        for candidate in (path, path.with_name(path.name + ".gz")):
-            if candidate.exists():
-                opened = gzip.open if candidate.suffix == ".gz" else open
-                with opened(candidate, "rt", encoding="utf-8") as file:
-                    return cls.from_json(json.load(file), subscription)
-        return None
-
-    @classmethod
-    def from_json(cls, answer: dict[str, Any], subscription: str) -> BrokerAnswer:
-        """Take the answer from `stats-internal`, and the ack sets from the cursor where they stand."""
-        stats = answer["internalStats"]["cursors"][subscription]
-        ranges = engines.native().PositionRangeSet.parse(stats["individuallyDeletedMessages"])
-        batches = answer.get("cursor", {}).get("batchDeletedIndexes", {})
-        return cls(
-            Position.parse(stats["markDeletePosition"]),
-            ranges,
-            {Position.parse(position): tuple(words) for position, words in batches.items()},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +67,7 @@ def compare(state: SubscriptionState, snapshot: Event, *, restarted: bool) -> Ag
     if snapshot.detail is None:
         message = "this snapshot names no file"
         raise EventError(message, file=snapshot.file, line=snapshot.sequence)
-    answer = BrokerAnswer.read(Path(snapshot.file or "").parent / snapshot.detail, snapshot.subscription)
+    answer = _answer(Path(snapshot.file or "").parent / snapshot.detail, snapshot.subscription)
     if answer is None:
         verdict, forgotten = Verdict.ABSENT, 0
     else:
@@ -107,11 +75,20 @@ def compare(state: SubscriptionState, snapshot: Event, *, restarted: bool) -> Ag
     return Agreement(state.topic, state.subscription, snapshot.detail, verdict, forgotten)
 
 
-def _compare(state: SubscriptionState, answer: BrokerAnswer, restarted: bool) -> tuple[Verdict, int]:
+def _answer(path: Path, subscription: str) -> SubscriptionStats | None:
+    """Read a recorded answer, also where it was compressed since; `None` if there is none."""
+    for candidate in (path, path.with_name(path.name + ".gz")):
+        if candidate.exists():
+            return next((s for s in read_stats(candidate) if s.subscription == subscription), None)
+    return None
+
+
+def _compare(state: SubscriptionState, answer: SubscriptionStats, restarted: bool) -> tuple[Verdict, int]:
     cursor = state.cursor
     ours = cursor.acknowledged()
-    theirs = acknowledged(cursor.ledgers, answer.mark_delete, answer.individually_deleted)
-    our_sets, their_sets = dict(cursor.batch_deleted), answer.batch_deleted
+    theirs = acknowledged(cursor.ledgers, answer.mark_delete_position, answer.individually_deleted)
+    our_sets = dict(cursor.batch_deleted)
+    their_sets = {position: tuple(words) for position, words in (answer.batch_deleted or {}).items()}
     # At the end of a closed ledger the broker may write one place in two ways, so not the mark-delete
     # positions are compared but the entries they cover.
     if ours == theirs and our_sets == their_sets:
@@ -124,14 +101,12 @@ def _compare(state: SubscriptionState, answer: BrokerAnswer, restarted: bool) ->
     return (Verdict.FORGOT if restarted and part_of_ours else Verdict.DIFFERS), forgotten
 
 
-def _owed(ack_sets: dict[Position, tuple[int, ...]], position: Position) -> int:
+def _owed(ack_sets: AckSets, position: Position) -> int:
     """Give the indexes still owed; all of them, ones without end, where none was acknowledged."""
     return from_words(ack_sets[position]) if position in ack_sets else -1
 
 
-def _messages(
-    state: SubscriptionState, acked: PositionRangeSet, ack_sets: dict[Position, tuple[int, ...]]
-) -> int:
+def _messages(state: SubscriptionState, acked: PositionRangeSet, ack_sets: AckSets) -> int:
     """Count acknowledged messages: an entry is one, or as many as its batch holds."""
     whole = acked.cardinality + sum(
         size - 1 for position, size in state.batch_sizes.items() if position in acked

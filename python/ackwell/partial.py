@@ -36,7 +36,7 @@ class Partial:
         self._engine = engine or engines.native()
         self.ledger_entries: dict[int, int] = {}
         """Ledger id → how many entries it holds at least."""
-        self.batch_sizes: dict[Position, int] = {}
+        self.batch_sizes: dict[tuple[int, int], int] = {}
         """How many messages an entry holds, where it holds a batch."""
         self.cumulative: Position | None = None
         """Everything at or before it is acknowledged."""

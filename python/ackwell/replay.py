@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ackwell.cursor import Cursor
     from ackwell.engine import Engine
     from ackwell.position import Position
+    from ackwell.restart import BrokerSettings, RestartLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,23 @@ class SubscriptionState:
     topic: str
     subscription: str
     cursor: Cursor
-    batch_sizes: dict[Position, int]
+    batch_sizes: Mapping[tuple[int, int], int]
     """Messages in each entry that holds a batch."""
     settings: dict[str, Any]
     """The broker settings that the events name (from their `meta` event)."""
+
+    def restart_loss(self, settings: BrokerSettings | None = None) -> RestartLoss:
+        """Tell what a graceful restart of a broker would forget of this state; default: 4.2's settings."""
+        from ackwell.restart import BatchSizes, restart_loss
+
+        return restart_loss(
+            self.cursor.mark_delete_position,
+            self.cursor.individually_deleted,
+            self.cursor.batch_deleted,
+            ledgers=self.cursor.ledgers,
+            settings=settings,
+            batch_sizes=BatchSizes(of=self.batch_sizes),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the state under the names that Pulsar's own tools print."""

@@ -48,6 +48,7 @@ def state_table(states: list[SubscriptionState]) -> Table:
         table.add_column(name, overflow="fold")
     for name in ("mark-delete", "ranges", "batches", "backlog"):
         table.add_column(name, justify="right")
+    table.add_column("a restart forgets", justify="right")
     for state in states:
         cursor = state.cursor
         table.add_row(
@@ -57,5 +58,6 @@ def state_table(states: list[SubscriptionState]) -> Table:
             f"{len(cursor.individually_deleted):,}",
             f"{len(cursor.batch_deleted):,}",
             f"{cursor.backlog_entries:,}",
+            f"{state.restart_loss().messages}",
         )
     return table
