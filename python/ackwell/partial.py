@@ -164,7 +164,7 @@ class Partial:
         if self.ledger_entries.get(position.ledger_id, 0) <= position.entry_id:
             self.ledger_entries[position.ledger_id] = position.entry_id + 1
 
-    def _has_size(self, position: Position, size: int) -> None:
+    def _has_size(self, position: tuple[int, int], size: int) -> None:
         if self.batch_sizes.get(position, 0) < size:
             self.batch_sizes[position] = size
 
