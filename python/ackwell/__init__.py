@@ -11,6 +11,7 @@ from ackwell._native import (
     PendingAcks,
     PositionRangeSet,
     TimeBuckets,
+    TimeWheel,
     TripleLongHeap,
 )
 from ackwell.cursor import Cursor
@@ -45,6 +46,7 @@ __all__ = [
     "StateTooLargeError",
     "StoreError",
     "TimeBuckets",
+    "TimeWheel",
     "TripleLongHeap",
     "reference",
 ]

@@ -22,6 +22,7 @@ __all__ = [
     "PendingAcks",
     "PositionRangeSet",
     "TimeBuckets",
+    "TimeWheel",
     "TripleLongHeap",
 ]
 
@@ -358,3 +359,14 @@ class TimeBuckets(_DelayedIndex):
     def add_roaring(
         self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False
     ) -> int: ...
+
+@final
+class TimeWheel(_DelayedIndex):
+    def __new__(cls, tick_ms: int) -> Self: ...
+    @property
+    def tick_ms(self) -> int: ...
+    @property
+    def serialized_size(self) -> int: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> TimeWheel: ...

@@ -8,3 +8,4 @@ mod range_set;
 mod delayed;
 mod triple_heap;
 mod time_buckets;
+mod time_wheel;

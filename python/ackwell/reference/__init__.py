@@ -10,6 +10,7 @@ from ackwell.reference.long_map import LongMap
 from ackwell.reference.pending_acks import PendingAcks
 from ackwell.reference.range_set import PositionRangeSet
 from ackwell.reference.time_buckets import TimeBuckets
+from ackwell.reference.time_wheel import TimeWheel
 from ackwell.reference.triple_heap import TripleLongHeap
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "PendingAcks",
     "PositionRangeSet",
     "TimeBuckets",
+    "TimeWheel",
     "TripleLongHeap",
 ]

@@ -128,6 +128,10 @@ impl FromIterator<Delayed> for DelayedColumns {
     }
 }
 
+/// Most messages a restored index may hold: a run of any length takes a few bytes, and whoever pops it
+/// would need 24 for each message.
+pub(crate) const RESTORED_MAX: u64 = 1 << 32;
+
 /// An index of delayed messages. Times are arguments: there is no clock here.
 pub trait DelayedIndex {
     /// Adds a message; whether it was new (a heap counts duplicates, so there it always is).

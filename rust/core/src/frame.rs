@@ -31,7 +31,11 @@ impl FrameWriter {
         self.bytes.push(value as u8);
     }
 
-    #[allow(dead_code, reason = "the wheel saves words")]
+    /// A signed number as a varint: 0, -1, 1, -2, …
+    pub(crate) fn zigzag(&mut self, value: i64) {
+        self.varint(((value << 1) ^ (value >> 63)) as u64);
+    }
+
     pub(crate) fn words(&mut self, words: &[u64]) {
         self.bytes.reserve(words.len() * 8);
         words.iter().for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
@@ -115,6 +119,11 @@ impl<'a> FrameReader<'a> {
         Err(self.refuse("a varint longer than 64 bits"))
     }
 
+    pub(crate) fn zigzag(&mut self) -> Result<i64> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
     /// A varint that is an id or another number of int64 that is at least 0.
     pub(crate) fn natural(&mut self) -> Result<i64> {
         i64::try_from(self.varint()?).map_err(|_| self.refuse("a number outside int64"))
@@ -129,7 +138,6 @@ impl<'a> FrameReader<'a> {
         Ok(count as usize)
     }
 
-    #[allow(dead_code, reason = "the wheel saves words")]
     pub(crate) fn words(&mut self, count: usize) -> Result<Vec<u64>> {
         let bytes = self.take(count.saturating_mul(8))?;
         let word = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().expect("eight bytes"));

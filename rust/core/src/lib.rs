@@ -19,6 +19,7 @@ pub mod delayed;
 mod frame;
 pub mod triple_heap;
 pub mod time_buckets;
+pub mod time_wheel;
 
 pub use bit_set::BitSet;
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
@@ -29,4 +30,5 @@ pub use pending_acks::{PendingAck, PendingAcks};
 pub use position::Position;
 pub use range_set::{PositionRange, PositionRangeSet};
 pub use time_buckets::{Rounding, TimeBuckets};
+pub use time_wheel::TimeWheel;
 pub use triple_heap::{HoleHeap, TripleLongHeap};

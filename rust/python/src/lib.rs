@@ -13,6 +13,7 @@ mod range_set;
 mod delayed;
 mod triple_heap;
 mod time_buckets;
+mod time_wheel;
 
 #[pyo3::pymodule]
 mod _native {
@@ -28,6 +29,8 @@ mod _native {
     use crate::range_set::PositionRangeSet;
     #[pymodule_export]
     use crate::time_buckets::TimeBuckets;
+    #[pymodule_export]
+    use crate::time_wheel::TimeWheel;
     #[pymodule_export]
     use crate::triple_heap::TripleLongHeap;
 }

@@ -10,14 +10,11 @@
 //! ```
 
 use super::{Entries, Error, Result, Rounding, TimeBuckets, insert};
+use crate::delayed::RESTORED_MAX;
 use crate::frame::{FrameReader, FrameWriter};
 
 const MAGIC: [u8; 4] = *b"AKTB";
 const VERSION: u8 = 1;
-
-/// Most messages a restored index may hold: a range of any length takes ten bytes, and whoever pops it would
-/// need 24 for each message.
-pub(super) const RESTORED_MAX: u64 = 1 << 32;
 
 impl TimeBuckets {
     /// The index as bytes, restored by [`TimeBuckets::from_bytes`].
@@ -32,10 +29,10 @@ impl TimeBuckets {
         sets.for_each(|held| held.entries.optimize());
         for (bucket, ledgers) in &self.buckets {
             let key = self.key_of(*bucket);
-            out.varint(match before {
-                None => zigzag(key),
-                Some(before) => key.wrapping_sub(before) as u64,
-            });
+            match before {
+                None => out.zigzag(key),
+                Some(before) => out.varint(key.wrapping_sub(before) as u64),
+            }
             before = Some(key);
             out.varint(ledgers.len() as u64);
             let mut before = 0;
@@ -72,14 +69,13 @@ impl TimeBuckets {
             Self::new(bits, rounding).map_err(|error| input.refuse(error.to_string()))?;
         let (mut key, mut length) = (0i64, 0u64);
         for place in 0..input.count(5)? {
-            let step = input.varint()?;
             key = match place {
-                0 => unzigzag(step),
-                _ => i64::try_from(step)
-                    .ok()
-                    .filter(|&step| step > 0)
-                    .and_then(|step| key.checked_add(step))
-                    .ok_or_else(|| input.refuse("buckets do not ascend"))?,
+                0 => input.zigzag()?,
+                _ => match input.varint()? {
+                    0 => None,
+                    step => key.checked_add_unsigned(step),
+                }
+                .ok_or_else(|| input.refuse("buckets do not ascend"))?,
             };
             let bucket =
                 index.bucket_from_key(key).ok_or_else(|| input.refuse("no such bucket"))?;
@@ -140,12 +136,4 @@ fn read_entries(input: &mut FrameReader<'_>) -> Result<Entries> {
         }
         kind => Err(input.refuse(format!("entries of kind {kind}"))),
     }
-}
-
-fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
-}
-
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
 }

@@ -1,0 +1,380 @@
+//! Delayed messages in slots of time, each a compressed stream: exact, and small at both extremes.
+//!
+//! Bitmaps by time bucket are small while many messages share a bucket; where times are scattered, each
+//! bitmap holds one message. A wheel turns that around: its slots are wide, and inside a slot messages
+//! lie in order of *position* as a stream of (gap, tick) near the entropy of both. Regular traffic becomes
+//! a handful of staircase runs, random times take 2.7 to 4 bytes a message, and a tick of 1 ms is exact.
+//!
+//! ```text
+//! front   the open slot, sorted by time                      pops: from the back of a vector
+//! slots   B-tree of first tick → slot of 2^bits ticks        adds: append to the slot's stream
+//! slot    tail run · stream of bits · a few late and removed messages beside it
+//! ```
+//!
+//! A slot is opened when its first message is due; one with many messages is first split by time, so
+//! what is open stays small whatever the width. Slots never overlap, and all lie after the front.
+
+mod bits;
+mod form;
+mod front;
+mod run;
+mod slot;
+mod stream;
+
+use std::collections::BTreeMap;
+
+use crate::delayed::{Delayed, DelayedColumns, DelayedIndex, btree_nbytes, check_positions};
+use crate::error::{Error, Result};
+use front::Front;
+use run::{Run, Stair};
+use slot::Slot;
+
+/// A new slot spans about 2^22 ms, 70 minutes: a week has 144, so their fixed costs vanish, and what random
+/// positions cost does not depend on the width.
+const SLOT_MS_BITS: u32 = 22;
+/// Slots of ticks of hours still span a few.
+const SLOT_BITS_MIN: u32 = 6;
+/// A slot with more messages is split before it is opened: 4,096 stairs of 32 bytes are 128 KiB.
+const OPEN_MAX: u64 = 4096;
+/// … into 2^6 parts.
+const SPLIT_BITS: u32 = 6;
+
+/// The wheel; see the module for its representation.
+#[derive(Debug, Clone)]
+pub struct TimeWheel {
+    tick_ms: i64,
+    /// Bits of a new slot.
+    slot_bits: u32,
+    front: Front,
+    slots: BTreeMap<i64, Box<Slot>>,
+    length: usize,
+}
+
+impl TimeWheel {
+    /// A wheel that rounds times up to multiples of `tick_ms`; 1 is exact.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a tick below 1 ms.
+    pub fn new(tick_ms: i64) -> Result<Self> {
+        if tick_ms < 1 {
+            return Err(Error::Value(format!("tick is at least 1 ms, got {tick_ms}")));
+        }
+        let slot_bits = SLOT_MS_BITS.saturating_sub(tick_ms.ilog2()).max(SLOT_BITS_MIN);
+        Ok(Self { tick_ms, slot_bits, front: Front::default(), slots: BTreeMap::new(), length: 0 })
+    }
+
+    /// The width of a tick.
+    #[must_use]
+    pub fn tick_ms(&self) -> i64 {
+        self.tick_ms
+    }
+
+    /// The tick at whose time a message is due: rounded up, so never early.
+    #[inline]
+    fn tick_of(&self, time_ms: i64) -> i64 {
+        if self.tick_ms == 1 {
+            return time_ms;
+        }
+        let (tick, rest) = (time_ms.div_euclid(self.tick_ms), time_ms.rem_euclid(self.tick_ms));
+        tick + i64::from(rest > 0)
+    }
+
+    /// The time of a tick; past int64 it is the end of time.
+    #[inline]
+    fn time_of(&self, tick: i64) -> i64 {
+        tick.saturating_mul(self.tick_ms)
+    }
+
+    /// The slot of a tick that the front does not cover, and its first tick.
+    fn slot_at(&mut self, tick: i64) -> (i64, &mut Slot) {
+        let before = self.slots.range(..=tick).next_back();
+        let found = before.filter(|&(&start, slot)| within(tick, start, slot.bits));
+        let start = match found {
+            Some((&start, _)) => start,
+            None => self.make_slot(tick),
+        };
+        (start, self.slots.get_mut(&start).expect("found or made"))
+    }
+
+    /// Makes the widest aligned slot up to `slot_bits` that overlaps nothing.
+    #[cold]
+    fn make_slot(&mut self, tick: i64) -> i64 {
+        let end_before =
+            self.slots.range(..tick).next_back().map(|(&start, slot)| last(start, slot.bits));
+        let start_after = self.slots.range(tick..).next().map(|(&start, _)| start);
+        let (bits, start) = (0..=self.slot_bits)
+            .rev()
+            .map(|bits| (bits, tick & !low_bits(bits)))
+            .find(|&(bits, start)| {
+                !self.front.covers(start)
+                    && end_before.is_none_or(|end| end < start)
+                    && start_after.is_none_or(|after| after > last(start, bits))
+            })
+            .expect("a slot of one tick overlaps nothing");
+        self.slots.insert(start, Box::new(Slot::new(bits)));
+        start
+    }
+
+    fn add_checked(&mut self, message: Delayed) -> bool {
+        let tick = self.tick_of(message.deliver_at_ms);
+        let new = if self.front.covers(tick) {
+            self.front.add(Delayed { deliver_at_ms: tick, ..message })
+        } else {
+            let (start, slot) = self.slot_at(tick);
+            slot.add(message.ledger_id, message.entry_id, tick.wrapping_sub(start) as u64)
+        };
+        self.length += usize::from(new);
+        new
+    }
+
+    /// Opens the first slot, split until its first part is small.
+    fn open_first(&mut self) {
+        while let Some((start, slot)) = self.slots.pop_first() {
+            if slot.len() <= OPEN_MAX || slot.bits == 0 {
+                let mut stairs = Vec::with_capacity(slot.len().min(OPEN_MAX) as usize);
+                slot.for_each_run(|run| stairs.extend(run.stairs()));
+                self.front.open(start, last(start, slot.bits), stairs);
+                return;
+            }
+            for (place, part) in split(&slot).into_iter().enumerate() {
+                if let Some(part) = part {
+                    self.slots.insert(start + ((place as i64) << part.bits), part);
+                }
+            }
+        }
+    }
+}
+
+/// The low `bits` ≤ 63 bits of a tick.
+fn low_bits(bits: u32) -> i64 {
+    (1u64 << bits).wrapping_sub(1) as i64
+}
+
+/// The last tick of a slot.
+fn last(start: i64, bits: u32) -> i64 {
+    start | low_bits(bits)
+}
+
+#[inline]
+fn within(tick: i64, start: i64, bits: u32) -> bool {
+    (tick.wrapping_sub(start) as u64) >> bits == 0
+}
+
+/// Cuts a slot into parts of equal width; a part without messages is `None`.
+fn split(slot: &Slot) -> Vec<Option<Box<Slot>>> {
+    let bits = slot.bits.saturating_sub(SPLIT_BITS);
+    let mut parts: Vec<Option<Box<Slot>>> = vec![None; 1 << (slot.bits - bits)];
+    slot.for_each_run(|run| {
+        let mut rest = Some(run);
+        while let Some(run) = rest {
+            let place = run.tick >> bits;
+            let (piece, after) = run.split_at_tick((place + 1) << bits);
+            rest = after;
+            let Some(piece) = piece else { continue };
+            let part = parts[place as usize].get_or_insert_with(|| Box::new(Slot::new(bits)));
+            let tick = piece.tick - (place << bits);
+            if (piece.ledger, piece.entry) > part.last() {
+                part.add_run(Run { tick, ..piece });
+            } else {
+                part.add(piece.ledger, piece.entry, tick);
+            }
+        }
+    });
+    parts
+}
+
+impl DelayedIndex for TimeWheel {
+    fn add(&mut self, message: Delayed) -> Result<bool> {
+        Ok(self.add_checked(message.checked()?))
+    }
+
+    fn add_many(
+        &mut self,
+        times_ms: &[i64],
+        ledger_ids: &[i64],
+        entry_ids: &[i64],
+    ) -> Result<usize> {
+        check_positions(ledger_ids, entry_ids)?;
+        let before = self.length;
+        let mut messages = times_ms
+            .iter()
+            .zip(ledger_ids)
+            .zip(entry_ids)
+            .map(|((&time, &ledger), &entry)| Delayed::new(time, ledger, entry))
+            .peekable();
+        // The slot found for a message serves those after it while they fall into it.
+        while let Some(message) = messages.next() {
+            let tick = self.tick_of(message.deliver_at_ms);
+            if self.front.covers(tick) {
+                self.add_checked(message);
+                continue;
+            }
+            let tick_ms = self.tick_ms;
+            let mut new = 0;
+            let (start, slot) = self.slot_at(tick);
+            let bits = slot.bits;
+            let mut add = |tick: i64, m: Delayed| {
+                slot.add(m.ledger_id, m.entry_id, tick.wrapping_sub(start) as u64)
+            };
+            new += usize::from(add(tick, message));
+            // Times up to here and after the tick before round to the same tick: no division.
+            let (mut tick, mut low, mut high) = (tick, i64::MAX, i64::MIN);
+            while let Some(message) = messages.peek() {
+                let time = message.deliver_at_ms;
+                if tick_ms == 1 {
+                    tick = time;
+                } else if time <= low || time > high {
+                    let (whole, rest) = (time.div_euclid(tick_ms), time.rem_euclid(tick_ms));
+                    tick = whole + i64::from(rest > 0);
+                    high = tick.saturating_mul(tick_ms);
+                    low = (tick - 1).saturating_mul(tick_ms);
+                }
+                if !within(tick, start, bits) {
+                    break;
+                }
+                new += usize::from(add(tick, *message));
+                messages.next();
+            }
+            self.length += new;
+        }
+        Ok(self.length - before)
+    }
+
+    fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns {
+        let mut due = DelayedColumns::with_capacity(max.min(self.length));
+        while due.len() < max {
+            if let Some(tick) = self.front.next() {
+                let time = self.time_of(tick);
+                if time > now_ms {
+                    break;
+                }
+                self.front.drain(time, max - due.len(), &mut due);
+                continue;
+            }
+            self.front.close_if_empty();
+            let Some((&start, slot)) = self.slots.first_key_value() else { break };
+            let bound = start.wrapping_add(slot.least_bound() as i64);
+            if self.time_of(bound) > now_ms || self.next_due().is_none_or(|time| time > now_ms) {
+                break;
+            }
+            self.open_first();
+        }
+        self.front.close_if_empty();
+        self.length -= due.len();
+        due
+    }
+
+    fn contains(&mut self, message: Delayed) -> bool {
+        let tick = self.tick_of(message.deliver_at_ms);
+        if self.front.covers(tick) {
+            return self.front.contains(&Delayed { deliver_at_ms: tick, ..message });
+        }
+        let slot = self.slots.range(..=tick).next_back();
+        slot.filter(|&(&start, slot)| within(tick, start, slot.bits)).is_some_and(
+            |(&start, slot)| {
+                slot.contains(message.ledger_id, message.entry_id, tick.wrapping_sub(start) as u64)
+            },
+        )
+    }
+
+    fn remove(&mut self, message: Delayed) -> bool {
+        let tick = self.tick_of(message.deliver_at_ms);
+        let removed = if self.front.covers(tick) {
+            let removed = self.front.remove(&Delayed { deliver_at_ms: tick, ..message });
+            self.front.close_if_empty();
+            removed
+        } else {
+            let Some((&start, slot)) = self.slots.range_mut(..=tick).next_back() else {
+                return false;
+            };
+            let removed = within(tick, start, slot.bits)
+                && slot.remove(
+                    message.ledger_id,
+                    message.entry_id,
+                    tick.wrapping_sub(start) as u64,
+                );
+            if removed && slot.len() == 0 {
+                self.slots.remove(&start);
+            }
+            removed
+        };
+        self.length -= usize::from(removed);
+        removed
+    }
+
+    fn next_due(&mut self) -> Option<i64> {
+        let tick = match self.front.next() {
+            Some(tick) => tick,
+            None => {
+                let (&start, slot) = self.slots.iter_mut().next()?;
+                start.wrapping_add(slot.least() as i64)
+            }
+        };
+        Some(self.time_of(tick))
+    }
+
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    fn clear(&mut self) {
+        self.front = Front::default();
+        self.slots = BTreeMap::new();
+        self.length = 0;
+    }
+
+    fn shrink_to_fit(&mut self) {
+        self.front.shrink_to_fit();
+        self.slots.values_mut().for_each(|slot| slot.shrink_to_fit());
+    }
+
+    fn nbytes(&self) -> usize {
+        btree_nbytes::<i64, Box<Slot>>(self.slots.len())
+            + self.slots.values().map(|slot| size_of::<Slot>() + slot.nbytes()).sum::<usize>()
+            + self.front.nbytes()
+    }
+
+    fn to_columns(&mut self) -> DelayedColumns {
+        let mut messages: Vec<Delayed> = self.front.messages().collect();
+        for (&start, slot) in &self.slots {
+            let from = messages.len();
+            slot.for_each_run(|run| {
+                for Stair { tick, ledger, first, last } in run.stairs() {
+                    let tick = start.wrapping_add(tick as i64);
+                    messages.extend((first..=last).map(|entry| Delayed::new(tick, ledger, entry)));
+                }
+            });
+            messages[from..].sort_unstable();
+        }
+        let opened = self.front.messages().count();
+        messages[..opened].sort_unstable();
+        messages
+            .into_iter()
+            .map(|message| Delayed {
+                deliver_at_ms: self.time_of(message.deliver_at_ms),
+                ..message
+            })
+            .collect()
+    }
+
+    fn validate(&self) -> std::result::Result<(), String> {
+        self.front.validate()?;
+        let mut end = self.front.last_tick;
+        let mut length = self.front.messages().count() as u64;
+        for (&start, slot) in &self.slots {
+            if start & low_bits(slot.bits) != 0 || end.is_some_and(|end| end >= start) {
+                return Err(format!(
+                    "slot at {start} of {} bits overlaps or is not aligned",
+                    slot.bits
+                ));
+            }
+            slot.validate().map_err(|fault| format!("slot at {start}: {fault}"))?;
+            end = Some(last(start, slot.bits));
+            length += slot.len();
+        }
+        if length != self.length as u64 {
+            return Err(format!("length {} counts {length} messages", self.length));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! A string of bits in 64-bit words, the first bit lowest.
+
+/// Appends bits. Grows by a sixteenth, not by doubling: the bits *are* the index, and slack would be a tax.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Bits {
+    words: Vec<u64>,
+    length: u64,
+}
+
+impl Bits {
+    /// Appends the low `count` ≤ 64 bits of `value`, whose other bits are 0.
+    #[inline]
+    pub(super) fn put(&mut self, value: u64, count: u32) {
+        let offset = (self.length % 64) as u32;
+        if offset == 0 {
+            if count == 0 {
+                return;
+            }
+            self.grow();
+            self.words.push(value);
+        } else {
+            *self.words.last_mut().expect("a word is begun") |= value << offset;
+            if offset + count > 64 {
+                self.grow();
+                self.words.push(value >> (64 - offset));
+            }
+        }
+        self.length += u64::from(count);
+    }
+
+    #[inline]
+    fn grow(&mut self) {
+        if self.words.len() == self.words.capacity() {
+            self.words.reserve_exact(self.words.len() / 16 + 4);
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.length
+    }
+
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    pub(super) fn nbytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.words.shrink_to_fit();
+    }
+
+    /// Words saved before; `None` unless they hold exactly `length` bits.
+    pub(super) fn from_words(words: Vec<u64>, length: u64) -> Option<Self> {
+        (length.div_ceil(64) == words.len() as u64).then_some(Self { words, length })
+    }
+}
+
+/// Reads bits; past the end they are 0, and [`BitReader::overrun`] tells.
+#[derive(Debug, Clone)]
+pub(super) struct BitReader<'a> {
+    words: &'a [u64],
+    length: u64,
+    at: u64,
+}
+
+impl<'a> BitReader<'a> {
+    pub(super) fn new(bits: &'a Bits, at: u64) -> Self {
+        Self { words: &bits.words, length: bits.length, at }
+    }
+
+    /// The next 64 bits, without moving on.
+    #[inline]
+    pub(super) fn peek(&self) -> u64 {
+        let (index, offset) = ((self.at / 64) as usize, self.at % 64);
+        let low = self.words.get(index).copied().unwrap_or(0) >> offset;
+        // A shift by 64 where the offset is 0, in two steps.
+        low | (self.words.get(index + 1).copied().unwrap_or(0) << 1) << (63 - offset)
+    }
+
+    #[inline]
+    pub(super) fn skip(&mut self, count: u32) {
+        self.at += u64::from(count);
+    }
+
+    /// The next `count` ≤ 64 bits.
+    #[inline]
+    pub(super) fn take(&mut self, count: u32) -> u64 {
+        let value = self.peek() & low_mask(count);
+        self.skip(count);
+        value
+    }
+
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    pub(super) fn done(&self) -> bool {
+        self.at >= self.length
+    }
+
+    pub(super) fn overrun(&self) -> bool {
+        self.at > self.length
+    }
+}
+
+/// `count` ≤ 64 ones.
+#[inline]
+pub(super) fn low_mask(count: u32) -> u64 {
+    u64::MAX.checked_shr(64 - count).unwrap_or(0)
+}

@@ -1,0 +1,127 @@
+//! `TimeWheel` as bytes.
+//!
+//! ```text
+//! "AKTW" · version 1 · varint tick_ms
+//! front    varint messages; message: zigzag tick, varint ledger, varint entry
+//! slots    varint slots; slot: zigzag first tick · bits u8 · varint messages in the stream ·
+//!          varint bits of the stream, its words little-endian ·
+//!          varint late messages; message: varint ledger, entry, tick in the slot
+//! CRC-32   of all before, little-endian
+//! ```
+//! The stream is the one in memory (`stream.rs`), so saving copies and restoring checks it by decoding once.
+
+use super::bits::Bits;
+use super::slot::Slot;
+use super::stream::Stream;
+use super::{Delayed, Error, Result, TimeWheel, last, low_bits};
+use crate::delayed::RESTORED_MAX;
+use crate::frame::{FrameReader, FrameWriter};
+
+const MAGIC: [u8; 4] = *b"AKTW";
+const VERSION: u8 = 1;
+/// Ticks inside a slot stay far from the ends of int64, so that their differences fit.
+const BITS_MAX: u32 = 60;
+
+impl TimeWheel {
+    /// The wheel as bytes, restored by [`TimeWheel::from_bytes`].
+    pub fn to_bytes(&mut self) -> Vec<u8> {
+        let mut out = FrameWriter::new(MAGIC, VERSION);
+        out.varint(self.tick_ms as u64);
+        out.varint(self.front.messages().count() as u64);
+        for message in self.front.messages() {
+            out.zigzag(message.deliver_at_ms);
+            out.varint(message.ledger_id as u64);
+            out.varint(message.entry_id as u64);
+        }
+        out.varint(self.slots.len() as u64);
+        for (&start, slot) in &mut self.slots {
+            slot.seal();
+            out.zigzag(start);
+            out.byte(slot.bits as u8);
+            out.varint(slot.len() - slot.late().len() as u64);
+            let bits = slot.stream().bits();
+            out.varint(bits.len());
+            out.words(bits.words());
+            out.varint(slot.late().len() as u64);
+            for (ledger, entry, tick) in slot.late() {
+                out.varint(ledger as u64);
+                out.varint(entry as u64);
+                out.varint(tick);
+            }
+        }
+        out.finish()
+    }
+
+    /// Restores what [`TimeWheel::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the offset; [`Error::Limit`] for more than 2^32 messages.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut input = FrameReader::open(bytes, MAGIC, VERSION, "TimeWheel")?;
+        let tick_ms = input.natural()?;
+        let mut wheel = Self::new(tick_ms).map_err(|error| input.refuse(error.to_string()))?;
+        let mut front = Vec::new();
+        for _ in 0..input.count(3)? {
+            front.push(Delayed::new(input.zigzag()?, input.natural()?, input.natural()?));
+        }
+        let (mut end, mut length) = (None, 0);
+        for _ in 0..input.count(6)? {
+            let (start, slot) = read_slot(&mut input)?;
+            if end.is_some_and(|end| end >= start) {
+                return Err(input.refuse("slots overlap"));
+            }
+            end = Some(last(start, slot.bits));
+            length += slot.len();
+            if length > RESTORED_MAX {
+                let message = format!("more than {RESTORED_MAX} messages in a saved index");
+                return Err(Error::Limit(message));
+            }
+            wheel.slots.insert(start, Box::new(slot));
+        }
+        input.end()?;
+        wheel.length = length as usize;
+        for message in front {
+            // What was open goes back into slots; their ticks are times of a wheel of 1 ms.
+            let (start, slot) = wheel.slot_at(message.deliver_at_ms);
+            let tick = message.deliver_at_ms.wrapping_sub(start) as u64;
+            if !slot.add(message.ledger_id, message.entry_id, tick) {
+                return Err(input.refuse("a message is there twice"));
+            }
+            wheel.length += 1;
+        }
+        Ok(wheel)
+    }
+}
+
+fn read_slot(input: &mut FrameReader<'_>) -> Result<(i64, Slot)> {
+    let start = input.zigzag()?;
+    let bits = u32::from(input.byte()?);
+    if bits > BITS_MAX || start & low_bits(bits) != 0 {
+        return Err(input.refuse(format!("slot at {start} of {bits} bits")));
+    }
+    let announced = input.varint()?;
+    let length = input.varint()?;
+    let words = input.words(usize::try_from(length.div_ceil(64)).unwrap_or(usize::MAX))?;
+    let (mut count, mut least) = (0u64, u64::MAX);
+    let stream = Bits::from_words(words, length).and_then(|words| {
+        Stream::restore(words, bits, |run| {
+            count = count.saturating_add(run.count);
+            least = least.min(run.tick);
+        })
+    });
+    let stream = stream.ok_or_else(|| input.refuse("no stream of messages"))?;
+    if count != announced {
+        return Err(input.refuse(format!("{announced} messages announced, {count} found")));
+    }
+    let mut slot = Slot::from_stream(bits, stream, count, least);
+    for _ in 0..input.count(3)? {
+        let (ledger, entry, tick) = (input.natural()?, input.natural()?, input.varint()?);
+        if tick >> bits > 0 || !slot.add(ledger, entry, tick) {
+            return Err(input.refuse("a late message outside its slot, or there twice"));
+        }
+    }
+    if slot.len() == 0 {
+        return Err(input.refuse("a slot without messages"));
+    }
+    Ok((start, slot))
+}

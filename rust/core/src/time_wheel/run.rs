@@ -1,0 +1,184 @@
+//! A run: consecutive entries of one ledger whose ticks climb a regular staircase.
+//!
+//! A producer with a fixed delay makes them: `first` messages on the first tick, then `per` messages on
+//! every `step`-th tick after. One message is a run, too.
+
+/// Entries `entry..entry + count` of `ledger`; ticks count from the start of their slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) ledger: i64,
+    pub(super) entry: i64,
+    pub(super) tick: u64,
+    /// Messages on the first tick, ≥ 1.
+    pub(super) first: u64,
+    /// Messages on each later tick, ≥ 1; `u64::MAX` while that is not known.
+    pub(super) per: u64,
+    /// Ticks from stair to stair; 0 if there is only one.
+    pub(super) step: u64,
+    /// Messages in all, ≥ 1.
+    pub(super) count: u64,
+}
+
+/// Consecutive entries of one ledger on one tick: `first..=last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stair {
+    pub(super) tick: u64,
+    pub(super) ledger: i64,
+    pub(super) first: i64,
+    pub(super) last: i64,
+}
+
+impl Run {
+    pub(super) fn one(ledger: i64, entry: i64, tick: u64) -> Self {
+        Self { ledger, entry, tick, first: 1, per: u64::MAX, step: 0, count: 1 }
+    }
+
+    #[inline]
+    pub(super) fn last_entry(&self) -> i64 {
+        self.entry + (self.count - 1) as i64
+    }
+
+    /// The tick of message `index`.
+    #[inline]
+    pub(super) fn tick_of(&self, index: u64) -> u64 {
+        match index.checked_sub(self.first) {
+            None => self.tick,
+            Some(after) => self.tick + self.step * (1 + after / self.per),
+        }
+    }
+
+    #[inline]
+    pub(super) fn last_tick(&self) -> u64 {
+        self.tick_of(self.count - 1)
+    }
+
+    /// The tick of an entry inside the run.
+    pub(super) fn tick_at(&self, entry: i64) -> Option<u64> {
+        (self.entry..=self.last_entry())
+            .contains(&entry)
+            .then(|| self.tick_of((entry - self.entry) as u64))
+    }
+
+    /// The messages whose tick is below `tick`.
+    fn count_before(&self, tick: u64) -> u64 {
+        let Some(above) = tick.checked_sub(self.tick).filter(|&above| above > 0) else { return 0 };
+        if self.step == 0 {
+            return self.count;
+        }
+        // Stairs after the first that lie below: steps of at most `above - 1`.
+        let stairs = (above - 1) / self.step;
+        self.first.saturating_add(stairs.saturating_mul(self.per)).min(self.count)
+    }
+
+    /// Cuts off the first `count` messages, which must be fewer than all; `None` for 0.
+    pub(super) fn cut_front(&mut self, count: u64) -> Option<Self> {
+        if count == 0 {
+            return None;
+        }
+        let mut front = *self;
+        front.count = count;
+        front.first = self.first.min(count);
+        let tick = self.tick_of(count);
+        // What is left of the stair that the cut goes through.
+        let first = match count.checked_sub(self.first) {
+            None => self.first - count,
+            Some(after) => self.per - after % self.per,
+        };
+        self.entry += count as i64;
+        self.count -= count;
+        self.tick = tick;
+        self.first = first.min(self.count);
+        self.level();
+        front.level();
+        Some(front)
+    }
+
+    /// Forgets the climb of a run that has one stair only.
+    fn level(&mut self) {
+        if self.count <= self.first {
+            (self.per, self.step) = (u64::MAX, 0);
+        }
+    }
+
+    /// Cuts off what lies below `tick`; the rest is `None` when nothing is left.
+    pub(super) fn split_at_tick(mut self, tick: u64) -> (Option<Self>, Option<Self>) {
+        match self.count_before(tick) {
+            count if count == self.count => (Some(self), None),
+            count => {
+                let front = self.cut_front(count);
+                (front, Some(self))
+            }
+        }
+    }
+
+    /// The run stair by stair.
+    pub(super) fn stairs(self) -> impl Iterator<Item = Stair> {
+        let mut rest = Some(self);
+        std::iter::from_fn(move || {
+            let run = rest?;
+            let (stair, after) = run.split_at_tick(run.tick + 1);
+            rest = after;
+            let stair = stair.expect("a stair has a message");
+            Some(Stair {
+                tick: stair.tick,
+                ledger: stair.ledger,
+                first: stair.entry,
+                last: stair.last_entry(),
+            })
+        })
+    }
+}
+
+/// A run that may still grow, with what makes growing O(1).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tail {
+    pub(super) run: Run,
+    last_tick: u64,
+    /// Messages on the last stair.
+    stair: u64,
+}
+
+impl Tail {
+    pub(super) fn new(run: Run) -> Self {
+        let last_tick = run.last_tick();
+        let stair = match (run.count - 1).checked_sub(run.first) {
+            None => run.count,
+            Some(after) => after % run.per + 1,
+        };
+        Self { run, last_tick, stair }
+    }
+
+    /// Takes the next entry if its tick fits the staircase; the first two stairs teach it `step` and `per`.
+    #[inline]
+    pub(super) fn extend(&mut self, tick: u64) -> bool {
+        let run = &mut self.run;
+        if tick == self.last_tick {
+            if run.step == 0 {
+                run.first += 1;
+            } else if self.stair == run.per {
+                return false;
+            }
+            self.stair += 1;
+        } else {
+            if run.step == 0 {
+                if tick < self.last_tick {
+                    return false;
+                }
+                run.step = tick - self.last_tick;
+            } else {
+                if tick.wrapping_sub(self.last_tick) != run.step {
+                    return false;
+                }
+                if run.per == u64::MAX {
+                    run.per = self.stair;
+                } else if self.stair != run.per {
+                    return false;
+                }
+            }
+            self.last_tick = tick;
+            self.stair = 1;
+        }
+        run.count += 1;
+        true
+    }
+}

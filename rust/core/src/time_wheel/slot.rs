@@ -1,0 +1,347 @@
+//! One slot of the wheel: the messages of `2^bits` ticks.
+//!
+//! In order of position they go to the tail run and from there into the stream. What comes out of order
+//! waits in a small sorted list, and what is taken out before its time in another; when either
+//! passes about the square root of the slot, the stream is written anew, which keeps both costs even.
+
+use super::run::{Run, Tail};
+use super::stream::Stream;
+
+/// Out-of-order or removed messages that a slot of any size may keep beside its stream.
+const EDITS_MIN: usize = 64;
+
+/// `(ledger, entry, tick)`: the order of the stream.
+type Message = (i64, i64, u64);
+
+#[derive(Debug, Clone, Default)]
+struct Edits {
+    /// Sorted; not in the stream, or in it at another tick.
+    late: Vec<Message>,
+    /// Sorted; in the stream or the tail, and no longer here.
+    removed: Vec<Message>,
+    /// Edits at which the stream is written anew.
+    limit: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    pub(super) bits: u32,
+    stream: Stream,
+    tail: Option<Tail>,
+    edits: Option<Box<Edits>>,
+    count: u64,
+    /// The least tick, or `None` when it was removed and the next is not looked up yet.
+    least: Option<u64>,
+}
+
+impl Slot {
+    pub(super) fn new(bits: u32) -> Self {
+        Self {
+            bits,
+            stream: Stream::new(),
+            tail: None,
+            edits: None,
+            count: 0,
+            least: Some(u64::MAX),
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds a message if it is the next entry after the last one; the path of a producer in order.
+    #[inline]
+    pub(super) fn extend(&mut self, ledger: i64, entry: i64, tick: u64) -> bool {
+        // Ticks of a run do not fall, so the least tick stays.
+        let taken = self.tail_takes(ledger, entry, tick);
+        self.count += u64::from(taken);
+        taken
+    }
+
+    #[inline]
+    fn tail_takes(&mut self, ledger: i64, entry: i64, tick: u64) -> bool {
+        let Some(tail) = &mut self.tail else { return false };
+        let run = &tail.run;
+        ledger == run.ledger
+            && entry.wrapping_sub(run.entry) as u64 == run.count
+            && tail.extend(tick)
+    }
+
+    /// Adds a message; false if it is here already.
+    #[inline]
+    pub(super) fn add(&mut self, ledger: i64, entry: i64, tick: u64) -> bool {
+        if self.extend(ledger, entry, tick) {
+            return true;
+        }
+        if (ledger, entry) <= self.last() {
+            return self.add_late((ledger, entry, tick));
+        }
+        self.append(Run::one(ledger, entry, tick));
+        self.note(tick);
+        true
+    }
+
+    /// Counts a message that has been added.
+    #[inline]
+    fn note(&mut self, tick: u64) {
+        self.count += 1;
+        self.least = self.least.map(|least| least.min(tick));
+    }
+
+    /// The greatest position in stream and tail.
+    #[inline]
+    pub(super) fn last(&self) -> (i64, i64) {
+        match &self.tail {
+            Some(tail) => (tail.run.ledger, tail.run.last_entry()),
+            None => self.stream.last(),
+        }
+    }
+
+    /// Makes a run after all others the tail.
+    fn append(&mut self, run: Run) {
+        if let Some(tail) = self.tail.replace(Tail::new(run)) {
+            self.stream.push(tail.run, self.bits);
+        }
+    }
+
+    /// Adds a run of messages after all others.
+    pub(super) fn add_run(&mut self, run: Run) {
+        self.count += run.count;
+        self.least = self.least.map(|least| least.min(run.tick));
+        if run.count > 1 || !self.tail_takes(run.ledger, run.entry, run.tick) {
+            self.append(run);
+        }
+    }
+
+    #[cold]
+    fn add_late(&mut self, message: Message) -> bool {
+        let held = self.in_stream(message);
+        let edits = self.edits.get_or_insert_default();
+        if held {
+            // In the stream: new only if it had been removed.
+            let Ok(at) = edits.removed.binary_search(&message) else { return false };
+            edits.removed.remove(at);
+            self.note(message.2);
+            return true;
+        }
+        let Err(at) = edits.late.binary_search(&message) else { return false };
+        edits.late.insert(at, message);
+        self.note(message.2);
+        self.compact_when_due();
+        true
+    }
+
+    /// Whether stream or tail holds the message, removed or not.
+    fn in_stream(&self, (ledger, entry, tick): Message) -> bool {
+        let held = match &self.tail {
+            Some(tail) if (ledger, entry) >= (tail.run.ledger, tail.run.entry) => {
+                (ledger == tail.run.ledger).then(|| tail.run.tick_at(entry)).flatten()
+            }
+            _ => self
+                .stream
+                .runs_from(ledger, entry, self.bits)
+                .find(|run| (run.ledger, run.last_entry()) >= (ledger, entry))
+                .filter(|run| run.ledger == ledger)
+                .and_then(|run| run.tick_at(entry)),
+        };
+        held == Some(tick)
+    }
+
+    pub(super) fn contains(&self, ledger: i64, entry: i64, tick: u64) -> bool {
+        let message = (ledger, entry, tick);
+        match &self.edits {
+            Some(edits) if edits.late.binary_search(&message).is_ok() => true,
+            Some(edits) if edits.removed.binary_search(&message).is_ok() => false,
+            _ => self.in_stream(message),
+        }
+    }
+
+    /// Takes a message out; false if it is not here.
+    pub(super) fn remove(&mut self, ledger: i64, entry: i64, tick: u64) -> bool {
+        let message = (ledger, entry, tick);
+        if !self.contains(ledger, entry, tick) {
+            return false;
+        }
+        let edits = self.edits.get_or_insert_default();
+        match edits.late.binary_search(&message) {
+            Ok(at) => {
+                edits.late.remove(at);
+            }
+            Err(_) => {
+                let at = edits.removed.binary_search(&message).expect_err("contains");
+                edits.removed.insert(at, message);
+            }
+        }
+        self.count -= 1;
+        if self.least == Some(tick) {
+            self.least = None;
+        }
+        self.compact_when_due();
+        true
+    }
+
+    /// The least tick; O(n) after it was removed.
+    pub(super) fn least(&mut self) -> u64 {
+        if self.least.is_none() {
+            let mut least = u64::MAX;
+            self.for_each_live(|run| least = least.min(run.tick));
+            let late = self.edits.iter().flat_map(|edits| &edits.late);
+            self.least = Some(late.map(|message| message.2).fold(least, u64::min));
+        }
+        self.least.expect("just found")
+    }
+
+    /// The least tick, or a bound below it.
+    pub(super) fn least_bound(&self) -> u64 {
+        self.least.unwrap_or(0)
+    }
+
+    fn compact_when_due(&mut self) {
+        let Some(edits) = &self.edits else { return };
+        let held = edits.late.len() + edits.removed.len();
+        if held > EDITS_MIN && held > edits.limit {
+            // The square root of the slot, times four: half of it is moved by an insert, and
+            // writing a message anew costs some sixteen moves.
+            let root = (self.count as f64).sqrt() as usize * 4;
+            self.compact();
+            // Messages that cannot go into the stream count double, so that they do not bring the next one at once.
+            if let Some(edits) = &mut self.edits {
+                edits.limit = root.max(2 * edits.late.len());
+            }
+        }
+    }
+
+    /// Writes the stream anew with late messages in and removed ones out. A position that is due at two
+    /// ticks stays late with one of them: the stream is strictly ascending.
+    pub(super) fn compact(&mut self) {
+        let Some(edits) = self.edits.take() else { return };
+        let mut fresh = Self::new(self.bits);
+        let mut kept = Edits::default();
+        let mut late = edits.late.iter().copied().peekable();
+        let place = |fresh: &mut Self, kept: &mut Edits, (ledger, entry, tick): Message| {
+            if (ledger, entry) > fresh.last() {
+                fresh.add_run(Run::one(ledger, entry, tick));
+            } else {
+                kept.late.push((ledger, entry, tick));
+            }
+        };
+        self.edits = Some(Box::new(Edits { removed: edits.removed.clone(), ..Edits::default() }));
+        self.for_each_live(|run| {
+            while let Some(message) =
+                late.next_if(|&(ledger, entry, _)| (ledger, entry) < (run.ledger, run.entry))
+            {
+                place(&mut fresh, &mut kept, message);
+            }
+            fresh.add_run(run);
+        });
+        late.for_each(|message| place(&mut fresh, &mut kept, message));
+        kept.late.sort_unstable();
+        fresh.count += kept.late.len() as u64;
+        debug_assert_eq!(self.count, fresh.count);
+        fresh.least = self.least;
+        fresh.edits = (!kept.late.is_empty()).then(|| Box::new(kept));
+        *self = fresh;
+    }
+
+    /// The runs of stream and tail without what was removed, in order of position.
+    fn for_each_live(&self, mut visit: impl FnMut(Run)) {
+        let mut removed = self.edits.iter().flat_map(|edits| &edits.removed).peekable();
+        let tail = self.tail.iter().map(|tail| tail.run);
+        for run in self.stream.runs(self.bits).chain(tail) {
+            let mut rest = Some(run);
+            while let Some(mut run) = rest
+                && let Some(&(_, entry, _)) =
+                    removed.next_if(|m| m.0 == run.ledger && m.1 <= run.last_entry())
+            {
+                if let Some(front) = run.cut_front((entry - run.entry) as u64) {
+                    visit(front);
+                }
+                rest = (run.count > 1).then(|| {
+                    run.cut_front(1);
+                    run
+                });
+            }
+            if let Some(run) = rest {
+                visit(run);
+            }
+        }
+    }
+
+    /// Every message as runs: those of the stream in order, then the late ones one by one.
+    pub(super) fn for_each_run(&self, mut visit: impl FnMut(Run)) {
+        self.for_each_live(&mut visit);
+        let late = self.edits.iter().flat_map(|edits| &edits.late);
+        late.for_each(|&(ledger, entry, tick)| visit(Run::one(ledger, entry, tick)));
+    }
+
+    /// Moves the tail into the stream, so that the stream is all there is; edits are compacted first.
+    pub(super) fn seal(&mut self) {
+        self.compact();
+        if let Some(tail) = self.tail.take() {
+            self.stream.push(tail.run, self.bits);
+        }
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) fn late(&self) -> impl ExactSizeIterator<Item = Message> + '_ {
+        let late: &[Message] = self.edits.as_ref().map_or(&[], |edits| &edits.late);
+        late.iter().copied()
+    }
+
+    /// A slot of a checked stream; late messages are added after.
+    pub(super) fn from_stream(bits: u32, stream: Stream, count: u64, least: u64) -> Self {
+        Self { bits, stream, tail: None, edits: None, count, least: Some(least) }
+    }
+
+    pub(super) fn nbytes(&self) -> usize {
+        let edits = self.edits.as_ref().map_or(0, |edits| {
+            size_of::<Edits>()
+                + (edits.late.capacity() + edits.removed.capacity()) * size_of::<Message>()
+        });
+        self.stream.nbytes() + edits
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.compact();
+        self.stream.shrink_to_fit();
+    }
+
+    pub(super) fn validate(&self) -> Result<(), String> {
+        let (mut before, mut count, mut least) = ((-1, -1), 0, u64::MAX);
+        let tail = self.tail.iter().map(|tail| tail.run);
+        for run in self.stream.runs(self.bits).chain(tail) {
+            if (run.ledger, run.entry) <= before {
+                return Err(format!("{run:?} does not lie after {before:?}"));
+            }
+            before = (run.ledger, run.last_entry());
+            if run.last_tick() >> self.bits > 0 {
+                return Err(format!("{run:?} leaves its slot of {} bits", self.bits));
+            }
+        }
+        self.for_each_run(|run| {
+            count += run.count;
+            least = least.min(run.tick);
+        });
+        if let Some(edits) = &self.edits {
+            let sorted = |messages: &[Message]| messages.is_sorted_by(|a, b| a < b);
+            if !sorted(&edits.late) || !sorted(&edits.removed) {
+                return Err("edits are not ascending".into());
+            }
+            if edits.late.iter().any(|&message| self.in_stream(message)) {
+                return Err("a late message is in the stream, too".into());
+            }
+            if !edits.removed.iter().all(|&message| self.in_stream(message)) {
+                return Err("a removed message was never here".into());
+            }
+        }
+        match (count == self.count && count > 0, self.least) {
+            (false, _) => Err(format!("slot counts {}, holds {count}", self.count)),
+            (_, Some(known)) if known != least => Err(format!("least {known} is {least}")),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Runs in order of position as a stream of bits, near the entropy of what is in them.
+//!
+//! ```text
+//! record   gap, tick                          one message
+//!          escape 2, gap, tick, count-1, first, per, step     a run
+//! gap      Rice(entry - entry before - 1); escape 0: length-prefixed gap; escape 1: ledger step, entry
+//! tick     Rice(zigzag(tick - tick before)) where that is shorter on average, else as it is
+//! ```
+//!
+//! Both Rice parameters follow the mean of the last thirty or so values, which reader and writer compute
+//! alike, so there is nothing to tune and no header. An escape is [`ESCAPE`] ones and two bits.
+//! Every [`MARK_EVERY`] records the state is noted, so that a lookup decodes at most so many.
+
+use super::bits::{BitReader, Bits, low_mask};
+use super::run::Run;
+
+/// Ones that announce an escape: one gap in some thousands is that far above the mean.
+const ESCAPE: u32 = 12;
+const MARK_EVERY: u32 = 1024;
+/// Means are kept in 1/32; larger values count as this, which keeps every code within 64 bits.
+const VALUE_MAX: u64 = 1 << 40;
+/// A run record costs about so many bits more than one message.
+const RUN_BITS: u64 = 64;
+
+const FAR: u64 = 0;
+const LEDGER: u64 = 1;
+const RUN: u64 = 2;
+
+/// What both sides know after a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    ledger: i64,
+    entry: i64,
+    tick: u64,
+    /// 32 × the mean gap and the mean tick difference.
+    gaps: u64,
+    ticks: u64,
+}
+
+impl State {
+    const START: Self = Self { ledger: -1, entry: -1, tick: 0, gaps: 0, ticks: 0 };
+
+    #[inline]
+    fn gap_bits(&self) -> u32 {
+        rice_bits(self.gaps)
+    }
+
+    /// The Rice parameter of ticks, or `None` where ticks as they are cost less.
+    #[inline]
+    fn tick_bits(&self, bits: u32) -> Option<u32> {
+        Some(rice_bits(self.ticks)).filter(|k| k + 2 < bits)
+    }
+
+    #[inline]
+    fn saw_gap(&mut self, gap: u64) {
+        self.gaps = self.gaps - self.gaps / 32 + gap.min(VALUE_MAX);
+    }
+
+    #[inline]
+    fn saw_tick(&mut self, tick: u64) {
+        let difference = zigzag(tick as i64 - self.tick as i64);
+        self.ticks = self.ticks - self.ticks / 32 + difference.min(VALUE_MAX);
+        self.tick = tick;
+    }
+}
+
+/// The best Rice parameter for geometric values of this mean (in 1/32): log2 of 0.69 of it.
+#[inline]
+fn rice_bits(mean: u64) -> u32 {
+    (mean * 11 / 512).checked_ilog2().unwrap_or(0)
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    bit: u64,
+    state: State,
+}
+
+/// The encoded runs of a slot of `2^bits` ticks.
+#[derive(Debug, Clone)]
+pub(super) struct Stream {
+    bits: Bits,
+    state: State,
+    /// Records since the last mark.
+    unmarked: u32,
+    marks: Vec<Mark>,
+}
+
+impl Stream {
+    pub(super) fn new() -> Self {
+        Self { bits: Bits::default(), state: State::START, unmarked: 0, marks: Vec::new() }
+    }
+
+    /// The last position encoded.
+    pub(super) fn last(&self) -> (i64, i64) {
+        (self.state.ledger, self.state.entry)
+    }
+
+    /// Appends a run that lies after [`Stream::last`].
+    pub(super) fn push(&mut self, run: Run, slot_bits: u32) {
+        let tick_bits = self.state.tick_bits(slot_bits).map_or(slot_bits, |k| k + 1);
+        let each = u64::from(1 + self.state.gap_bits() + tick_bits);
+        if run.count == 1 {
+            self.record(&run, slot_bits);
+        } else if (run.count - 1).saturating_mul(each) > RUN_BITS {
+            self.escape(RUN);
+            self.record(&run, slot_bits);
+            self.number(run.count - 1);
+            self.number(run.first);
+            // A run of one stair has no `per` yet; the reader does not look at it either.
+            self.number(if run.step == 0 { 1 } else { run.per.min(run.count) });
+            self.number(run.step);
+            self.state.entry = run.last_entry();
+            self.state.tick = run.last_tick();
+        } else {
+            for index in 0..run.count {
+                let one = Run::one(run.ledger, run.entry + index as i64, run.tick_of(index));
+                self.record(&one, slot_bits);
+            }
+        }
+        if self.unmarked >= MARK_EVERY {
+            self.unmarked = 0;
+            if self.marks.len() == self.marks.capacity() {
+                self.marks.reserve_exact(self.marks.len() / 8 + 1);
+            }
+            self.marks.push(Mark { bit: self.bits.len(), state: self.state });
+        }
+    }
+
+    /// The first message of a run.
+    #[inline]
+    fn record(&mut self, run: &Run, slot_bits: u32) {
+        self.unmarked += 1;
+        if run.ledger == self.state.ledger {
+            let gap = (run.entry - self.state.entry) as u64 - 1;
+            let k = self.state.gap_bits();
+            let high = gap >> k;
+            if high < u64::from(ESCAPE) {
+                let high = high as u32;
+                self.bits.put(low_mask(high) | (gap & low_mask(k)) << (high + 1), high + 1 + k);
+            } else {
+                self.escape(FAR);
+                self.number(gap);
+            }
+            self.state.saw_gap(gap);
+        } else {
+            self.escape(LEDGER);
+            self.number(run.ledger.wrapping_sub(self.state.ledger) as u64);
+            self.number(run.entry as u64);
+            self.state.ledger = run.ledger;
+        }
+        self.state.entry = run.entry;
+        match self.state.tick_bits(slot_bits) {
+            None => self.bits.put(run.tick, slot_bits),
+            Some(k) => {
+                let difference = zigzag(run.tick as i64 - self.state.tick as i64);
+                let high = difference >> k;
+                if high < u64::from(ESCAPE) {
+                    let high = high as u32;
+                    let low = difference & low_mask(k);
+                    self.bits.put(low_mask(high) | low << (high + 1), high + 1 + k);
+                } else {
+                    self.bits.put(low_mask(ESCAPE), ESCAPE);
+                    self.bits.put(run.tick, slot_bits);
+                }
+            }
+        }
+        self.state.saw_tick(run.tick);
+    }
+
+    fn escape(&mut self, kind: u64) {
+        self.bits.put(low_mask(ESCAPE) | kind << ESCAPE, ESCAPE + 2);
+    }
+
+    /// Six bits of length, then the number.
+    fn number(&mut self, number: u64) {
+        let length = number.checked_ilog2().unwrap_or(0);
+        self.bits.put(u64::from(length), 6);
+        self.bits.put(number, length + 1);
+    }
+
+    /// The runs in order of position.
+    pub(super) fn runs(&self, slot_bits: u32) -> Runs<'_> {
+        Runs { input: BitReader::new(&self.bits, 0), state: State::START, slot_bits, broken: false }
+    }
+
+    /// The runs that can hold a position: from the last mark before it.
+    pub(super) fn runs_from(&self, ledger: i64, entry: i64, slot_bits: u32) -> Runs<'_> {
+        let after =
+            self.marks.partition_point(|m| (m.state.ledger, m.state.entry) < (ledger, entry));
+        let (bit, state) = match after.checked_sub(1) {
+            Some(at) => (self.marks[at].bit, self.marks[at].state),
+            None => (0, State::START),
+        };
+        Runs { input: BitReader::new(&self.bits, bit), state, slot_bits, broken: false }
+    }
+
+    pub(super) fn nbytes(&self) -> usize {
+        self.bits.nbytes() + self.marks.capacity() * size_of::<Mark>()
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.bits.shrink_to_fit();
+        self.marks.shrink_to_fit();
+    }
+
+    pub(super) fn bits(&self) -> &Bits {
+        &self.bits
+    }
+
+    /// Checks saved bits by decoding them, and rebuilds what is not saved; `None` if they are no stream.
+    /// `visit` sees each run.
+    pub(super) fn restore(bits: Bits, slot_bits: u32, mut visit: impl FnMut(&Run)) -> Option<Self> {
+        let mut stream = Self::new();
+        let input = BitReader::new(&bits, 0);
+        let mut runs = Runs { input, state: State::START, slot_bits, broken: false };
+        while let Some(run) = runs.next() {
+            visit(&run);
+            stream.unmarked += 1;
+            if stream.unmarked == MARK_EVERY {
+                stream.unmarked = 0;
+                stream.marks.push(Mark { bit: runs.input.at(), state: runs.state });
+            }
+        }
+        let (state, broken) = (runs.state, runs.broken);
+        (stream.state, stream.bits) = (state, bits);
+        (!broken).then_some(stream)
+    }
+}
+
+/// Decodes runs; on bits that no writer made it stops and is `broken`.
+pub(super) struct Runs<'a> {
+    input: BitReader<'a>,
+    state: State,
+    slot_bits: u32,
+    broken: bool,
+}
+
+impl Runs<'_> {
+    fn number(&mut self) -> u64 {
+        let length = self.input.take(6) as u32;
+        self.input.take(length + 1)
+    }
+
+    /// The kind of the escape that comes next, which is skipped.
+    #[inline]
+    fn escape(&mut self) -> Option<u64> {
+        let next = self.input.peek();
+        (next.trailing_ones() >= ESCAPE).then(|| {
+            self.input.skip(ESCAPE + 2);
+            next >> ESCAPE & 3
+        })
+    }
+
+    /// A Rice code that is no escape.
+    #[inline]
+    fn rice(&mut self, k: u32) -> u64 {
+        let next = self.input.peek();
+        let high = next.trailing_ones();
+        self.input.skip(high + 1 + k);
+        u64::from(high) << k | next >> (high + 1) & low_mask(k)
+    }
+
+    fn record(&mut self) -> Option<Run> {
+        let mut escape = self.escape();
+        let is_run = escape == Some(RUN);
+        if is_run {
+            escape = self.escape();
+        }
+        match escape {
+            None | Some(FAR) => {
+                let gap = match escape {
+                    None => self.rice(self.state.gap_bits()),
+                    Some(_) => self.number(),
+                };
+                let gap_and_one = i64::try_from(gap).ok()?.checked_add(1)?;
+                self.state.entry = self.state.entry.checked_add(gap_and_one)?;
+                if self.state.ledger < 0 {
+                    return None;
+                }
+                self.state.saw_gap(gap);
+            }
+            Some(LEDGER) => {
+                // The first ledger comes after -1, so that a step may be 2^63.
+                let step = self.number();
+                let ledger = (self.state.ledger as u64).wrapping_add(step);
+                if step == 0 || step > 1 << 63 {
+                    return None;
+                }
+                self.state.ledger = i64::try_from(ledger).ok()?;
+                self.state.entry = i64::try_from(self.number()).ok()?;
+            }
+            Some(_) => return None,
+        }
+        let tick = match self.state.tick_bits(self.slot_bits) {
+            None => self.input.take(self.slot_bits),
+            Some(_) if self.input.peek().trailing_ones() >= ESCAPE => {
+                self.input.skip(ESCAPE);
+                self.input.take(self.slot_bits)
+            }
+            Some(k) => {
+                let tick = self.state.tick as i64 + unzigzag(self.rice(k));
+                u64::try_from(tick).ok().filter(|&tick| tick <= low_mask(self.slot_bits))?
+            }
+        };
+        self.state.saw_tick(tick);
+        let mut run = Run::one(self.state.ledger, self.state.entry, tick);
+        if is_run {
+            run.count = self.number().checked_add(1)?;
+            (run.first, run.per, run.step) = (self.number(), self.number(), self.number());
+            self.finish(&run)?;
+            if run.step == 0 {
+                run.per = u64::MAX;
+            }
+        }
+        Some(run)
+    }
+
+    /// Accepts a run's shape only if its entries and ticks stay within their domains.
+    fn finish(&mut self, run: &Run) -> Option<()> {
+        let after = i64::try_from(run.count - 1).ok()?;
+        self.state.entry = run.entry.checked_add(after)?;
+        if run.first == 0 || run.per == 0 || run.first > run.count {
+            return None;
+        }
+        if run.count > run.first {
+            let stairs = (run.count - 1 - run.first) / run.per + 1;
+            let climb = stairs.checked_mul(run.step).filter(|_| run.step > 0)?;
+            run.tick.checked_add(climb).filter(|&tick| tick <= low_mask(self.slot_bits))?;
+        } else if run.step != 0 {
+            return None;
+        }
+        self.state.tick = run.last_tick();
+        Some(())
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Run;
+
+    #[inline]
+    fn next(&mut self) -> Option<Run> {
+        if self.input.done() || self.broken {
+            return None;
+        }
+        let run = self.record();
+        self.broken = run.is_none() || self.input.overrun();
+        run.filter(|_| !self.broken)
+    }
+}

@@ -1,0 +1,103 @@
+"""`TimeWheel`: native against reference, its saved form, and threads."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+import ackwell
+import ackwell.reference
+from ackwell import CorruptStateError, TimeWheel
+from tests.differential.delayed_machine import DelayedMachine
+
+
+class WheelMachine(DelayedMachine):
+    def make(self, draw: Any) -> tuple[Any, Any]:
+        tick_ms = draw(st.one_of(st.just(1), st.integers(1, 2_000), st.integers(1, 2**63 - 1)))
+        return ackwell.TimeWheel(tick_ms), ackwell.reference.TimeWheel(tick_ms)
+
+    @rule()
+    def saved_bytes_restore_it(self) -> None:
+        data = self.pair.native.to_bytes()
+        assert len(data) == self.pair.native.serialized_size
+        assert TimeWheel.from_bytes(data) == self.pair.native
+        assert self.pair.native.tick_ms == self.pair.reference.tick_ms
+
+    @rule(count=st.integers(0, 3_000), seed=st.integers(0, 2**32))
+    def add_scattered_times(self, count: int, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        entries = np.flatnonzero(random.random(count) < 0.7)
+        times = random.integers(0, 10**random.integers(1, 10), len(entries))
+        self.pair.call("add_many", times, np.full(len(entries), 7), entries)
+
+
+TestWheel = WheelMachine.TestCase
+TestWheel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("tick_ms", [0, -1, 2**63, "1"])
+def test_ticks_outside_the_domain_are_refused(engine: Any, tick_ms: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        engine.TimeWheel(tick_ms)
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+def test_it_is_never_early_and_less_than_a_tick_late(engine: Any) -> None:
+    wheel = engine.TimeWheel(1000)
+    for time in (1, 999, 1000, 1001):
+        wheel.add(time, 1, time)
+    assert not wheel.has_due(999)
+    assert wheel.pop_due(1000, 10)[2].tolist() == [1, 999, 1000]
+    assert wheel.next_due() == 2000
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_refused_with_an_offset(data: bytes) -> None:
+    body = b"AKTW\x01" + data
+    for hostile in (data, body):
+        with pytest.raises(CorruptStateError) as refused:
+            TimeWheel.from_bytes(hostile)
+        assert 0 <= refused.value.offset <= len(hostile)
+    # With a good checksum the content itself is judged: a valid wheel or a refusal, never a panic.
+    try:
+        TimeWheel.from_bytes(body + zlib.crc32(body).to_bytes(4, "little")).validate()
+    except CorruptStateError as refused:
+        assert refused.offset >= 4
+
+
+def test_a_newer_version_is_refused_by_name() -> None:
+    data = bytearray(TimeWheel(1).to_bytes())
+    data[4] = 2
+    with pytest.raises(CorruptStateError, match="TimeWheel of version 2"):
+        TimeWheel.from_bytes(bytes(data))
+
+
+def test_two_threads_share_a_wheel_without_losing_a_message() -> None:
+    wheel, batch = TimeWheel(1), 20_000
+    popped: list[int] = []
+
+    def fill(ledger_id: int) -> None:
+        for start in range(0, batch, 100):
+            entries = np.arange(start, start + 100)
+            wheel.add_many(entries * 37 % 5_000, np.full(100, ledger_id), entries)
+
+    def drain() -> None:
+        for _ in range(200):
+            popped.append(len(wheel.pop_due(5_000, 50)[0]))
+
+    threads = [threading.Thread(target=fill, args=(ledger,)) for ledger in (1, 2)]
+    threads += [threading.Thread(target=drain) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wheel.validate()
+    assert 2 * batch == sum(popped) + len(wheel)

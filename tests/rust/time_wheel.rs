@@ -1,0 +1,163 @@
+//! `TimeWheel` against the sorted model, its saved form, and the sizes it is there for.
+
+use ackwell_core::{Delayed, DelayedIndex, Error, TimeWheel};
+use proptest::prelude::*;
+
+use crate::delayed::{agrees_with_the_model, operations, time};
+
+/// The rule once more, in 128 bits, where nothing overflows.
+fn rounded_up(time: i64, tick_ms: i64) -> i64 {
+    let (time, tick) = (i128::from(time), i128::from(tick_ms));
+    i64::try_from(-(-time).div_euclid(tick) * tick).unwrap_or(i64::MAX)
+}
+
+fn tick_ms() -> impl Strategy<Value = i64> {
+    prop_oneof![3 => Just(1i64), 2 => 2..2000i64, 1 => 1..=i64::MAX]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn any_operations_agree_with_a_sorted_set(operations in operations(), tick_ms in tick_ms()) {
+        let wheel = TimeWheel::new(tick_ms).unwrap();
+        agrees_with_the_model(wheel, operations, |time| rounded_up(time, tick_ms), false);
+    }
+
+    #[test]
+    fn saved_bytes_restore_the_same_wheel(
+        messages in prop::collection::vec((time(), 0..4i64, 0..5_000i64), 0..3_000),
+        sorted in any::<bool>(), tick_ms in tick_ms(), flip in any::<prop::sample::Index>(),
+    ) {
+        let mut wheel = TimeWheel::new(tick_ms).unwrap();
+        let mut messages = messages;
+        if sorted {
+            messages.sort_unstable_by_key(|&(_, ledger, entry)| (ledger, entry));
+        }
+        for &(time, ledger, entry) in &messages {
+            wheel.add(Delayed::new(time, ledger, entry)).unwrap();
+        }
+        wheel.pop_due(50, 10);
+        let bytes = wheel.to_bytes();
+        prop_assert_eq!(Ok(()), wheel.validate());
+        let mut restored = TimeWheel::from_bytes(&bytes).unwrap();
+        prop_assert_eq!(Ok(()), restored.validate());
+        prop_assert_eq!(wheel.to_columns(), restored.to_columns());
+        // What was restored goes on like the original.
+        for &(time, ledger, entry) in messages.iter().take(50) {
+            let message = Delayed::new(time.saturating_add(1), ledger, entry + 2_500);
+            prop_assert_eq!(wheel.add(message), restored.add(message));
+        }
+        prop_assert_eq!(Ok(()), restored.validate());
+        prop_assert_eq!(wheel.pop_due(i64::MAX, usize::MAX), restored.pop_due(i64::MAX, usize::MAX));
+
+        let mut damaged = bytes.clone();
+        damaged[flip.index(bytes.len())] ^= 1;
+        let refused = matches!(TimeWheel::from_bytes(&damaged), Err(Error::Corrupt { .. }));
+        prop_assert!(refused);
+    }
+
+    #[test]
+    fn hostile_streams_with_a_good_checksum_are_refused_or_valid(
+        messages in prop::collection::vec((0..100_000i64, 0..4i64, 0..5_000i64), 1..200),
+        flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 1..8),
+    ) {
+        let mut wheel = TimeWheel::new(1).unwrap();
+        for &(time, ledger, entry) in &messages {
+            wheel.add(Delayed::new(time, ledger, entry)).unwrap();
+        }
+        let mut bytes = wheel.to_bytes();
+        let body = bytes.len() - 4;
+        for (place, bits) in flips {
+            bytes[5 + place.index(body - 5)] ^= bits;
+        }
+        let checksum = crc32fast::hash(&bytes[..body]).to_le_bytes();
+        bytes[body..].copy_from_slice(&checksum);
+        if let Ok(restored) = TimeWheel::from_bytes(&bytes) {
+            prop_assert_eq!(Ok(()), restored.validate());
+        }
+    }
+}
+
+#[test]
+fn messages_out_of_order_and_twice_are_found_before_they_are_due() {
+    let mut wheel = TimeWheel::new(1).unwrap();
+    for entry in (0..20_000).rev() {
+        assert_eq!(Ok(true), wheel.add(Delayed::new(entry % 777, 1, entry)));
+    }
+    for entry in (0..20_000).step_by(3) {
+        assert_eq!(Ok(false), wheel.add(Delayed::new(entry % 777, 1, entry)));
+        assert!(wheel.remove(Delayed::new(entry % 777, 1, entry)));
+        assert!(!wheel.contains(Delayed::new(entry % 777, 1, entry)));
+        assert!(
+            wheel.contains(Delayed::new((entry + 1) % 777, 1, entry + 1)) || entry + 1 == 20_000
+        );
+    }
+    assert_eq!(Ok(()), wheel.validate());
+    assert_eq!(13_333, wheel.len());
+    let due = wheel.pop_due(776, usize::MAX);
+    assert!(due.iter().is_sorted());
+    assert_eq!(13_333, due.len());
+}
+
+/// The seed's workload: entries in order, the time one ms on every `per_ms` messages.
+#[test]
+fn the_seeds_rows_take_kilobytes_at_any_tick() {
+    for (per_ms, bits) in [(1, 10), (4, 10), (8, 10), (8, 15), (1, 0), (8, 0)] {
+        let mut wheel = TimeWheel::new(1 << bits).unwrap();
+        let mut peak = 0;
+        for message in 0..10_000_000i64 {
+            let time = 1_700_000_000_001 + message / per_ms;
+            wheel.add(Delayed::new(time, 10_000 + message / 50_000, message % 50_000)).unwrap();
+            if message % 100_000 == 0 {
+                peak = peak.max(wheel.nbytes());
+            }
+        }
+        println!("({per_ms}, {bits}): {} bytes, {peak} while filling", wheel.nbytes());
+        assert!(peak.max(wheel.nbytes()) < 20_000);
+        let mut drained = 0;
+        while !wheel.is_empty() {
+            drained += wheel.pop_due(i64::MAX, 1000).len();
+        }
+        assert_eq!(10_000_000, drained);
+    }
+}
+
+#[test]
+fn random_times_take_little_more_than_their_entropy() {
+    for (tick_ms, most) in [(1, 4.5), (1000, 3.1)] {
+        let (mut wheel, mut state) = (TimeWheel::new(tick_ms).unwrap(), 42u64);
+        let count = 2_000_000i64;
+        for message in 0..count {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let time = 1_700_000_000_000 + ((state >> 33) % (7 * 86_400_000)) as i64;
+            wheel.add(Delayed::new(time, message / 50_000, message % 50_000)).unwrap();
+        }
+        let each = wheel.nbytes() as f64 / count as f64;
+        println!("ticks of {tick_ms} ms: {each:.3} bytes a message");
+        assert!(each <= most);
+        wheel.validate().unwrap();
+    }
+}
+
+#[test]
+fn the_ends_of_int64_fit_into_a_stream() {
+    let mut wheel = TimeWheel::new(1).unwrap();
+    let ends = [(i64::MIN, 0, 0), (i64::MAX, i64::MAX, 0), (i64::MAX, i64::MAX, i64::MAX)];
+    for (time, ledger, entry) in ends {
+        assert_eq!(Ok(true), wheel.add(Delayed::new(time, ledger, entry)));
+    }
+    let mut restored = TimeWheel::from_bytes(&wheel.to_bytes()).unwrap();
+    let expected = ends.map(|(time, ledger, entry)| Delayed::new(time, ledger, entry));
+    assert_eq!(expected.to_vec(), restored.pop_due(i64::MAX, 9).iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_batch_rounds_like_single_adds_where_time_ends() {
+    let tick_ms = 7_276_335_202_403_344_710;
+    let times = [0, i64::MAX, 1_947_036_834_451_431_098];
+    let mut wheel = TimeWheel::new(tick_ms).unwrap();
+    assert_eq!(Ok(3), wheel.add_many(&times, &[0; 3], &[0; 3]));
+    let rounded = times.map(|time| rounded_up(time, tick_ms));
+    assert_eq!([rounded[0], rounded[2], rounded[1]].to_vec(), wheel.to_columns().deliver_at_ms);
+}
