@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ackwell.batch_sizes import AckSets, BatchSizes, Count
 from ackwell.broker_settings import BrokerSettings
@@ -302,7 +302,7 @@ def _in_metadata_store(state: _State, settings: BrokerSettings) -> _Kept:
         kept.reasons.append(
             Reason(
                 "batch-index-not-read-back",
-                f"the batch indexes of {len(state.partial):,} entries go to the metadata store on "
+                f"the batch indexes of {_entries(len(state.partial))} go to the metadata store on "
                 "close, from where the broker does not read them back",
                 ("apache/pulsar#20585", "apache/pulsar#26475"),
             )
@@ -337,7 +337,7 @@ def _keep_partial(kept: _Kept, state: _State, settings: BrokerSettings) -> None:
             Reason(
                 "batch-index-off",
                 f"acknowledgmentAtBatchIndexLevelEnabled is off: the batch indexes of "
-                f"{len(state.partial):,} entries are not read back",
+                f"{_entries(len(state.partial))} are not read back",
             )
         )
         return
@@ -347,7 +347,7 @@ def _keep_partial(kept: _Kept, state: _State, settings: BrokerSettings) -> None:
         kept.reasons.append(
             Reason(
                 "batch-index-limit",
-                f"{len(state.partial):,} entries have batch indexes, of which "
+                f"the batch indexes of {_entries(len(state.partial))}, of which "
                 f"managedLedgerMaxBatchDeletedIndexToPersist={limit} keeps the first {limit:,}",
                 ("apache/pulsar#25540", "apache/pulsar#25548"),
             )
@@ -367,12 +367,13 @@ def _entry_bytes(state: _State, kept: _Kept, limit: int) -> int | None:
     at_most += sum(48 + 11 * len(state.partial[position]) for position in kept.partial)
     if at_most <= limit:
         return None
-    from ackwell import PositionInfo, PositionRangeSet  # type: ignore[attr-defined]
+    import ackwell
 
-    ranges = PositionRangeSet()
+    codec: Any = ackwell
+    ranges = ackwell.PositionRangeSet()
     ranges.add_ranges(state.ledger_ids[kept.ranges], state.lowers[kept.ranges], state.uppers[kept.ranges])
     partial = {position: state.partial[position] for position in sorted(kept.partial)}
-    info = PositionInfo(*state.mark_delete, individually_deleted=ranges, batch_deleted=partial)
+    info = codec.PositionInfo(*state.mark_delete, individually_deleted=ranges, batch_deleted=partial)
     size = len(info.encode(format=kept.form))
     return size if size > limit else None
 
@@ -450,7 +451,11 @@ def _too_large(size: int, limit: int) -> Reason:
 def _not_written(entries: int) -> Reason:
     return Reason(
         "batch-index-not-written",
-        f"the batch indexes of {entries:,} entries: acknowledging parts of batches alone is never "
+        f"the batch indexes of {_entries(entries)}: acknowledging parts of batches alone is never "
         "written while the broker runs",
         ("apache/pulsar#26475",),
     )
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from ackwell.batch_sizes import AckSets, BatchSizes
-from ackwell.errors import StatsError
+from ackwell.errors import CorruptStateError, StatsError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -161,7 +161,10 @@ def json_documents(data: bytes, source: str) -> Iterator[Any]:
 
 def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
     where = f"line {error.lineno}, column {error.colno}"
-    cut_off = error.pos >= len(text) - 1 or error.msg.startswith("Unterminated string")
+    rest = text[error.pos :]
+    cut_off = error.msg.startswith("Unterminated string") or any(
+        word.startswith(rest) for word in ("true", "false", "null", "-")
+    )
     if cut_off and text[0] in "{[":
         return f"the JSON ends too early ({where}): the file is cut off; fetch it again"
     return f"not JSON at {where}: {error.msg}; {_HOW_TO}"
@@ -212,7 +215,7 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
             )
     except KeyError as error:
         raise StatsError(f"{name}: no {error.args[0]!r} in the answer; {_HOW_TO}", source) from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (CorruptStateError, ValueError, TypeError, AttributeError) as error:
         raise StatsError(f"{name}: {error}", source) from None
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ackwell.cli.console import fail
+from ackwell.cli.doctor import doctor
 from ackwell.cli.replay import replay
 from ackwell.errors import AckwellError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="Look at, replay and rescue the acknowledgment state of Pulsar subscriptions.",
 )
 app.command()(replay)
+app.command()(doctor)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,317 @@
+"""Would a restart of this broker bring acknowledged messages back? A verdict for each subscription.
+
+`examine` reads the answers of brokers, `diagnose` judges one subscription: both restarts predicted by
+`ackwell.restart`, how near the state is to each limit, and what mends it, each remedy tried out on the
+very state before it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell.batch_sizes import Count
+from ackwell.broker_settings import BrokerSettings
+from ackwell.restart import Reason, Restart, RestartLoss, restart_loss
+from ackwell.stats import SubscriptionStats, read_stats
+
+if TYPE_CHECKING:
+    from ackwell.position import Position
+
+NEAR_A_LIMIT: Final = 0.8
+"""From this share of a limit on, a subscription is at risk: a busy one covers the rest within minutes."""
+
+RESTARTS: Final[tuple[Restart, ...]] = ("graceful", "crash")
+
+
+class Verdict(StrEnum):
+    """What a restart does to a subscription, from good to bad."""
+
+    FINE = "fine"
+    """Every acknowledgment survives."""
+    AT_RISK = "at risk"
+    """All may survive, but it cannot be ruled out that some do not, or a limit is near."""
+    LOSING = "losing"
+    """Acknowledged messages come back."""
+
+    @property
+    def severity(self) -> int:
+        """0 for fine, greater for worse."""
+        return list(Verdict).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much of one limit the state uses; past it, acknowledgments are lost."""
+
+    setting: str
+    """The broker's name of the limit."""
+    what: str
+    used: int
+    limit: int
+
+    @property
+    def share(self) -> float:
+        """The used part of the limit; 1.0 is all of it."""
+        return self.used / self.limit if self.limit > 0 else float(self.used > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Something that mends: settings (`name=value`), or without any an action; `text` says what it does."""
+
+    text: str
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What was found out about one subscription."""
+
+    stats: SubscriptionStats
+    restarts: tuple[RestartLoss, ...]
+    usage: tuple[Usage, ...]
+    remedies: tuple[Remedy, ...]
+    notes: tuple[str, ...]
+    """What the source does not tell, where that limits the prediction."""
+
+    @property
+    def messages_lost(self) -> Count:
+        """Acknowledged messages that the worst of the examined restarts brings back."""
+        return max((loss.messages for loss in self.restarts), key=_weight, default=Count(0, 0))
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why, without repetition, over all examined restarts."""
+        return tuple(dict.fromkeys(reason for loss in self.restarts for reason in loss.reasons))
+
+    @property
+    def verdict(self) -> Verdict:
+        """Losing, at risk or fine."""
+        if self.messages_lost.at_least:
+            return Verdict.LOSING
+        uncertain = any(loss.messages.at_most != 0 for loss in self.restarts)
+        near = any(usage.share >= NEAR_A_LIMIT for usage in self.usage)
+        return Verdict.AT_RISK if uncertain or near else Verdict.FINE
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the findings as JSON values; a number of messages is an integer, or `{min, max}`."""
+        stats = self.stats
+        return {
+            "topic": stats.topic,
+            "subscription": stats.subscription,
+            "verdict": str(self.verdict),
+            "ackedMessagesLostOnRestart": count_to_json(self.messages_lost),
+            "reasons": [
+                {"code": reason.code, "text": reason.text, "issues": list(reason.issues)}
+                for reason in self.reasons
+            ],
+            "remedies": [
+                {"text": remedy.text, "settings": list(remedy.settings)} for remedy in self.remedies
+            ],
+            "restarts": {loss.restart: _loss_to_json(loss) for loss in self.restarts},
+            "limits": [
+                {"setting": u.setting, "what": u.what, "used": u.used, "limit": u.limit} for u in self.usage
+            ],
+            "markDeletePosition": str(stats.mark_delete_position),
+            "ranges": len(stats.individually_deleted),
+            "backlogEntries": stats.backlog_entries,
+            "source": stats.source,
+            "notes": list(self.notes),
+        }
+
+
+def examine(
+    sources: Iterable[str | Path],
+    settings: BrokerSettings | None = None,
+    *,
+    restarts: Sequence[Restart] = RESTARTS,
+) -> Iterator[Diagnosis]:
+    """Diagnose every subscription of files and folders, in their order; see `ackwell.stats`."""
+    for source in sources:
+        for stats in read_stats(source):
+            yield diagnose(stats, settings, restarts=restarts)
+
+
+def diagnose(
+    stats: SubscriptionStats,
+    settings: BrokerSettings | None = None,
+    *,
+    restarts: Sequence[Restart] = RESTARTS,
+) -> Diagnosis:
+    """Tell what a restart does to one subscription; O(ranges + ack sets)."""
+    settings = settings or BrokerSettings()
+    if not stats.durable:
+        note = "not durable: the broker keeps no state of it, a reader remembers its own place"
+        return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,))
+    losses = _losses(stats, settings, restarts)
+    return Diagnosis(
+        stats=stats,
+        restarts=losses,
+        usage=tuple(_usage(stats, settings)),
+        remedies=tuple(_remedies(stats, settings, losses)),
+        notes=tuple(_notes(stats, settings, losses)),
+    )
+
+
+def count_to_json(count: Count) -> int | dict[str, int | None]:
+    """Give an integer where the number is exact, else `{"min": …, "max": …}` (`max` null: unbounded)."""
+    return count.at_least if count.exact is not None else {"min": count.at_least, "max": count.at_most}
+
+
+def predict(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> RestartLoss:
+    """Predict one restart of a subscription."""
+    return restart_loss(
+        stats.mark_delete_position,
+        stats.individually_deleted,
+        stats.batch_deleted,
+        ledgers=stats.ledgers,
+        settings=settings,
+        restart=restart,
+        cursor_ledger=stats.cursor_ledger,
+        batch_sizes=stats.batch_sizes,
+        persisted_mark_delete=stats.persisted_mark_delete,
+    )
+
+
+def oldest_unacked(stats: SubscriptionStats) -> Position | None:
+    """Give the entry that holds the mark-delete position back, None where all is acknowledged."""
+    if not stats.backlog_entries:
+        return None
+    return stats.ledgers.next_valid(*stats.mark_delete_position)
+
+
+def _losses(
+    stats: SubscriptionStats, settings: BrokerSettings, restarts: Sequence[Restart]
+) -> tuple[RestartLoss, ...]:
+    return tuple(predict(stats, settings, restart) for restart in restarts)
+
+
+def _weight(count: Count) -> tuple[int, float]:
+    return count.at_least, float("inf") if count.at_most is None else count.at_most
+
+
+def _loss_to_json(loss: RestartLoss) -> dict[str, Any]:
+    return {
+        "ackedMessagesLost": count_to_json(loss.messages),
+        "ackedMessagesLostBeforeFlush": count_to_json(loss.messages_before_flush),
+        "ackedEntriesLost": loss.entries,
+        "partlyAckedEntriesLost": loss.partial_entries,
+        "readBackFrom": loss.place,
+        "form": loss.form,
+    }
+
+
+def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage]:
+    limit = settings.max_unacked_ranges_to_persist
+    name = "managedLedgerMaxUnackedRangesToPersist"
+    ranges = stats.individually_deleted
+    if settings.long_array:
+        # Losing begins with the ledger before which the limit was passed, so the last is not counted.
+        yield Usage(name, "acknowledged entries before the last ledger", _entries_before_last(stats), limit)
+    else:
+        yield Usage(name, "ranges", len(ranges), limit + 1)
+    if stats.batch_deleted:
+        yield Usage(
+            "managedLedgerMaxBatchDeletedIndexToPersist",
+            "partly acknowledged entries",
+            len(stats.batch_deleted),
+            settings.max_batch_deleted_index_to_persist,
+        )
+
+
+def _entries_before_last(stats: SubscriptionStats) -> int:
+    ranges = stats.individually_deleted
+    ledger_ids = ranges.ledger_ids()
+    if not len(ledger_ids):
+        return 0
+    return ranges.cardinality - ranges.cardinality_of(int(ledger_ids[-1]))
+
+
+def _remedies(
+    stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
+) -> Iterator[Remedy]:
+    codes = {reason.code for loss in losses for reason in loss.reasons}
+    if not codes:
+        return
+    changes: list[str] = []
+    if codes & {"range-limit", "entry-limit"}:
+        needed = max(
+            _entries_before_last(stats) if settings.long_array else 0, len(stats.individually_deleted)
+        )
+        changes.append(f"managedLedgerMaxUnackedRangesToPersist={_with_headroom(needed)}")
+    if "batch-index-off" in codes:
+        changes.append("acknowledgmentAtBatchIndexLevelEnabled=true")
+    if "batch-index-limit" in codes:
+        needed = len(stats.batch_deleted or ())
+        changes.append(f"managedLedgerMaxBatchDeletedIndexToPersist={_with_headroom(needed)}")
+    if "batch-index-not-read-back" in codes:
+        changes.append("managedLedgerMaxUnackedRangesToPersistInMetadataStore=0")
+    if "entry-too-large" in codes and settings.long_array:
+        changes.append("managedLedgerPersistIndividualAckAsLongArray=false")
+    yield from _settings_that_help(stats, settings, losses, changes)
+    oldest = oldest_unacked(stats)
+    if oldest is not None:
+        yield Remedy(
+            f"acknowledge or skip what holds the mark-delete position back, first of all entry {oldest}: "
+            "every range that joins it needs no room any more"
+        )
+    if codes & {"batch-index-not-read-back", "batch-index-not-written"}:
+        yield Remedy(
+            "acknowledge batches whole before a restart, or run a broker with apache/pulsar#26474, "
+            "which reads batch indexes back from the metadata store"
+        )
+
+
+def _settings_that_help(
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    losses: Sequence[RestartLoss],
+    changes: Sequence[str],
+) -> Iterator[Remedy]:
+    """Try the changes on the state itself; name them only with what is then left."""
+    if not changes:
+        return
+    changed = _losses(stats, settings.with_values(changes), [loss.restart for loss in losses])
+    before, after = (max((loss.messages for loss in some), key=_weight) for some in (losses, changed))
+    if _weight(after) >= _weight(before):
+        return
+    left = "nothing comes back" if after == Count(0, 0) else f"{after} messages come back instead of {before}"
+    yield Remedy(
+        f"with these settings {left}; the restart that brings them in still writes under the old ones",
+        tuple(changes),
+    )
+
+
+def _with_headroom(needed: int) -> int:
+    """Round twice the need up to 1, 2 or 5 times a power of ten."""
+    power = 1
+    while True:
+        for step in (1, 2, 5):
+            if step * power >= 2 * needed:
+                return step * power
+        power *= 10
+
+
+def _notes(
+    stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
+) -> Iterator[str]:
+    sizes = stats.batch_sizes
+    if sizes.each is None and any(loss.entries or loss.partial_entries for loss in losses):
+        yield (
+            "how many messages an entry holds is not told, or not the same by all who tell: the number "
+            "of messages is an interval"
+        )
+    if (
+        stats.batch_deleted is None
+        and sizes.each != 1
+        and settings.acknowledgment_at_batch_index_level_enabled
+        and stats.backlog_entries
+    ):
+        yield (
+            "the admin API does not tell which messages inside batches are acknowledged; what a restart "
+            "forgets of them is not in these numbers"
+        )

@@ -1,0 +1,191 @@
+"""Answers of brokers, in every wrapping they come in, and what is wrong with what is none."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ackwell import Position
+from ackwell.batch_sizes import BatchSizes
+from ackwell.errors import StatsError
+from ackwell.stats import parse_stats, read_stats
+
+NAME = base64.b64encode(b"public/default/persistent/orders%2Feu").decode()
+METADATA = f"LedgerMetadata{{state=CLOSED, customMetadata={{pulsar/managed-ledger=base64:{NAME}}}}}"
+
+
+def internal(**changes: Any) -> dict[str, Any]:
+    """An answer of `stats-internal`: one closed ledger, one being written, one subscription."""
+    return {
+        "entriesAddedCounter": 15,
+        "numberOfEntries": 15,
+        "currentLedgerEntries": 5,
+        "currentLedgerSize": 500,
+        "lastConfirmedEntry": "4:4",
+        "ledgers": [
+            {"ledgerId": 3, "entries": 10, "size": 1000},
+            {"ledgerId": 4, "entries": 0, "size": 0},
+        ],
+        "cursors": {
+            "sub": {
+                "markDeletePosition": "3:1",
+                "readPosition": "4:5",
+                "individuallyDeletedMessages": "[(3:2..3:5],(4:-1..4:0]]",
+                "cursorLedger": 7,
+                "state": "Open",
+            }
+        },
+    } | changes
+
+
+def stats(messages: int = 15, *, average: int = 1) -> dict[str, Any]:
+    return {
+        "msgInCounter": messages,
+        "subscriptions": {"sub": {"msgDelayed": 2, "consumers": [{"avgMessagesPerEntry": average}]}},
+    }
+
+
+def parse(document: object) -> list[Any]:
+    return list(parse_stats(json.dumps(document).encode(), "answer.json"))
+
+
+def test_an_answer_tells_the_cursor_and_the_ledgers() -> None:
+    (found,) = parse(internal())
+    assert (found.topic, found.subscription) == ("answer.json", "sub")
+    assert found.mark_delete_position == Position(3, 1)
+    assert str(found.individually_deleted) == "[(3:2..3:5],(4:-1..4:0]]"
+    assert list(found.ledgers) == [(3, 10), (4, 5)]
+    assert found.ledger_sizes[1].size_bytes == 500
+    assert found.backlog_entries == 13 - 4
+    assert found.batch_deleted is None
+    assert found.batch_sizes == BatchSizes(each=None)
+
+
+def test_the_topic_is_read_from_the_metadata_of_a_ledger() -> None:
+    ledgers = [{"ledgerId": 3, "entries": 10, "size": 1, "metadata": METADATA}]
+    (found,) = parse(internal(ledgers=ledgers))
+    assert found.topic == "persistent://public/default/orders/eu"
+
+
+def test_every_wrapping_is_told_apart_by_content() -> None:
+    named = {"persistent://t/n/a": internal(), "persistent://t/n/b": internal()}
+    topics = ["persistent://t/n/a", "persistent://t/n/b"]
+    assert [found.topic for found in parse(named)] == topics
+    assert [found.topic for found in parse({"metadata": {}, "partitions": named})] == topics
+    assert len(parse([internal(), {"internalStats": internal(), "stats": stats()}])) == 2
+    one_after_the_other = (json.dumps(internal()) + "\n" + json.dumps(internal())).encode()
+    assert len(list(parse_stats(one_after_the_other, "dump"))) == 2
+    assert len(list(parse_stats(gzip.compress(json.dumps(internal()).encode()), "dump"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "average", "sizes"),
+    [
+        (15, 1, BatchSizes(each=1)),
+        (150, 10, BatchSizes(each=10)),
+        (150, 9, BatchSizes(each=None, total_messages=150, total_entries=15)),
+        (151, 10, BatchSizes(each=None, total_messages=151, total_entries=15)),
+        (0, 10, BatchSizes(each=10)),
+        (150, 0, BatchSizes(each=10)),
+        (0, 0, BatchSizes(each=None)),
+    ],
+)
+def test_batch_sizes_are_taken_where_they_are_whole_and_agree(
+    messages: int, average: int, sizes: BatchSizes
+) -> None:
+    (found,) = parse({"internalStats": internal(), "stats": stats(messages, average=average)})
+    assert found.batch_sizes == sizes
+
+
+def test_the_state_of_the_cursor_ledger_is_told_from_its_name_and_number() -> None:
+    for state, ledger, expected in (
+        ("Open", 7, "open"),
+        ("NoLedger", 7, "read-only"),
+        ("NoLedger", -1, "none"),
+    ):
+        cursor = internal()["cursors"]["sub"] | {"state": state, "cursorLedger": ledger}
+        (found,) = parse(internal(cursors={"sub": cursor}))
+        assert found.cursor_ledger == expected
+
+
+def test_a_memory_dump_adds_batch_indexes_and_the_position_on_disk() -> None:
+    memory = {
+        "name": "sub",
+        "batchDeletedIndexes": {"3:7": [33]},
+        "persistentMarkDelete": {"ledger": 3, "entry": 0},
+    }
+    (found,) = parse({"internalStats": internal(), "cursor": memory, "t": 5})
+    assert found.batch_deleted == {Position(3, 7): (33,)}
+    assert (found.persisted_mark_delete, found.time_ms) == (Position(3, 0), 5)
+
+
+def test_a_folder_gives_all_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(internal()))
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "b.json.gz").write_bytes(gzip.compress(json.dumps(internal()).encode()))
+    assert [found.topic for found in read_stats(tmp_path)] == ["a.json", "b.json.gz"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StatsError, match=r"no \.json or \.json\.gz file"):
+        list(read_stats(tmp_path / "empty"))
+
+
+def test_a_hundred_thousand_ranges_are_read() -> None:
+    text = "[" + ",".join(f"(3:{2 * n}..3:{2 * n + 1}]" for n in range(100_000)) + "]"
+    cursor = internal()["cursors"]["sub"] | {"individuallyDeletedMessages": text}
+    (found,) = parse(internal(cursors={"sub": cursor}))
+    assert len(found.individually_deleted) == 100_000
+
+
+WHOLE = json.dumps(internal())
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"<!DOCTYPE html><html><title>Sign  in</title>", "an HTML page titled 'Sign in', not JSON"),
+        (b"<html>", "an HTML page, not JSON"),
+        (WHOLE[:-30].encode(), "the JSON ends too early"),
+        (WHOLE[:200].encode(), "the JSON ends too early"),
+        (gzip.compress(WHOLE.encode())[:-9], "gzip file is damaged or cut off"),
+        (b'{"a": 1,}', "not JSON at line 1"),
+        (b"\x08\x05\x10\xff", "binary data, not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"17", "a JSON int without `cursors`"),
+        (b'{"a": {"b": 1}}', r"no `cursors` in this JSON object \(its keys: a\)"),
+        (b'{"reason": "Topic not found"}', "the admin API refused: Topic not found"),
+        (b'{"msgRateIn": 0, "subscriptions": {}}', "this is `topics stats`"),
+    ],
+)
+def test_what_is_no_answer_is_named_with_what_to_do(data: bytes, said: str) -> None:
+    with pytest.raises(StatsError, match=said) as refusal:
+        list(parse_stats(data, "some.json"))
+    assert str(refusal.value).startswith("some.json: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cursors": {"sub": {}}}, "no 'markDeletePosition'"),
+        ({"cursors": {"sub": {"markDeletePosition": "3"}}}, "not a position: '3'"),
+        ({"ledgers": [{"entries": 1}]}, "no 'ledgerId'"),
+        ({"ledgers": 5}, "answer.json"),
+        ({"cursors": {"sub": 5}}, "answer.json"),
+        ({"lastConfirmedEntry": None}, "answer.json"),
+        (
+            {"cursors": {"sub": {"markDeletePosition": "3:1", "individuallyDeletedMessages": "[(3:2..3"}}},
+            "answer.json",
+        ),
+    ],
+)
+def test_an_answer_that_lacks_something_is_refused_with_its_name(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(StatsError, match=said):
+        parse(internal(**change))
+
+
+def test_unknown_fields_are_no_matter() -> None:
+    assert len(parse(internal(somethingNew={"a": 1}))) == 1
