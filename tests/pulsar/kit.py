@@ -62,6 +62,11 @@ def probe(cases: Iterable[Case]) -> list[dict[str, Any]]:
     return answers
 
 
+def decoded(text: str) -> bytes:
+    """Read the base64 of an answer."""
+    return base64.b64decode(text)
+
+
 class Broker:
     """A broker of the test's own, with its data in `folder`."""
 

@@ -120,3 +120,20 @@ def test_a_cluster_that_does_not_answer_is_a_store_error() -> None:
     with pytest.raises(StoreError, match="ledger"):
         PulsarStore(client, "persistent://public/default/ledger")
     client.close()
+
+
+def test_a_topic_survives_a_crash_of_the_broker(broker: kit.Broker) -> None:
+    topic = f"persistent://public/default/crashed-{uuid.uuid4()}"
+    with PulsarStore(kit.SERVICE_URL, topic) as store:
+        for number in range(20):
+            store.append(b"entry %d" % number)
+        store.set_metadata({"form": b"compact"})
+        store.delete_up_to(4)
+        broker.stop(crash=True)
+    broker.start()
+    with PulsarStore(kit.SERVICE_URL, topic) as store:
+        assert (store.generation, store.first_id, store.last_id) == (2, 5, 19)
+        assert [store.read(number) for number in range(5, 20)] == [
+            b"entry %d" % number for number in range(5, 20)
+        ]
+        assert dict(store.metadata) == {"form": b"compact"}

@@ -3,7 +3,8 @@
 The topic is a log of *records*, one message each, never batched. An `ENTRY` holds an entry under the
 dense id we give it. A `STATE` holds the rest of the ledger as it is from there on: the id of the first
 entry not deleted, and the metadata. Both name the generation that wrote them. Reading the topic from its
-start gives the ledger; the topic's order is the one truth, so all readers agree.
+start gives the ledger; the topic's order is the one truth, so all readers agree. An `OPEN` says nothing:
+an owner writes it once all before it are shut out, and has read everything when it reads it back.
 
 Fencing stands twice. The producer has exclusive access *with fencing*: the broker disconnects the
 owner before it and refuses what that one still sends. And a reader ignores a record of a generation older
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 HEADER = struct.Struct(">3sBBQQ")
 MAGIC = b"ALR"
 VERSION = 1
-ENTRY, STATE = 0, 1
+ENTRY, STATE, OPEN = range(3)
 
 SUBSCRIPTION = "ackwell"
 # A broker answers in milliseconds; half a minute covers the hand-over of a topic between brokers.
@@ -99,7 +100,7 @@ class PulsarStore(Store):
         self._failed = False
         try:
             with self._errors():
-                # In this order: from here on no older owner can write, so what is read is all there is.
+                # From here on no older owner can write.
                 self._producer = self._client.create_producer(
                     topic,
                     access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing,
@@ -115,7 +116,8 @@ class PulsarStore(Store):
                     initial_position=pulsar.InitialPosition.Earliest,
                     receiver_queue_size=0,
                 )
-                self._read_topic()
+                # What one had sent before may still be on its way into the topic, but ahead of this.
+                self._read_up_to(self._send(Record(OPEN, 0, 0, b"")))
                 self._generation += 1
                 self._send(self._state())
         except BaseException:
@@ -177,21 +179,24 @@ class PulsarStore(Store):
             if resource is not None:
                 _close(resource)
 
-    def _read_topic(self) -> None:
-        """Read every record of the topic, in its order."""
+    def _read_up_to(self, end: pulsar.MessageId) -> None:
+        """Read the records of the topic, from its start to the one at `end`."""
         import pulsar
 
         reader = self._client.create_reader(self._topic, pulsar.MessageId.earliest)
         try:
-            while reader.has_message_available():
+            while True:
                 message = reader.read_next(TIMEOUT_S * 1000)
-                self._keep(Record.decode(message.data()), message.message_id())
+                message_id = message.message_id()
+                if message_id == end:
+                    return
+                self._keep(Record.decode(message.data()), message_id)
         finally:
             _close(reader)
 
     def _keep(self, record: Record, message_id: pulsar.MessageId) -> None:
         """Let a record that stands in the topic take effect."""
-        if record.generation < self._generation:
+        if record.kind == OPEN or record.generation < self._generation:
             return
         self._generation = record.generation
         if record.kind == STATE:

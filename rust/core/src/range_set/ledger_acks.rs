@@ -165,6 +165,10 @@ impl LedgerAcks {
     }
 
     pub(super) fn difference_with(&mut self, other: &Self) {
+        if let (Self::Window(window), Self::Window(theirs)) = (&mut *self, other) {
+            window.difference_with(theirs);
+            return self.settle();
+        }
         for run in other.runs() {
             self.remove_run(run);
         }

@@ -132,6 +132,25 @@ impl Window {
         self.recount(before, range);
     }
 
+    /// Removes the entries of another window, a word at a time.
+    pub(super) fn difference_with(&mut self, other: &Self) {
+        let (their_first, theirs) = other.words();
+        let first = their_first.max(self.words().0);
+        let end =
+            (their_first + theirs.len() as i64).min(self.first_word + self.words.len() as i64);
+        if first >= end {
+            return;
+        }
+        let range = (first - self.first_word) as usize..(end - self.first_word) as usize;
+        let before = self.counts(range.clone());
+        let theirs = &theirs[(first - their_first) as usize..];
+        for (mine, theirs) in self.words[range.clone()].iter_mut().zip(theirs) {
+            *mine &= !theirs;
+        }
+        self.recount(before, range);
+        self.shed();
+    }
+
     /// The run that contains an entry.
     pub(super) fn run_containing(&self, entry_id: i64) -> Option<Run> {
         if !self.contains(entry_id) {
