@@ -9,3 +9,4 @@ mod delayed;
 mod triple_heap;
 mod time_buckets;
 mod time_wheel;
+mod position_info;

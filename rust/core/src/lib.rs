@@ -20,6 +20,7 @@ mod frame;
 pub mod triple_heap;
 pub mod time_buckets;
 pub mod time_wheel;
+pub mod position_info;
 
 pub use bit_set::BitSet;
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
@@ -28,6 +29,7 @@ pub use ledgers::{LedgerState, Ledgers};
 pub use long_map::LongMap;
 pub use pending_acks::{PendingAck, PendingAcks};
 pub use position::Position;
+pub use position_info::{Compression, Form, ManagedCursorInfo, PositionInfo};
 pub use range_set::{PositionRange, PositionRangeSet};
 pub use time_buckets::{Rounding, TimeBuckets};
 pub use time_wheel::TimeWheel;

@@ -1,0 +1,10 @@
+"""The persisted cursor: what Pulsar's `PositionInfo` and `ManagedCursorInfo` say, and their bytes.
+
+`wire` knows Protocol Buffers, `messages` the messages inside both, `pulsar` and `cursor_info` the outer
+ones, `limits` what may be cut.
+"""
+
+from ackwell.reference.position_info.cursor_info import ManagedCursorInfo
+from ackwell.reference.position_info.info import PositionInfo
+
+__all__ = ["ManagedCursorInfo", "PositionInfo"]

@@ -1,0 +1,384 @@
+//! Acknowledged entries: a record per ledger, then each ledger's entries in the cheapest of four kinds.
+//!
+//! A record is five numbers in five columns (see [`Record`]), so ledgers that are alike cost next to nothing.
+//! What follows the records is, per ledger and from a byte boundary:
+//!
+//! - `Runs`: gap and length of each run behind the first, in turn, in two columns. The length of the last run
+//!   follows from the span.
+//! - `Holes`: how many acknowledged entries stand before each hole: few holes, wherever they are.
+//! - `Acks`: how many holes stand before each acknowledged entry but the first: few acknowledged entries.
+//! - `Bitmap`: a bit per entry of the span, from a byte boundary.
+//!
+//! All numbers are taken as they come, never gathered first, so hostile bytes get no memory but the result's.
+
+use super::bits::{BitReader, BitWriter};
+use super::column::Code;
+use crate::error::{Error, Result};
+use crate::position_info::budget::Budget;
+use crate::range_set::{PositionRange, PositionRangeSet};
+
+/// Runs that are given to the set together.
+const GATHERED: usize = 1 << 10;
+
+/// What a ledger costs in memory, whatever it holds.
+const LEDGER_BYTES: usize = 160;
+
+/// What a run costs in memory at most, when a ledger's runs lie far apart.
+const RUN_BYTES: u64 = 48;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Runs,
+    Holes,
+    Acks,
+    Bitmap,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Runs, Self::Holes, Self::Acks, Self::Bitmap];
+}
+
+/// The numbers of a ledger; `count` is that of the numbers behind, by kind: runs but the first, holes, or
+/// acknowledged entries but the first; 0 for a bitmap.
+#[derive(Clone, Copy)]
+struct Record {
+    /// The ledger id, less the one before and 1; of the first ledger, the id.
+    gap: u64,
+    kind: Kind,
+    /// The first acknowledged entry.
+    start: u64,
+    /// Entries from the first to the last acknowledged one.
+    span: u64,
+    count: u64,
+}
+
+impl Record {
+    const COLUMNS: usize = 5;
+
+    fn numbers(self) -> [u64; Self::COLUMNS] {
+        [self.gap, self.kind as u64, self.start, self.span, self.count]
+    }
+}
+
+/// A run of acknowledged entries as holes before it and its length.
+#[derive(Clone, Copy)]
+struct Run {
+    holes: u64,
+    length: u64,
+}
+
+/// The runs of a ledger, the first with the holes before entry 0.
+fn runs_of(set: &PositionRangeSet, ledger_id: i64) -> Vec<Run> {
+    let mut next = 0;
+    let run = |range: PositionRange| {
+        let first = range.lower_entry_exclusive + 1;
+        let holes = first.abs_diff(next);
+        next = range.upper_entry_inclusive.wrapping_add(1);
+        Run { holes, length: range.upper_entry_inclusive.abs_diff(first) + 1 }
+    };
+    set.ranges_of(ledger_id).map(run).collect()
+}
+
+/// The numbers of `Holes`.
+fn before_holes(runs: &[Run]) -> impl Iterator<Item = u64> + Clone + '_ {
+    runs.windows(2)
+        .flat_map(|pair| std::iter::once(pair[0].length).chain((1..pair[1].holes).map(|_| 0)))
+}
+
+/// The numbers of `Acks`.
+fn before_acks(runs: &[Run]) -> impl Iterator<Item = u64> + Clone + '_ {
+    runs.iter().enumerate().flat_map(|(index, run)| {
+        let first = (index > 0).then_some(run.holes);
+        first.into_iter().chain((1..run.length).map(|_| 0))
+    })
+}
+
+/// How the entries of one ledger are written.
+enum Plan {
+    /// `Runs` that go on behind the first, with the codes for gaps and lengths.
+    Runs(Code, Code),
+    Holes(Code),
+    Acks(Code),
+    Bitmap,
+    /// One run: the record says it all.
+    Nothing,
+}
+
+/// The cheapest plan and the record.
+fn plan(gap: u64, runs: &[Run]) -> (Record, Plan) {
+    let start = runs[0].holes;
+    let acks = runs.iter().map(|run| run.length).fold(0u64, u64::saturating_add);
+    let holes = runs[1..].iter().map(|run| run.holes).fold(0u64, u64::saturating_add);
+    let span = acks.saturating_add(holes);
+    let record = |kind, count| Record { gap, kind, start, span, count };
+    if runs.len() == 1 {
+        return (record(Kind::Runs, 0), Plan::Nothing);
+    }
+    let (gaps, gaps_cost) = Code::cheapest(runs[1..].iter().map(|run| run.holes));
+    let (lengths, lengths_cost) =
+        Code::cheapest(runs[..runs.len() - 1].iter().map(|run| run.length));
+    let mut cost = gaps_cost.saturating_add(lengths_cost);
+    let mut best = (record(Kind::Runs, runs.len() as u64 - 1), Plan::Runs(gaps, lengths));
+    // Each number takes at least a bit unless all are equal, so what cannot win is not tried.
+    if holes < cost {
+        let (code, holes_cost) = Code::cheapest(before_holes(runs));
+        if holes_cost < cost {
+            cost = holes_cost;
+            best = (record(Kind::Holes, holes), Plan::Holes(code));
+        }
+    }
+    if acks - 1 < cost {
+        let (code, acks_cost) = Code::cheapest(before_acks(runs));
+        if acks_cost < cost {
+            cost = acks_cost;
+            best = (record(Kind::Acks, acks - 1), Plan::Acks(code));
+        }
+    }
+    if span <= cost {
+        best = (record(Kind::Bitmap, 0), Plan::Bitmap);
+    }
+    best
+}
+
+/// Writes a set that is not empty.
+pub(super) fn put(bits: &mut BitWriter, set: &PositionRangeSet) {
+    let mut details = BitWriter::default();
+    let mut records = Vec::with_capacity(set.ledger_ids().len());
+    let mut next_ledger = 0;
+    for ledger_id in set.ledger_ids() {
+        let runs = runs_of(set, ledger_id);
+        let (record, plan) = plan(ledger_id.abs_diff(next_ledger), &runs);
+        next_ledger = ledger_id.wrapping_add(1);
+        records.push(record.numbers());
+        details.align();
+        put_details(&mut details, &plan, &runs);
+    }
+    bits.put_varint(records.len() as u64);
+    let codes: [Code; Record::COLUMNS] = std::array::from_fn(|column| {
+        Code::cheapest(records.iter().map(move |record| record[column])).0
+    });
+    codes.iter().for_each(|code| code.put_header(bits));
+    for record in records {
+        codes.iter().zip(record).for_each(|(code, number)| code.put(bits, number));
+    }
+    bits.put_bytes(&details.finish());
+}
+
+fn put_details(bits: &mut BitWriter, plan: &Plan, runs: &[Run]) {
+    match plan {
+        Plan::Nothing => {}
+        Plan::Runs(gaps, lengths) => {
+            gaps.put_header(bits);
+            lengths.put_header(bits);
+            for pair in runs.windows(2) {
+                lengths.put(bits, pair[0].length);
+                gaps.put(bits, pair[1].holes);
+            }
+        }
+        Plan::Holes(code) => {
+            code.put_header(bits);
+            before_holes(runs).for_each(|number| code.put(bits, number));
+        }
+        Plan::Acks(code) => {
+            code.put_header(bits);
+            before_acks(runs).for_each(|number| code.put(bits, number));
+        }
+        Plan::Bitmap => {
+            let mut put_all = |bit: u64, mut count: u64| {
+                while count > 0 {
+                    let width = count.min(64) as u32;
+                    bits.put((bit * u64::MAX) >> (64 - width), width);
+                    count -= u64::from(width);
+                }
+            };
+            for (index, run) in runs.iter().enumerate() {
+                if index > 0 {
+                    put_all(0, run.holes);
+                }
+                put_all(1, run.length);
+            }
+        }
+    }
+}
+
+/// Reads a set.
+pub(super) fn take(bits: &mut BitReader<'_>, budget: &mut Budget) -> Result<PositionRangeSet> {
+    let count = bits.take_varint()?;
+    budget.spend(usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(LEDGER_BYTES))?;
+    let mut codes = [None; Record::COLUMNS];
+    for code in &mut codes {
+        *code = Some(Code::take_header(bits)?);
+    }
+    let codes = codes.map(|code| code.expect("each was read"));
+    let mut records = bits.clone();
+    for _ in 0..count {
+        take_record(&codes, bits)?;
+    }
+    bits.align()?;
+    let mut set = PositionRangeSet::new();
+    let mut next_ledger = Some(0);
+    for _ in 0..count {
+        let record = take_record(&codes, &mut records)?;
+        let ledger_id = next_ledger
+            .and_then(|next: i64| next.checked_add_unsigned(record.gap))
+            .ok_or_else(|| records.refuse("a ledger id of more than 63 bits"))?;
+        next_ledger = ledger_id.checked_add(1);
+        let end = record.start.checked_add(record.span).filter(|end| *end <= 1 << 63);
+        if record.span == 0 || end.is_none() {
+            return Err(records.refuse("entry ids of more than 63 bits"));
+        }
+        // The set takes a bit an entry, or less, or so much a run, or less.
+        let runs = record.count.saturating_add(1).saturating_mul(RUN_BYTES);
+        let most =
+            if record.kind == Kind::Bitmap { record.span / 8 } else { runs.min(record.span / 4) };
+        budget.spend(usize::try_from(most).unwrap_or(usize::MAX))?;
+        bits.align()?;
+        take_details(bits, ledger_id, record, &mut set)?;
+    }
+    Ok(set)
+}
+
+fn take_record(codes: &[Code; Record::COLUMNS], bits: &mut BitReader<'_>) -> Result<Record> {
+    let mut numbers = [0; Record::COLUMNS];
+    for (number, code) in numbers.iter_mut().zip(codes) {
+        *number = code.take(bits)?;
+    }
+    let [gap, kind, start, span, count] = numbers;
+    let kind = usize::try_from(kind).ok().and_then(|kind| Kind::ALL.get(kind).copied());
+    let kind = kind.ok_or_else(|| bits.refuse("an unknown kind of ledger"))?;
+    Ok(Record { gap, kind, start, span, count })
+}
+
+fn take_details(
+    bits: &mut BitReader<'_>,
+    ledger_id: i64,
+    record: Record,
+    set: &mut PositionRangeSet,
+) -> Result<()> {
+    let mut runs = Runs::new(set, ledger_id, record);
+    match record.kind {
+        Kind::Runs if record.count == 0 => runs.ack(record.span)?,
+        Kind::Runs => {
+            let gaps = Code::take_header(bits)?;
+            let lengths = Code::take_header(bits)?;
+            for _ in 0..record.count {
+                let (length, gap) = (lengths.take(bits)?, gaps.take(bits)?);
+                if length == 0 || gap == 0 {
+                    return Err(bits.refuse("an empty run"));
+                }
+                runs.ack(length)?;
+                runs.skip(gap)?;
+            }
+            runs.ack(runs.left())?;
+        }
+        Kind::Holes => {
+            let code = Code::take_header(bits)?;
+            for _ in 0..record.count {
+                runs.ack(code.take(bits)?)?;
+                runs.skip(1)?;
+            }
+            runs.ack(runs.left())?;
+        }
+        Kind::Acks => {
+            let code = Code::take_header(bits)?;
+            runs.ack(1)?;
+            for _ in 0..record.count {
+                runs.skip(code.take(bits)?)?;
+                runs.ack(1)?;
+            }
+        }
+        Kind::Bitmap => {
+            let mut left = record.span;
+            while left > 0 {
+                let width = left.min(64) as u32;
+                let mut word = bits.take(width)?;
+                left -= u64::from(width);
+                let mut unread = width;
+                while unread > 0 {
+                    let holes = word.trailing_zeros().min(unread);
+                    runs.skip(u64::from(holes))?;
+                    word = word.checked_shr(holes).unwrap_or(0);
+                    unread -= holes;
+                    let acks = word.trailing_ones().min(unread);
+                    runs.ack(u64::from(acks))?;
+                    word = word.checked_shr(acks).unwrap_or(0);
+                    unread -= acks;
+                }
+            }
+        }
+    }
+    runs.finish().map_err(|message| bits.refuse(message))
+}
+
+/// Turns holes and acknowledged entries, as they come, into ranges of the set.
+struct Runs<'a> {
+    set: &'a mut PositionRangeSet,
+    ledger_id: i64,
+    /// The next entry, counted from 0, and the one behind the span: both at most 2^63.
+    next: u64,
+    end: u64,
+    /// Where the run that is still growing began.
+    open: Option<u64>,
+    lowers: Vec<i64>,
+    uppers: Vec<i64>,
+}
+
+impl<'a> Runs<'a> {
+    fn new(set: &'a mut PositionRangeSet, ledger_id: i64, record: Record) -> Self {
+        let end = record.start + record.span;
+        let (lowers, uppers) = (Vec::new(), Vec::new());
+        Self { set, ledger_id, next: record.start, end, open: None, lowers, uppers }
+    }
+
+    fn left(&self) -> u64 {
+        self.end - self.next
+    }
+
+    #[inline]
+    fn ack(&mut self, count: u64) -> Result<()> {
+        if count > 0 {
+            self.open.get_or_insert(self.next);
+        }
+        self.advance(count)
+    }
+
+    #[inline]
+    fn skip(&mut self, count: u64) -> Result<()> {
+        if count > 0
+            && let Some(start) = self.open.take()
+        {
+            self.lowers.push(start as i64 - 1);
+            self.uppers.push((self.next - 1) as i64);
+            if self.lowers.len() == GATHERED {
+                self.flush()?;
+            }
+        }
+        self.advance(count)
+    }
+
+    #[inline]
+    fn advance(&mut self, count: u64) -> Result<()> {
+        if count > self.left() {
+            return Err(Error::corrupt(0, "entries behind the end of the ledger's span"));
+        }
+        self.next += count;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let ledgers = [self.ledger_id; GATHERED];
+        self.set.add_ranges(&ledgers[..self.lowers.len()], &self.lowers, &self.uppers)?;
+        self.lowers.clear();
+        self.uppers.clear();
+        Ok(())
+    }
+
+    /// The span must have been read to its end, which is acknowledged.
+    fn finish(mut self) -> std::result::Result<(), String> {
+        if self.left() > 0 || self.open.is_none() {
+            return Err("the ledger's span is not what its entries are".to_owned());
+        }
+        self.end = self.end.saturating_add(1);
+        self.skip(1).and_then(|()| self.flush()).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,278 @@
+//! Our own form: as small as what it says, and every changed bit is found.
+//!
+//! ```text
+//! 0  0xAC      magic: to Protocol Buffers the end of a group, which begins no message
+//! 1  version   1
+//! 2  flags     bit 0: the body is compressed with zstd; bit 1: a delta
+//! 3  checksum  CRC-32 (IEEE), little-endian, of all other bytes
+//! 7  body      if compressed: its length as a varint, then a zstd frame
+//! ```
+//!
+//! The body is the mark-delete position, a byte that says which sections follow, and the sections. See
+//! `docs/formats.md` for each.
+
+mod acks;
+mod bits;
+mod column;
+mod sections;
+
+use bits::{BitReader, BitWriter};
+
+use super::PositionInfo;
+use super::budget::Budget;
+use super::compression::Compression;
+use super::wire::{Reader, put_varint};
+use crate::error::{Error, Result};
+use crate::position::Position;
+
+/// The first byte: field 21 with wire type 4 to Protocol Buffers.
+pub(crate) const MAGIC: u8 = 0xac;
+
+/// The version this code writes, and the newest it reads.
+const VERSION: u8 = 1;
+
+const COMPRESSED: u8 = 1;
+const DELTA: u8 = 2;
+
+/// Magic, version, flags and checksum.
+const HEADER_BYTES: usize = 7;
+
+/// A body shorter than this does not become smaller by a zstd frame's header.
+const COMPRESS_FROM_BYTES: usize = 64;
+
+/// The sections in their order; each stands there if its bit is set.
+mod section {
+    pub(super) const ACKS: u64 = 1;
+    pub(super) const SPANNING_RANGES: u64 = 2;
+    pub(super) const BATCHES: u64 = 4;
+    pub(super) const PROPERTIES: u64 = 8;
+    pub(super) const REDELIVERY_COUNTS: u64 = 16;
+    pub(super) const IDLE_SINCE: u64 = 32;
+    pub(super) const UNKNOWN_FIELDS: u64 = 64;
+    pub(super) const ALL: u64 = 127;
+}
+
+/// Writes a whole state.
+pub(crate) fn encode(info: &PositionInfo) -> Result<Vec<u8>> {
+    let mut bits = BitWriter::default();
+    put_body(&mut bits, info);
+    seal(0, bits.finish())
+}
+
+/// Writes what changed since the entry whose checksum is `base`; `info` holds only the changes.
+pub(crate) fn encode_delta(info: &PositionInfo, base: u32) -> Result<Vec<u8>> {
+    let mut bits = BitWriter::default();
+    bits.put(u64::from(base), 32);
+    put_body(&mut bits, info);
+    seal(DELTA, bits.finish())
+}
+
+/// Reads a whole state.
+pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<PositionInfo> {
+    let (flags, body) = open(bytes, max_bytes)?;
+    if flags & DELTA != 0 {
+        return Err(Error::corrupt(2, "a delta, which is no state without the entries before it"));
+    }
+    take_body(BitReader::new(body.bytes()), max_bytes).map_err(|error| body.locate(error))
+}
+
+/// Reads a delta and the checksum of the entry it goes on from.
+pub(crate) fn decode_delta(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, u32)> {
+    let (flags, body) = open(bytes, max_bytes)?;
+    if flags & DELTA == 0 {
+        return Err(Error::corrupt(2, "a whole state, not a delta"));
+    }
+    let mut bits = BitReader::new(body.bytes());
+    let read = || {
+        let base = bits.take(32)? as u32;
+        Ok((take_body(bits, max_bytes)?, base))
+    };
+    read().map_err(|error| body.locate(error))
+}
+
+/// The checksum in the header of an entry, by which a delta names it.
+pub(crate) fn checksum_of(bytes: &[u8]) -> Option<u32> {
+    let header = bytes.get(..HEADER_BYTES).filter(|header| header[0] == MAGIC)?;
+    Some(u32::from_le_bytes([header[3], header[4], header[5], header[6]]))
+}
+
+/// The body of an opened entry.
+enum Body<'a> {
+    Plain(&'a [u8]),
+    Decompressed(Vec<u8>),
+}
+
+impl Body<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Plain(bytes) => bytes,
+            Self::Decompressed(bytes) => bytes,
+        }
+    }
+
+    /// An offset in a plain body counts from the start of the entry; in a decompressed one it says so.
+    fn locate(&self, error: Error) -> Error {
+        match (self, error) {
+            (Self::Plain(_), Error::Corrupt { offset, message }) => {
+                Error::corrupt(HEADER_BYTES + offset, message)
+            }
+            (Self::Decompressed(_), Error::Corrupt { offset, message }) => Error::corrupt(
+                HEADER_BYTES,
+                format!("byte {offset} of the decompressed body: {message}"),
+            ),
+            (_, error) => error,
+        }
+    }
+}
+
+/// Puts header and checksum before a body, compressed where that makes it smaller.
+fn seal(flags: u8, body: Vec<u8>) -> Result<Vec<u8>> {
+    let mut entry = vec![MAGIC, VERSION, flags, 0, 0, 0, 0];
+    if body.len() >= COMPRESS_FROM_BYTES {
+        put_varint(&mut entry, body.len() as u64);
+        entry.extend_from_slice(&Compression::Zstd.compress(&body)?);
+    }
+    if entry.len() > HEADER_BYTES && entry.len() < HEADER_BYTES + body.len() {
+        entry[2] |= COMPRESSED;
+    } else {
+        entry.truncate(HEADER_BYTES);
+        entry.extend_from_slice(&body);
+    }
+    let checksum = checksum(&entry);
+    entry[3..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    Ok(entry)
+}
+
+/// CRC-32 of all but the checksum itself: Python and every other language have it at hand.
+fn checksum(entry: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&entry[..3]);
+    crc.update(&entry[HEADER_BYTES..]);
+    crc.finalize()
+}
+
+/// Checks the header; gives the flags and the body.
+fn open(bytes: &[u8], max_bytes: usize) -> Result<(u8, Body<'_>)> {
+    let Some(expected) = checksum_of(bytes) else {
+        return Err(Error::corrupt(
+            0,
+            "not the compact form: no magic byte, or shorter than a header",
+        ));
+    };
+    let (version, flags) = (bytes[1], bytes[2]);
+    // A newer version may lay out anything behind the second byte anew, its checksum included.
+    if version > VERSION {
+        return Err(Error::corrupt(
+            1,
+            format!(
+                "compact version {version} is newer than {VERSION}, the newest this release reads"
+            ),
+        ));
+    }
+    if version == 0 {
+        return Err(Error::corrupt(1, "compact version 0 does not exist"));
+    }
+    let found = checksum(bytes);
+    if found != expected {
+        return Err(Error::corrupt(
+            3,
+            format!("checksum {found:08x}, expected {expected:08x}: bytes are missing or changed"),
+        ));
+    }
+    if flags & !(COMPRESSED | DELTA) != 0 {
+        return Err(Error::corrupt(2, format!("flags {flags:#010b} are unknown")));
+    }
+    if flags & COMPRESSED == 0 {
+        return Ok((flags, Body::Plain(&bytes[HEADER_BYTES..])));
+    }
+    let mut reader = Reader::starting_at(bytes, HEADER_BYTES);
+    let size = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
+    let body =
+        Compression::Zstd.decompress(reader.rest(), size, max_bytes).map_err(
+            |error| match error {
+                Error::Corrupt { message, .. } => reader.refuse(message),
+                other => other,
+            },
+        )?;
+    Ok((flags, Body::Decompressed(body)))
+}
+
+fn put_body(bits: &mut BitWriter, info: &PositionInfo) {
+    bits.put_varint(info.mark_delete.ledger_id as u64);
+    bits.put_varint(info.mark_delete.entry_id.wrapping_add(1).cast_unsigned());
+    let mut present = 0;
+    for (is_there, section) in [
+        (!info.individually_deleted.is_empty(), section::ACKS),
+        (!info.spanning_ranges.is_empty(), section::SPANNING_RANGES),
+        (!info.batch_deleted.is_empty(), section::BATCHES),
+        (!info.properties.is_empty(), section::PROPERTIES),
+        (!info.redelivery_counts.is_empty(), section::REDELIVERY_COUNTS),
+        (info.idle_since.is_some(), section::IDLE_SINCE),
+        (!info.unknown_fields.is_empty(), section::UNKNOWN_FIELDS),
+    ] {
+        present |= if is_there { section } else { 0 };
+    }
+    bits.put_varint(present);
+    let has = |section| present & section != 0;
+    if has(section::ACKS) {
+        acks::put(bits, &info.individually_deleted);
+    }
+    if has(section::SPANNING_RANGES) {
+        sections::put_spanning(bits, &info.spanning_ranges);
+    }
+    if has(section::BATCHES) {
+        sections::put_batches(bits, &info.batch_deleted);
+    }
+    if has(section::PROPERTIES) {
+        sections::put_properties(bits, &info.properties);
+    }
+    if has(section::REDELIVERY_COUNTS) {
+        sections::put_counts(bits, &info.redelivery_counts);
+    }
+    if let Some(idle_since) = info.idle_since {
+        sections::put_int(bits, idle_since);
+    }
+    if has(section::UNKNOWN_FIELDS) {
+        sections::put_bytes(bits, &info.unknown_fields);
+    }
+}
+
+fn take_body(mut bits: BitReader<'_>, max_bytes: usize) -> Result<PositionInfo> {
+    let mut budget = Budget::new(max_bytes);
+    let ledger_id = i64::try_from(bits.take_varint()?);
+    let entry = bits.take_varint()?;
+    let (Ok(ledger_id), true) = (ledger_id, entry <= 1 << 63) else {
+        return Err(bits.refuse("a mark-delete position of more than 63 bits"));
+    };
+    let mut info = PositionInfo::new(Position::new(ledger_id, entry.wrapping_sub(1).cast_signed()));
+    let present = bits.take_varint()?;
+    if present & !section::ALL != 0 {
+        return Err(bits.refuse(format!("sections {present:#b} are unknown")));
+    }
+    let has = |section| present & section != 0;
+    if has(section::ACKS) {
+        info.individually_deleted = acks::take(&mut bits, &mut budget)?;
+        bits.align()?;
+    }
+    if has(section::SPANNING_RANGES) {
+        info.spanning_ranges = sections::take_spanning(&mut bits, &mut budget)?;
+    }
+    if has(section::BATCHES) {
+        info.batch_deleted = sections::take_batches(&mut bits, &mut budget)?;
+    }
+    if has(section::PROPERTIES) {
+        info.properties = sections::take_properties(&mut bits, &mut budget)?;
+    }
+    if has(section::REDELIVERY_COUNTS) {
+        info.redelivery_counts = sections::take_counts(&mut bits, &mut budget)?;
+    }
+    if has(section::IDLE_SINCE) {
+        info.idle_since = Some(sections::take_int(&mut bits)?);
+    }
+    if has(section::UNKNOWN_FIELDS) {
+        let fields = sections::take_bytes(&mut bits, &mut budget)?;
+        info.set_unknown_fields(fields).map_err(|_| bits.refuse("unknown fields that are none"))?;
+    }
+    bits.finish()?;
+    Ok(info)
+}

@@ -1,0 +1,243 @@
+//! Everything beside the acknowledged entries: numbers in columns, texts and bytes with their lengths.
+
+use std::collections::BTreeMap;
+
+use super::bits::{BitReader, BitWriter};
+use super::column::Code;
+use crate::error::Result;
+use crate::position::Position;
+use crate::position_info::budget::Budget;
+use crate::position_info::messages::MAP_ENTRY_BYTES;
+
+/// Positions in order: the ledger less the one before, and the entry, less the one before and 1 in its ledger.
+fn position_numbers(positions: impl Iterator<Item = Position>) -> Vec<[u64; 2]> {
+    let mut before: Option<Position> = None;
+    positions
+        .map(|position| {
+            let ledger = position.ledger_id.abs_diff(before.map_or(0, |before| before.ledger_id));
+            let entry = match before {
+                Some(before) if ledger == 0 => position.entry_id.abs_diff(before.entry_id + 1),
+                _ => position.entry_id as u64,
+            };
+            before = Some(position);
+            [ledger, entry]
+        })
+        .collect()
+}
+
+/// The position that the numbers put behind `before`.
+fn position_behind(before: Option<Position>, numbers: [u64; 2]) -> Option<Position> {
+    let [ledger, entry] = numbers;
+    let ledger_id = before.map_or(0, |before| before.ledger_id).checked_add_unsigned(ledger)?;
+    let first = match before {
+        Some(before) if ledger == 0 => before.entry_id.checked_add(1)?,
+        _ => 0,
+    };
+    Some(Position::new(ledger_id, first.checked_add_unsigned(entry)?))
+}
+
+/// Rows of numbers, a code a column, the rows one behind the other.
+fn put_rows<const N: usize>(bits: &mut BitWriter, rows: &[[u64; N]]) {
+    bits.put_varint(rows.len() as u64);
+    let codes: [Code; N] =
+        std::array::from_fn(|column| Code::cheapest(rows.iter().map(move |row| row[column])).0);
+    codes.iter().for_each(|code| code.put_header(bits));
+    for row in rows {
+        codes.iter().zip(row).for_each(|(code, number)| code.put(bits, *number));
+    }
+    bits.align();
+}
+
+/// Calls `each` for every row; each costs `bytes` of memory.
+fn each_row<const N: usize>(
+    bits: &mut BitReader<'_>,
+    budget: &mut Budget,
+    bytes: usize,
+    mut each: impl FnMut(&BitReader<'_>, [u64; N]) -> Result<()>,
+) -> Result<()> {
+    let count = bits.take_varint()?;
+    budget.spend(usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(bytes))?;
+    let mut codes = [None; N];
+    for code in &mut codes {
+        *code = Some(Code::take_header(bits)?);
+    }
+    let codes: [Code; N] = codes.map(|code| code.expect("each was read"));
+    for _ in 0..count {
+        let mut row = [0; N];
+        for (number, code) in row.iter_mut().zip(&codes) {
+            *number = code.take(bits)?;
+        }
+        each(bits, row)?;
+    }
+    bits.align()
+}
+
+/// Writes partly acknowledged entries: rows of positions and word counts, then all words as one column.
+pub(super) fn put_batches(bits: &mut BitWriter, batches: &BTreeMap<Position, Vec<i64>>) {
+    let rows: Vec<_> = position_numbers(batches.keys().copied())
+        .into_iter()
+        .zip(batches.values())
+        .map(|([ledger, entry], words)| [ledger, entry, words.len() as u64])
+        .collect();
+    put_rows(bits, &rows);
+    let words: Vec<_> = batches.values().flatten().map(|word| [word.cast_unsigned()]).collect();
+    put_rows(bits, &words);
+}
+
+/// Reads partly acknowledged entries.
+pub(super) fn take_batches(
+    bits: &mut BitReader<'_>,
+    budget: &mut Budget,
+) -> Result<BTreeMap<Position, Vec<i64>>> {
+    let mut batches = BTreeMap::new();
+    let mut lengths = Vec::new();
+    let mut before = None;
+    each_row(bits, budget, MAP_ENTRY_BYTES, |bits, [ledger, entry, length]| {
+        let position = position_behind(before, [ledger, entry])
+            .ok_or_else(|| bits.refuse("a position of more than 63 bits"))?;
+        before = Some(position);
+        batches.insert(position, Vec::new());
+        lengths.push(length);
+        Ok(())
+    })?;
+    // The words come in the order of their positions, so each set is filled before the next.
+    let mut sets = batches.values_mut().zip(lengths);
+    let mut set: Option<(&mut Vec<i64>, u64)> = None;
+    each_row(bits, budget, size_of::<i64>(), |bits, [word]| {
+        while set.as_ref().is_none_or(|(_, left)| *left == 0) {
+            set = Some(sets.next().ok_or_else(|| bits.refuse("words of no position"))?);
+        }
+        if let Some((words, left)) = &mut set {
+            words.push(word.cast_signed());
+            *left -= 1;
+        }
+        Ok(())
+    })?;
+    let missing = set.map_or(0, |(_, left)| left) > 0 || sets.any(|(_, left)| left > 0);
+    if missing || batches.values().any(|words| words.last() == Some(&0)) {
+        return Err(bits.refuse("words are missing or end in zeros"));
+    }
+    Ok(batches)
+}
+
+/// Writes redelivery counts.
+pub(super) fn put_counts(bits: &mut BitWriter, counts: &BTreeMap<Position, i64>) {
+    let rows: Vec<_> = position_numbers(counts.keys().copied())
+        .into_iter()
+        .zip(counts.values())
+        .map(|([ledger, entry], count)| [ledger, entry, count.cast_unsigned()])
+        .collect();
+    put_rows(bits, &rows);
+}
+
+/// Reads redelivery counts.
+pub(super) fn take_counts(
+    bits: &mut BitReader<'_>,
+    budget: &mut Budget,
+) -> Result<BTreeMap<Position, i64>> {
+    let mut counts = BTreeMap::new();
+    let mut before = None;
+    each_row(bits, budget, MAP_ENTRY_BYTES, |bits, [ledger, entry, count]| {
+        let position = position_behind(before, [ledger, entry]);
+        let (Some(position), Ok(count)) = (position, i64::try_from(count)) else {
+            return Err(bits.refuse("a position or a count of more than 63 bits"));
+        };
+        before = Some(position);
+        counts.insert(position, count);
+        Ok(())
+    })?;
+    Ok(counts)
+}
+
+/// Writes ranges over ledgers' ends, in their own order; entries count from −1.
+pub(super) fn put_spanning(bits: &mut BitWriter, ranges: &[(Position, Position)]) {
+    let entry = |entry_id: i64| entry_id.wrapping_add(1).cast_unsigned();
+    let rows: Vec<_> = ranges
+        .iter()
+        .map(|(lower, upper)| {
+            let ledgers = upper.ledger_id.abs_diff(lower.ledger_id);
+            [lower.ledger_id as u64, entry(lower.entry_id), ledgers, entry(upper.entry_id)]
+        })
+        .collect();
+    put_rows(bits, &rows);
+}
+
+/// Reads ranges over ledgers' ends.
+pub(super) fn take_spanning(
+    bits: &mut BitReader<'_>,
+    budget: &mut Budget,
+) -> Result<Vec<(Position, Position)>> {
+    let mut ranges = Vec::new();
+    let bytes = size_of::<(Position, Position)>();
+    each_row(bits, budget, bytes, |bits, [ledger, lower, ledgers, upper]| {
+        let ids = i64::try_from(ledger).ok().and_then(|lower_ledger| {
+            Some((lower_ledger, lower_ledger.checked_add_unsigned(ledgers)?))
+        });
+        let (
+            Some((lower_ledger, upper_ledger)),
+            1..,
+            0..=0x8000_0000_0000_0000,
+            0..=0x8000_0000_0000_0000,
+        ) = (ids, ledgers, lower, upper)
+        else {
+            return Err(bits.refuse("a range that spans no ledgers"));
+        };
+        let entry = |number: u64| number.wrapping_sub(1).cast_signed();
+        ranges.push((
+            Position::new(lower_ledger, entry(lower)),
+            Position::new(upper_ledger, entry(upper)),
+        ));
+        Ok(())
+    })?;
+    Ok(ranges)
+}
+
+/// Writes bytes behind their length.
+pub(super) fn put_bytes(bits: &mut BitWriter, bytes: &[u8]) {
+    bits.put_varint(bytes.len() as u64);
+    bits.put_bytes(bytes);
+}
+
+/// Reads bytes behind their length.
+pub(super) fn take_bytes<'a>(bits: &mut BitReader<'a>, budget: &mut Budget) -> Result<&'a [u8]> {
+    let length = usize::try_from(bits.take_varint()?).unwrap_or(usize::MAX);
+    let bytes = bits.take_bytes(length)?;
+    budget.spend(length)?;
+    Ok(bytes)
+}
+
+/// Writes an int64, small ones of either sign in few bytes.
+pub(super) fn put_int(bits: &mut BitWriter, value: i64) {
+    bits.put_varint((value << 1 ^ value >> 63).cast_unsigned());
+}
+
+/// Reads an int64.
+pub(super) fn take_int(bits: &mut BitReader<'_>) -> Result<i64> {
+    let number = bits.take_varint()?;
+    Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+}
+
+/// Writes the client's properties in the order of their names.
+pub(super) fn put_properties(bits: &mut BitWriter, properties: &BTreeMap<String, i64>) {
+    bits.put_varint(properties.len() as u64);
+    for (name, &value) in properties {
+        put_bytes(bits, name.as_bytes());
+        put_int(bits, value);
+    }
+}
+
+/// Reads the client's properties.
+pub(super) fn take_properties(
+    bits: &mut BitReader<'_>,
+    budget: &mut Budget,
+) -> Result<BTreeMap<String, i64>> {
+    let count = bits.take_varint()?;
+    let mut properties = BTreeMap::new();
+    for _ in 0..count {
+        budget.spend(MAP_ENTRY_BYTES)?;
+        let name = std::str::from_utf8(take_bytes(bits, budget)?)
+            .map_err(|_| bits.refuse("a name that is not UTF-8"))?;
+        properties.insert(name.to_owned(), take_int(bits)?);
+    }
+    Ok(properties)
+}

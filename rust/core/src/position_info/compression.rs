@@ -1,0 +1,187 @@
+//! Pulsar's compression types, as one-shot functions that a lying size or a bomb cannot exhaust.
+//!
+//! Nothing is streamed: a decompressor that works straight in its output needs no window of its own, which
+//! in zstd a few bytes can make 128 MB large.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// The compression types of Pulsar, with its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// 0: stored as it is.
+    None,
+    /// 1: an LZ4 block.
+    Lz4,
+    /// 2: a zlib stream.
+    Zlib,
+    /// 3: a zstd frame.
+    Zstd,
+    /// 4: a raw Snappy block.
+    Snappy,
+}
+
+/// The first output tried, in which most states fit; a lying size gets no more than this for nothing.
+const FIRST_OUTPUT: usize = 32 << 10;
+
+/// zstd at 1 is as small as at 3 on states, and faster.
+const ZSTD_LEVEL: i32 = 1;
+
+/// Why an output of some length does not hold the decompressed bytes.
+enum Failure {
+    TooShort,
+    Corrupt(String),
+}
+
+impl Compression {
+    /// All types, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::None, Self::Lz4, Self::Zlib, Self::Zstd, Self::Snappy];
+
+    /// Pulsar's number.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// The type of this number.
+    #[must_use]
+    pub fn numbered(number: u64) -> Option<Self> {
+        usize::try_from(number).ok().and_then(|number| Self::ALL.get(number).copied())
+    }
+
+    /// Pulsar's name, as in its settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "NONE",
+            Self::Lz4 => "LZ4",
+            Self::Zlib => "ZLIB",
+            Self::Zstd => "ZSTD",
+            Self::Snappy => "SNAPPY",
+        }
+    }
+
+    /// The type of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|compression| compression.name() == name)
+    }
+
+    /// Compresses `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when the library cannot take that many.
+    pub fn compress(self, bytes: &[u8]) -> Result<Vec<u8>> {
+        let too_large = |error: &dyn fmt::Display| {
+            Error::Limit(format!("{self} cannot compress {} bytes: {error}", bytes.len()))
+        };
+        match self {
+            Self::None => Ok(bytes.to_vec()),
+            Self::Lz4 => Ok(lz4_flex::block::compress(bytes)),
+            Self::Zlib => {
+                let mut out = Vec::with_capacity(bytes.len() / 2 + 64);
+                let mut zlib = flate2::Compress::new(flate2::Compression::default(), true);
+                loop {
+                    let read = zlib.total_in() as usize;
+                    let status = zlib
+                        .compress_vec(&bytes[read..], &mut out, flate2::FlushCompress::Finish)
+                        .map_err(|error| too_large(&error))?;
+                    if status == flate2::Status::StreamEnd {
+                        return Ok(out);
+                    }
+                    out.reserve(out.capacity().max(64));
+                }
+            }
+            Self::Zstd => {
+                zstd::bulk::compress(bytes, ZSTD_LEVEL).map_err(|error| too_large(&error))
+            }
+            Self::Snappy => {
+                snap::raw::Encoder::new().compress_vec(bytes).map_err(|error| too_large(&error))
+            }
+        }
+    }
+
+    /// Decompresses `bytes`, which must give exactly `size` bytes.
+    ///
+    /// The output grows towards `size` as it fills, so memory stays below twice what is really there.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when `size` is more than `max_bytes`; [`Error::Corrupt`] otherwise.
+    pub fn decompress(self, bytes: &[u8], size: usize, max_bytes: usize) -> Result<Vec<u8>> {
+        if size > max_bytes {
+            return Err(Error::Limit(format!(
+                "{size} bytes after decompression are more than {max_bytes}; raise max_bytes to read them"
+            )));
+        }
+        let mut length = size.min(FIRST_OUTPUT.max(bytes.len()));
+        loop {
+            let mut out = vec![0; length];
+            match self.decompress_into(bytes, &mut out) {
+                Ok(written) if written == size => return Ok(out),
+                Ok(written) => return Err(self.corrupt(format!("{written} bytes, not {size}"))),
+                Err(Failure::TooShort) if length < size => length = size.min(2 * length),
+                Err(Failure::TooShort) => {
+                    return Err(self.corrupt(format!("more than {size} bytes")));
+                }
+                Err(Failure::Corrupt(message)) => return Err(self.corrupt(message)),
+            }
+        }
+    }
+
+    fn corrupt(self, message: impl fmt::Display) -> Error {
+        Error::corrupt(0, format!("{self}: {message}"))
+    }
+
+    fn decompress_into(self, bytes: &[u8], out: &mut [u8]) -> std::result::Result<usize, Failure> {
+        let corrupt = |error: &dyn fmt::Display| Failure::Corrupt(error.to_string());
+        match self {
+            Self::None if bytes.len() > out.len() => Err(Failure::TooShort),
+            Self::None => {
+                out[..bytes.len()].copy_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            Self::Lz4 => {
+                lz4_flex::block::decompress_into(bytes, out).map_err(|error| match error {
+                    lz4_flex::block::DecompressError::OutputTooSmall { .. } => Failure::TooShort,
+                    other => corrupt(&other),
+                })
+            }
+            Self::Zlib => {
+                let mut zlib = flate2::Decompress::new(true);
+                match zlib.decompress(bytes, out, flate2::FlushDecompress::Finish) {
+                    Ok(flate2::Status::StreamEnd) if zlib.total_in() as usize == bytes.len() => {
+                        Ok(zlib.total_out() as usize)
+                    }
+                    Ok(flate2::Status::StreamEnd) => {
+                        Err(Failure::Corrupt("bytes behind the end of the stream".to_owned()))
+                    }
+                    Ok(_) if zlib.total_out() as usize == out.len() => Err(Failure::TooShort),
+                    Ok(_) => Err(Failure::Corrupt("the stream has no end".to_owned())),
+                    Err(error) => Err(corrupt(&error)),
+                }
+            }
+            Self::Zstd => {
+                use zstd::zstd_safe::{DCtx, get_error_name};
+                const TOO_SMALL: &str = "Destination buffer is too small";
+                DCtx::create().decompress(out, bytes).map_err(|code| match get_error_name(code) {
+                    TOO_SMALL => Failure::TooShort,
+                    name => Failure::Corrupt(name.to_owned()),
+                })
+            }
+            Self::Snappy => {
+                let size = snap::raw::decompress_len(bytes).map_err(|error| corrupt(&error))?;
+                if size > out.len() {
+                    return Err(Failure::TooShort);
+                }
+                snap::raw::Decoder::new().decompress(bytes, out).map_err(|error| corrupt(&error))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,304 @@
+//! The messages inside `PositionInfo` and `ManagedCursorInfo`, which number the same parts differently.
+
+use std::collections::BTreeMap;
+
+use super::budget::Budget;
+use super::wire::{
+    Reader, Value, put_bytes_field, put_int_field, put_length, put_varint, tag_length,
+    varint_length,
+};
+use crate::error::{Error, Result};
+use crate::position::Position;
+
+/// What a map entry costs beside its content: node, key and value header, roughly.
+pub(crate) const MAP_ENTRY_BYTES: usize = 96;
+
+/// Both int64 fields of a message whose fields 1 and 2 are int64; `None` where one is missing.
+fn two_ints(mut message: Reader<'_>) -> Result<(Option<i64>, Option<i64>)> {
+    let (mut first, mut second) = (None, None);
+    while let Some(field) = message.field()? {
+        match (field.number, field.value) {
+            (1, Value::Varint(value)) => first = Some(value as i64),
+            (2, Value::Varint(value)) => second = Some(value as i64),
+            _ => {}
+        }
+    }
+    Ok((first, second))
+}
+
+/// `NestedPositionInfo{ledgerId=1, entryId=2}`, both required; the entry is at least `least_entry`.
+fn nested_position(message: Reader<'_>, least_entry: i64) -> Result<Position> {
+    let offset = message.offset();
+    let (Some(ledger_id), Some(entry_id)) = two_ints(message)? else {
+        return Err(Error::corrupt(offset, "a position without ledgerId or entryId"));
+    };
+    checked_position(offset, ledger_id, entry_id, least_entry)
+}
+
+/// A position, if its ids can exist.
+pub(crate) fn checked_position(
+    offset: usize,
+    ledger_id: i64,
+    entry_id: i64,
+    least_entry: i64,
+) -> Result<Position> {
+    if ledger_id < 0 || entry_id < least_entry {
+        return Err(Error::corrupt(
+            offset,
+            format!(
+                "position {ledger_id}:{entry_id}: expected a ledger of at least 0 and an entry of at least {least_entry}"
+            ),
+        ));
+    }
+    Ok(Position::new(ledger_id, entry_id))
+}
+
+/// `MessageRange{lowerEndpoint=1, upperEndpoint=2}`, open-closed, both required.
+pub(crate) fn read_range(mut message: Reader<'_>) -> Result<(Position, Position)> {
+    let offset = message.offset();
+    let (mut lower, mut upper) = (None, None);
+    while let Some(field) = message.field()? {
+        match (field.number, field.value) {
+            (1, Value::Bytes(inner)) => lower = Some(nested_position(inner, -1)?),
+            (2, Value::Bytes(inner)) => upper = Some(nested_position(inner, -1)?),
+            _ => {}
+        }
+    }
+    match (lower, upper) {
+        (Some(lower), Some(upper)) if lower <= upper => Ok((lower, upper)),
+        (Some(lower), Some(upper)) => {
+            Err(Error::corrupt(offset, format!("range ({lower}..{upper}] ends before it begins")))
+        }
+        _ => Err(Error::corrupt(offset, "a range without lowerEndpoint or upperEndpoint")),
+    }
+}
+
+/// Appends `ledgerId=1, entryId=2`.
+fn put_position(out: &mut Vec<u8>, position: Position) {
+    put_int_field(out, 1, position.ledger_id);
+    put_int_field(out, 2, position.entry_id);
+}
+
+/// Bytes of [`put_position`].
+fn position_length(position: Position) -> usize {
+    2 + varint_length(position.ledger_id as u64) + varint_length(position.entry_id as u64)
+}
+
+/// Appends a `MessageRange` as field `number`.
+pub(crate) fn put_range(out: &mut Vec<u8>, number: u32, lower: Position, upper: Position) {
+    let (lower_length, upper_length) = (position_length(lower), position_length(upper));
+    put_length(out, number, 4 + lower_length + upper_length);
+    put_length(out, 1, lower_length);
+    put_position(out, lower);
+    put_length(out, 2, upper_length);
+    put_position(out, upper);
+}
+
+/// A string that must be UTF-8.
+fn text(bytes: Reader<'_>) -> Result<String> {
+    match std::str::from_utf8(bytes.rest()) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(error) => {
+            Err(Error::corrupt(bytes.offset() + error.valid_up_to(), "a name that is not UTF-8"))
+        }
+    }
+}
+
+/// `LongProperty{name=1, value=2}`, both required. A name that comes twice has its last value.
+pub(crate) fn read_long_property(
+    mut message: Reader<'_>,
+    properties: &mut BTreeMap<String, i64>,
+    budget: &mut Budget,
+) -> Result<()> {
+    let offset = message.offset();
+    let (mut name, mut value) = (None, None);
+    while let Some(field) = message.field()? {
+        match (field.number, field.value) {
+            (1, Value::Bytes(bytes)) => name = Some(bytes),
+            (2, Value::Varint(number)) => value = Some(number as i64),
+            _ => {}
+        }
+    }
+    let (Some(name), Some(value)) = (name, value) else {
+        return Err(Error::corrupt(offset, "a property without name or value"));
+    };
+    budget.spend(MAP_ENTRY_BYTES + name.rest().len())?;
+    properties.insert(text(name)?, value);
+    Ok(())
+}
+
+/// Appends the `LongProperty`s as fields `number`, in the order of their names.
+pub(crate) fn put_long_properties(
+    out: &mut Vec<u8>,
+    number: u32,
+    properties: &BTreeMap<String, i64>,
+) {
+    for (name, &value) in properties {
+        let name_length = 1 + varint_length(name.len() as u64) + name.len();
+        put_length(out, number, name_length + 1 + varint_length(value as u64));
+        put_bytes_field(out, 1, name.as_bytes());
+        put_int_field(out, 2, value);
+    }
+}
+
+/// `StringProperty{name=1, value=2}`, both required. A name that comes twice has its last value.
+pub(crate) fn read_string_property(
+    mut message: Reader<'_>,
+    properties: &mut BTreeMap<String, String>,
+    budget: &mut Budget,
+) -> Result<()> {
+    let offset = message.offset();
+    let (mut name, mut value) = (None, None);
+    while let Some(field) = message.field()? {
+        match (field.number, field.value) {
+            (1, Value::Bytes(bytes)) => name = Some(bytes),
+            (2, Value::Bytes(bytes)) => value = Some(bytes),
+            _ => {}
+        }
+    }
+    let (Some(name), Some(value)) = (name, value) else {
+        return Err(Error::corrupt(offset, "a cursor property without name or value"));
+    };
+    budget.spend(MAP_ENTRY_BYTES + name.rest().len() + value.rest().len())?;
+    properties.insert(text(name)?, text(value)?);
+    Ok(())
+}
+
+/// Appends the `StringProperty`s as fields `number`, in the order of their names.
+pub(crate) fn put_string_properties(
+    out: &mut Vec<u8>,
+    number: u32,
+    properties: &BTreeMap<String, String>,
+) {
+    for (name, value) in properties {
+        let length = |text: &str| 1 + varint_length(text.len() as u64) + text.len();
+        put_length(out, number, length(name) + length(value));
+        put_bytes_field(out, 1, name.as_bytes());
+        put_bytes_field(out, 2, value.as_bytes());
+    }
+}
+
+/// The words of a bit set as they come; trailing zero words take no memory, as in Java's `BitSet`.
+#[derive(Default)]
+struct Words {
+    words: Vec<i64>,
+    zeros: usize,
+}
+
+impl Words {
+    fn push(&mut self, word: i64, budget: &mut Budget) -> Result<()> {
+        if word == 0 {
+            self.zeros += 1;
+            return Ok(());
+        }
+        budget.spend(8 * (self.zeros + 1))?;
+        self.words.resize(self.words.len() + self.zeros, 0);
+        self.zeros = 0;
+        self.words.push(word);
+        Ok(())
+    }
+}
+
+/// Calls `each` for every element of a repeated int64 field, packed or not.
+pub(crate) fn each_int(value: Value<'_>, mut each: impl FnMut(i64) -> Result<()>) -> Result<()> {
+    match value {
+        Value::Varint(word) => each(word as i64),
+        Value::Bytes(mut packed) => {
+            while !packed.is_empty() {
+                each(packed.varint()? as i64)?;
+            }
+            Ok(())
+        }
+        Value::Other => Ok(()),
+    }
+}
+
+/// `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}`; a position that comes twice has its last set.
+pub(crate) fn read_batch(
+    mut message: Reader<'_>,
+    batch_deleted: &mut BTreeMap<Position, Vec<i64>>,
+    budget: &mut Budget,
+) -> Result<()> {
+    let offset = message.offset();
+    let mut position = None;
+    let mut set = Words::default();
+    while let Some(field) = message.field()? {
+        match (field.number, field.value) {
+            (1, Value::Bytes(inner)) => position = Some(nested_position(inner, 0)?),
+            (2, value) => each_int(value, |word| set.push(word, budget))?,
+            _ => {}
+        }
+    }
+    let position =
+        position.ok_or_else(|| Error::corrupt(offset, "batch indexes without a position"))?;
+    budget.spend(MAP_ENTRY_BYTES)?;
+    set.words.shrink_to_fit();
+    batch_deleted.insert(position, set.words);
+    Ok(())
+}
+
+/// Appends the batch-index sets as fields `number`, their words unpacked as Pulsar writes them.
+pub(crate) fn put_batches(
+    out: &mut Vec<u8>,
+    number: u32,
+    batch_deleted: &BTreeMap<Position, Vec<i64>>,
+) {
+    for (&position, words) in batch_deleted {
+        let position_bytes = position_length(position);
+        put_length(
+            out,
+            number,
+            1 + varint_length(position_bytes as u64) + position_bytes + unpacked_length(words),
+        );
+        put_length(out, 1, position_bytes);
+        put_position(out, position);
+        put_words(out, words);
+    }
+}
+
+/// Bytes of [`put_words`].
+pub(crate) fn unpacked_length(words: &[i64]) -> usize {
+    words.iter().map(|&word| 1 + varint_length(word as u64)).sum()
+}
+
+/// Appends `words` as unpacked field 2.
+pub(crate) fn put_words(out: &mut Vec<u8>, words: &[i64]) {
+    for &word in words {
+        out.push(2 << 3);
+        put_varint(out, word as u64);
+    }
+}
+
+/// The key of a `LongListMap{key=1, values=2}`, which may stand behind its values.
+pub(crate) fn long_list_key(mut message: Reader<'_>) -> Result<i64> {
+    let offset = message.offset();
+    let mut key = None;
+    while let Some(field) = message.field()? {
+        if let (1, Value::Varint(value)) = (field.number, field.value) {
+            key = Some(value as i64);
+        }
+    }
+    match key {
+        Some(key) if key >= 0 => Ok(key),
+        Some(key) => Err(Error::corrupt(offset, format!("ledger {key}: expected at least 0"))),
+        None => Err(Error::corrupt(offset, "a long array without its ledger")),
+    }
+}
+
+/// Calls `each` for every word of a `LongListMap`.
+pub(crate) fn each_long_list_word(
+    mut message: Reader<'_>,
+    mut each: impl FnMut(i64) -> Result<()>,
+) -> Result<()> {
+    while let Some(field) = message.field()? {
+        if field.number == 2 {
+            each_int(field.value, &mut each)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a `LongListMap` without its own tag and length.
+pub(crate) fn long_list_length(ledger_id: i64, values_length: usize) -> usize {
+    tag_length(1) + varint_length(ledger_id as u64) + values_length
+}

@@ -1,0 +1,164 @@
+//! The persisted cursor: what Pulsar's `PositionInfo` and `ManagedCursorInfo` say, and their bytes.
+//!
+//! A [`PositionInfo`] is a plain value; nothing here knows a broker, a store or a limit of either.
+//! Folder by folder, from the bytes up: `wire` (Protocol Buffers without messages), `messages` (those that
+//! both outer messages share), `pulsar` and `cursor_info` (the outer messages), `compact` (our own form), `budget` (how much memory
+//! hostile bytes may ask for).
+
+mod budget;
+mod compact;
+mod compression;
+mod cursor_info;
+mod form;
+mod limits;
+mod messages;
+mod pulsar;
+mod ranges;
+mod wire;
+
+use std::collections::BTreeMap;
+
+pub use budget::RESULT_BYTES_MAX;
+pub use compression::Compression;
+pub use cursor_info::ManagedCursorInfo;
+pub use form::{BROKER_ENTRY_BYTES_MAX, Form};
+pub use limits::{Limits, Loss};
+
+use crate::error::{Error, Result};
+use crate::position::Position;
+use crate::range_set::PositionRangeSet;
+
+/// A persisted cursor: the mark-delete position and everything acknowledged beyond it.
+///
+/// Decoding keeps what the bytes say: ranges at or before the mark-delete position, past the end of a
+/// ledger or in unknown ledgers stay, as a broker keeps them; joining them is the cursor's work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PositionInfo {
+    /// Everything up to here, inclusive, is acknowledged.
+    pub mark_delete: Position,
+    /// Whole entries acknowledged beyond it.
+    pub individually_deleted: PositionRangeSet,
+    /// Ranges `(lower, upper]` over a ledger's end, written by brokers before 2.4. How many entries the
+    /// lower ledgers have stands elsewhere, so only the part in the upper ledger is in `individually_deleted`.
+    pub spanning_ranges: Vec<(Position, Position)>,
+    /// Entries of which a part is acknowledged: Java `BitSet` words, bit set = not yet acknowledged.
+    pub batch_deleted: BTreeMap<Position, Vec<i64>>,
+    /// The properties a client stored with its last cumulative ack.
+    pub properties: BTreeMap<String, i64>,
+    /// How often an entry was delivered again; only the compact form holds it.
+    pub redelivery_counts: BTreeMap<Position, i64>,
+    /// Since when the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
+    pub idle_since: Option<i64>,
+    /// Fields that this version does not know, tags included, one after the other.
+    pub unknown_fields: Vec<u8>,
+}
+
+impl PositionInfo {
+    /// A cursor that has acknowledged everything up to `mark_delete` and nothing else.
+    #[must_use]
+    pub fn new(mark_delete: Position) -> Self {
+        Self {
+            mark_delete,
+            individually_deleted: PositionRangeSet::new(),
+            spanning_ranges: Vec::new(),
+            batch_deleted: BTreeMap::new(),
+            properties: BTreeMap::new(),
+            redelivery_counts: BTreeMap::new(),
+            idle_since: None,
+            unknown_fields: Vec::new(),
+        }
+    }
+
+    /// Sets the words of a partly acknowledged entry; trailing zero words are dropped.
+    pub fn insert_batch(&mut self, position: Position, mut words: Vec<i64>) {
+        while words.last() == Some(&0) {
+            words.pop();
+        }
+        self.batch_deleted.insert(position, words);
+    }
+
+    /// Sets how often an entry was delivered again.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative count.
+    pub fn insert_redelivery_count(&mut self, position: Position, count: i64) -> Result<()> {
+        if count < 0 {
+            return Err(Error::Value(format!(
+                "redelivery count {count} of {position} is negative"
+            )));
+        }
+        self.redelivery_counts.insert(position, count);
+        Ok(())
+    }
+
+    /// Adds a range over a ledger's end, and its part in the upper ledger to the individually deleted messages.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless `upper` lies in a later ledger than `lower`.
+    pub fn add_spanning_range(&mut self, lower: Position, upper: Position) -> Result<()> {
+        if lower.ledger_id >= upper.ledger_id {
+            return Err(Error::Value(format!("({lower}..{upper}] does not span ledgers")));
+        }
+        self.individually_deleted.add_range(upper.ledger_id, -1, upper.entry_id)?;
+        self.spanning_ranges.push((lower, upper));
+        Ok(())
+    }
+
+    /// Sets the fields that are written back as they are.
+    ///
+    /// # Errors
+    /// [`Error::Value`] unless they are whole fields that `PositionInfo` does not know.
+    pub fn set_unknown_fields(&mut self, fields: &[u8]) -> Result<()> {
+        let mut bytes = vec![1 << 3, 0, 2 << 3, 0];
+        bytes.extend_from_slice(fields);
+        match pulsar::decode(&bytes, RESULT_BYTES_MAX) {
+            Ok((info, _)) if info.unknown_fields == fields => {
+                self.unknown_fields = info.unknown_fields;
+                Ok(())
+            }
+            _ => Err(Error::Value(
+                "unknown_fields: expected whole fields with other numbers".to_owned(),
+            )),
+        }
+    }
+
+    /// Reads a state in any form, told by its content, and says which form it was.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the offset where reading stopped; [`Error::Limit`] when the result would
+    /// take more than `max_bytes` of memory.
+    pub fn decode(bytes: &[u8], max_bytes: usize) -> Result<(Self, Form)> {
+        match bytes.first() {
+            Some(&compact::MAGIC) => Ok((compact::decode(bytes, max_bytes)?, Form::Compact)),
+            _ => pulsar::decode(bytes, max_bytes),
+        }
+    }
+
+    /// Writes the state in one form.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when the form cannot hold the state.
+    pub fn encode(&self, form: Form) -> Result<Vec<u8>> {
+        match form {
+            Form::PulsarRanges => Ok(pulsar::encode_ranges(self)),
+            Form::PulsarLongArray => pulsar::encode_long_array(self),
+            Form::Compact => compact::encode(self),
+        }
+    }
+
+    /// Checks the invariants: ids in range, words without trailing zeros.
+    ///
+    /// # Panics
+    /// When one is broken, which is a defect.
+    pub fn validate(&self) {
+        assert!(self.mark_delete.ledger_id >= 0 && self.mark_delete.entry_id >= -1);
+        self.individually_deleted.validate();
+        for (lower, upper) in &self.spanning_ranges {
+            assert!(lower.ledger_id < upper.ledger_id, "a range inside one ledger spans none");
+        }
+        for (position, words) in &self.batch_deleted {
+            assert!(position.ledger_id >= 0 && position.entry_id >= 0);
+            assert_ne!(words.last(), Some(&0), "trailing zero words say nothing");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `PositionInfo` as Pulsar writes it, in both ways to list acknowledged entries.
+//!
+//! Fields are written in the order of their numbers and unknown ones behind them; reading takes any order.
+//! With both field 3 and field 6, field 3 wins, as in a broker.
+
+use super::budget::Budget;
+use super::form::Form;
+use super::messages::{
+    checked_position, each_long_list_word, long_list_key, long_list_length, put_batches,
+    put_long_properties, put_range, put_words, read_batch, read_long_property, read_range,
+    unpacked_length,
+};
+use super::wire::{Reader, Value, put_int_field, put_length};
+use super::{PositionInfo, ranges};
+use crate::error::{Error, Result};
+use crate::position::Position;
+
+const LEDGER_ID: u32 = 1;
+const ENTRY_ID: u32 = 2;
+const INDIVIDUAL_DELETED_MESSAGES: u32 = 3;
+const PROPERTIES: u32 = 4;
+const BATCHED_ENTRY_DELETION_INDEX_INFO: u32 = 5;
+const INDIVIDUAL_DELETED_MESSAGE_RANGES: u32 = 6;
+const IDLE_SINCE: u32 = 7;
+
+/// A Protocol Buffers message is smaller than this; a far entry would ask for a longer bit set.
+const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
+
+/// Reads a `PositionInfo`.
+pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, Form)> {
+    let mut budget = Budget::new(max_bytes);
+    let mut info = PositionInfo::new(Position::new(0, -1));
+    let mut reader = Reader::new(bytes);
+    let (mut ledger_id, mut entry_id) = (None, None);
+    let mut deleted = ranges::Collector::new();
+    while let Some(field) = reader.field()? {
+        match (field.number, field.value) {
+            (LEDGER_ID, Value::Varint(value)) => ledger_id = Some(value as i64),
+            (ENTRY_ID, Value::Varint(value)) => entry_id = Some(value as i64),
+            (INDIVIDUAL_DELETED_MESSAGES, Value::Bytes(message)) => {
+                deleted.add_range(read_range(message)?, &mut budget)?;
+            }
+            (PROPERTIES, Value::Bytes(message)) => {
+                read_long_property(message, &mut info.properties, &mut budget)?;
+            }
+            (BATCHED_ENTRY_DELETION_INDEX_INFO, Value::Bytes(message)) => {
+                read_batch(message, &mut info.batch_deleted, &mut budget)?;
+            }
+            (INDIVIDUAL_DELETED_MESSAGE_RANGES, Value::Bytes(message)) => {
+                let ledger_id = long_list_key(message)?;
+                let mut words = deleted.words_of(ledger_id);
+                each_long_list_word(message, |word| words.push(word, &budget))?;
+                words.finish(&budget)?;
+            }
+            (IDLE_SINCE, Value::Varint(value)) => info.idle_since = Some(value as i64),
+            _ => info.unknown_fields.extend_from_slice(reader.since(field.start)),
+        }
+    }
+    let (Some(ledger_id), Some(entry_id)) = (ledger_id, entry_id) else {
+        return Err(reader.refuse("a PositionInfo without ledgerId or entryId"));
+    };
+    info.mark_delete = checked_position(0, ledger_id, entry_id, -1)?;
+    let (form, set, spanning) = deleted.finish(&budget)?;
+    info.individually_deleted = set;
+    info.spanning_ranges = spanning;
+    Ok((info, form))
+}
+
+/// Writes acknowledged entries as ranges.
+pub(crate) fn encode_ranges(info: &PositionInfo) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_mark_delete(&mut out, info);
+    put_all_ranges(&mut out, INDIVIDUAL_DELETED_MESSAGES, info);
+    put_properties_and_batches(&mut out, info);
+    put_idle_since_and_unknown(&mut out, info);
+    out
+}
+
+/// Appends every range, those over a ledger's end included, as fields `number`.
+pub(crate) fn put_all_ranges(out: &mut Vec<u8>, number: u32, info: &PositionInfo) {
+    ranges::put_all(out, number, &info.individually_deleted);
+    for &(lower, upper) in &info.spanning_ranges {
+        put_range(out, number, lower, upper);
+    }
+}
+
+/// Writes acknowledged entries as bit sets.
+pub(crate) fn encode_long_array(info: &PositionInfo) -> Result<Vec<u8>> {
+    if let Some((lower, upper)) = info.spanning_ranges.first() {
+        return Err(Error::Limit(format!(
+            "{} cannot hold the range ({lower}..{upper}] over a ledger's end",
+            Form::PulsarLongArray
+        )));
+    }
+    let mut out = Vec::new();
+    put_mark_delete(&mut out, info);
+    put_properties_and_batches(&mut out, info);
+    for ledger_id in info.individually_deleted.ledger_ids() {
+        let words = info.individually_deleted.words_of(ledger_id)?;
+        let length = long_list_length(ledger_id, unpacked_length(&words));
+        if length > MESSAGE_BYTES_MAX - out.len().min(MESSAGE_BYTES_MAX) {
+            return Err(Error::Limit(format!(
+                "{} would take more than the {MESSAGE_BYTES_MAX} bytes of a message",
+                Form::PulsarLongArray
+            )));
+        }
+        put_length(&mut out, INDIVIDUAL_DELETED_MESSAGE_RANGES, length);
+        put_int_field(&mut out, 1, ledger_id);
+        put_words(&mut out, &words);
+    }
+    put_idle_since_and_unknown(&mut out, info);
+    Ok(out)
+}
+
+fn put_mark_delete(out: &mut Vec<u8>, info: &PositionInfo) {
+    put_int_field(out, LEDGER_ID, info.mark_delete.ledger_id);
+    put_int_field(out, ENTRY_ID, info.mark_delete.entry_id);
+}
+
+fn put_properties_and_batches(out: &mut Vec<u8>, info: &PositionInfo) {
+    put_long_properties(out, PROPERTIES, &info.properties);
+    put_batches(out, BATCHED_ENTRY_DELETION_INDEX_INFO, &info.batch_deleted);
+}
+
+fn put_idle_since_and_unknown(out: &mut Vec<u8>, info: &PositionInfo) {
+    if let Some(idle_since) = info.idle_since {
+        put_int_field(out, IDLE_SINCE, idle_since);
+    }
+    out.extend_from_slice(&info.unknown_fields);
+}

@@ -1,0 +1,12 @@
+//! Protocol Buffers as bytes: tags, varints, lengths and groups, and nothing of any message.
+//!
+//! Written by hand because unknown fields must survive byte for byte, errors must name their offset,
+//! and a million small messages must be read without an object for each.
+
+mod reader;
+mod writer;
+
+pub(crate) use reader::{Reader, Value};
+pub(crate) use writer::{
+    put_bytes_field, put_int_field, put_length, put_varint, tag_length, varint_length,
+};

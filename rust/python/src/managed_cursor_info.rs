@@ -1,0 +1,157 @@
+//! `ackwell.ManagedCursorInfo`: the class of `ackwell_core::position_info::ManagedCursorInfo`.
+
+use std::collections::BTreeMap;
+
+use ackwell_core::position_info::RESULT_BYTES_MAX;
+use ackwell_core::{self as core, Compression};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple, PyType};
+
+use crate::convert::{Int, raise};
+use crate::position_info::PositionInfo;
+
+/// A cursor's record in the metadata store.
+///
+/// Parameters
+/// ----------
+/// cursors_ledger_id : int
+///     The BookKeeper ledger with the cursor's newer states, -1 if the state stands in this record.
+/// position_info : PositionInfo, optional
+///     The state as far as this record holds it.
+/// last_active : int, optional
+///     When the cursor was last active, in ms since the epoch.
+/// cursor_properties : dict of str to str
+///     Properties of the subscription.
+/// unknown_fields : bytes
+///     Protocol Buffers fields that this version does not know; they are written back as they are.
+///
+/// Examples
+/// --------
+/// >>> from ackwell import ManagedCursorInfo, PositionInfo
+/// >>> record = ManagedCursorInfo(-1, PositionInfo(3, 5, [(3, 6, 8)]))
+/// >>> data = record.encode(compression="ZSTD")
+/// >>> data[:2].hex(), ManagedCursorInfo.decode(data) == record
+/// ('4778', True)
+#[pyclass(frozen, module = "ackwell")]
+pub(crate) struct ManagedCursorInfo {
+    record: core::ManagedCursorInfo,
+    compression: Option<Compression>,
+    /// The bytes it was decoded from: an unchanged record is written back as it was.
+    original: Option<Py<PyBytes>>,
+}
+
+#[pymethods]
+impl ManagedCursorInfo {
+    #[new]
+    #[pyo3(signature = (cursors_ledger_id, position_info=None, *, last_active=None, cursor_properties=None,
+                        unknown_fields=None))]
+    fn new(
+        cursors_ledger_id: Int,
+        position_info: Option<&PositionInfo>,
+        last_active: Option<Int>,
+        cursor_properties: Option<BTreeMap<String, String>>,
+        unknown_fields: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        let mut record = core::ManagedCursorInfo::new(cursors_ledger_id.0);
+        if let Some(info) = position_info {
+            record.set_position_info(info.state().clone()).map_err(raise)?;
+        }
+        record.last_active = last_active.map(|value| value.0);
+        record.cursor_properties = cursor_properties.unwrap_or_default();
+        record.set_unknown_fields(unknown_fields.unwrap_or_default()).map_err(raise)?;
+        Ok(Self { record, compression: None, original: None })
+    }
+
+    /// Read a value of the metadata store, with or without the header of compressed ones.
+    ///
+    /// Raises `CorruptStateError` with the offset where reading stopped (in the decompressed message, if that
+    /// is at fault), and `LimitError` when message or result would take more than `max_bytes`.
+    #[classmethod]
+    #[pyo3(signature = (data, *, max_bytes=RESULT_BYTES_MAX))]
+    fn decode(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        data: &Bound<'_, PyBytes>,
+        max_bytes: usize,
+    ) -> PyResult<Self> {
+        let bytes = data.as_bytes();
+        let (record, compression) =
+            py.detach(|| core::ManagedCursorInfo::decode(bytes, max_bytes)).map_err(raise)?;
+        Ok(Self { record, compression, original: Some(data.clone().unbind()) })
+    }
+
+    /// Write the value; `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, each with the header.
+    ///
+    /// Without one: as it was decoded, to the same bytes; else without a header.
+    #[pyo3(signature = (compression=None))]
+    fn encode<'py>(&self, py: Python<'py>, compression: Option<&str>) -> PyResult<Bound<'py, PyBytes>> {
+        if let (None, Some(original)) = (compression, &self.original) {
+            return Ok(original.bind(py).clone());
+        }
+        let compression = compression.map(parse_compression).transpose()?;
+        let bytes = py.detach(|| self.record.encode(compression)).map_err(raise)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The BookKeeper ledger with the cursor's newer states, or -1.
+    #[getter]
+    fn cursors_ledger_id(&self) -> i64 {
+        self.record.cursors_ledger_id
+    }
+
+    /// The state as far as this record holds it, or None.
+    #[getter]
+    fn position_info(&self) -> Option<PositionInfo> {
+        self.record.position_info.clone().map(PositionInfo::of)
+    }
+
+    /// When the cursor was last active, in ms since the epoch, or None.
+    #[getter]
+    fn last_active(&self) -> Option<i64> {
+        self.record.last_active
+    }
+
+    /// Properties of the subscription; a copy.
+    #[getter]
+    fn cursor_properties(&self) -> BTreeMap<String, String> {
+        self.record.cursor_properties.clone()
+    }
+
+    /// Protocol Buffers fields that this version does not know.
+    #[getter]
+    fn unknown_fields(&self) -> &[u8] {
+        &self.record.unknown_fields
+    }
+
+    /// How it was compressed when it was decoded, or None without a header.
+    #[getter(compression)]
+    fn original_compression(&self) -> Option<&'static str> {
+        self.compression.map(Compression::name)
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.record == other.record
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match &self.record.position_info {
+            Some(info) => format!("state at {}", info.mark_delete),
+            None => "no state".to_owned(),
+        };
+        format!("<ManagedCursorInfo of cursor ledger {}, {state}>", self.record.cursors_ledger_id)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let bytes = slf.call_method0("encode")?;
+        Ok((slf.get_type().getattr("decode")?, PyTuple::new(slf.py(), [bytes])?))
+    }
+}
+
+/// A compression type by Pulsar's name.
+pub(crate) fn parse_compression(name: &str) -> PyResult<Compression> {
+    Compression::named(name).ok_or_else(|| {
+        let known: Vec<_> = Compression::ALL.iter().map(|compression| compression.name()).collect();
+        PyValueError::new_err(format!("compression {name:?}: expected one of {}", known.join(", ")))
+    })
+}

@@ -1,0 +1,430 @@
+//! `ackwell.PositionInfo`: the class of `ackwell_core::position_info`.
+
+use std::collections::BTreeMap;
+
+use ackwell_core::position_info::{BROKER_ENTRY_BYTES_MAX, Limits, Loss, RESULT_BYTES_MAX};
+use ackwell_core::{self as core, Form, Position};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
+
+use crate::convert::{Int, Pair, bound, position, raise, validate};
+use crate::range_set::PositionRangeSet;
+
+pyo3::import_exception!(ackwell.errors, StateTooLargeError);
+
+/// The name of the form that chooses between Pulsar's two.
+const AUTO: &str = "pulsar-auto";
+
+/// A persisted cursor: the mark-delete position and everything acknowledged beyond it.
+///
+/// A value: nothing of it changes. `individually_deleted` and the mappings are given as copies; `replace` makes
+/// a changed one.
+///
+/// Parameters
+/// ----------
+/// ledger_id, entry_id : int
+///     The mark-delete position: everything up to here, inclusive, is acknowledged. The entry may be -1.
+/// individually_deleted : PositionRangeSet or iterable of (int, int, int)
+///     Whole entries acknowledged beyond it.
+/// batch_deleted : mapping of Position to sequence of int
+///     Entries of which a part is acknowledged: signed 64-bit words of a Java `BitSet`, lowest bit first,
+///     bit set = not yet acknowledged.
+/// properties : mapping of str to int
+///     What the client stored with its last cumulative ack.
+/// redelivery_counts : mapping of Position to int
+///     How often an entry was delivered again. Only the form `compact` holds it.
+/// idle_since : int, optional
+///     Since when the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
+/// spanning_ranges : iterable of (Position, Position)
+///     Ranges over a ledger's end, as brokers before 2.4 wrote them. Only who knows the ledgers can say
+///     which entries of the lower ledgers they hold; their part in the upper ledger also stands in
+///     `individually_deleted` after decoding.
+/// unknown_fields : bytes
+///     Protocol Buffers fields that this version does not know; they are written back as they are.
+///
+/// Examples
+/// --------
+/// >>> from ackwell import PositionInfo
+/// >>> info = PositionInfo(3, 5, [(3, 6, 8)], batch_deleted={(3, 10): [0b1010]})
+/// >>> data = info.encode("pulsar-ranges")
+/// >>> PositionInfo.decode(data) == info, PositionInfo.decode(data).form
+/// (True, 'pulsar-ranges')
+/// >>> info.position, str(info.individually_deleted), info.batch_deleted
+/// (Position(ledger_id=3, entry_id=5), '[(3:6..3:8]]', {Position(ledger_id=3, entry_id=10): (10,)})
+#[pyclass(frozen, module = "ackwell")]
+pub(crate) struct PositionInfo {
+    state: core::PositionInfo,
+    /// The bytes it was decoded from, and their form: an unchanged state is written back as it was,
+    /// with the order of its writer.
+    original: Option<(Py<PyBytes>, Form)>,
+}
+
+impl PositionInfo {
+    pub(crate) fn of(state: core::PositionInfo) -> Self {
+        Self { state, original: None }
+    }
+
+    pub(crate) fn state(&self) -> &core::PositionInfo {
+        &self.state
+    }
+
+    /// The form to write in, and the limits that go with it.
+    fn form(&self, py: Python<'_>, format: Option<&str>, broker: &str, limits: &mut Limits) -> PyResult<Form> {
+        match format {
+            None => Ok(self.original.as_ref().map_or(Form::PulsarRanges, |original| original.1)),
+            Some(AUTO) => {
+                limits.max_bytes.get_or_insert(BROKER_ENTRY_BYTES_MAX);
+                let major = major_version(broker)?;
+                Ok(py.detach(|| self.state.smaller_pulsar_form(major)))
+            }
+            Some(name) => Form::named(name).ok_or_else(|| {
+                let known: Vec<_> = Form::ALL.iter().map(|form| form.name()).collect();
+                PyValueError::new_err(format!("form {name:?}: expected one of {}, {AUTO}", known.join(", ")))
+            }),
+        }
+    }
+
+    fn encode_within<'py>(
+        &self,
+        py: Python<'py>,
+        form: Form,
+        limits: Limits,
+    ) -> PyResult<(Bound<'py, PyBytes>, Loss)> {
+        if let Some((bytes, original_form)) = &self.original
+            && *original_form == form
+            && limits.allow(&self.state.individually_deleted, bytes.as_bytes(py).len())
+        {
+            return Ok((bytes.bind(py).clone(), Loss::default()));
+        }
+        let (bytes, loss) = py.detach(|| self.state.encode_within(form, limits)).map_err(raise)?;
+        Ok((PyBytes::new(py, &bytes), loss))
+    }
+}
+
+#[pymethods]
+impl PositionInfo {
+    #[new]
+    #[pyo3(signature = (ledger_id, entry_id, individually_deleted=None, batch_deleted=None, properties=None, *,
+                        redelivery_counts=None, idle_since=None, spanning_ranges=None, unknown_fields=None))]
+    #[expect(clippy::too_many_arguments, reason = "the fields of the message")]
+    fn new(
+        py: Python<'_>,
+        ledger_id: Int,
+        entry_id: Int,
+        individually_deleted: Option<&Bound<'_, PyAny>>,
+        batch_deleted: Option<&Bound<'_, PyAny>>,
+        properties: Option<&Bound<'_, PyAny>>,
+        redelivery_counts: Option<&Bound<'_, PyAny>>,
+        idle_since: Option<Int>,
+        spanning_ranges: Option<Vec<(Pair, Pair)>>,
+        unknown_fields: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        let mark_delete = Position::bound(ledger_id.0, entry_id.0).map_err(raise)?;
+        let mut state = core::PositionInfo::new(mark_delete);
+        if let Some(ranges) = individually_deleted {
+            state.individually_deleted = range_set(py, ranges)?;
+        }
+        each_item(batch_deleted, |(position, words): (Pair, Vec<Int>)| {
+            let words = words.into_iter().map(|word| word.0).collect();
+            state.insert_batch(entry(position)?, words);
+            Ok(())
+        })?;
+        each_item(properties, |(name, value): (String, Int)| {
+            state.properties.insert(name, value.0);
+            Ok(())
+        })?;
+        each_item(redelivery_counts, |(position, count): (Pair, Int)| {
+            state.insert_redelivery_count(entry(position)?, count.0).map_err(raise)
+        })?;
+        state.idle_since = idle_since.map(|value| value.0);
+        for (lower, upper) in spanning_ranges.unwrap_or_default() {
+            state.add_spanning_range(bound(lower)?, bound(upper)?).map_err(raise)?;
+        }
+        state.set_unknown_fields(unknown_fields.unwrap_or_default()).map_err(raise)?;
+        Ok(Self::of(state))
+    }
+
+    /// Read a state in any form, told by its content.
+    ///
+    /// Raises `CorruptStateError` with the offset where reading stopped, and `LimitError` when the decoded
+    /// state would take more than `max_bytes` of memory. Lets other threads run meanwhile.
+    ///
+    /// >>> PositionInfo.decode(bytes.fromhex("0803 1005")).position
+    /// Position(ledger_id=3, entry_id=5)
+    #[classmethod]
+    #[pyo3(signature = (data, *, max_bytes=RESULT_BYTES_MAX))]
+    fn decode(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyBytes>, max_bytes: usize) -> PyResult<Self> {
+        let bytes = data.as_bytes();
+        let (state, form) =
+            py.detach(|| core::PositionInfo::decode(bytes, max_bytes)).map_err(raise)?;
+        Ok(Self { state, original: Some((data.clone().unbind(), form)) })
+    }
+
+    /// Write the state as bytes; nothing is cut.
+    ///
+    /// Parameters
+    /// ----------
+    /// format : str, optional
+    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most
+    ///     the 5 MiB of a bookie's frame) or `compact`. Without one: the form it was decoded from, else
+    ///     `pulsar-ranges`. An unchanged decoded state gives the bytes it came from.
+    /// max_ranges, max_ledgers, max_bytes : int, optional
+    ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
+    /// broker : str
+    ///     The version of the broker that shall read `pulsar-auto`.
+    ///
+    /// Raises
+    /// ------
+    /// StateTooLargeError
+    ///     When a limit, or what the form can hold, would cut the state; its `report` says exactly what.
+    ///
+    /// >>> PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges", max_ranges=0)
+    /// Traceback (most recent call last):
+    /// ackwell.errors.StateTooLargeError: 2 messages in 1 ranges would be lost: 1 ranges, max_ranges = 0
+    #[pyo3(signature = (format=None, *, max_ranges=None, max_ledgers=None, max_bytes=None, broker="4.2.4"))]
+    fn encode<'py>(
+        &self,
+        py: Python<'py>,
+        format: Option<&str>,
+        max_ranges: Option<usize>,
+        max_ledgers: Option<usize>,
+        max_bytes: Option<usize>,
+        broker: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (bytes, report) =
+            self.encode_with_report(py, format, max_ranges, max_ledgers, max_bytes, broker)?;
+        if report.is_truthy()? {
+            return Err(StateTooLargeError::new_err((report.str()?.unbind(), report.unbind())));
+        }
+        Ok(bytes)
+    }
+
+    /// Write as much of the state as form and limits hold; give `(bytes, LossReport)`.
+    ///
+    /// A cut keeps the first ranges, which lie nearest to the mark-delete position. Parameters as for `encode`.
+    ///
+    /// >>> data, report = PositionInfo(3, 5, [(3, 6, 8), (3, 9, 11)]).encode_with_report(max_ranges=1)
+    /// >>> report.messages, list(report.individually_deleted)
+    /// (2, [(3, 9, 11)])
+    #[pyo3(signature = (format=None, *, max_ranges=None, max_ledgers=None, max_bytes=None, broker="4.2.4"))]
+    fn encode_with_report<'py>(
+        &self,
+        py: Python<'py>,
+        format: Option<&str>,
+        max_ranges: Option<usize>,
+        max_ledgers: Option<usize>,
+        max_bytes: Option<usize>,
+        broker: &str,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyAny>)> {
+        let mut limits = Limits { max_ranges, max_ledgers, max_bytes };
+        let form = self.form(py, format, broker, &mut limits)?;
+        let (bytes, loss) = self.encode_within(py, form, limits)?;
+        Ok((bytes, loss_report(py, loss)?))
+    }
+
+    /// A changed copy; `changes` are the constructor's arguments.
+    ///
+    /// >>> PositionInfo(3, 5).replace(entry_id=6).position
+    /// Position(ledger_id=3, entry_id=6)
+    #[pyo3(signature = (**changes))]
+    fn replace<'py>(
+        slf: &Bound<'py, Self>,
+        changes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let fields = PyDict::new(slf.py());
+        for name in FIELDS {
+            fields.set_item(name, slf.getattr(name)?)?;
+        }
+        if let Some(changes) = changes {
+            fields.update(changes.as_mapping())?;
+        }
+        slf.get_type().call((), Some(&fields))
+    }
+
+    /// The ledger of the mark-delete position.
+    #[getter]
+    fn ledger_id(&self) -> i64 {
+        self.state.mark_delete.ledger_id
+    }
+
+    /// The entry of the mark-delete position, -1 before the first.
+    #[getter]
+    fn entry_id(&self) -> i64 {
+        self.state.mark_delete.entry_id
+    }
+
+    /// The mark-delete position.
+    #[getter]
+    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        position(py, self.state.mark_delete)
+    }
+
+    /// Whole entries acknowledged beyond it; a copy.
+    #[getter]
+    fn individually_deleted(&self) -> PositionRangeSet {
+        PositionRangeSet::of(self.state.individually_deleted.clone())
+    }
+
+    /// Entries of which a part is acknowledged, in order, with their words; a copy.
+    #[getter]
+    fn batch_deleted<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        words_dict(py, &self.state.batch_deleted)
+    }
+
+    /// What the client stored with its last cumulative ack; a copy.
+    #[getter]
+    fn properties(&self) -> BTreeMap<String, i64> {
+        self.state.properties.clone()
+    }
+
+    /// How often entries were delivered again; a copy.
+    #[getter]
+    fn redelivery_counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        counts_dict(py, &self.state.redelivery_counts)
+    }
+
+    /// Since when the cursor is idle, in ms since the epoch, or None.
+    #[getter]
+    fn idle_since(&self) -> Option<i64> {
+        self.state.idle_since
+    }
+
+    /// Ranges `(lower, upper)` over a ledger's end.
+    #[getter]
+    fn spanning_ranges<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        spanning_tuple(py, &self.state.spanning_ranges)
+    }
+
+    /// Protocol Buffers fields that this version does not know.
+    #[getter]
+    fn unknown_fields(&self) -> &[u8] {
+        &self.state.unknown_fields
+    }
+
+    /// The form it was decoded from, or None.
+    #[getter(form)]
+    fn original_form(&self) -> Option<&'static str> {
+        self.original.as_ref().map(|(_, form)| form.name())
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.state == other.state
+    }
+
+    fn __repr__(&self) -> String {
+        let state = &self.state;
+        format!(
+            "<PositionInfo {} with {} ranges, {} partly acknowledged>",
+            state.mark_delete,
+            state.individually_deleted.len(),
+            state.batch_deleted.len()
+        )
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let bytes = slf.call_method0("encode")?;
+        Ok((slf.get_type().getattr("decode")?, PyTuple::new(slf.py(), [bytes])?))
+    }
+
+    /// Check the invariants; raise `AssertionError` if one is broken.
+    fn validate(&self) -> PyResult<()> {
+        validate(|| self.state.validate())
+    }
+}
+
+/// The constructor's arguments, each an attribute too.
+const FIELDS: [&str; 9] = [
+    "ledger_id",
+    "entry_id",
+    "individually_deleted",
+    "batch_deleted",
+    "properties",
+    "redelivery_counts",
+    "idle_since",
+    "spanning_ranges",
+    "unknown_fields",
+];
+
+/// The major version of a broker, `4` of `4.2.4`.
+fn major_version(broker: &str) -> PyResult<u32> {
+    broker.split('.').next().and_then(|major| major.parse().ok()).ok_or_else(|| {
+        PyValueError::new_err(format!("broker {broker:?}: expected a version such as 4.2.4"))
+    })
+}
+
+/// Calls `each` for the items of a mapping.
+fn each_item<'py, T>(
+    mapping: Option<&Bound<'py, PyAny>>,
+    mut each: impl FnMut(T) -> PyResult<()>,
+) -> PyResult<()>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let Some(mapping) = mapping else { return Ok(()) };
+    for item in mapping.call_method0("items")?.try_iter()? {
+        each(item?.extract::<T>()?)?;
+    }
+    Ok(())
+}
+
+/// A copy of the set, or the set of the given ranges.
+fn range_set(py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<core::PositionRangeSet> {
+    let made;
+    let set = match ranges.cast::<PositionRangeSet>() {
+        Ok(set) => set,
+        Err(_) => {
+            made = py.get_type::<PositionRangeSet>().call1((ranges,))?;
+            made.cast::<PositionRangeSet>()?
+        }
+    };
+    Ok(set.get().lock(py).clone())
+}
+
+fn entry(position: Pair) -> PyResult<Position> {
+    Position::entry(position.0.0, position.1.0).map_err(raise)
+}
+
+fn words_dict<'py>(
+    py: Python<'py>,
+    sets: &BTreeMap<Position, Vec<i64>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (&key, words) in sets {
+        dict.set_item(position(py, key)?, PyTuple::new(py, words)?)?;
+    }
+    Ok(dict)
+}
+
+fn counts_dict<'py>(
+    py: Python<'py>,
+    counts: &BTreeMap<Position, i64>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (&key, &count) in counts {
+        dict.set_item(position(py, key)?, count)?;
+    }
+    Ok(dict)
+}
+
+fn spanning_tuple<'py>(
+    py: Python<'py>,
+    ranges: &[(Position, Position)],
+) -> PyResult<Bound<'py, PyTuple>> {
+    let pairs: PyResult<Vec<_>> = ranges
+        .iter()
+        .map(|&(lower, upper)| Ok((position(py, lower)?, position(py, upper)?)))
+        .collect();
+    PyTuple::new(py, pairs?)
+}
+
+/// The core's loss as `ackwell.loss.LossReport`.
+fn loss_report(py: Python<'_>, loss: Loss) -> PyResult<Bound<'_, PyAny>> {
+    py.import("ackwell.loss")?.getattr("LossReport")?.call1((
+        PositionRangeSet::of(loss.individually_deleted),
+        spanning_tuple(py, &loss.spanning_ranges)?,
+        words_dict(py, &loss.batch_deleted)?,
+        counts_dict(py, &loss.redelivery_counts)?,
+        PyTuple::new(py, loss.reasons)?,
+    ))
+}

@@ -1,0 +1,51 @@
+//! The codec: every form gives back what was written, and refuses what is no state.
+
+mod sizes;
+mod states;
+
+use ackwell_core::position_info::RESULT_BYTES_MAX;
+use ackwell_core::{Error, Form, PositionInfo};
+use proptest::prelude::*;
+
+fn decode(bytes: &[u8]) -> ackwell_core::Result<(PositionInfo, Form)> {
+    PositionInfo::decode(bytes, RESULT_BYTES_MAX)
+}
+
+proptest! {
+    #[test]
+    fn every_form_gives_back_what_was_written(info in states::infos()) {
+        for form in Form::ALL {
+            let expected = states::held_by(form, &info);
+            let bytes = expected.encode(form).unwrap();
+            let (decoded, found) = decode(&bytes).unwrap();
+            decoded.validate();
+            prop_assert_eq!(&decoded, &expected);
+            let no_acks = expected.individually_deleted.is_empty();
+            prop_assert!(found == form || (no_acks && found == Form::PulsarRanges));
+            prop_assert_eq!(decoded.encode(form).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_state_or_a_typed_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        match decode(&bytes) {
+            Ok((info, _)) => info.validate(),
+            Err(Error::Corrupt { offset, .. }) => prop_assert!(offset <= bytes.len()),
+            Err(error) => prop_assert!(matches!(error, Error::Limit(_))),
+        }
+    }
+
+    #[test]
+    fn a_changed_bit_of_compact_is_always_found(info in states::infos(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
+        let mut bytes = info.encode(Form::Compact).unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        prop_assert!(decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_torn_compact_is_always_found(info in states::infos(), at in any::<prop::sample::Index>()) {
+        let bytes = info.encode(Form::Compact).unwrap();
+        prop_assert!(decode(&bytes[..at.index(bytes.len())]).is_err());
+    }
+}
