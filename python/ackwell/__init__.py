@@ -8,7 +8,9 @@ from ackwell._native import (
     BitSet,
     Ledgers,
     LongMap,
+    ManagedCursorInfo,
     PendingAcks,
+    PositionInfo,
     PositionRangeSet,
     TimeBuckets,
     TimeWheel,
@@ -25,6 +27,7 @@ from ackwell.errors import (
     StateTooLargeError,
     StoreError,
 )
+from ackwell.loss import LossReport
 from ackwell.pending_ack import PendingAck
 from ackwell.position import Position
 
@@ -38,9 +41,12 @@ __all__ = [
     "Ledgers",
     "LimitError",
     "LongMap",
+    "LossReport",
+    "ManagedCursorInfo",
     "PendingAck",
     "PendingAcks",
     "Position",
+    "PositionInfo",
     "PositionRangeSet",
     "ProtocolError",
     "StateTooLargeError",

@@ -1,11 +1,12 @@
 """Stubs of the native engine, in the order of `docs/architecture.md`; checked by `make types`."""
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ackwell.loss import LossReport
 from ackwell.pending_ack import (
     AddHandler,
     EntryCallback,
@@ -19,11 +20,15 @@ __all__ = [
     "BitSet",
     "Ledgers",
     "LongMap",
+    "ManagedCursorInfo",
     "PendingAcks",
+    "PositionInfo",
     "PositionRangeSet",
     "TimeBuckets",
     "TimeWheel",
     "TripleLongHeap",
+    "compress",
+    "decompress",
 ]
 
 @final
@@ -370,3 +375,101 @@ class TimeWheel(_DelayedIndex):
     def to_bytes(self) -> bytes: ...
     @staticmethod
     def from_bytes(data: bytes) -> TimeWheel: ...
+
+_Pair = tuple[int, int]
+
+@final
+class PositionInfo:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __new__(
+        cls,
+        ledger_id: int,
+        entry_id: int,
+        individually_deleted: PositionRangeSet | Iterable[tuple[int, int, int]] | None = None,
+        batch_deleted: Mapping[_Pair, Sequence[int]] | Mapping[Position, Sequence[int]] | None = None,
+        properties: Mapping[str, int] | None = None,
+        *,
+        redelivery_counts: Mapping[_Pair, int] | Mapping[Position, int] | None = None,
+        idle_since: int | None = None,
+        spanning_ranges: Iterable[tuple[_Pair, _Pair]] | None = None,
+        unknown_fields: bytes | None = None,
+    ) -> Self: ...
+    @classmethod
+    def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self: ...
+    def encode(
+        self,
+        format: str | None = None,
+        *,
+        max_ranges: int | None = None,
+        max_ledgers: int | None = None,
+        max_bytes: int | None = None,
+        broker: str = "4.2.4",
+    ) -> bytes: ...
+    def encode_with_report(
+        self,
+        format: str | None = None,
+        *,
+        max_ranges: int | None = None,
+        max_ledgers: int | None = None,
+        max_bytes: int | None = None,
+        broker: str = "4.2.4",
+    ) -> tuple[bytes, LossReport]: ...
+    def replace(self, **changes: Any) -> PositionInfo: ...
+    @property
+    def ledger_id(self) -> int: ...
+    @property
+    def entry_id(self) -> int: ...
+    @property
+    def position(self) -> Position: ...
+    @property
+    def individually_deleted(self) -> PositionRangeSet: ...
+    @property
+    def batch_deleted(self) -> dict[Position, tuple[int, ...]]: ...
+    @property
+    def properties(self) -> dict[str, int]: ...
+    @property
+    def redelivery_counts(self) -> dict[Position, int]: ...
+    @property
+    def idle_since(self) -> int | None: ...
+    @property
+    def spanning_ranges(self) -> tuple[tuple[Position, Position], ...]: ...
+    @property
+    def unknown_fields(self) -> bytes: ...
+    @property
+    def form(self) -> str | None: ...
+    def validate(self) -> None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
+
+@final
+class ManagedCursorInfo:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __new__(
+        cls,
+        cursors_ledger_id: int,
+        position_info: PositionInfo | None = None,
+        *,
+        last_active: int | None = None,
+        cursor_properties: Mapping[str, str] | None = None,
+        unknown_fields: bytes | None = None,
+    ) -> Self: ...
+    @classmethod
+    def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self: ...
+    def encode(self, compression: str | None = None) -> bytes: ...
+    @property
+    def cursors_ledger_id(self) -> int: ...
+    @property
+    def position_info(self) -> PositionInfo | None: ...
+    @property
+    def last_active(self) -> int | None: ...
+    @property
+    def cursor_properties(self) -> dict[str, str]: ...
+    @property
+    def unknown_fields(self) -> bytes: ...
+    @property
+    def compression(self) -> str | None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
+
+def compress(data: bytes, compression: str) -> bytes: ...
+def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes: ...

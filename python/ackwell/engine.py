@@ -15,6 +15,8 @@ class Engine(Protocol):
     PositionRangeSet: type[Any]
     TripleLongHeap: type[Any]
     TimeBuckets: type[Any]
+    PositionInfo: type[Any]
+    ManagedCursorInfo: type[Any]
 
 
 def native() -> Engine:

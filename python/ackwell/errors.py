@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ackwell.snapshot import LossReport
+    from ackwell.loss import LossReport
 
 
 class AckwellError(Exception):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ackwell.engine import RangeSet
     from ackwell.position import Position
 
 
@@ -20,7 +19,7 @@ class LossReport:
     """
 
     #: Whole entries, as a `PositionRangeSet` of the engine that encoded.
-    individually_deleted: RangeSet
+    individually_deleted: Any
     #: Ranges over a ledger's end that the form cannot hold.
     spanning_ranges: tuple[tuple[Position, Position], ...] = ()
     #: Entries of which a part is acknowledged, with their words.
@@ -33,7 +32,8 @@ class LossReport:
     @property
     def messages(self) -> int:
         """How many whole entries are left out."""
-        return self.individually_deleted.cardinality
+        count: int = self.individually_deleted.cardinality
+        return count
 
     @property
     def ranges(self) -> int:

@@ -8,6 +8,7 @@ from ackwell.reference.bit_set import BitSet
 from ackwell.reference.ledgers import Ledgers
 from ackwell.reference.long_map import LongMap
 from ackwell.reference.pending_acks import PendingAcks
+from ackwell.reference.position_info import ManagedCursorInfo, PositionInfo
 from ackwell.reference.range_set import PositionRangeSet
 from ackwell.reference.time_buckets import TimeBuckets
 from ackwell.reference.time_wheel import TimeWheel
@@ -17,7 +18,9 @@ __all__ = [
     "BitSet",
     "Ledgers",
     "LongMap",
+    "ManagedCursorInfo",
     "PendingAcks",
+    "PositionInfo",
     "PositionRangeSet",
     "TimeBuckets",
     "TimeWheel",

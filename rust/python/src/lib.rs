@@ -14,17 +14,26 @@ mod delayed;
 mod triple_heap;
 mod time_buckets;
 mod time_wheel;
+mod position_info;
+mod managed_cursor_info;
+mod compression;
 
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
     use crate::bit_set::BitSet;
     #[pymodule_export]
+    use crate::compression::{compress, decompress};
+    #[pymodule_export]
     use crate::ledgers::Ledgers;
     #[pymodule_export]
     use crate::long_map::LongMap;
     #[pymodule_export]
+    use crate::managed_cursor_info::ManagedCursorInfo;
+    #[pymodule_export]
     use crate::pending_acks::PendingAcks;
+    #[pymodule_export]
+    use crate::position_info::PositionInfo;
     #[pymodule_export]
     use crate::range_set::PositionRangeSet;
     #[pymodule_export]

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ackwell_core::position_info::RESULT_BYTES_MAX;
 use ackwell_core::{self as core, Compression};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 
+use crate::compression::compression_named;
 use crate::convert::{Int, raise};
 use crate::position_info::PositionInfo;
 
@@ -68,7 +67,7 @@ impl ManagedCursorInfo {
     /// Raises `CorruptStateError` with the offset where reading stopped (in the decompressed message, if that
     /// is at fault), and `LimitError` when message or result would take more than `max_bytes`.
     #[classmethod]
-    #[pyo3(signature = (data, *, max_bytes=RESULT_BYTES_MAX))]
+    #[pyo3(signature = (data, *, max_bytes=67_108_864))]
     fn decode(
         _class: &Bound<'_, PyType>,
         py: Python<'_>,
@@ -85,11 +84,15 @@ impl ManagedCursorInfo {
     ///
     /// Without one: as it was decoded, to the same bytes; else without a header.
     #[pyo3(signature = (compression=None))]
-    fn encode<'py>(&self, py: Python<'py>, compression: Option<&str>) -> PyResult<Bound<'py, PyBytes>> {
+    fn encode<'py>(
+        &self,
+        py: Python<'py>,
+        compression: Option<&str>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         if let (None, Some(original)) = (compression, &self.original) {
             return Ok(original.bind(py).clone());
         }
-        let compression = compression.map(parse_compression).transpose()?;
+        let compression = compression.map(compression_named).transpose()?;
         let bytes = py.detach(|| self.record.encode(compression)).map_err(raise)?;
         Ok(PyBytes::new(py, &bytes))
     }
@@ -142,16 +145,10 @@ impl ManagedCursorInfo {
         format!("<ManagedCursorInfo of cursor ledger {}, {state}>", self.record.cursors_ledger_id)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let bytes = slf.call_method0("encode")?;
         Ok((slf.get_type().getattr("decode")?, PyTuple::new(slf.py(), [bytes])?))
     }
-}
-
-/// A compression type by Pulsar's name.
-pub(crate) fn parse_compression(name: &str) -> PyResult<Compression> {
-    Compression::named(name).ok_or_else(|| {
-        let known: Vec<_> = Compression::ALL.iter().map(|compression| compression.name()).collect();
-        PyValueError::new_err(format!("compression {name:?}: expected one of {}", known.join(", ")))
-    })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ackwell_core::position_info::{BROKER_ENTRY_BYTES_MAX, Limits, Loss, RESULT_BYTES_MAX};
+use ackwell_core::position_info::{BROKER_ENTRY_BYTES_MAX, Limits, Loss};
 use ackwell_core::{self as core, Form, Position};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -70,7 +70,13 @@ impl PositionInfo {
     }
 
     /// The form to write in, and the limits that go with it.
-    fn form(&self, py: Python<'_>, format: Option<&str>, broker: &str, limits: &mut Limits) -> PyResult<Form> {
+    fn form(
+        &self,
+        py: Python<'_>,
+        format: Option<&str>,
+        broker: &str,
+        limits: &mut Limits,
+    ) -> PyResult<Form> {
         match format {
             None => Ok(self.original.as_ref().map_or(Form::PulsarRanges, |original| original.1)),
             Some(AUTO) => {
@@ -80,7 +86,10 @@ impl PositionInfo {
             }
             Some(name) => Form::named(name).ok_or_else(|| {
                 let known: Vec<_> = Form::ALL.iter().map(|form| form.name()).collect();
-                PyValueError::new_err(format!("form {name:?}: expected one of {}, {AUTO}", known.join(", ")))
+                PyValueError::new_err(format!(
+                    "form {name:?}: expected one of {}, {AUTO}",
+                    known.join(", ")
+                ))
             }),
         }
     }
@@ -153,8 +162,13 @@ impl PositionInfo {
     /// >>> PositionInfo.decode(bytes.fromhex("0803 1005")).position
     /// Position(ledger_id=3, entry_id=5)
     #[classmethod]
-    #[pyo3(signature = (data, *, max_bytes=RESULT_BYTES_MAX))]
-    fn decode(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyBytes>, max_bytes: usize) -> PyResult<Self> {
+    #[pyo3(signature = (data, *, max_bytes=67_108_864))]
+    fn decode(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        data: &Bound<'_, PyBytes>,
+        max_bytes: usize,
+    ) -> PyResult<Self> {
         let bytes = data.as_bytes();
         let (state, form) =
             py.detach(|| core::PositionInfo::decode(bytes, max_bytes)).map_err(raise)?;
@@ -322,8 +336,12 @@ impl PositionInfo {
         )
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let bytes = slf.call_method0("encode")?;
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        // A state that was not decoded is pickled in the form that holds all of it.
+        let format = slf.get().original.is_none().then(|| Form::Compact.name());
+        let bytes = slf.call_method1("encode", (format,))?;
         Ok((slf.get_type().getattr("decode")?, PyTuple::new(slf.py(), [bytes])?))
     }
 

@@ -51,11 +51,11 @@ type Columns<'py> =
 pub(crate) struct PositionRangeSet(Mutex<core::PositionRangeSet>);
 
 impl PositionRangeSet {
-    fn of(set: core::PositionRangeSet) -> Self {
+    pub(crate) fn of(set: core::PositionRangeSet) -> Self {
         Self(Mutex::new(set))
     }
 
-    fn lock<'a>(&'a self, py: Python<'_>) -> MutexGuard<'a, core::PositionRangeSet> {
+    pub(crate) fn lock<'a>(&'a self, py: Python<'_>) -> MutexGuard<'a, core::PositionRangeSet> {
         self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 

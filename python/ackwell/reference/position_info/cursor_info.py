@@ -55,7 +55,7 @@ class ManagedCursorInfo:
         self.cursor_properties = dict(sorted((cursor_properties or {}).items()))
         self.unknown_fields = unknown_fields or b""
         self.compression: str | None = None
-        self._original: bytes | None = None
+        self.original: bytes | None = None
         if self.unknown_fields:
             self._check_unknown()
 
@@ -75,7 +75,7 @@ class ManagedCursorInfo:
             compression, size, stored = read_header(data)
             message = decompress(compression, data[stored:], size, max_bytes)
         record = decode_message(message)
-        record._original = data
+        record.original = data
         record.compression = compression
         assert isinstance(record, cls)
         return record
@@ -83,7 +83,7 @@ class ManagedCursorInfo:
     def encode(self, compression: str | None = None) -> bytes:
         """Write the value; with a compression type, also NONE, behind the header."""
         if compression is None:
-            return self._original or encode_message(self)
+            return self.original or encode_message(self)
         message = encode_message(self)
         stored = compress(compression, message)
         metadata = int_field(1, NAMES.index(compression)) + int_field(2, len(message))
@@ -155,17 +155,15 @@ def decode_message(data: bytes) -> ManagedCursorInfo:
     info = None
     if 2 in numbers or 3 in numbers or state != State():
         state.mark_delete = position_of(len(data), numbers.get(2), numbers.get(3), -1)
-        info = PositionInfo._of(state, None)
-    record = ManagedCursorInfo(
-        numbers[1], info, last_active=numbers.get(6), cursor_properties=properties
-    )
+        info = PositionInfo.of(state, None)
+    record = ManagedCursorInfo(numbers[1], info, last_active=numbers.get(6), cursor_properties=properties)
     record.unknown_fields = unknown
     return record
 
 
 def encode_message(record: ManagedCursorInfo) -> bytes:
     """Write a `ManagedCursorInfo`."""
-    state = record.position_info._state if record.position_info else None
+    state = record.position_info.state if record.position_info else None
     parts = [int_field(1, record.cursors_ledger_id)]
     if state:
         parts.append(int_field(2, state.mark_delete.ledger_id))

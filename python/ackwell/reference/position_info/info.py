@@ -52,52 +52,42 @@ class PositionInfo:
         spanning_ranges: Iterable[tuple[tuple[int, int], tuple[int, int]]] | None = None,
         unknown_fields: bytes | None = None,
     ) -> None:
-        self._original: tuple[bytes, str] | None = None
-        self._state = State(mark_delete=position(ledger_id, entry_id, -1))
+        self.original: tuple[bytes, str] | None = None
+        self.state = State(mark_delete=position(ledger_id, entry_id, -1))
         if isinstance(individually_deleted, PositionRangeSet):
-            self._state.individually_deleted = individually_deleted.copy()
+            self.state.individually_deleted = individually_deleted.copy()
         elif individually_deleted is not None:
-            self._state.individually_deleted = PositionRangeSet(individually_deleted)
+            self.state.individually_deleted = PositionRangeSet(individually_deleted)
         for key, words in (batch_deleted or {}).items():
-            self._state.batch_deleted[position(*key, 0)] = trimmed(int64(word) for word in words)
+            self.state.batch_deleted[position(*key, 0)] = trimmed(int64(word) for word in words)
         for name, value in (properties or {}).items():
             if not isinstance(name, str):
                 raise TypeError(f"property name {name!r}")
-            self._state.properties[name] = int64(value)
+            self.state.properties[name] = int64(value)
         for key, count in (redelivery_counts or {}).items():
             if int64(count) < 0:
                 raise ValueError(f"redelivery count {count} is negative")
-            self._state.redelivery_counts[position(*key, 0)] = count
-        self._state.idle_since = None if idle_since is None else int64(idle_since)
+            self.state.redelivery_counts[position(*key, 0)] = count
+        self.state.idle_since = None if idle_since is None else int64(idle_since)
         for lower, upper in spanning_ranges or ():
             self._add_spanning_range(position(*lower, -1), position(*upper, -1))
-        self._state.unknown_fields = checked_unknown(unknown_fields or b"")
-        self._sort()
+        self.state.unknown_fields = checked_unknown(unknown_fields or b"")
+        in_order(self.state)
 
     @classmethod
-    def _of(cls, state: State, original: tuple[bytes, str] | None) -> Self:
+    def of(cls, state: State, original: tuple[bytes, str] | None) -> Self:
+        """The value with this content, decoded from these bytes of this form."""
         info = cls.__new__(cls)
-        info._state = state
-        info._original = original
-        info._sort()
+        info.state = state
+        info.original = original
+        in_order(state)
         return info
-
-    def _sort(self) -> None:
-        """Bring the mappings into the order in which they are given and written."""
-        for mapping in (
-            self._state.batch_deleted,
-            self._state.properties,
-            self._state.redelivery_counts,
-        ):
-            items = sorted(mapping.items())
-            mapping.clear()
-            mapping.update(items)
 
     def _add_spanning_range(self, lower: Position, upper: Position) -> None:
         if lower.ledger_id >= upper.ledger_id:
             raise ValueError(f"({lower}..{upper}] does not span ledgers")
-        self._state.individually_deleted.add_range(upper.ledger_id, -1, upper.entry_id)
-        self._state.spanning_ranges += ((lower, upper),)
+        self.state.individually_deleted.add_range(upper.ledger_id, -1, upper.entry_id)
+        self.state.spanning_ranges += ((lower, upper),)
 
     @classmethod
     def decode(cls, data: bytes, *, max_bytes: int = RESULT_BYTES_MAX) -> Self:
@@ -106,7 +96,7 @@ class PositionInfo:
         The reference does not measure its result; `max_bytes` limits what is decompressed.
         """
         state, form = decode_state(data, max_bytes)
-        return cls._of(state, (data, form))
+        return cls.of(state, (data, form))
 
     def encode(self, format: str | None = None, **limits: Any) -> bytes:  # noqa: A002
         """Write the state; nothing is cut."""
@@ -133,23 +123,23 @@ class PositionInfo:
         elif format not in FORMS:
             raise ValueError(f"form {format!r}: expected one of {', '.join(FORMS)}, {AUTO}")
         limits = Limits(max_ranges, max_ledgers, max_bytes)
-        data, report = encode_within(self._state, format, limits, encode_state)
-        if self._original and self._original[1] == format:
-            original = self._original[0]
+        data, report = encode_within(self.state, format, limits, encode_state)
+        if self.original and self.original[1] == format:
+            original = self.original[0]
             fits = max_bytes is None or len(original) <= max_bytes
             cut = Limits(max_ranges, max_ledgers, None)
-            if fits and not encode_within(self._state, format, cut, encode_state)[1]:
-                return original, encode_within(self._state, format, Limits(), encode_state)[1]
+            if fits and not encode_within(self.state, format, cut, encode_state)[1]:
+                return original, encode_within(self.state, format, Limits(), encode_state)[1]
         return data, report
 
     def _smaller_pulsar_form(self, broker_major: int) -> str:
         if broker_major < 4:
             return pulsar.RANGES
         try:
-            long_array = encode_state(self._state, pulsar.LONG_ARRAY)
+            long_array = encode_state(self.state, pulsar.LONG_ARRAY)
         except LimitError:
             return pulsar.RANGES
-        smaller = len(long_array) < len(encode_state(self._state, pulsar.RANGES))
+        smaller = len(long_array) < len(encode_state(self.state, pulsar.RANGES))
         return pulsar.LONG_ARRAY if smaller else pulsar.RANGES
 
     def replace(self, **changes: Any) -> PositionInfo:
@@ -160,65 +150,65 @@ class PositionInfo:
     @property
     def ledger_id(self) -> int:
         """The ledger of the mark-delete position."""
-        return self._state.mark_delete.ledger_id
+        return self.state.mark_delete.ledger_id
 
     @property
     def entry_id(self) -> int:
         """The entry of the mark-delete position, -1 before the first."""
-        return self._state.mark_delete.entry_id
+        return self.state.mark_delete.entry_id
 
     @property
     def position(self) -> Position:
         """The mark-delete position."""
-        return self._state.mark_delete
+        return self.state.mark_delete
 
     @property
     def individually_deleted(self) -> PositionRangeSet:
         """Whole entries acknowledged beyond it; a copy."""
-        return self._state.individually_deleted.copy()
+        return self.state.individually_deleted.copy()
 
     @property
     def batch_deleted(self) -> dict[Position, tuple[int, ...]]:
         """Entries of which a part is acknowledged; a copy."""
-        return dict(self._state.batch_deleted)
+        return dict(self.state.batch_deleted)
 
     @property
     def properties(self) -> dict[str, int]:
         """What the client stored with its last cumulative ack; a copy."""
-        return dict(self._state.properties)
+        return dict(self.state.properties)
 
     @property
     def redelivery_counts(self) -> dict[Position, int]:
         """How often entries were delivered again; a copy."""
-        return dict(self._state.redelivery_counts)
+        return dict(self.state.redelivery_counts)
 
     @property
     def idle_since(self) -> int | None:
         """Since when the cursor is idle, in ms since the epoch, or None."""
-        return self._state.idle_since
+        return self.state.idle_since
 
     @property
     def spanning_ranges(self) -> tuple[tuple[Position, Position], ...]:
         """Ranges over a ledger's end."""
-        return self._state.spanning_ranges
+        return self.state.spanning_ranges
 
     @property
     def unknown_fields(self) -> bytes:
         """Protocol Buffers fields that this version does not know."""
-        return self._state.unknown_fields
+        return self.state.unknown_fields
 
     @property
     def form(self) -> str | None:
         """The form it was decoded from, or None."""
-        return self._original[1] if self._original else None
+        return self.original[1] if self.original else None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PositionInfo):
             return NotImplemented
-        return self._state == other._state
+        return self.state == other.state
 
     def __repr__(self) -> str:
-        ranges, batches = len(self._state.individually_deleted), len(self._state.batch_deleted)
+        ranges, batches = len(self.state.individually_deleted), len(self.state.batch_deleted)
         return f"<PositionInfo {self.position} with {ranges} ranges, {batches} partly acknowledged>"
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
@@ -228,11 +218,18 @@ class PositionInfo:
         """Check the invariants; raise `AssertionError` if one is broken."""
         assert self.ledger_id >= 0
         assert self.entry_id >= -1
-        self._state.individually_deleted.validate()
+        self.state.individually_deleted.validate()
         for lower, upper in self.spanning_ranges:
             assert lower.ledger_id < upper.ledger_id
-        for words in self._state.batch_deleted.values():
+        for words in self.state.batch_deleted.values():
             assert trimmed(words) == words
+
+
+def in_order(state: State) -> None:
+    """Bring the mappings into the order in which they are given and written."""
+    state.batch_deleted = dict(sorted(state.batch_deleted.items()))
+    state.properties = dict(sorted(state.properties.items()))
+    state.redelivery_counts = dict(sorted(state.redelivery_counts.items()))
 
 
 def decode_state(data: bytes, max_bytes: int) -> tuple[State, str]:

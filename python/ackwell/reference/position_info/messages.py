@@ -25,9 +25,7 @@ Words = tuple[int, ...]
 def scalars(message: Reader) -> dict[tuple[int, int], int | Reader]:
     """The last value of each field, by number and wire type."""
     return {
-        (field.number, field.wire_type): field.value
-        for field in message.fields()
-        if field.value is not None
+        (field.number, field.wire_type): field.value for field in message.fields() if field.value is not None
     }
 
 

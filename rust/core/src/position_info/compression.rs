@@ -114,13 +114,18 @@ impl Compression {
                 "{size} bytes after decompression are more than {max_bytes}; raise max_bytes to read them"
             )));
         }
-        let mut length = size.min(FIRST_OUTPUT.max(bytes.len()));
+        // One byte more than announced shows what is longer.
+        let most = size.saturating_add(1);
+        let mut length = most.min(FIRST_OUTPUT.max(bytes.len()));
         loop {
             let mut out = vec![0; length];
             match self.decompress_into(bytes, &mut out) {
-                Ok(written) if written == size => return Ok(out),
+                Ok(written) if written == size => {
+                    out.truncate(size);
+                    return Ok(out);
+                }
                 Ok(written) => return Err(self.corrupt(format!("{written} bytes, not {size}"))),
-                Err(Failure::TooShort) if length < size => length = size.min(2 * length),
+                Err(Failure::TooShort) if length < most => length = most.min(2 * length),
                 Err(Failure::TooShort) => {
                     return Err(self.corrupt(format!("more than {size} bytes")));
                 }
@@ -148,17 +153,20 @@ impl Compression {
                 })
             }
             Self::Zlib => {
+                // Pulsar flushes its streams and does not end them, so all input read is an end, too.
                 let mut zlib = flate2::Decompress::new(true);
-                match zlib.decompress(bytes, out, flate2::FlushDecompress::Finish) {
-                    Ok(flate2::Status::StreamEnd) if zlib.total_in() as usize == bytes.len() => {
-                        Ok(zlib.total_out() as usize)
-                    }
-                    Ok(flate2::Status::StreamEnd) => {
+                let status = zlib
+                    .decompress(bytes, out, flate2::FlushDecompress::Sync)
+                    .map_err(|error| corrupt(&error))?;
+                let all_read = zlib.total_in() as usize == bytes.len();
+                match status {
+                    flate2::Status::StreamEnd if !all_read => {
                         Err(Failure::Corrupt("bytes behind the end of the stream".to_owned()))
                     }
-                    Ok(_) if zlib.total_out() as usize == out.len() => Err(Failure::TooShort),
-                    Ok(_) => Err(Failure::Corrupt("the stream has no end".to_owned())),
-                    Err(error) => Err(corrupt(&error)),
+                    flate2::Status::StreamEnd => Ok(zlib.total_out() as usize),
+                    _ if zlib.total_out() as usize == out.len() => Err(Failure::TooShort),
+                    _ if all_read => Ok(zlib.total_out() as usize),
+                    _ => Err(Failure::Corrupt("the stream stops".to_owned())),
                 }
             }
             Self::Zstd => {

@@ -196,7 +196,9 @@ fn decode_message(bytes: &[u8], max_bytes: usize) -> Result<ManagedCursorInfo> {
     let Some(cursors_ledger_id) = cursors_ledger_id else {
         return Err(reader.refuse("a ManagedCursorInfo without cursorsLedgerId"));
     };
-    (_, info.individually_deleted, info.spanning_ranges) = deleted.finish(&budget)?;
+    let (_, acks) = deleted.finish(&budget)?;
+    info.individually_deleted = acks.set;
+    info.spanning_ranges = acks.spanning;
     let position_info = match (ledger_id, entry_id) {
         (Some(ledger_id), Some(entry_id)) => {
             info.mark_delete = checked_position(0, ledger_id, entry_id, -1)?;

@@ -60,9 +60,9 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, Fo
         return Err(reader.refuse("a PositionInfo without ledgerId or entryId"));
     };
     info.mark_delete = checked_position(0, ledger_id, entry_id, -1)?;
-    let (form, set, spanning) = deleted.finish(&budget)?;
-    info.individually_deleted = set;
-    info.spanning_ranges = spanning;
+    let (form, acks) = deleted.finish(&budget)?;
+    info.individually_deleted = acks.set;
+    info.spanning_ranges = acks.spanning;
     Ok((info, form))
 }
 

@@ -63,14 +63,11 @@ impl Collector {
         WordRuns { collector: self, ledger_id, next_entry: 0, run_start: None }
     }
 
-    /// The form, the set and the ranges over ledgers' ends.
-    pub(super) fn finish(
-        mut self,
-        budget: &Budget,
-    ) -> Result<(Form, PositionRangeSet, Vec<(Position, Position)>)> {
+    /// The form and what was listed.
+    pub(super) fn finish(mut self, budget: &Budget) -> Result<(Form, Acks)> {
         self.flush()?;
         budget.allow(self.set.heap_bytes())?;
-        Ok((self.form, self.set, self.spanning))
+        Ok((self.form, Acks { set: self.set, spanning: self.spanning }))
     }
 
     #[inline]
@@ -97,6 +94,13 @@ impl Collector {
         self.columns.iter_mut().for_each(Vec::clear);
         Ok(())
     }
+}
+
+/// What a message lists as acknowledged.
+pub(super) struct Acks {
+    pub(super) set: PositionRangeSet,
+    /// Ranges over ledgers' ends, whose upper part is in the set.
+    pub(super) spanning: Vec<(Position, Position)>,
 }
 
 /// Turns words, bit set = acknowledged, into ranges as they come: an array of one far bit needs no copy.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
@@ -17,12 +17,9 @@ from ackwell.reference.position_info.compression import compress, decompress
 from ackwell.reference.position_info.state import State
 from ackwell.reference.position_info.wire import Reader, varint
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 MAGIC = 0xAC
 VERSION = 1
-COMPRESSED, DELTA = 1, 2
+COMPRESSED = 1
 HEADER_BYTES = 7
 COMPRESS_FROM_BYTES = 64
 
@@ -31,33 +28,12 @@ def encode(state: State) -> bytes:
     """Write a whole state."""
     bits = BitWriter()
     put_body(bits, state)
-    return seal(0, bits.finish())
-
-
-def encode_delta(state: State, base: int) -> bytes:
-    """Write what changed since the entry whose checksum is `base`."""
-    bits = BitWriter()
-    bits.put(base, 32)
-    put_body(bits, state)
-    return seal(DELTA, bits.finish())
+    return seal(bits.finish())
 
 
 def decode(data: bytes, max_bytes: int) -> State:
     """Read a whole state."""
-    flags, body = unseal(data, max_bytes)
-    if flags & DELTA:
-        raise CorruptStateError("a delta, which is no state without the entries before it", 2)
-    return take_body(BitReader(body))
-
-
-def decode_delta(data: bytes, max_bytes: int) -> tuple[State, int]:
-    """Read a delta and the checksum of the entry it goes on from."""
-    flags, body = unseal(data, max_bytes)
-    if not flags & DELTA:
-        raise CorruptStateError("a whole state, not a delta", 2)
-    bits = BitReader(body)
-    base = bits.take(32)
-    return take_body(bits), base
+    return take_body(BitReader(unseal(data, max_bytes)))
 
 
 def checksum(data: bytes) -> int:
@@ -65,18 +41,19 @@ def checksum(data: bytes) -> int:
     return zlib.crc32(data[HEADER_BYTES:], zlib.crc32(data[:3]))
 
 
-def seal(flags: int, body: bytes) -> bytes:
+def seal(body: bytes) -> bytes:
     """Put header and checksum before a body, compressed where that makes it smaller."""
+    flags = 0
     if len(body) >= COMPRESS_FROM_BYTES:
         small = varint(len(body)) + compress("ZSTD", body)
         if len(small) < len(body):
-            flags, body = flags | COMPRESSED, small
+            flags, body = COMPRESSED, small
     head = bytes((MAGIC, VERSION, flags))
     return head + zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + body
 
 
-def unseal(data: bytes, max_bytes: int) -> tuple[int, bytes]:
-    """Check the header; give the flags and the body."""
+def unseal(data: bytes, max_bytes: int) -> bytes:
+    """Check the header; give the body."""
     if len(data) < HEADER_BYTES or data[0] != MAGIC:
         raise CorruptStateError("not the compact form", 0)
     if data[1] != VERSION:
@@ -84,13 +61,34 @@ def unseal(data: bytes, max_bytes: int) -> tuple[int, bytes]:
     if checksum(data) != int.from_bytes(data[3:7], "little"):
         raise CorruptStateError("the checksum is wrong: bytes are missing or changed", 3)
     flags = data[2]
-    if flags & ~(COMPRESSED | DELTA):
+    if flags & ~COMPRESSED:
         raise CorruptStateError(f"flags {flags:#010b} are unknown", 2)
     if not flags & COMPRESSED:
-        return flags, data[HEADER_BYTES:]
+        return data[HEADER_BYTES:]
     reader = Reader(data, HEADER_BYTES)
     size = reader.varint()
-    return flags, decompress("ZSTD", reader.rest(), size, max_bytes)
+    return decompress("ZSTD", reader.rest(), size, max_bytes)
+
+
+def take_unknown(bits: BitReader) -> bytes:
+    """Fields that must be whole and not ours."""
+    fields = sections.take_bytes(bits)
+    probe, _ = pulsar.decode(bytes((1 << 3, 0, 2 << 3, 0)) + fields)
+    if probe.unknown_fields != fields:
+        raise bits.refuse("unknown fields that are none")
+    return fields
+
+
+#: The sections in their order, and how each is read.
+SECTIONS: dict[str, Callable[[BitReader], object]] = {
+    "individually_deleted": acks.take,
+    "spanning_ranges": sections.take_spanning,
+    "batch_deleted": sections.take_batches,
+    "properties": sections.take_properties,
+    "redelivery_counts": sections.take_counts,
+    "idle_since": sections.take_int,
+    "unknown_fields": take_unknown,
+}
 
 
 def put_body(bits: BitWriter, state: State) -> None:
@@ -121,23 +119,8 @@ def take_body(bits: BitReader) -> State:
     present = bits.take_varint()
     if present >> 7:
         raise bits.refuse(f"sections {present:#b} are unknown")
-    if present & 1:
-        state.individually_deleted = acks.take(bits)
-        bits.align()
-    if present & 2:
-        state.spanning_ranges = sections.take_spanning(bits)
-    if present & 4:
-        state.batch_deleted = sections.take_batches(bits)
-    if present & 8:
-        state.properties = sections.take_properties(bits)
-    if present & 16:
-        state.redelivery_counts = sections.take_counts(bits)
-    if present & 32:
-        state.idle_since = sections.take_int(bits)
-    if present & 64:
-        state.unknown_fields = sections.take_bytes(bits)
-        probe, _ = pulsar.decode(bytes((1 << 3, 0, 2 << 3, 0)) + state.unknown_fields)
-        if probe.unknown_fields != state.unknown_fields:
-            raise bits.refuse("unknown fields that are none")
+    for index, (name, take) in enumerate(SECTIONS.items()):
+        if present >> index & 1:
+            setattr(state, name, take(bits))
     bits.finish()
     return state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ Run = tuple[int, int]
 def before_holes(runs: list[Run]) -> list[int]:
     """How many acknowledged entries stand before each hole."""
     numbers: list[int] = []
-    for (_, length), (holes, _) in zip(runs, runs[1:], strict=False):
+    for (_, length), (holes, _) in pairwise(runs):
         numbers += [length] + [0] * (holes - 1)
     return numbers
 
@@ -62,7 +62,7 @@ def put_ledger(runs: list[Run]) -> tuple[tuple[int, int, int, int], bytes]:
     code.put_header(bits)
     if kind == RUNS:
         lengths.put_header(bits)
-        for (_, length), (holes, _) in zip(runs, runs[1:], strict=False):
+        for (_, length), (holes, _) in pairwise(runs):
             lengths.put(bits, length)
             gaps.put(bits, holes)
         return (RUNS, start, span, len(runs) - 1), bits.finish()
@@ -141,4 +141,5 @@ def take(bits: BitReader) -> PositionRangeSet:
             at += length
         if at != start + span or not acks.contains(ledger_id, at - 1):
             raise bits.refuse("the ledger's span is not what its entries are")
+    bits.align()
     return acks

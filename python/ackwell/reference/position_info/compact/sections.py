@@ -89,8 +89,7 @@ def take_counts(bits: BitReader) -> dict[Position, int]:
 def put_spanning(bits: BitWriter, ranges: Iterable[tuple[Position, Position]]) -> None:
     """Ranges over ledgers' ends; entries count from -1."""
     rows = [
-        (low.ledger_id, low.entry_id + 1, up.ledger_id - low.ledger_id, up.entry_id + 1)
-        for low, up in ranges
+        (low.ledger_id, low.entry_id + 1, up.ledger_id - low.ledger_id, up.entry_id + 1) for low, up in ranges
     ]
     put_rows(bits, rows, 4)
 

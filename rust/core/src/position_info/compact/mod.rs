@@ -3,7 +3,7 @@
 //! ```text
 //! 0  0xAC      magic: to Protocol Buffers the end of a group, which begins no message
 //! 1  version   1
-//! 2  flags     bit 0: the body is compressed with zstd; bit 1: a delta
+//! 2  flags     bit 0: the body is compressed with zstd
 //! 3  checksum  CRC-32 (IEEE), little-endian, of all other bytes
 //! 7  body      if compressed: its length as a varint, then a zstd frame
 //! ```
@@ -32,7 +32,6 @@ pub(crate) const MAGIC: u8 = 0xac;
 const VERSION: u8 = 1;
 
 const COMPRESSED: u8 = 1;
-const DELTA: u8 = 2;
 
 /// Magic, version, flags and checksum.
 const HEADER_BYTES: usize = 7;
@@ -56,44 +55,13 @@ mod section {
 pub(crate) fn encode(info: &PositionInfo) -> Result<Vec<u8>> {
     let mut bits = BitWriter::default();
     put_body(&mut bits, info);
-    seal(0, bits.finish())
-}
-
-/// Writes what changed since the entry whose checksum is `base`; `info` holds only the changes.
-pub(crate) fn encode_delta(info: &PositionInfo, base: u32) -> Result<Vec<u8>> {
-    let mut bits = BitWriter::default();
-    bits.put(u64::from(base), 32);
-    put_body(&mut bits, info);
-    seal(DELTA, bits.finish())
+    seal(bits.finish())
 }
 
 /// Reads a whole state.
 pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<PositionInfo> {
-    let (flags, body) = open(bytes, max_bytes)?;
-    if flags & DELTA != 0 {
-        return Err(Error::corrupt(2, "a delta, which is no state without the entries before it"));
-    }
+    let body = open(bytes, max_bytes)?;
     take_body(BitReader::new(body.bytes()), max_bytes).map_err(|error| body.locate(error))
-}
-
-/// Reads a delta and the checksum of the entry it goes on from.
-pub(crate) fn decode_delta(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, u32)> {
-    let (flags, body) = open(bytes, max_bytes)?;
-    if flags & DELTA == 0 {
-        return Err(Error::corrupt(2, "a whole state, not a delta"));
-    }
-    let mut bits = BitReader::new(body.bytes());
-    let read = || {
-        let base = bits.take(32)? as u32;
-        Ok((take_body(bits, max_bytes)?, base))
-    };
-    read().map_err(|error| body.locate(error))
-}
-
-/// The checksum in the header of an entry, by which a delta names it.
-pub(crate) fn checksum_of(bytes: &[u8]) -> Option<u32> {
-    let header = bytes.get(..HEADER_BYTES).filter(|header| header[0] == MAGIC)?;
-    Some(u32::from_le_bytes([header[3], header[4], header[5], header[6]]))
 }
 
 /// The body of an opened entry.
@@ -126,8 +94,8 @@ impl Body<'_> {
 }
 
 /// Puts header and checksum before a body, compressed where that makes it smaller.
-fn seal(flags: u8, body: Vec<u8>) -> Result<Vec<u8>> {
-    let mut entry = vec![MAGIC, VERSION, flags, 0, 0, 0, 0];
+fn seal(body: Vec<u8>) -> Result<Vec<u8>> {
+    let mut entry = vec![MAGIC, VERSION, 0, 0, 0, 0, 0];
     if body.len() >= COMPRESS_FROM_BYTES {
         put_varint(&mut entry, body.len() as u64);
         entry.extend_from_slice(&Compression::Zstd.compress(&body)?);
@@ -151,14 +119,15 @@ fn checksum(entry: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Checks the header; gives the flags and the body.
-fn open(bytes: &[u8], max_bytes: usize) -> Result<(u8, Body<'_>)> {
-    let Some(expected) = checksum_of(bytes) else {
+/// Checks the header; gives the body.
+fn open(bytes: &[u8], max_bytes: usize) -> Result<Body<'_>> {
+    let Some(header) = bytes.get(..HEADER_BYTES).filter(|header| header[0] == MAGIC) else {
         return Err(Error::corrupt(
             0,
             "not the compact form: no magic byte, or shorter than a header",
         ));
     };
+    let expected = u32::from_le_bytes([header[3], header[4], header[5], header[6]]);
     let (version, flags) = (bytes[1], bytes[2]);
     // A newer version may lay out anything behind the second byte anew, its checksum included.
     if version > VERSION {
@@ -179,11 +148,11 @@ fn open(bytes: &[u8], max_bytes: usize) -> Result<(u8, Body<'_>)> {
             format!("checksum {found:08x}, expected {expected:08x}: bytes are missing or changed"),
         ));
     }
-    if flags & !(COMPRESSED | DELTA) != 0 {
+    if flags & !COMPRESSED != 0 {
         return Err(Error::corrupt(2, format!("flags {flags:#010b} are unknown")));
     }
     if flags & COMPRESSED == 0 {
-        return Ok((flags, Body::Plain(&bytes[HEADER_BYTES..])));
+        return Ok(Body::Plain(&bytes[HEADER_BYTES..]));
     }
     let mut reader = Reader::starting_at(bytes, HEADER_BYTES);
     let size = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
@@ -194,7 +163,7 @@ fn open(bytes: &[u8], max_bytes: usize) -> Result<(u8, Body<'_>)> {
                 other => other,
             },
         )?;
-    Ok((flags, Body::Decompressed(body)))
+    Ok(Body::Decompressed(body))
 }
 
 fn put_body(bits: &mut BitWriter, info: &PositionInfo) {

@@ -54,11 +54,6 @@ impl<'a> Reader<'a> {
         self.at == self.end
     }
 
-    /// Whether the next bytes are these; does not move.
-    pub(crate) fn next_is(&self, byte: u8) -> bool {
-        self.at < self.end && self.bytes[self.at] == byte
-    }
-
     /// The bytes left in this message.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..self.end]
@@ -72,12 +67,6 @@ impl<'a> Reader<'a> {
     /// A refusal at the next byte.
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.at, message)
-    }
-
-    /// Skips what the caller has read from [`Reader::rest`] itself.
-    pub(crate) fn advance(&mut self, length: usize) {
-        debug_assert!(length <= self.end - self.at);
-        self.at += length;
     }
 
     /// The next `length` bytes.

@@ -1,0 +1,50 @@
+//! `ackwell._native.compress` and `decompress`: Pulsar's compression types.
+
+use ackwell_core::Compression;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::convert::raise;
+
+/// The compression type by Pulsar's name.
+pub(crate) fn compression_named(name: &str) -> PyResult<Compression> {
+    Compression::named(name).ok_or_else(|| {
+        let known: Vec<_> = Compression::ALL.iter().map(|compression| compression.name()).collect();
+        PyValueError::new_err(format!("compression {name:?}: expected one of {}", known.join(", ")))
+    })
+}
+
+/// Compress bytes as NONE, LZ4 (a block), ZLIB, ZSTD (a frame) or SNAPPY (a raw block).
+///
+/// >>> from ackwell._native import compress, decompress
+/// >>> decompress(compress(bytes(1000), "ZSTD"), "ZSTD", 1000) == bytes(1000)
+/// True
+#[pyfunction]
+pub(crate) fn compress<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    compression: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let compression = compression_named(compression)?;
+    let bytes = py.detach(|| compression.compress(data)).map_err(raise)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// Decompress bytes, which must give exactly `size` bytes.
+///
+/// Raises `CorruptStateError` when they do not, and `LimitError` when `size` is more than `max_bytes`. Takes
+/// no more memory than twice what is really there.
+#[pyfunction]
+#[pyo3(signature = (data, compression, size, max_bytes=67_108_864))]
+pub(crate) fn decompress<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    compression: &str,
+    size: usize,
+    max_bytes: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let compression = compression_named(compression)?;
+    let bytes = py.detach(|| compression.decompress(data, size, max_bytes)).map_err(raise)?;
+    Ok(PyBytes::new(py, &bytes))
+}
