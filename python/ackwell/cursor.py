@@ -209,7 +209,7 @@ class Cursor:
 
     def to_position_info(self) -> Any:
         """Give the state as it is persisted."""
-        return self._engine.PositionInfo(  # type: ignore[attr-defined] # until the codec is there
+        return self._engine.PositionInfo(
             *self._mark_delete,
             individually_deleted=self._individually_deleted,
             batch_deleted=self.batch_deleted,

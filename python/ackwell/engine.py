@@ -5,6 +5,7 @@ tests hold them to the same results and the same errors. The classes are typed a
 purpose: the stub `_native.pyi` is the one place where their signatures stand.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -12,11 +13,17 @@ class Engine(Protocol):
     """The structures, in the order of `docs/architecture.md`."""
 
     Ledgers: type[Any]
+    LongMap: type[Any]
+    BitSet: type[Any]
+    PendingAcks: type[Any]
     PositionRangeSet: type[Any]
     TripleLongHeap: type[Any]
     TimeBuckets: type[Any]
+    TimeWheel: type[Any]
     PositionInfo: type[Any]
     ManagedCursorInfo: type[Any]
+    compress: Callable[[bytes, str], bytes]
+    decompress: Callable[..., bytes]
 
 
 def native() -> Engine:

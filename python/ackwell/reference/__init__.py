@@ -8,7 +8,12 @@ from ackwell.reference.bit_set import BitSet
 from ackwell.reference.ledgers import Ledgers
 from ackwell.reference.long_map import LongMap
 from ackwell.reference.pending_acks import PendingAcks
-from ackwell.reference.position_info import ManagedCursorInfo, PositionInfo
+from ackwell.reference.position_info import (
+    ManagedCursorInfo,
+    PositionInfo,
+    compress,
+    decompress,
+)
 from ackwell.reference.range_set import PositionRangeSet
 from ackwell.reference.time_buckets import TimeBuckets
 from ackwell.reference.time_wheel import TimeWheel
@@ -25,4 +30,6 @@ __all__ = [
     "TimeBuckets",
     "TimeWheel",
     "TripleLongHeap",
+    "compress",
+    "decompress",
 ]

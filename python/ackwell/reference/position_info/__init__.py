@@ -4,7 +4,8 @@
 ones, `limits` what may be cut.
 """
 
+from ackwell.reference.position_info.compression import compress, decompress
 from ackwell.reference.position_info.cursor_info import ManagedCursorInfo
 from ackwell.reference.position_info.info import PositionInfo
 
-__all__ = ["ManagedCursorInfo", "PositionInfo"]
+__all__ = ["ManagedCursorInfo", "PositionInfo", "compress", "decompress"]

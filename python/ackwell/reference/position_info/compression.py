@@ -12,11 +12,11 @@ from ackwell.errors import CorruptStateError, LimitError
 NAMES = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 
-def compress(name: str, data: bytes) -> bytes:
-    """Compress `data`; `name` is Pulsar's."""
+def compress(data: bytes, compression: str) -> bytes:
+    """Compress `data`; `compression` is Pulsar's name of the type."""
     import cramjam
 
-    match name:
+    match compression:
         case "NONE":
             return data
         case "LZ4":
@@ -28,10 +28,10 @@ def compress(name: str, data: bytes) -> bytes:
         case "SNAPPY":
             return bytes(cramjam.snappy.compress_raw(data))
         case _:
-            raise ValueError(f"compression {name!r}: expected one of {', '.join(NAMES)}")
+            raise ValueError(f"compression {compression!r}: expected one of {', '.join(NAMES)}")
 
 
-def decompress(name: str, data: bytes, size: int, max_bytes: int) -> bytes:
+def decompress(data: bytes, compression: str, size: int, max_bytes: int = 64 << 20) -> bytes:
     """Decompress to exactly `size` bytes."""
     import cramjam
 
@@ -40,7 +40,7 @@ def decompress(name: str, data: bytes, size: int, max_bytes: int) -> bytes:
     # One byte more than announced shows what is longer; a block that does not fit is refused.
     out = bytearray(size + 1)
     try:
-        match name:
+        match compression:
             case "NONE":
                 written = min(len(data), size + 1)
                 out[:written] = data[:written]
@@ -59,9 +59,9 @@ def decompress(name: str, data: bytes, size: int, max_bytes: int) -> bytes:
             case "SNAPPY":
                 written = cramjam.snappy.decompress_raw_into(data, out)
             case _:
-                raise ValueError(f"compression {name!r}: expected one of {', '.join(NAMES)}")
+                raise ValueError(f"compression {compression!r}: expected one of {', '.join(NAMES)}")
     except (zlib.error, cramjam.DecompressionError, OverflowError) as error:
-        raise CorruptStateError(f"{name}: {error}", 0) from None
+        raise CorruptStateError(f"{compression}: {error}", 0) from None
     if written != size:
-        raise CorruptStateError(f"{name}: {written} bytes, not {size}", 0)
+        raise CorruptStateError(f"{compression}: {written} bytes, not {size}", 0)
     return bytes(out[:size])

@@ -73,7 +73,7 @@ class ManagedCursorInfo:
         message, compression = data, None
         if data.startswith(MAGIC):
             compression, size, stored = read_header(data)
-            message = decompress(compression, data[stored:], size, max_bytes)
+            message = decompress(data[stored:], compression, size, max_bytes)
         record = decode_message(message)
         record.original = data
         record.compression = compression
@@ -85,7 +85,7 @@ class ManagedCursorInfo:
         if compression is None:
             return self.original or encode_message(self)
         message = encode_message(self)
-        stored = compress(compression, message)
+        stored = compress(message, compression)
         metadata = int_field(1, NAMES.index(compression)) + int_field(2, len(message))
         return MAGIC + len(metadata).to_bytes(4, "big") + metadata + stored
 

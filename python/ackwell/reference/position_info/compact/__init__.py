@@ -45,7 +45,7 @@ def seal(body: bytes) -> bytes:
     """Put header and checksum before a body, compressed where that makes it smaller."""
     flags = 0
     if len(body) >= COMPRESS_FROM_BYTES:
-        small = varint(len(body)) + compress("ZSTD", body)
+        small = varint(len(body)) + compress(body, "ZSTD")
         if len(small) < len(body):
             flags, body = COMPRESSED, small
     head = bytes((MAGIC, VERSION, flags))
@@ -67,7 +67,7 @@ def unseal(data: bytes, max_bytes: int) -> bytes:
         return data[HEADER_BYTES:]
     reader = Reader(data, HEADER_BYTES)
     size = reader.varint()
-    return decompress("ZSTD", reader.rest(), size, max_bytes)
+    return decompress(reader.rest(), "ZSTD", size, max_bytes)
 
 
 def take_unknown(bits: BitReader) -> bytes:
