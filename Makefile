@@ -5,7 +5,7 @@ PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-rust test-python test-pulsar test-faults soak lint format types \
-        bench bench-rust bench-python wheel lock clean
+        bench bench-rust bench-python bench-peers wheel lock clean
 
 help:  ## List the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,13 +57,16 @@ types: install  ## mypy, and the stubs held against the built module
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest ackwell._native
 
-bench: bench-rust bench-python  ## All benchmarks
+bench: bench-rust bench-python bench-peers  ## All benchmarks
 
 bench-rust:  ## The core alone (criterion)
 	cargo bench --workspace --locked
 
 bench-python: install  ## Through the binding
 	$(PYTEST) benches/python --benchmark-only
+
+bench-peers: install  ## Both beside Pulsar's own classes (where Java and Maven are) and Python's, held against the bars
+	$(BIN)/python -m benches.bars
 
 wheel: .venv/.locked  ## Build a wheel into dist/
 	$(BIN)/maturin build --release --out dist

@@ -1,0 +1,53 @@
+"""Measure areas against their bars: `python -m benches.bars [AREA…]`."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from types import ModuleType
+
+from rich.console import Console
+
+from benches.bars import report
+from benches.bars.sides import OURS, Figure, run
+
+AREAS = ("pending_acks",)
+# Columns of a table that is written to a file.
+WIDTH = 160
+
+
+def measure(area: ModuleType, console: Console, rounds: int, only_ours: bool) -> None:
+    """Run one area and report it."""
+    name = area.__name__.rpartition(".")[2]
+    sides = [side for side in area.SIDES if not only_ours or side.name == OURS]
+    with console.status(name) as status:
+        samples = run(sides, area.WORKLOADS, area.read, rounds=rounds, progress=status.update)
+        for side, workload, operation, values in getattr(area, "measure", tuple)():
+            status.update(f"{side} on {workload}: {operation}")
+            samples.setdefault(Figure(side, workload, operation), []).extend(values)
+    verdicts = [bar.judge(samples) for bar in area.BARS]
+    skipped = [side for side in sides if side.missing is not None]
+    report.show(console, name, verdicts, skipped)
+    if not only_ours:
+        console.print(f"recorded: {report.record(name, verdicts, samples, skipped)}")
+
+
+def main() -> None:
+    """Measure the areas named, or all."""
+    parser = argparse.ArgumentParser(prog="benches.bars", description=__doc__)
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}")
+    parser.add_argument("--rounds", type=int, default=1, help="times each side is run on a workload")
+    parser.add_argument("--only-ours", action="store_true", help="run no peers and record nothing")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.areas) - set(AREAS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(AREAS)}")
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    for name in arguments.areas or AREAS:
+        area = import_module(f"benches.bars.{name}")
+        measure(area, console, arguments.rounds, arguments.only_ours)
+
+
+if __name__ == "__main__":
+    main()

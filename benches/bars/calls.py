@@ -1,0 +1,35 @@
+"""Timing callables of this process: in turn, by the CPU time of the thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import thread_time_ns
+
+WINDOW_NS = 20_000_000
+WINDOWS = 9
+
+
+def alternate(sides: Mapping[str, Callable[[], object]], *, per: int = 1) -> dict[str, list[float]]:
+    """Time each side's callable in windows, taking turns; nanoseconds per unit of work.
+
+    A call does `per` units of work, and is repeated until a window is full. The first window warms
+    up.
+    """
+    samples: dict[str, list[float]] = {name: [] for name in sides}
+    repeats = {name: _repeats(call) for name, call in sides.items()}
+    for _ in range(WINDOWS):
+        for name, call in sides.items():
+            before = thread_time_ns()
+            for _ in range(repeats[name]):
+                call()
+            samples[name].append((thread_time_ns() - before) / repeats[name] / per)
+    return samples
+
+
+def _repeats(call: Callable[[], object]) -> int:
+    """How many calls fill a window."""
+    calls, before = 0, thread_time_ns()
+    while (spent := thread_time_ns() - before) < WINDOW_NS:
+        call()
+        calls += 1
+    return max(1, calls * WINDOW_NS // spent)

@@ -1,0 +1,71 @@
+//! The workloads of `benches/workloads.toml`.
+
+use ackwell_core::PendingAck;
+
+/// The section `name` of the file.
+pub(crate) fn section(name: &str) -> toml::Table {
+    let mut all: toml::Table =
+        include_str!("../workloads.toml").parse().expect("workloads.toml is valid");
+    match all.remove(name) {
+        Some(toml::Value::Table(section)) => section,
+        _ => panic!("workloads.toml has no section {name}"),
+    }
+}
+
+/// Positions and values in order of position.
+pub(crate) struct Acks {
+    pub(crate) positions: Vec<(i64, i64)>,
+    pub(crate) values: Vec<PendingAck>,
+}
+
+/// One step of a 64-bit mixer, for workloads that are the same everywhere.
+pub(crate) fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl Acks {
+    /// The workload of section `pending_acks` with this name.
+    pub(crate) fn named(name: &str) -> Self {
+        let section = section("pending_acks");
+        let workload = section.get(name).unwrap_or_else(|| panic!("no workload {name}"));
+        let number = |key: &str| workload[key].as_integer().expect("an integer");
+        let (ledgers, entries) = (number("ledgers"), number("entries"));
+        let mut state = 42;
+        let mut entry_id = |within: i64| match number("stride") {
+            0 => (mix(&mut state) >> 24) as i64,
+            stride => within * stride,
+        };
+        let mut positions = Vec::new();
+        for ledger in 0..ledgers {
+            let in_ledger = entries / ledgers + i64::from(ledger < entries % ledgers);
+            positions.extend((0..in_ledger).map(|within| (ledger, entry_id(within))));
+        }
+        positions.sort_unstable();
+        let kind = workload["values"].as_str().expect("a string");
+        let values = (0..positions.len() as i32).map(|i| value(kind, i)).collect();
+        Self { positions, values }
+    }
+
+    /// The indexes of the entries, shuffled.
+    pub(crate) fn shuffled(&self) -> Vec<usize> {
+        let mut state = 7;
+        let mut order: Vec<usize> = (0..self.positions.len()).collect();
+        for i in (1..order.len()).rev() {
+            order.swap(i, (mix(&mut state) % (i as u64 + 1)) as usize);
+        }
+        order
+    }
+}
+
+fn value(kind: &str, i: i32) -> PendingAck {
+    match kind {
+        "varied" => PendingAck { remaining: (i & 15) + 1, sticky_key_hash: i.wrapping_mul(31) },
+        "equal" => PendingAck { remaining: 1, sticky_key_hash: 0 },
+        "hashed" => PendingAck { remaining: 1, sticky_key_hash: mix(&mut (i as u64)) as i32 },
+        _ => panic!("no values of kind {kind}"),
+    }
+}
