@@ -233,8 +233,8 @@ public final class DMain {
                 String.format(",\"ranges\":%d,\"acked\":%d,\"objects\":%d", ranges, n, g[1]));
         // probes: random positions over the whole span (hits and misses), and acked positions in
         // ack order (hits only)
-        int pn = 2_000_000;
-        long[] pl = new long[pn], pe = new long[pn];
+        int batches = 2_000_000;
+        long[] pl = new long[batches], pe = new long[batches];
         SplittableRandom r = new SplittableRandom(7);
         long minL = Long.MAX_VALUE, maxL = 0, maxE = 0;
         for (int i = 0; i < n; i++) {
@@ -242,7 +242,7 @@ public final class DMain {
             maxL = Math.max(maxL, l[i]);
             maxE = Math.max(maxE, e[i]);
         }
-        for (int i = 0; i < pn; i++) {
+        for (int i = 0; i < batches; i++) {
             pl[i] = minL + r.nextLong(maxL - minL + 1);
             pe[i] = r.nextLong(maxE + 1);
         }
@@ -255,10 +255,10 @@ public final class DMain {
                 time(
                         2,
                         5,
-                        pn,
+                        batches,
                         () -> {
                             long c = 0;
-                            for (int i = 0; i < pn; i++) if (s.contains(pl[i], pe[i])) c++;
+                            for (int i = 0; i < batches; i++) if (s.contains(pl[i], pe[i])) c++;
                             sink += c;
                         }),
                 "ns/op",
