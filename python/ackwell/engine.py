@@ -5,7 +5,6 @@ tests hold them to the same results and the same errors. The classes are typed a
 purpose: the stub `_native.pyi` is the one place where their signatures stand.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -22,8 +21,12 @@ class Engine(Protocol):
     TimeWheel: type[Any]
     PositionInfo: type[Any]
     ManagedCursorInfo: type[Any]
-    compress: Callable[[bytes, str], bytes]
-    decompress: Callable[..., bytes]
+
+    def compress(self, data: bytes, compression: str) -> bytes:
+        """Compress bytes as NONE, LZ4, ZLIB, ZSTD or SNAPPY."""
+
+    def decompress(self, data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
+        """Decompress to exactly `size` bytes."""
 
 
 def native() -> Engine:

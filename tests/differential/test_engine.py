@@ -7,7 +7,7 @@ from ackwell import _native, reference
 from ackwell.engine import Engine
 
 ENGINES: list[Engine] = [_native, reference]
-NAMES = list(inspect.get_annotations(Engine))
+NAMES = [name for name in (*inspect.get_annotations(Engine), *vars(Engine)) if name[0] != "_"]
 
 
 def public(cls: type) -> set[str]:

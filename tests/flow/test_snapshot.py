@@ -1,0 +1,254 @@
+"""Entries of a ledger: PIP-381 both ways, compression, damaged tails, mixed saves, hostile footers."""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import ackwell
+import ackwell.reference
+import pytest
+from ackwell import CorruptStateError, LimitError, PositionInfo, snapshot
+from ackwell.snapshot import EntrySettings, encode_entries, join, recover, split
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.shared import shared_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMPRESSIONS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
+FORMS = ("pulsar-ranges", "pulsar-long-array", "compact")
+
+
+def state(acks: int, entry_id: int = 5, seed: int = 1) -> PositionInfo:
+    rolls = random.Random(seed)
+    return PositionInfo(3, entry_id, [(3, at - 1, at) for at in rolls.sample(range(10, 9000), acks)])
+
+
+def reading(entries: Sequence[bytes | None]) -> Any:
+    def read(entry_id: int) -> bytes:
+        entry = entries[entry_id] if 0 <= entry_id < len(entries) else None
+        if entry is None:
+            raise KeyError(entry_id)
+        return entry
+
+    return read
+
+
+def plainly_split(data: bytes, size: int, compression: str) -> list[bytes]:
+    """PIP-381 once more, as its text says it."""
+    if compression != "NONE":
+        data = len(data).to_bytes(4, "big") + ackwell.reference.compress(data, compression)
+    if len(data) < size:
+        return [data]
+    parts = []
+    rest = data
+    while rest:
+        parts.append(rest[:size])
+        rest = rest[size:]
+    return [*parts, f'{{"numParts":{len(parts)},"length":{len(data)}}}'.encode()]
+
+
+def plainly_joined(entries: Sequence[bytes], compression: str) -> bytes:
+    last = entries[-1]
+    if last.startswith(b"{"):
+        footer = json.loads(last)
+        last = b"".join(entries[-1 - footer["numParts"] : -1])
+        assert len(last) == footer["length"]
+    if compression == "NONE":
+        return last
+    size = int.from_bytes(last[:4], "big")
+    return ackwell.reference.decompress(last[4:], compression, size)
+
+
+@given(st.integers(0, 300), st.integers(1, 700), st.sampled_from(COMPRESSIONS), st.sampled_from(FORMS))
+@settings(deadline=None, max_examples=60)
+def test_strict_pip_381_is_what_its_text_says(acks: int, size: int, compression: str, form: str) -> None:
+    data = state(acks).encode(form)
+    pip = EntrySettings(True, size, compression, pip_381=True)
+    ours = encode_entries(data, pip)
+    theirs = plainly_split(data, size, compression)
+    if compression == "NONE":
+        assert theirs == ours
+    assert data == plainly_joined(ours, compression)
+    for entries in (ours, theirs):
+        found = recover(reading(entries), len(entries) - 1, settings=pip)
+        assert found.data == data
+        assert not found.skipped
+        assert found.form == form or not acks
+
+
+def test_recorded_layouts_are_read_and_written_alike() -> None:
+    folder = shared_path("data/raw") / "multientry"
+    seen = 0
+    for line in (folder / "manifest.jsonl").read_text().splitlines():
+        item = json.loads(line)
+        entries = [(folder / name).read_bytes() for name in item["entries"]]
+        pip = EntrySettings(True, item["chunk"], item["compression"], pip_381=True)
+        found = recover(reading(entries), len(entries) - 1, settings=pip)
+        assert item["uncompressed"] == len(found.data)
+        assert item["stored"] == sum(map(len, entries[: len(entries) - (len(entries) > 1)]))
+        if item["compression"] == "NONE":
+            assert entries == encode_entries(found.data, pip)
+        seen += 1
+    assert seen == 4
+
+
+def test_settings_have_the_pips_names_and_defaults() -> None:
+    assert EntrySettings(pip_381=True) == EntrySettings.from_properties({})
+    assert EntrySettings().max_entry_bytes == 1 << 20
+    given_all = {
+        "persistentUnackedRangesWithMultipleEntriesEnabled": "true",
+        "persistentUnackedRangesMaxEntrySize": "8192",
+        "cursorInfoCompressionType": "LZ4",
+    }
+    assert EntrySettings(True, 8192, "LZ4", pip_381=True) == EntrySettings.from_properties(given_all)
+    large = state(3000).encode("pulsar-ranges")
+    assert [large] == encode_entries(large, EntrySettings(max_entry_bytes=100, pip_381=True))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("pip_381", [False, True])
+def test_a_save_cut_anywhere_leaves_the_save_before(form: str, compression: str, pip_381: bool) -> None:
+    entry_settings = EntrySettings(True, 256, compression, pip_381=pip_381)
+    old, new = state(150, 5, seed=1), state(160, 6, seed=2)
+    before = encode_entries(old.encode(form), entry_settings, generation=1)
+    after = encode_entries(new.encode(form), entry_settings, generation=2)
+    for whole in range(len(after) + 1):
+        entries = [*before, *after[:whole]]
+        found = recover(reading(entries), len(entries) - 1, settings=entry_settings)
+        assert (new if whole == len(after) else old) == found.position_info
+        if whole < len(after) and not pip_381:
+            # Torn inside an entry: every length of it that a crash can leave.
+            for cut in range(0, len(after[whole]), 7):
+                torn = [*entries, after[whole][:cut]]
+                found = recover(reading(torn), len(torn) - 1, settings=entry_settings)
+                assert old == found.position_info
+                assert found.skipped
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_parts_of_two_saves_are_never_joined(form: str) -> None:
+    own = EntrySettings(True, 128)
+    one = encode_entries(state(150, seed=1).encode(form), own, generation=1)
+    two = encode_entries(state(150, seed=2).encode(form), own, generation=2)
+    length = min(len(one), len(two)) - 1
+    for at in range(length):
+        mixed = [*two[:at], one[at], *two[at + 1 :]]
+        if mixed != two:
+            with pytest.raises(CorruptStateError):
+                recover(reading(mixed), len(mixed) - 1, settings=own)
+
+
+def test_a_missing_part_a_missing_footer_and_a_missing_entry_are_passed_over() -> None:
+    own = EntrySettings(True, 128)
+    old = encode_entries(state(100, seed=1).encode("pulsar-ranges"), own)
+    new = encode_entries(state(100, seed=2).encode("pulsar-ranges"), own)
+    for lost in range(len(new)):
+        entries: list[bytes | None] = [*old, *new]
+        entries[len(old) + lost] = None
+        found = recover(reading(entries), len(entries) - 1, settings=own)
+        assert state(100, seed=1) == found.position_info
+        assert (0, len(old) - 1) == (found.first_id, found.last_id)
+        assert len(found.skipped) == len(new)
+
+
+def footers() -> list[bytes]:
+    numbers = (
+        "1000000000",
+        "-1",
+        "NaN",
+        "Infinity",
+        "1e9",
+        "true",
+        "null",
+        '"1"',
+        "[]",
+        "0",
+        "9" * 40,
+        "1.5",
+    )
+    texts = [f'{{"numParts":{number},"length":5}}' for number in numbers]
+    texts += [f'{{"numParts":1,"length":{number}}}' for number in numbers]
+    texts += [f'{{"numParts":1,"length":5,"checksum":{number}}}' for number in numbers if number != "null"]
+    texts += ["{", "{}", '{"numParts":1}', "{" * 200, '{"a":' * 40, '{"numParts":1,"length":5}' + " " * 999]
+    return [text.encode() for text in texts]
+
+
+@pytest.mark.parametrize("footer", footers(), ids=range(len(footers())))
+def test_a_hostile_footer_is_refused_at_once(footer: bytes) -> None:
+    entries = [b"\x08\x01\x10\x02\x00", footer]
+    with pytest.raises((CorruptStateError, LimitError)):
+        join(reading(entries), 1)
+    for pip_381 in (False, True):
+        with pytest.raises((CorruptStateError, LimitError)):
+            recover(reading(entries[1:]), 0, settings=EntrySettings(True, pip_381=pip_381))
+
+
+def test_a_billion_empty_parts_cost_no_billion_reads() -> None:
+    reads = []
+
+    def read(entry_id: int) -> bytes:
+        reads.append(entry_id)
+        return b'{"numParts":1000000000,"length":0}' if entry_id == 1 << 40 else b""
+
+    with pytest.raises(CorruptStateError):
+        join(read, 1 << 40)
+    assert len(reads) < 5
+
+
+def test_the_footer_of_a_full_last_chunk_may_count_an_empty_one() -> None:
+    data = state(20).encode("pulsar-ranges")
+    entries = [data, b"", b'{"numParts":2,"length":%d}' % len(data)]
+    pip = EntrySettings(True, len(data), pip_381=True)
+    assert data == recover(reading(entries), 2, settings=pip).data
+
+
+def test_lying_sizes_and_bombs_in_entries_are_refused() -> None:
+    data = bytes(5_000_000)
+    for compression in COMPRESSIONS[1:]:
+        bomb = snapshot.encode_entries(data, EntrySettings(compression=compression, pip_381=True))[0]
+        with pytest.raises(LimitError):
+            snapshot.decode_entry(bomb, compression, max_bytes=1 << 20)
+        for lie in (0, 1, len(data) - 1, len(data) + 1, (1 << 26) - 1):
+            with pytest.raises(CorruptStateError):
+                snapshot.decode_entry(lie.to_bytes(4, "big") + bomb[4:], compression)
+        assert data == snapshot.decode_entry(bomb, compression)
+
+
+def test_footers_say_generation_and_checksum_in_our_own_stores_only() -> None:
+    *_, footer = split(b"abc", 2, generation=7)
+    assert {"numParts": 2, "length": 3, "generation": 7, "checksum": zlib.crc32(b"abc")} == json.loads(footer)
+    *_, strict = split(b"abc", 2)
+    assert strict == b'{"numParts":2,"length":3}'
+
+
+def test_forms_are_told_by_content() -> None:
+    info = state(5)
+    for form in FORMS:
+        assert form == snapshot.detect_form(info.encode(form))
+    assert snapshot.detect_form(PositionInfo(3, 5).encode("pulsar-ranges")) == "pulsar-ranges"
+    for compression in (None, *COMPRESSIONS):
+        for record in (ackwell.ManagedCursorInfo(7), ackwell.ManagedCursorInfo(-1, info)):
+            assert snapshot.detect_form(record.encode(compression)) == "managed-cursor-info"
+    for data in (b"", b"\xac", b"\x47\x78", b"{", b"\x00\x00\x00\x05abc"):
+        with pytest.raises(CorruptStateError):
+            snapshot.detect_form(data)
+
+
+def test_every_recorded_file_is_told_by_content() -> None:
+    folder = shared_path("data/raw")
+    seen = 0
+    for path in folder.glob("*.bin"):
+        kind = path.name.split(".")[-2]
+        if kind == "cursorinfo":
+            assert snapshot.detect_form(path.read_bytes()) == "managed-cursor-info"
+        elif kind == "positioninfo":
+            assert snapshot.detect_form(path.read_bytes()).startswith("pulsar-")
+        seen += 1
+    assert seen > 100
