@@ -75,3 +75,9 @@ def test_a_missing_file_is_named() -> None:
 
 def test_help_shows_examples() -> None:
     assert "ackwell replay examples/traces" in ackwell("replay", "--help").stdout
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m ackwell replay --json {TRACES / 'cumulative.jsonl.gz'} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("[\n", "")

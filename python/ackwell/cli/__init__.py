@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -46,9 +47,9 @@ def main() -> None:
     """Run the command line; what is the user's to mend becomes one line and exit code 1."""
     try:
         app()
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does; nothing is left to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except (AckwellError, OSError, ModuleNotFoundError) as error:
         fail(error)
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does.
-        sys.stderr.close()
-        sys.exit(0)
