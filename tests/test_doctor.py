@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from typer.testing import CliRunner
+
 from ackwell import Position, PositionRangeSet
 from ackwell.admin import Admin
 from ackwell.cli import app
@@ -19,8 +21,6 @@ from ackwell.doctor import Verdict, diagnose, examine
 from ackwell.errors import StatsError
 from ackwell.restart import BrokerSettings, Count
 from ackwell.stats import SubscriptionStats, parse_stats
-from typer.testing import CliRunner
-
 from tests.test_stats import internal, stats
 
 

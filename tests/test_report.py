@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from ackwell import Position
 from ackwell.doctor import Diagnosis, diagnose
 from ackwell.restart import BrokerSettings
-
 from tests.test_doctor import holes, subscription
 
 if TYPE_CHECKING:

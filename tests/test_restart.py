@@ -11,12 +11,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import ackwell
 import pytest
+
+import ackwell
 from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.restart import BatchSizes, BrokerSettings, Count, Restart, RestartLoss, restart_loss
 from ackwell.stats import SubscriptionStats, read_stats
-
 from tests.shared import shared_path
 
 CASES: list[dict[str, Any]] = json.loads(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ackwell import Position
 from ackwell.batch_sizes import BatchSizes
 from ackwell.errors import StatsError

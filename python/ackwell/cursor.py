@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from ackwell import engine as engines
 from ackwell.errors import ProtocolError
@@ -21,7 +21,7 @@ from ackwell.position import Position
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ackwell._native import Ledgers, PositionRangeSet
+    from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
     from ackwell.engine import Engine
 
 
@@ -207,19 +207,20 @@ class Cursor:
         self._ack_sets.clear()
         self._consumed_before = 0
 
-    def to_position_info(self) -> Any:
+    def to_position_info(self) -> PositionInfo:
         """Give the state as it is persisted."""
-        return self._engine.PositionInfo(
+        info: PositionInfo = self._engine.PositionInfo(
             *self._mark_delete,
             individually_deleted=self._individually_deleted,
             batch_deleted=self.batch_deleted,
             properties=self.properties,
         )
+        return info
 
     @classmethod
     def from_position_info(
         cls,
-        info: Any,
+        info: PositionInfo,
         ledgers: Ledgers,
         *,
         batch_index_acks: bool = True,

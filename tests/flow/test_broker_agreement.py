@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ackwell.agreement import Verdict, agreements
 from ackwell.events import event_files, read_events
-
 from tests.shared import shared_folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "traces"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ackwell import CorruptStateError
-from ackwell.subscription.command import AckType, CommandAck, MessageId, TransactionId, ValidationError
-from ackwell.wire import signed64
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from ackwell import CorruptStateError
+from ackwell.subscription.command import AckType, CommandAck, MessageId, TransactionId, ValidationError
+from ackwell.wire import signed64
 
 INT32, UINT64, INT64, STRING, MESSAGE, ENUM = 5, 4, 3, 9, 11, 14
 OPTIONAL, REQUIRED, REPEATED = 1, 2, 3

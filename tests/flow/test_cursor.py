@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from types import ModuleType
 
-import ackwell._native as native
 import pytest
-from ackwell import Cursor, Ledgers, Position, PositionRangeSet, ProtocolError, reference
-from ackwell.cursor import to_words
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+import ackwell._native as native
+from ackwell import Cursor, Ledgers, Position, PositionRangeSet, ProtocolError, reference
+from ackwell.cursor import to_words
 
 LEDGERS = {2: 4, 3: 0, 5: 3, 9: 5}
 ENTRIES = [Position(ledger_id, entry_id) for ledger_id, n in LEDGERS.items() for entry_id in range(n)]
@@ -116,6 +117,21 @@ def test_a_reset_makes_its_position_the_next_to_read(engine: ModuleType) -> None
     assert cursor.backlog_entries == 7
 
 
+@ENGINES
+def test_a_cursor_survives_its_persisted_state(engine: ModuleType) -> None:
+    cursor = cursor_of(engine)
+    cursor.ack_many([2, 2, 5, 9], [0, 2, 1, 4])
+    cursor.ack_batch(9, 0, [0b011])
+    cursor.properties["stamp"] = -7
+    again = Cursor.from_position_info(cursor.to_position_info(), cursor.ledgers, engine=engine)
+    again.validate()
+    assert again.mark_delete_position == cursor.mark_delete_position
+    assert str(again.individually_deleted) == str(cursor.individually_deleted)
+    assert again.batch_deleted == cursor.batch_deleted
+    assert again.properties == {"stamp": -7}
+    assert again.messages_consumed == 0
+
+
 def test_growing_ledgers_let_mark_delete_follow() -> None:
     ledgers = Ledgers({2: 1})
     cursor = Cursor(ledgers)
@@ -163,6 +179,14 @@ class CursorAgainstSets(RuleBasedStateMachine):
             cursor.ack_cumulative(*position, None if owed is None else to_words(owed))
         self.acked |= {earlier for earlier in ENTRIES if earlier < position}
         self.owe(position, owed or 0)
+
+    @precondition(lambda self: self.acked)
+    @rule()
+    def save_and_load(self) -> None:
+        self.cursors = [
+            Cursor.from_position_info(c.to_position_info(), c.ledgers, engine=engine)
+            for c, engine in zip(self.cursors, (native, reference), strict=True)
+        ]
 
     def owe(self, position: Position, owed: int) -> None:
         if position not in self.acked:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from ackwell import EventError
 from ackwell.events import Event, Kind, TraceParser, event_files, event_from_fields, read_events
 

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from ackwell import EventError, reference
 from ackwell.events import Event, Kind
 from ackwell.partial import Partial

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ackwell import ProtocolError
 from ackwell.subscription.selectors import (
     AutoSplit,
@@ -20,8 +23,6 @@ from ackwell.subscription.selectors import (
     select_many,
 )
 from ackwell.subscription.sticky_key import FROM_ZERO, SLOTS, murmur3_32, sticky_key_hash
-from hypothesis import given
-from hypothesis import strategies as st
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pulsar
 import pytest
+
 from ackwell import FencedError, StoreError
 from ackwell.store.pulsar import SUBSCRIPTION, PulsarStore
 from ackwell.testing.stores import Opener, StoreConformance
-
 from tests.pulsar import kit
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from ackwell import FencedError, StoreError
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore, Store
 from ackwell.store.sqlite import VERSION
