@@ -13,9 +13,9 @@ from subprocess import run
 from typing import Any, TypeAlias
 
 import numpy as np
-from ackwell import PendingAcks
 from sortedcontainers import SortedDict
 
+from ackwell import PendingAcks
 from benches.bars.calls import alternate
 from benches.bars.sides import OURS, ROOT
 

@@ -3,6 +3,7 @@
 import inspect
 
 import pytest
+
 from ackwell import _native, reference
 from ackwell.engine import Engine
 

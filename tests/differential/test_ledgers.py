@@ -3,12 +3,12 @@
 import copy
 import pickle
 
-import ackwell
 import pytest
-from ackwell import Ledgers, Position, ProtocolError, reference
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+import ackwell
+from ackwell import Ledgers, Position, ProtocolError, reference
 from tests.differential.pair import Pair
 
 IDS = st.one_of(st.integers(-1, 30), st.sampled_from([2**40, 2**63 - 1, 2**63, -(2**63)]))

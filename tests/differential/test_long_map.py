@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-import ackwell
-import ackwell.reference
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+import ackwell
+import ackwell.reference
 from tests.differential.pair import Pair
 
 ENGINES = pytest.mark.parametrize("engine", [ackwell, ackwell.reference])

@@ -7,14 +7,14 @@ import sys
 import threading
 from typing import Any
 
-import ackwell
-import ackwell.reference
 import pytest
-from ackwell import PendingAck, Position
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+import ackwell
+import ackwell.reference
+from ackwell import PendingAck, Position
 from tests.differential.pair import Pair, outcome
 
 ENGINES = pytest.mark.parametrize("engine", [ackwell, ackwell.reference])

@@ -8,14 +8,14 @@ import json
 import pickle
 from typing import TYPE_CHECKING, Any
 
-import ackwell
-import ackwell.reference
-import ackwell.reference.position_info.wire as wire
 import pytest
-from ackwell import CorruptStateError, LimitError, StateTooLargeError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import ackwell
+import ackwell.reference
+import ackwell.reference.position_info.wire as wire
+from ackwell import CorruptStateError, LimitError, StateTooLargeError
 from tests.differential.pair import outcome, plain
 from tests.differential.pulsar_messages import messages
 from tests.shared import shared_path

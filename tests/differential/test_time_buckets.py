@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import ackwell
-import ackwell.reference
 import numpy as np
 import pytest
-from ackwell import CorruptStateError, TimeBuckets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from pyroaring import BitMap, BitMap64
 
+import ackwell
+import ackwell.reference
+from ackwell import CorruptStateError, TimeBuckets
 from tests.differential.delayed_machine import DelayedMachine
 
 MODES = ("pulsar", "never_early")

@@ -7,15 +7,15 @@ import zlib
 from contextlib import suppress
 from typing import Any
 
-import ackwell
-import ackwell.reference
 import numpy as np
 import pytest
-from ackwell import CorruptStateError, TimeWheel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+import ackwell
+import ackwell.reference
+from ackwell import CorruptStateError, TimeWheel
 from tests.differential.delayed_machine import DelayedMachine
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-import ackwell
-import ackwell.reference
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+import ackwell
+import ackwell.reference
 from tests.differential.delayed_machine import DelayedMachine
 
 

@@ -7,14 +7,14 @@ import random
 import zlib
 from typing import TYPE_CHECKING, Any
 
-import ackwell
-import ackwell.reference
 import pytest
-from ackwell import CorruptStateError, LimitError, PositionInfo, snapshot
-from ackwell.snapshot import EntrySettings, encode_entries, join, recover, split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ackwell
+import ackwell.reference
+from ackwell import CorruptStateError, LimitError, PositionInfo, snapshot
+from ackwell.snapshot import EntrySettings, encode_entries, join, recover, split
 from tests.shared import shared_path
 
 if TYPE_CHECKING:
