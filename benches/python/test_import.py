@@ -1,0 +1,15 @@
+"""What `import ackwell` costs, in a process of its own, beside an interpreter that imports nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+
+@pytest.mark.parametrize("statement", ["pass", "import ackwell"])
+def test_import(benchmark: BenchmarkFixture, statement: str) -> None:
+    benchmark.group = "import"
+    benchmark(subprocess.run, [sys.executable, "-c", statement], check=True)
