@@ -24,6 +24,7 @@ from ackwell.errors import (
     FencedError,
     LimitError,
     ProtocolError,
+    SchemaError,
     StateTooLargeError,
     StoreError,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "PositionInfo",
     "PositionRangeSet",
     "ProtocolError",
+    "SchemaError",
     "StateTooLargeError",
     "StoreError",
     "TimeBuckets",

@@ -26,6 +26,10 @@ class EventError(ProtocolError):
         self.line = line
 
 
+class SchemaError(AckwellError, ValueError):
+    """A table lacks a column, or has it in another type; the message names every one."""
+
+
 class CorruptStateError(AckwellError):
     """Bytes that cannot be a state; `offset` counts from the start of the input."""
 

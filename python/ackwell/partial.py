@@ -22,6 +22,9 @@ from ackwell.events import Event, Kind
 from ackwell.position import Position
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ackwell._native import Ledgers, PositionRangeSet
     from ackwell.engine import Engine
 
@@ -67,7 +70,7 @@ class Partial:
             if not self.ledger_entries:
                 raise ProtocolError("backlog cleared before anything was published")
             last = max(self.ledger_entries)
-            self._acknowledge_up_to(Position(last, self.ledger_entries[last] - 1))
+            self.acknowledge_up_to(Position(last, self.ledger_entries[last] - 1))
 
     def _feed_at(self, event: Event, position: Position) -> None:
         match event.kind:
@@ -78,22 +81,46 @@ class Partial:
                 if size is None and event.batch_index is not None:
                     size = event.batch_index + 1
                 if size is not None:
-                    self._has_size(position, size)
+                    self.has_size(position, size)
             case Kind.ACK:
                 if event.batch_size is not None:
-                    self._has_size(position, event.batch_size)
-                self._acknowledge(position, _owed(event))
+                    self.has_size(position, event.batch_size)
+                self.acknowledge(position, _owed(event))
             case Kind.ACK_CUMULATIVE | Kind.CLEAR_BACKLOG:
                 if event.batch_size is not None:
-                    self._has_size(position, event.batch_size)
+                    self.has_size(position, event.batch_size)
                 owed = _owed_after(event)
                 if owed:
-                    self._acknowledge(position, owed)
+                    self.acknowledge(position, owed)
                     position = Position(position.ledger_id, position.entry_id - 1)
-                self._acknowledge_up_to(position)
+                self.acknowledge_up_to(position)
             case Kind.SEEK:
-                self._forget_acknowledgments()
+                self.forget_acknowledgments()
                 self.seek = (event.file or "", event.sequence, position)
+
+    def publish_many(self, ledger_ids: NDArray[np.int64], entry_ids: NDArray[np.int64]) -> None:
+        """Learn that these entries exist; two int64 arrays of one length."""
+        import numpy as np
+
+        if not len(ledger_ids):
+            return
+        # Runs of one ledger first: events come almost in order.
+        starts = np.concatenate(([0], np.flatnonzero(ledger_ids[1:] != ledger_ids[:-1]) + 1))
+        greatest = np.maximum.reduceat(entry_ids, starts).tolist()
+        for ledger_id, entry_id in zip(ledger_ids[starts].tolist(), greatest, strict=True):
+            self._exists(Position(ledger_id, entry_id))
+
+    def acknowledge_many(self, ledger_ids: NDArray[np.int64], entry_ids: NDArray[np.int64]) -> None:
+        """Acknowledge whole entries; two int64 arrays of one length."""
+        self._acked.add_many(ledger_ids, entry_ids)
+
+    def acknowledge_words(self, ledger_id: int, words: NDArray[np.int64]) -> None:
+        """Acknowledge the entries of one ledger whose bits are set, least significant first."""
+        self._acked.add_words(ledger_id, words)
+
+    def acknowledge_ranges(self, ranges: PositionRangeSet) -> None:
+        """Acknowledge every position of a range set."""
+        self._acked |= ranges
 
     def merge(self, other: Partial) -> None:
         """Join `other` into this one; `other` stays as it is."""
@@ -101,19 +128,19 @@ class Partial:
             known = self.ledger_entries.get(ledger_id, 0)
             self.ledger_entries[ledger_id] = max(known, entries)
         for position, size in other.batch_sizes.items():
-            self._has_size(position, size)
+            self.has_size(position, size)
         if self.seek and other.seek and self.seek[:2] > other.seek[:2]:
             return
         if other.seek and (self.seek is None or self.seek[:2] < other.seek[:2]):
             if self.seek is not None:
-                self._forget_acknowledgments()
+                self.forget_acknowledgments()
             self.seek = other.seek
         acked = self.acked
         acked |= other.acked
         if other.cumulative is not None:
-            self._acknowledge_up_to(other.cumulative)
+            self.acknowledge_up_to(other.cumulative)
         for position, bits in other.owed_bits.items():
-            self._acknowledge(position, bits)
+            self.acknowledge(position, bits)
 
     def ledgers(self) -> Ledgers:
         """Give the ledger directory as far as the events tell it; the greatest ledger is open."""
@@ -164,11 +191,13 @@ class Partial:
         if self.ledger_entries.get(position.ledger_id, 0) <= position.entry_id:
             self.ledger_entries[position.ledger_id] = position.entry_id + 1
 
-    def _has_size(self, position: tuple[int, int], size: int) -> None:
+    def has_size(self, position: tuple[int, int], size: int) -> None:
+        """Learn that an entry holds at least `size` messages."""
         if self.batch_sizes.get(position, 0) < size:
             self.batch_sizes[position] = size
 
-    def _acknowledge(self, position: Position, owed_bits: int) -> None:
+    def acknowledge(self, position: Position, owed_bits: int = 0) -> None:
+        """Acknowledge an entry but for the batch indexes whose bits are set."""
         if owed_bits:
             self.owed_bits[position] = self.owed_bits.get(position, -1) & owed_bits
             return
@@ -178,11 +207,13 @@ class Partial:
         if len(ledger_ids) >= _BUFFER:
             _ = self.acked
 
-    def _acknowledge_up_to(self, position: Position) -> None:
+    def acknowledge_up_to(self, position: Position) -> None:
+        """Acknowledge everything at or before a position."""
         if self.cumulative is None or self.cumulative < position:
             self.cumulative = position
 
-    def _forget_acknowledgments(self) -> None:
+    def forget_acknowledgments(self) -> None:
+        """Make every acknowledgment void, as a seek does."""
         self.cumulative = None
         self.owed_bits.clear()
         self._acked = self._engine.PositionRangeSet()

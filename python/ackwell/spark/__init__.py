@@ -1,1 +1,48 @@
-"""Replay whole fleets of subscriptions on Spark; needs the extra `ackwell[spark]`."""
+"""Replay whole fleets of subscriptions on Spark; needs the extra `ackwell[spark]`.
+
+Every function takes DataFrames and gives a DataFrame, and uses nothing that Spark Connect lacks. The
+names are loaded when they are first used, so that the executors, which import this package to find
+the functions they run, load only those.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ackwell.spark.fleet import generate as generate
+    from ackwell.spark.pipeline import cursors as cursors
+    from ackwell.spark.pipeline import merge as merge
+    from ackwell.spark.pipeline import partials as partials
+    from ackwell.spark.pipeline import replay as replay
+    from ackwell.spark.session import local_session as local_session
+    from ackwell.spark.sources import read_events as read_events
+    from ackwell.spark.sources import register as register
+    from ackwell.spark.stream import cursor_stream as cursor_stream
+
+_HOMES = {
+    "cursor_stream": "stream",
+    "cursors": "pipeline",
+    "generate": "fleet",
+    "local_session": "session",
+    "merge": "pipeline",
+    "partials": "pipeline",
+    "read_events": "sources",
+    "register": "sources",
+    "replay": "pipeline",
+}
+"""Where each public name lives."""
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        import pyspark  # noqa: F401 (only to say early and clearly that it is missing)
+    except ModuleNotFoundError as error:
+        message = f"ackwell.spark needs {error.name}; pip install 'ackwell[spark]'"
+        raise ModuleNotFoundError(message, name=error.name) from None
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

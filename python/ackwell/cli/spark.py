@@ -1,0 +1,280 @@
+"""`ackwell spark …`: the pipeline from the command line, and under `spark-submit`.
+
+Each command reads a table, calls the function of the same name in `ackwell.spark`, writes a table and
+prints a summary that was counted while it was written.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from ackwell.cli.console import err, out, print_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+app = typer.Typer(
+    name="spark",
+    no_args_is_help=True,
+    help="Replay, audit and size whole fleets of subscriptions on Spark.",
+)
+
+Input = Annotated[
+    list[str],
+    typer.Option("--input", "-i", metavar="PATH", help="Files or folders; may be given again."),
+]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="PATH", help="Where to write.")]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Where Spark runs; all local cores by default."),
+]
+Format = Annotated[
+    str, typer.Option("--format", metavar="NAME", help="Any format that the session can write.")
+]
+Mode = Annotated[
+    str, typer.Option("--mode", help="If the output exists: error, overwrite, append or ignore.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+
+
+@app.command()
+def replay(
+    source: Input,
+    output: Output,
+    master: Master = None,
+    file_format: Format = "parquet",
+    mode: Mode = "error",
+    strategy: Annotated[str, typer.Option(help="auto, files or words.")] = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Replay events (traces or Parquet) into the cursor of each subscription."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from ackwell.spark import read_events
+    from ackwell.spark import replay as replay_events
+
+    spark = _session(master)
+    table = replay_events(read_events(spark, *source), strategy=strategy)  # type: ignore[arg-type]
+    summary = _write(
+        table,
+        output,
+        file_format,
+        mode,
+        {
+            "subscriptions": F.count(F.lit(1)),
+            "ranges": F.sum("range_count"),
+            "backlog entries": F.sum("backlog_entries"),
+            "unacked messages": F.sum("unacked_messages"),
+            "lose on a restart": F.count_if(F.col("restart_loses") > 0),
+            "bytes, compact": F.sum("compact_bytes"),
+        },
+    )
+    _print(summary, output, as_json)
+
+
+@app.command()
+def audit(
+    source: Input,
+    output: Output,
+    master: Master = None,
+    file_format: Format = "parquet",
+    mode: Mode = "error",
+    broker: Annotated[str, typer.Option(help="The broker's version, for its defaults.")] = "4.2",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A broker setting; may be given again."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what a restart would lose: of events, of replayed cursors, or of stats-internal dumps."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from ackwell.restart import BrokerSettings
+    from ackwell.spark import restart_audit
+
+    settings = BrokerSettings.of(broker).with_values(setting or [])
+    spark = _session(master)
+    table = restart_audit(_cursors(spark, source), settings)
+    lossy = F.col("lost_messages_min") > 0
+    summary = _write(
+        table,
+        output,
+        file_format,
+        mode,
+        {
+            "subscriptions and restarts": F.count(F.lit(1)),
+            "lose messages": F.count_if(lossy),
+            "messages, at least": F.sum("lost_messages_min"),
+            "most of one": F.max("lost_messages_min"),
+        },
+    )
+    _print(summary, output, as_json)
+
+
+@app.command()
+def sizing(
+    source: Input,
+    output: Output,
+    master: Master = None,
+    file_format: Format = "parquet",
+    mode: Mode = "error",
+    width: Annotated[
+        list[int] | None,
+        typer.Option("--width", metavar="MS", help="A bucket width; may be given again."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what an index of the delayed messages would weigh, and which bucket width to choose."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from ackwell.spark import delayed_sizing, read_events
+
+    spark = _session(master)
+    table = delayed_sizing(read_events(spark, *source), width or None)
+    summary = _write(
+        table,
+        output,
+        file_format,
+        mode,
+        {
+            "subscriptions and widths": F.count(F.lit(1)),
+            "bytes, heap": F.sum("heap_bytes"),
+            "bytes, buckets": F.sum("buckets_bytes"),
+            "bytes, wheel": F.sum("wheel_bytes"),
+        },
+    )
+    _print(summary, output, as_json)
+
+
+@app.command()
+def stream(
+    source: Annotated[str, typer.Option("--input", "-i", metavar="PATH", help="A folder.")],
+    output: Output,
+    checkpoint: Annotated[
+        str, typer.Option(metavar="PATH", help="Where the stream keeps its place and its state.")
+    ],
+    master: Master = None,
+    file_format: Format = "parquet",
+    once: Annotated[bool, typer.Option(help="Read what is there, then stop.")] = False,
+    files: Annotated[int, typer.Option(min=1, help="Files of one micro-batch.")] = 8,
+) -> None:
+    """Follow a folder of events (traces or Parquet): the cursors after each micro-batch."""
+    from ackwell.spark import cursor_stream, register
+    from ackwell.spark.schema import EVENTS
+
+    spark = _session(master)
+    register(spark)
+    traces = any(Path(source).glob("*.jsonl*"))
+    reader = (
+        spark.readStream.format("ackwell_trace").option("limit.max_files", files)
+        if traces
+        else spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", files).format("parquet")
+    )
+
+    def keep(batch: DataFrame, number: int) -> None:
+        # By its number, so that a micro-batch run again after a crash replaces what it wrote.
+        place = f"{output}/batch={number:012}"
+        batch.write.mode("overwrite").format(file_format).save(place)
+
+    writer = cursor_stream(reader.load(source)).writeStream.outputMode("update")
+    writer = writer.option("checkpointLocation", checkpoint).foreachBatch(keep)
+    query = (writer.trigger(availableNow=True) if once else writer).start()
+    query.awaitTermination()
+
+
+@app.command()
+def generate(
+    output: Output,
+    master: Master = None,
+    file_format: Format = "parquet",
+    mode: Mode = "error",
+    subscriptions: Annotated[int, typer.Option(min=1)] = 200,
+    entries: Annotated[int, typer.Option(min=1, help="Entries of all subscriptions.")] = 1_000_000,
+    hot_share: Annotated[float, typer.Option(min=0, max=1, help="The first one's share.")] = 0.5,
+    receives: Annotated[bool, typer.Option(help="Add what the consumers received.")] = False,
+    seed: Annotated[int, typer.Option()] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write the events of a synthetic fleet: the same for the same options."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from ackwell.spark import generate as generate_events
+    from ackwell.spark.fleet import Fleet
+
+    spark = _session(master)
+    fleet = Fleet(
+        subscriptions=subscriptions,
+        entries=entries,
+        hot_share=hot_share,
+        receives=receives,
+        seed=seed,
+    )
+    summary = _write(
+        generate_events(spark, fleet),
+        output,
+        file_format,
+        mode,
+        {"events": F.count(F.lit(1)), "last": F.max("time_ms")},
+    )
+    _print(summary, output, as_json)
+
+
+def _session(master: str | None) -> SparkSession:
+    from ackwell.spark import local_session
+
+    progress = str(err.is_terminal).lower()
+    return local_session(master, conf={"spark.ui.showConsoleProgress": progress})
+
+
+def _cursors(spark: SparkSession, source: list[str]) -> DataFrame:
+    """Read cursors: replayed ones, or those of stats dumps, or replay the events first."""
+    import json
+
+    from ackwell.spark import read_events, register
+    from ackwell.spark import replay as replay_events
+
+    files = [file for path in map(Path, source) for file in _files(path)]
+    if any(file.name.endswith((".json", ".json.gz")) for file in files):
+        register(spark)
+        return spark.read.format("pulsar_stats").option("paths", json.dumps(source)).load()
+    table = read_events(spark, *source)
+    return table if "individually_deleted" in table.columns else replay_events(table)
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*")) if path.is_dir() else [path]
+
+
+def _write(
+    table: DataFrame, output: str, file_format: str, mode: str, summary: dict[str, Column]
+) -> dict[str, Any]:
+    """Write a table; the summary is counted on the way, without reading it again."""
+    from pyspark.sql import Observation
+
+    observation = Observation("ackwell")
+    columns = [column.alias(name) for name, column in summary.items()]
+    observed = table.observe(observation, *columns)
+    observed.write.mode(mode).format(file_format).save(output)
+    return observation.get
+
+
+def _print(summary: dict[str, Any], output: str, as_json: bool) -> None:
+    if as_json:
+        print_json({**summary, "output": output})
+        return
+    table = Table(box=box.SIMPLE_HEAD, caption=f"written to {output}", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in summary.items():
+        table.add_row(name, "-" if value is None else f"{value:,}")
+    out.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(app())

@@ -1,0 +1,49 @@
+"""What a restart under given broker settings would lose, for every subscription of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackwell.restart import BrokerSettings, Restart
+from ackwell.spark import auditing, tables
+from ackwell.spark.schema import AUDIT, conform
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+def restart_audit(
+    cursors: DataFrame,
+    settings: BrokerSettings | None = None,
+    *,
+    restarts: tuple[Restart, ...] = ("graceful", "crash"),
+) -> DataFrame:
+    """Tell what each subscription would lose in a restart, and why; most at risk first.
+
+    Parameters
+    ----------
+    cursors
+        What `replay` or `cursors` gave, or the data source `pulsar_stats`.
+    settings
+        What the broker is set to; Pulsar 4.2's defaults where `None`.
+    restarts
+        A row for each of these.
+
+    Returns
+    -------
+    DataFrame
+        With the columns of `ackwell.spark.schema.AUDIT`. The rules are those of
+        `ackwell.restart.restart_loss`.
+    """
+    table = conform(cursors, tables.AUDITED, "cursors")
+    chosen = settings or BrokerSettings()
+
+    def audit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from auditing.audit_batches(batches, chosen, restarts)
+
+    worst = [F.desc("lost_messages_min"), F.desc("before_flush_min")]
+    return table.mapInArrow(audit, AUDIT).orderBy(*worst, "topic", "subscription", "restart")

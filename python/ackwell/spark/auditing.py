@@ -1,0 +1,61 @@
+"""The audit's work on the executors: a cursor's row to what its restarts lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ackwell import Ledgers, PositionRangeSet
+from ackwell.position import Position
+from ackwell.restart import BrokerSettings, Restart, restart_loss
+from ackwell.spark import tables
+from ackwell.spark.rows import unpack_sizes
+
+AUDIT_SCHEMA: Final = tables.arrow_schema(tables.AUDIT)
+
+
+def audit_batches(
+    batches: Iterable[pa.RecordBatch], settings: BrokerSettings, restarts: tuple[Restart, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Give a row of the table `AUDIT` for each cursor and restart."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS):
+            rows = [
+                _audit(row, settings, restart)
+                for row in batch.slice(start, _ROWS).to_pylist()
+                for restart in restarts
+            ]
+            yield pa.RecordBatch.from_pylist(rows, schema=AUDIT_SCHEMA)
+
+
+_ROWS: Final = 64
+"""Cursors held as Python objects at a time: each may hold a long text of ranges."""
+
+
+def _audit(row: dict[str, Any], settings: BrokerSettings, restart: Restart) -> dict[str, Any]:
+    ledgers = row["ledgers"]
+    loss = restart_loss(
+        (row["mark_delete_ledger_id"], row["mark_delete_entry_id"]),
+        PositionRangeSet.parse(row["individually_deleted"]),
+        {Position.parse(at): tuple(words) for at, words in row["batch_deleted"] or ()},
+        ledgers=None if ledgers is None else Ledgers(sorted(ledgers)),
+        settings=settings,
+        restart=restart,
+        batch_sizes=unpack_sizes(row["batch_sizes"]),
+    )
+    return {
+        "topic": row["topic"],
+        "subscription": row["subscription"],
+        "restart": restart,
+        "place": loss.place,
+        "form": loss.form,
+        "lost_entries": loss.entries,
+        "lost_partial_entries": loss.partial_entries,
+        "lost_messages_min": loss.messages.at_least,
+        "lost_messages_max": loss.messages.at_most,
+        "before_flush_min": loss.messages_before_flush.at_least,
+        "before_flush_max": loss.messages_before_flush.at_most,
+        "reasons": [str(reason) for reason in loss.reasons],
+    }

@@ -1,0 +1,221 @@
+"""A synthetic fleet: the events of many subscriptions, the same on every machine.
+
+Each subscription acknowledges in one of the patterns of `PATTERNS`; the first of them is hot and owns
+`hot_share` of all entries. The unit of work is a chunk of one subscription, drawn from its own seed,
+so that neither the number of tasks nor their order changes a byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ackwell.events import Kind
+from ackwell.spark import tables
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
+
+PATTERNS: Final = ("holes", "random", "oldest", "drained", "cumulative", "batches")
+"""One message in 1,000 stuck; one in ten open at random; only the first stuck; nothing open; everything
+acknowledged cumulatively, 100 at a time; batches of ten of which 60 % of the indexes are acknowledged."""
+
+CHUNK_ENTRIES: Final = 100_000
+"""Entries of one chunk: tens of MB while it is drawn."""
+
+BATCH_SIZE: Final = 10
+CUMULATIVE_EVERY: Final = 100
+_SEQUENCES_PER_ENTRY: Final = 64
+_START_MS: Final = 1_760_000_000_000
+_ENTRY_MS: Final = 10
+_HOUR_MS: Final = 3_600_000
+
+_KINDS: Final = [Kind.PUBLISH, Kind.RECEIVE, Kind.ACK, Kind.ACK_CUMULATIVE]
+_PUBLISH, _RECEIVE, _ACK, _CUMULATIVE = range(4)
+_SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What to generate.
+
+    `entries` counts those of all subscriptions together; an entry makes two events (three with
+    `receives`), in batches twenty-six.
+    """
+
+    subscriptions: int = 200
+    entries: int = 1_000_000
+    hot_share: float = 0.5
+    patterns: tuple[str, ...] = PATTERNS
+    receives: bool = False
+    entries_per_ledger: int = 50_000
+    ack_window: int = 2_000
+    """An acknowledgment comes at most so many entries after its publish, at random."""
+    delayed_share: float = 0.25
+    """The share of subscriptions whose messages are to be delivered later."""
+    consumers: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = set(self.patterns) - set(PATTERNS)
+        if unknown or not self.patterns:
+            raise ValueError(f"unknown patterns {sorted(unknown)}; known are {PATTERNS}")
+        if not 0 <= self.hot_share <= 1 or not 0 <= self.delayed_share <= 1:
+            raise ValueError("a share lies between 0 and 1")
+        if min(self.subscriptions, self.entries_per_ledger, self.ack_window, self.consumers) < 1:
+            raise ValueError("subscriptions, entries per ledger, window and consumers are >= 1")
+
+    def entries_of(self, subscription: int) -> int:
+        """How many entries one subscription's topic holds."""
+        hot = int(self.entries * self.hot_share) if self.subscriptions > 1 else self.entries
+        if subscription == 0:
+            return hot
+        rest, others = self.entries - hot, self.subscriptions - 1
+        return rest // others + (subscription <= rest % others)
+
+
+class Chunk(NamedTuple):
+    """Some entries of one subscription."""
+
+    subscription: int
+    first_entry: int
+    entries: int
+
+
+def chunks(fleet: Fleet) -> list[Chunk]:
+    """List the units of work."""
+    return [
+        Chunk(subscription, first, min(CHUNK_ENTRIES, total - first))
+        for subscription in range(fleet.subscriptions)
+        for total in [fleet.entries_of(subscription)]
+        for first in range(0, total, CHUNK_ENTRIES)
+    ]
+
+
+def generate(spark: SparkSession, fleet: Fleet | None = None, *, tasks: int = 8) -> DataFrame:
+    """Give the events of a synthetic fleet as a DataFrame; the same for any number of tasks."""
+    from ackwell.spark.schema import EVENTS
+
+    fleet = fleet or Fleet()
+    units = chunks(fleet)
+
+    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                yield chunk_events(fleet, units[index])
+
+    indexes = spark.range(0, len(units), 1, max(1, min(tasks, len(units))))
+    return indexes.mapInArrow(draw, EVENTS)
+
+
+def chunk_events(fleet: Fleet, chunk: Chunk) -> pa.RecordBatch:
+    """Draw the events of one chunk, in order."""
+    pattern = fleet.patterns[chunk.subscription % len(fleet.patterns)]
+    random = np.random.default_rng([fleet.seed, chunk.subscription, chunk.first_entry])
+    entries = np.arange(chunk.first_entry, chunk.first_entry + chunk.entries, dtype=np.int64)
+    batched = BATCH_SIZE if pattern == "batches" else 0
+    entry = np.repeat(entries, batched or 1)
+    batch_index = np.tile(np.arange(batched), chunk.entries) if batched else None
+
+    acked = _acked(pattern, entry, random)
+    # The moment of an event, in entries published; ties fall in the order publish, receive, ack.
+    ack_moment = entry[acked] + random.integers(1, fleet.ack_window + 1, int(acked.sum()))
+    ack_kind = _ACK
+    if pattern == "cumulative":
+        ack_kind, ack_moment = _CUMULATIVE, entry[acked] + 1
+    parts = [(_PUBLISH, entry, batch_index, entry)]
+    if fleet.receives:
+        parts.append((_RECEIVE, entry, batch_index, entry))
+    parts.append((ack_kind, entry[acked], _take(batch_index, acked), ack_moment))
+
+    kind = np.concatenate([np.full(len(part[1]), part[0]) for part in parts])
+    entry = np.concatenate([part[1] for part in parts])
+    index = np.concatenate([part[2] for part in parts]) if batched else None
+    moment = np.concatenate([part[3] for part in parts])
+    order = np.argsort(moment, kind="stable")
+    kind, entry, moment = kind[order], entry[order], moment[order]
+    published_ms = _START_MS + entry * _ENTRY_MS
+    delays = _delays(fleet, chunk.subscription, entry)
+    return _record_batch(
+        topic=_constant(f"persistent://fleet/default/topic-{chunk.subscription:05}", len(kind)),
+        subscription=_constant("subscription", len(kind)),
+        sequence=pa.array(chunk.first_entry * _SEQUENCES_PER_ENTRY + np.arange(len(kind))),
+        kind=pa.DictionaryArray.from_arrays(kind.astype(np.int32), _KINDS).cast(pa.string()),
+        time_ms=pa.array(_START_MS + moment * _ENTRY_MS),
+        consumer=_consumers(fleet, kind, entry),
+        ledger_id=pa.array(_first_ledger(chunk.subscription) + entry // fleet.entries_per_ledger),
+        entry_id=pa.array(entry % fleet.entries_per_ledger),
+        batch_index=None if index is None else pa.array(index[order].astype(np.int64)),
+        batch_size=None if index is None else pa.array(np.full(len(kind), BATCH_SIZE)),
+        deliver_at_ms=(None if delays is None else pa.array(published_ms + delays, mask=kind != _PUBLISH)),
+    )
+
+
+def _acked(pattern: str, entry: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.bool_]:
+    """Tell which messages are acknowledged."""
+    acked = np.ones(len(entry), dtype=bool)
+    if pattern == "holes":
+        acked[entry % 1_000 == 0] = False
+    elif pattern == "random":
+        acked[random.random(len(entry)) >= 0.9] = False
+    elif pattern == "oldest":
+        acked[entry == 0] = False
+    elif pattern == "cumulative":
+        acked[entry % CUMULATIVE_EVERY != CUMULATIVE_EVERY - 1] = False
+    elif pattern == "batches":
+        acked[random.random(len(entry)) >= 0.6] = False
+    return acked
+
+
+def _delays(fleet: Fleet, subscription: int, entry: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Draw delays in ms: fixed, exponential around an hour, or uniform over seven days, by subscription.
+
+    They are a function of the entry, for a batch has one time.
+    """
+    if (subscription * 61 % 100) >= fleet.delayed_share * 100:
+        return None
+    uniform = (((entry + 1) * 0x5851F42D4C957F2D) >> 24 & 0xFFFFFFFF) / 2**32
+    match subscription % 3:
+        case 0:
+            return np.full(len(entry), _HOUR_MS // 60, dtype=np.int64)
+        case 1:
+            return (-np.log1p(-uniform) * _HOUR_MS).astype(np.int64)
+        case _:
+            return (uniform * 7 * 24 * _HOUR_MS).astype(np.int64)
+
+
+def _first_ledger(subscription: int) -> int:
+    """Each topic has its own ledger ids, as in a cluster."""
+    return 1 + subscription * 1_000_000
+
+
+def _take(values: NDArray[np.int64] | None, mask: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    return None if values is None else values[mask]
+
+
+def _constant(value: str, length: int) -> pa.Array:
+    return pa.array([value]).take(pa.array(np.zeros(length, dtype=np.int32)))
+
+
+def _consumers(fleet: Fleet, kind: NDArray[np.int64], entry: NDArray[np.int64]) -> pa.Array:
+    """Entries go round the consumers; a publish has none."""
+    names = [f"consumer-{number}" for number in range(fleet.consumers)]
+    indexes = pa.array((entry % fleet.consumers).astype(np.int32), mask=kind == _PUBLISH)
+    return pa.DictionaryArray.from_arrays(indexes, names).cast(pa.string())
+
+
+def _record_batch(**columns: pa.Array | None) -> pa.RecordBatch:
+    """Complete the columns to those of an event, in its order."""
+    length = len(columns["topic"])  # type: ignore[arg-type]
+    return pa.record_batch(
+        [
+            pa.nulls(length, field.type) if (given := columns.get(field.name)) is None else given
+            for field in _SCHEMA
+        ],
+        schema=_SCHEMA,
+    )

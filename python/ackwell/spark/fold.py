@@ -1,0 +1,183 @@
+"""Fold columns of events into partials, a batch of rows at a time; runs on the executors.
+
+A batch is grouped by (subscription, what its rows do) with one stable sort of small integers, so that
+every group goes to `Partial` as arrays. Rows that no array method serves (settings, seeks, ack sets)
+are fed one by one. The result is the same as `Partial.feed` gives, event by event and in any order,
+but for seeks and cleared backlogs: where those turn the order around must be known before (`Turns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ackwell.errors import EventError
+from ackwell.events import Kind
+from ackwell.position import Position
+from ackwell.spark import tables
+from ackwell.spark.event_rows import Action, EventRows, Name
+from ackwell.spark.folded import Folded, Turns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ackwell.partial import Partial
+
+    Ints = NDArray[np.int64]
+
+
+class Fold:
+    """Partials of many subscriptions, fed with batches of event rows."""
+
+    def __init__(self, turns: Turns | None = None) -> None:
+        self._turns = turns or Turns({}, {})
+        self._turns_known = turns is not None
+        self._folded: dict[Name, Folded] = {}
+
+    def __len__(self) -> int:
+        return len(self._folded)
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        """Take in rows whose columns are those of `COLUMNS`; optional ones may be missing."""
+        if batch.num_rows == 0:
+            return
+        rows = EventRows(batch)
+        if not self._turns_known:
+            self._turn(rows)
+        for names, action, indexes in rows.groups():
+            folded = self._folded.get(names)
+            if folded is None:
+                folded = self._folded[names] = begin(names, self._turns)
+            self._apply(folded, rows, action, indexes)
+
+    def _turn(self, rows: EventRows) -> None:
+        """Take the seeks of a batch first, for they make its earlier acknowledgments void."""
+        for event in rows.events(rows.of_kind(Kind.SEEK, Kind.CLEAR_BACKLOG)):
+            if event.kind is Kind.CLEAR_BACKLOG and event.ledger_id is None:
+                raise EventError(
+                    "a cleared backlog without position cannot be streamed; "
+                    "record the last position published before it",
+                    file=event.file,
+                    line=event.sequence,
+                )
+            name = event.topic, event.subscription
+            if name not in self._folded:
+                self._folded[name] = begin(name, self._turns)
+            self._folded[name].feed(event)
+
+    def partials(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows of the table `PARTIALS`, and forget what was folded."""
+        folded, self._folded = self._folded, {}
+        yield from partial_rows(folded)
+
+    def _apply(self, folded: Folded, rows: EventRows, action: Action, indexes: Ints) -> None:
+        if action in _ACKNOWLEDGING:
+            indexes = rows.after(folded.seek, indexes)
+            if not len(indexes):
+                return
+            folded.cover(*rows.bounds(indexes))
+        if action is Action.ROW:
+            for event in rows.events(indexes):
+                folded.feed(event)
+        elif action is not Action.NOTHING:
+            _APPLY[action](folded.partial, rows, indexes)
+
+
+def begin(name: Name, turns: Turns) -> Folded:
+    """Begin the partial of a subscription."""
+    folded = Folded(turns.seeks.get(name))
+    if name in turns.clears:
+        order, last = turns.clears[name]
+        folded.partial.acknowledge_up_to(last)
+        folded.cover(order, order)
+    return folded
+
+
+def fold_batches(batches: Iterable[pa.RecordBatch], turns: Turns | None = None) -> Iterator[pa.RecordBatch]:
+    """Fold event rows into rows of the table `PARTIALS`."""
+    fold = Fold(turns)
+    for batch in batches:
+        fold.feed(batch)
+    yield from fold.partials()
+
+
+def _acknowledge(partial: Partial, rows: EventRows, indexes: Ints) -> None:
+    partial.acknowledge_many(rows.ledger_ids[indexes], rows.entry_ids[indexes])
+
+
+def _publish(partial: Partial, rows: EventRows, indexes: Ints) -> None:
+    partial.publish_many(rows.ledger_ids[indexes], rows.entry_ids[indexes])
+
+
+def _acknowledge_up_to(partial: Partial, rows: EventRows, indexes: Ints) -> None:
+    ledger_ids = rows.ledger_ids[indexes]
+    last = ledger_ids.max()
+    entry_id = rows.entry_ids[indexes][ledger_ids == last].max()
+    partial.acknowledge_up_to(Position(int(last), int(entry_id)))
+
+
+def _publish_batches(partial: Partial, rows: EventRows, indexes: Ints) -> None:
+    _publish(partial, rows, indexes)
+    for position, size in _reduced(rows, indexes, rows.sizes(indexes), np.maximum):
+        partial.has_size(position, size)
+
+
+def _acknowledge_indexes(partial: Partial, rows: EventRows, indexes: Ints) -> None:
+    sized = indexes[rows.batch_sizes[indexes] >= 0]
+    for position, size in _reduced(rows, sized, rows.batch_sizes[sized], np.maximum):
+        partial.has_size(position, size)
+    bits = np.left_shift(1, rows.batch_indexes[indexes])
+    for position, acked in _reduced(rows, indexes, bits, np.bitwise_or):
+        partial.acknowledge(position, ~acked)
+
+
+_APPLY: Final = {
+    Action.ACK: _acknowledge,
+    Action.EXISTS: _publish,
+    Action.UP_TO: _acknowledge_up_to,
+    Action.SIZED: _publish_batches,
+    Action.INDEX: _acknowledge_indexes,
+}
+_ACKNOWLEDGING: Final = (Action.ACK, Action.UP_TO, Action.INDEX)
+
+PARTIAL_SCHEMA: Final = tables.arrow_schema(tables.PARTIALS)
+_ROWS: Final = 1_000
+"""Rows of one batch of partials: some MB."""
+
+
+def partial_rows(folded: Mapping[Name, Folded]) -> Iterator[pa.RecordBatch]:
+    """Give partials as rows of the table `PARTIALS`."""
+    rows: list[tuple[str, str, int | None, bytes]] = []
+    for name, item in folded.items():
+        for ledger_id, state in item.encode():
+            rows.append((*name, ledger_id, state))
+            if len(rows) == _ROWS:
+                yield _record_batch(rows)
+                rows = []
+    if rows:
+        yield _record_batch(rows)
+
+
+def _record_batch(rows: list[tuple[str, str, int | None, bytes]]) -> pa.RecordBatch:
+    columns = [
+        pa.array(column, type=field.type)
+        for column, field in zip(zip(*rows, strict=True), PARTIAL_SCHEMA, strict=True)
+    ]
+    return pa.record_batch(columns, schema=PARTIAL_SCHEMA)
+
+
+def _reduced(rows: EventRows, indexes: Ints, values: Ints, join: np.ufunc) -> Iterator[tuple[Position, int]]:
+    """Join the values of each position."""
+    if not len(indexes):
+        return
+    ledger_ids, entry_ids = rows.ledger_ids[indexes], rows.entry_ids[indexes]
+    order = np.lexsort((entry_ids, ledger_ids))
+    ledger_ids, entry_ids = ledger_ids[order], entry_ids[order]
+    changes = (ledger_ids[1:] != ledger_ids[:-1]) | (entry_ids[1:] != entry_ids[:-1])
+    starts = np.concatenate(([0], np.flatnonzero(changes) + 1))
+    joined = join.reduceat(values[order], starts)
+    positions = map(Position, ledger_ids[starts].tolist(), entry_ids[starts].tolist())
+    yield from zip(positions, joined.tolist(), strict=True)

@@ -1,0 +1,114 @@
+"""The pipeline's tables as Spark schemas, and the check that a DataFrame is one of them.
+
+The columns of an event are the fields of `ackwell.events.Event`, no more and no less: one schema for
+traces, Parquet and Spark. `conform` runs when a query is built, before any job starts: it names every
+column that is missing or of the wrong type, adds the optional ones that are not there as nulls, and
+widens integers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark program uses)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ackwell.errors import SchemaError
+from ackwell.spark import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TYPES: Final[dict[str, DataType]] = {
+    "string": StringType(),
+    "bigint": LongType(),
+    "binary": BinaryType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+}
+_INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
+
+
+def spark_schema(table: tables.Table) -> StructType:
+    """Give a table's Spark schema, with each column's meaning as its comment."""
+    return StructType(
+        [
+            StructField(
+                column.name,
+                _type(column.type),
+                nullable=True,
+                metadata={"comment": column.comment},
+            )
+            for column in table
+        ]
+    )
+
+
+def _type(name: str) -> DataType:
+    if name.startswith("array<"):
+        return ArrayType(_type(name[6:-1]))
+    if name.startswith("map<"):
+        key, value = name[4:-1].split(",", 1)
+        return MapType(_type(key), _type(value))
+    return _TYPES[name]
+
+
+EVENTS: Final = spark_schema(tables.EVENTS)
+LEDGERS: Final = spark_schema(tables.LEDGERS)
+PARTIALS: Final = spark_schema(tables.PARTIALS)
+CURSORS: Final = spark_schema(tables.CURSORS)
+AUDIT: Final = spark_schema(tables.AUDIT)
+STATS: Final = spark_schema(tables.STATS)
+
+
+def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
+    """Give `given` exactly the columns of `table`, or raise `SchemaError` naming all that is wrong.
+
+    Columns that `table` does not know are left out. Nothing is computed: only the plan is read.
+    """
+    found = {field.name: field.dataType for field in given.schema}
+    wrong = []
+    columns = []
+    for column, field in zip(table, spark_schema(table), strict=True):
+        present = found.get(field.name)
+        if present is None:
+            if column.required:
+                wrong.append(f"column {field.name!r} is missing")
+            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
+        elif not _fits(present, field.dataType):
+            wrong.append(
+                f"column {field.name!r} is {present.simpleString()}, expected {field.dataType.simpleString()}"
+            )
+        else:
+            columns.append(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name))
+    if wrong:
+        raise SchemaError(f"{what}: {'; '.join(wrong)}")
+    return given.select(*columns)
+
+
+def _fits(present: DataType, expected: DataType) -> bool:
+    if isinstance(expected, ArrayType):
+        return isinstance(present, ArrayType) and _fits(present.elementType, expected.elementType)
+    if isinstance(expected, MapType):
+        return (
+            isinstance(present, MapType)
+            and _fits(present.keyType, expected.keyType)
+            and _fits(present.valueType, expected.valueType)
+        )
+    if isinstance(expected, LongType):
+        return isinstance(present, _INTEGERS)
+    return type(present) is type(expected)

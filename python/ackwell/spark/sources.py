@@ -1,0 +1,206 @@
+"""Spark data sources: `ackwell_trace` (JSON-lines traces) and `pulsar_stats` (stats-internal dumps).
+
+Both read files and folders, plain or gzipped, as a batch and as a stream, a task a file:
+
+    register(spark)
+    spark.read.format("ackwell_trace").load("traces/")
+    spark.readStream.format("pulsar_stats").option("limit.max_files", 100).load("dumps/")
+
+A stream takes files in the order of their modification times, so a file must appear whole (write it
+elsewhere, then rename it) and may not change. Filters are left to Spark: a source that takes them
+keeps them for later queries of the same DataFrame.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+
+from ackwell.spark import tables
+from ackwell.spark.schema import conform, spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+try:
+    from pyspark.sql.streaming.datasource import ReadMaxFiles, SupportsTriggerAvailableNow
+except ImportError:  # PySpark 4.1: a stream then reads all that is there in one batch
+    ReadMaxFiles = None  # type: ignore[assignment,misc]
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands in for what PySpark 4.2 brought."""
+
+
+def register(spark: SparkSession) -> None:
+    """Make `ackwell_trace` and `pulsar_stats` known to a session."""
+    spark.dataSource.register(EventTrace)
+    spark.dataSource.register(PulsarStats)
+
+
+def read_events(spark: SparkSession, *paths: str) -> DataFrame:
+    """Read events from Parquet files or from traces (`.jsonl`, `.jsonl.gz`), files or folders."""
+    register(spark)
+    parquet = [path for path in paths if _holds(path, ".parquet")]
+    traces = [path for path in paths if path not in parquet]
+    if not traces:
+        return spark.read.parquet(*parquet)
+    reader = spark.read.format("ackwell_trace")
+    table = reader.option("paths", json.dumps(traces)).load()
+    if parquet:
+        table = table.unionByName(conform(spark.read.parquet(*parquet), tables.EVENTS, "events"))
+    return table
+
+
+def _holds(path: str, suffix: str) -> bool:
+    if "://" in path or path.endswith(suffix):
+        return True
+    folder = Path(path)
+    return folder.is_dir() and next(folder.rglob(f"*{suffix}"), None) is not None
+
+
+class _Files(DataSource):
+    """Rows of files with certain suffixes."""
+
+    source: ClassVar[str]
+    table: ClassVar[tables.Table]
+    suffixes: ClassVar[tuple[str, ...]]
+    batches: ClassVar[tuple[str, str]]
+    """Module and function that give a file's batches, imported where they run."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name that `format` takes."""
+        return cls.source
+
+    def schema(self) -> StructType:
+        """Give the schema of every file."""
+        return spark_schema(self.table)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Give the reader of a batch."""
+        return _Reader(self)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Give the reader of a stream."""
+        return _StreamReader(self)
+
+    def files(self) -> list[Path]:
+        """List the files, by name; `FileNotFoundError` where there are none."""
+        given = [self.options["path"]] if self.options.get("path") else []
+        given += json.loads(self.options.get("paths") or "[]")
+        if not given:
+            raise ValueError(f"{self.source}: no path; call load(path)")
+        found: set[Path] = set()
+        for path in map(Path, (path.removeprefix("file:") for path in given)):
+            if path.is_dir():
+                found.update(p for p in path.rglob("*") if p.name.endswith(self.suffixes))
+            elif path.is_file():
+                found.add(path)
+            else:
+                raise FileNotFoundError(f"{path}: no such file or folder")
+        return sorted(found, key=str)
+
+    def read(self, path: str) -> Iterator[pa.RecordBatch]:
+        """Read one file."""
+        module, function = self.batches
+        yield from getattr(import_module(module), function)(path)
+
+
+class EventTrace(_Files):
+    """Traces: JSON lines, one event a line."""
+
+    source = "ackwell_trace"
+    table = tables.EVENTS
+    suffixes = (".jsonl", ".jsonl.gz")
+    batches = ("ackwell.spark.reading", "event_batches")
+
+
+class PulsarStats(_Files):
+    """What `pulsar-admin topics stats-internal` printed."""
+
+    source = "pulsar_stats"
+    table = tables.STATS
+    suffixes = (".json", ".json.gz")
+    batches = ("ackwell.spark.reading", "stats_batches")
+
+
+class _File(InputPartition):
+    """One file, read by one task."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, source: _Files) -> None:
+        self._source = source
+
+    def partitions(self) -> list[InputPartition]:
+        return [_File(str(path)) for path in self._source.files()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._source.read(partition.value)
+
+
+Mark = tuple[int, str]
+"""Modification time in ns and path: the order of files in a stream."""
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """An offset is the `Mark` of the last file that was read."""
+
+    def __init__(self, source: _Files) -> None:
+        self._source = source
+        self._end: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return {"modified_ns": 0, "path": ""}
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        limit = self._source.options.get("limit.max_files")
+        return super().getDefaultReadLimit() if limit is None else ReadMaxFiles(int(limit))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember where to stop: files that come later are left to the next run."""
+        self._end = self._offset(self._marks())
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        begin = _mark(start) if start else (0, "")
+        marks = [mark for mark in self._marks() if mark > begin]
+        if self._end is not None:
+            marks = [mark for mark in marks if mark <= _mark(self._end)]
+        count = getattr(limit, "max_files", None)
+        return self._offset(marks[:count]) if marks else (start or self.initialOffset())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return [_File(mark[1]) for mark in self._marks() if _mark(start) < mark <= _mark(end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._source.read(partition.value)
+
+    def _marks(self) -> list[Mark]:
+        return sorted((path.stat().st_mtime_ns, str(path)) for path in self._source.files())
+
+    def _offset(self, marks: list[Mark]) -> dict[str, Any]:
+        if not marks:
+            return self.initialOffset()
+        modified_ns, path = marks[-1]
+        return {"modified_ns": modified_ns, "path": path}
+
+
+def _mark(offset: dict[str, Any]) -> Mark:
+    return offset["modified_ns"], offset["path"]

@@ -1,0 +1,150 @@
+"""The tables of the pipeline: one definition each, read by Spark's schemas and by Arrow's.
+
+Types are Spark SQL's names. A required column must be there; an optional one that is not there reads
+as null.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Column(NamedTuple):
+    """One column."""
+
+    name: str
+    type: str
+    comment: str
+    required: bool = False
+
+
+Table = tuple[Column, ...]
+
+_NAMES: Final = (
+    Column("topic", "string", "the topic's name", required=True),
+    Column("subscription", "string", "the subscription's name", required=True),
+)
+
+EVENTS: Final[Table] = (
+    *_NAMES,
+    Column("sequence", "bigint", "orders the events of one file", required=True),
+    Column("kind", "string", "what happened: ackwell.events.Kind", required=True),
+    Column("time_ms", "bigint", "when, in ms since the epoch"),
+    Column("consumer", "string", "the consumer's name"),
+    Column("ledger_id", "bigint", "the position's ledger", required=True),
+    Column("entry_id", "bigint", "the position's entry", required=True),
+    Column("batch_index", "bigint", "the message's index in its batch"),
+    Column("batch_size", "bigint", "how many messages the batch holds"),
+    Column("ack_set", "array<bigint>", "signed words, bit set = not acknowledged"),
+    Column("key", "string", "the message's key"),
+    Column("sticky_key_hash", "bigint", "the key's hash, signed 32 bit"),
+    Column("deliver_at_ms", "bigint", "not to be delivered before this time"),
+    Column("redelivery_count", "bigint", "how often it was delivered before"),
+    Column("detail", "string", "what else the kind says"),
+    Column("file", "string", "where the event was read; orders events of several files"),
+)
+"""The fields of `ackwell.events.Event`, in its order."""
+
+LEDGERS: Final[Table] = (
+    Column("topic", "string", "the topic's name", required=True),
+    Column("ledger_id", "bigint", "the ledger", required=True),
+    Column("entries", "bigint", "how many entries it holds", required=True),
+)
+
+PARTIALS: Final[Table] = (
+    *_NAMES,
+    Column("ledger_id", "bigint", "the ledger; null for what belongs to none"),
+    Column("state", "binary", "what some events say of it: ackwell.partial_form", required=True),
+)
+
+CURSORS: Final[Table] = (
+    *_NAMES,
+    Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
+    Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
+    Column("individually_deleted", "string", "the ranges beyond it, as stats-internal prints them"),
+    Column("range_count", "bigint", "how many ranges that are"),
+    Column("individually_deleted_entries", "bigint", "how many entries they hold"),
+    Column("batch_deleted", "map<string,array<bigint>>", "ack sets of partly acknowledged batches"),
+    Column("backlog_entries", "bigint", "entries not wholly acknowledged"),
+    Column("unacked_messages", "bigint", "messages not acknowledged, batches counted by index"),
+    Column("position_info", "binary", "the state in the form that the broker would write"),
+    Column("compact", "binary", "the state in ackwell's compact form"),
+    Column("pulsar_ranges_bytes", "bigint", "size in the form pulsar-ranges"),
+    Column("pulsar_long_array_bytes", "bigint", "size in the form pulsar-long-array"),
+    Column("compact_bytes", "bigint", "size in the form compact"),
+    Column("chunks", "bigint", "entries of the cursor ledger that the state takes"),
+    Column("restart_loses", "bigint", "acknowledged entries that come back after a restart"),
+    Column("restart_reason", "string", "why; null where nothing is lost"),
+    Column("ledgers", "map<bigint,bigint>", "the topic's ledgers and their entries"),
+    Column("batch_sizes", "binary", "messages of the batches beyond the mark-delete position"),
+)
+"""`batch_sizes` is packed: `ackwell.spark.rows.unpack_sizes`."""
+
+AUDITED: Final[Table] = (
+    *_NAMES,
+    Column("mark_delete_ledger_id", "bigint", "the mark-delete position", required=True),
+    Column("mark_delete_entry_id", "bigint", "its entry", required=True),
+    Column("individually_deleted", "string", "the ranges beyond it", required=True),
+    Column("batch_deleted", "map<string,array<bigint>>", "ack sets"),
+    Column("ledgers", "map<bigint,bigint>", "the topic's ledgers"),
+    Column("batch_sizes", "binary", "messages of batches"),
+)
+"""What `restart_audit` reads of `CURSORS` or `STATS`."""
+
+AUDIT: Final[Table] = (
+    *_NAMES,
+    Column("restart", "string", "graceful or crash"),
+    Column("place", "string", "where the state is read back from"),
+    Column("form", "string", "the form it has there"),
+    Column("lost_entries", "bigint", "wholly acknowledged entries that come back"),
+    Column("lost_partial_entries", "bigint", "further entries of which acknowledged messages do"),
+    Column("lost_messages_min", "bigint", "acknowledged messages that come back, at least"),
+    Column("lost_messages_max", "bigint", "at most; null where nothing bounds it"),
+    Column("before_flush_min", "bigint", "the same for a crash before the last write, at least"),
+    Column("before_flush_max", "bigint", "at most"),
+    Column("reasons", "array<string>", "why"),
+)
+
+STATS: Final[Table] = (
+    *_NAMES,
+    Column("file", "string", "where it was read"),
+    Column("time_ms", "bigint", "when the broker answered, where the dump tells"),
+    Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
+    Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
+    Column("individually_deleted", "string", "the ranges beyond it, as stats-internal prints them"),
+    Column("range_count", "bigint", "how many ranges that are"),
+    Column("individually_deleted_entries", "bigint", "how many entries they hold"),
+    Column("batch_deleted", "map<string,array<bigint>>", "ack sets, where the dump tells"),
+    Column("backlog_entries", "bigint", "entries not wholly acknowledged"),
+    Column("delayed_messages", "bigint", "messages held back, where the dump tells"),
+    Column("ledgers", "map<bigint,bigint>", "the topic's ledgers and their entries"),
+)
+"""Names are those of `CURSORS`, so that `restart_audit` takes both."""
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """Give a table's Arrow schema; every column may be null there, as Spark hands them over."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(column.name, _arrow_type(column.type)) for column in table])
+
+
+def _arrow_type(name: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if name.startswith("array<"):
+        return pa.list_(_arrow_type(name[6:-1]))
+    if name.startswith("map<"):
+        key, value = name[4:-1].split(",", 1)
+        return pa.map_(_arrow_type(key), _arrow_type(value))
+    types = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "binary": pa.binary(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+    }
+    return types[name]

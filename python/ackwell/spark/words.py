@@ -1,0 +1,209 @@
+"""The strategy `words`: Spark SQL folds the rows into words of 64 entries, Python only joins the words.
+
+An acknowledgment is one bit of the word of its entry, `bit_or(1 << (entry & 63))` by
+(subscription, ledger, entry >> 6): a hash aggregate over int64 columns, compiled by Spark and combined
+before the shuffle. Entries in batches, ack sets and settings are branches of their own, whose filters
+skip the row groups of Parquet files that have none. Other sources are read once for each branch:
+`cache()` those that are slow to read.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackwell.events import Kind
+from ackwell.spark import assemble
+from ackwell.spark.schema import PARTIALS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from ackwell.spark.folded import Turns
+
+_NAMES = ("topic", "subscription")
+
+_NEED_POSITION = (
+    Kind.PUBLISH,
+    Kind.RECEIVE,
+    Kind.ACK,
+    Kind.ACK_CUMULATIVE,
+    Kind.NACK,
+    Kind.SEEK,
+)
+
+# What a row does; negative for a flaw.
+_NOTHING, _EXISTS, _ACK, _PARTLY, _UP_TO, _PARTLY_UP_TO = range(6)
+
+
+def fold(events: DataFrame, turns: Turns) -> DataFrame:
+    """Fold events, with the columns of the table `EVENTS`, into partials."""
+    rows = _mark_void(events.withColumn("file", F.coalesce("file", F.lit(""))), turns)
+    rows = rows.withColumn("code", _code())
+    reduced = [_named(rows, _plain(rows))]
+    reduced += [_sizes(rows), _ack_sets(rows), _settings(rows)]
+    branches = [_branch(number, table) for number, table in enumerate(reduced)]
+    joined = reduce(lambda left, right: left.unionByName(right), branches)
+    return joined.repartition(*_NAMES, "ledger_id").mapInArrow(assemble.Assemble(turns), PARTIALS)
+
+
+def _branch(number: int, table: DataFrame) -> DataFrame:
+    """Complete the columns of a branch to those of all."""
+    texts = {*_NAMES, "file", "detail"}
+    values = {"branch": F.lit(number)} | {name: F.col(name) for name in table.columns}
+    columns = [
+        values.get(name, F.lit(None)).cast("string" if name in texts else "bigint").alias(name)
+        for name in assemble.COLUMNS
+    ]
+    return table.select(*columns)
+
+
+def _hash() -> Column:
+    return F.xxhash64(*_NAMES, "file")
+
+
+def _named(rows: DataFrame, folded: DataFrame) -> DataFrame:
+    """Put the names back: rows are grouped by a 64-bit hash of them, a tenth of the work.
+
+    Two names of one hash would be mixed up silently; they are refused instead.
+    """
+    names = (
+        rows.select(*_NAMES, "file")
+        .distinct()
+        .groupBy(_hash().alias("key"))
+        .agg(F.collect_list(F.struct(*_NAMES, "file")).alias("names"))
+    )
+    one = F.when(F.size("names") == 1, F.col("names")[0]).otherwise(
+        F.raise_error(F.concat(F.lit("names of one 64-bit hash: "), F.to_json("names")))
+    )
+    return folded.join(F.broadcast(names.select("key", one.alias("name"))), "key").select(
+        "name.*", *(name for name in folded.columns if name != "key")
+    )
+
+
+def _is(*kinds: Kind) -> Column:
+    return F.col("kind").isin([kind.value for kind in kinds])
+
+
+def _mark_void(rows: DataFrame, turns: Turns) -> DataFrame:
+    """Add `acks`: the row acknowledges something, and comes after its subscription's last seek."""
+    # A cleared backlog without position is among the turns.
+    clears = _is(Kind.CLEAR_BACKLOG) & F.col("ledger_id").isNotNull()
+    acks = _is(Kind.ACK, Kind.ACK_CUMULATIVE) | clears
+    if not turns.seeks:
+        return rows.withColumn("acks", acks)
+    seeks = rows.sparkSession.createDataFrame(
+        [(*name, *seek.order) for name, seek in turns.seeks.items()],
+        "topic string, subscription string, seek_file string, seek_sequence bigint",
+    )
+    order = F.struct("file", "sequence")
+    seek = F.struct(F.col("seek_file").alias("file"), F.col("seek_sequence").alias("sequence"))
+    after = F.col("seek_sequence").isNull() | (order > seek)
+    joined = rows.join(F.broadcast(seeks), list(_NAMES), "left")
+    return joined.withColumn("acks", acks & after)
+
+
+def _whole() -> Column:
+    """Tell whether an acknowledgment leaves nothing of its entry."""
+    nothing_set = F.forall("ack_set", lambda word: word == 0)
+    return F.when(F.col("ack_set").isNotNull(), nothing_set).otherwise(F.col("batch_index").isNull())
+
+
+def _code() -> Column:
+    """Give each row one small integer, so that its kind is compared once and not in every sum."""
+    entry, acks = F.col("entry_id"), F.col("acks")
+    counts = ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size")
+    negative = F.least(*(F.coalesce(F.col(name), F.lit(0)) for name in counts)) < 0
+    unnamed = [F.col(name).isNull() for name in (*_NAMES, "kind", "sequence")]
+    flaws = {
+        0: reduce(lambda left, right: left | right, unnamed),
+        1: ~_is(*Kind),
+        2: (F.col("ledger_id").isNull() | entry.isNull()) & _is(*_NEED_POSITION),
+        3: negative,
+    }
+    code = F.lit(_NOTHING)
+    for value, condition in (
+        (_PARTLY_UP_TO, acks),
+        (_UP_TO, acks & ~_is(Kind.ACK) & _whole()),
+        (_PARTLY, acks & _is(Kind.ACK)),
+        (_ACK, acks & _is(Kind.ACK) & _whole()),
+        (_EXISTS, _is(Kind.PUBLISH, Kind.RECEIVE)),
+        *((-1 - number, flaw) for number, flaw in reversed(flaws.items())),
+    ):
+        code = F.when(condition, F.lit(value)).otherwise(code)
+    return code
+
+
+def _plain(rows: DataFrame) -> DataFrame:
+    """Fold whole entries: acknowledged, existing, acknowledged cumulatively; and find flaws."""
+    entry, code, sequence = F.col("entry_id"), F.col("code"), F.col("sequence")
+    bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), entry.bitwiseAND(63).cast("int"))
+    up_to = F.when(code == _UP_TO, entry).when(code == _PARTLY_UP_TO, entry - 1)
+    return (
+        rows.select(_hash().alias("key"), "ledger_id", "entry_id", "sequence", "code")
+        .withColumn("at", F.shiftright(entry, 6))
+        .groupBy("key", "ledger_id", "at")
+        .agg(
+            F.bit_or(F.when(code == _ACK, bit)).alias("bits"),
+            F.max(F.when(code == _EXISTS, entry)).alias("exists"),
+            F.max(up_to).alias("up_to"),
+            F.min(F.when(code >= _ACK, sequence)).alias("first"),
+            F.max(F.when(code >= _ACK, sequence)).alias("last"),
+            F.max(F.when(code < 0, -1 - code)).alias("flaw"),
+            F.min(F.when(code < 0, sequence)).alias("flaw_at"),
+        )
+    )
+
+
+def _sizes(rows: DataFrame) -> DataFrame:
+    """Find how many messages the entries that hold a batch hold."""
+    published = F.when(_is(Kind.PUBLISH, Kind.RECEIVE), F.col("batch_index") + 1)
+    return (
+        rows.where(F.col("batch_size").isNotNull() | F.col("batch_index").isNotNull())
+        .where(_is(Kind.PUBLISH, Kind.RECEIVE, Kind.ACK, Kind.ACK_CUMULATIVE))
+        .withColumn("at", F.col("entry_id"))
+        .groupBy(*_NAMES, "ledger_id", "at")
+        .agg(F.max(F.coalesce("batch_size", published)).alias("bits"))
+    )
+
+
+def _ack_sets(rows: DataFrame) -> DataFrame:
+    """Fold acknowledgments of parts of a batch: AND of what each leaves, word by word."""
+    index = F.col("batch_index")
+    within = F.shiftright(index, 6)
+    bit = index.bitwiseAND(63).cast("int")
+    one = F.lit(1).cast("bigint")
+    single = F.bitwise_not(F.call_function("shiftleft", one, bit))
+    # Java shifts by 64 as by 0, hence the two steps.
+    beyond = F.call_function(
+        "shiftleft", F.call_function("shiftleft", F.lit(-1).cast("bigint"), bit), F.lit(1)
+    )
+
+    def masks(word: Column) -> Column:
+        last = F.when(_is(Kind.ACK), single).otherwise(beyond)
+        first = F.when(_is(Kind.ACK), F.lit(-1)).otherwise(F.lit(0))
+        return F.when(word == within, last).otherwise(first).cast("bigint")
+
+    owed = F.when(F.col("ack_set").isNotNull(), F.col("ack_set")).otherwise(
+        F.transform(F.sequence(F.lit(0).cast("bigint"), within), masks)
+    )
+    return (
+        rows.where(F.col("ack_set").isNotNull() | F.col("batch_index").isNotNull())
+        .where(F.col("acks") & ~_whole())
+        .withColumn("words", F.size("ack_set").cast("bigint"))
+        .withColumn("words", F.when(F.col("words") >= 0, F.col("words")))
+        .select(*_NAMES, "file", "ledger_id", "entry_id", "words", F.posexplode(owed))
+        .groupBy(*_NAMES, "file", "ledger_id", F.col("entry_id").alias("at"), F.col("pos").alias("word"))
+        .agg(F.bit_and("col").alias("bits"), F.min("words").alias("exists"))
+    )
+
+
+def _settings(rows: DataFrame) -> DataFrame:
+    """Take the settings of subscriptions, each once."""
+    return (
+        rows.where(_is(Kind.META) & F.col("detail").isNotNull())
+        .select(*_NAMES, "file", "detail", F.col("sequence").alias("first"))
+        .distinct()
+    )

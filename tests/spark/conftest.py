@@ -1,0 +1,29 @@
+"""One local Spark session for all tests that need one: starting it costs seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what stands in this folder, so that `-m "not spark"` leaves it out."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from ackwell.spark import local_session
+
+    session = local_session("local[2]", conf={"spark.sql.shuffle.partitions": "4"})
+    yield session
+    session.stop()

@@ -1,0 +1,50 @@
+"""A session starts from Python packages alone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ackwell.spark import session
+
+
+def test_a_java_too_old_is_not_taken(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    java.chmod(0o755)
+    assert session.java_version(java) == 8
+    assert session.java_version(tmp_path / "absent") == 0
+
+
+def test_the_java_of_java_home_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    java = shutil.which("java")
+    if java is None or session.java_version(Path(java)) < session.JAVA_VERSION_MIN:
+        pytest.skip("no system Java to find")
+    home = Path(java).resolve().parent.parent
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert session.find_java() == home / "bin" / "java"
+
+
+def test_a_machine_without_java_runs_spark_on_the_runtime_from_pypi(tmp_path: Path) -> None:
+    """PATH holds what Spark's shell scripts call, and no Java."""
+    tools = ["bash", "sh", "env", "dirname", "cat", "ps", "uname", "readlink", "sed", "head"]
+    for tool in tools:
+        found = shutil.which(tool)
+        if found is not None:
+            (tmp_path / tool).symlink_to(found)
+    script = (
+        "from ackwell.spark import local_session\n"
+        "spark = local_session('local[1]')\n"
+        "print('rows', spark.range(7).count(), spark.conf.get('spark.sql.session.timeZone'))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PATH": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.stdout == "rows 7 UTC\n", run.stderr
