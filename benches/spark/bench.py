@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from ackwell.spark import generate, local_session, replay
 from ackwell.spark.finish import cursor_batches
 from ackwell.spark.fleet import Fleet
 from ackwell.spark.folded import Turns
 from ackwell.spark.splits import SPLIT_BYTES, Split, fold_split
-
 from benches.spark import peers
 from benches.spark.process_tree import cpu_seconds, worker_peak_mb
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from ackwell.events import Event, Kind, read_events
 from ackwell.replay import Replay
-from ackwell.spark import cursors, merge, partials, replay
+from ackwell.spark import collect_states, cursors, merge, partials, replay
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
 from ackwell.spark.fleet import generate as generate_fleet
 from ackwell.spark.reading import to_batches
@@ -95,6 +96,14 @@ def test_every_trace_replays_to_the_local_rows(
 ) -> None:
     events = parquet_of(spark, trace_events, tmp_path / "events")
     same(trace_rows, rows_of(replay(events, strategy=strategy)))
+
+
+def test_collected_states_are_those_of_local_replay(
+    spark: SparkSession, trace_events: list[Event], trace_rows: Rows, tmp_path: Path
+) -> None:
+    events = parquet_of(spark, trace_events, tmp_path / "events")
+    states = collect_states(replay(events))
+    same(trace_rows, {(state.topic, state.subscription): cursor_row(state) for state in states})
 
 
 def test_traces_read_by_spark_are_the_events_read_locally(

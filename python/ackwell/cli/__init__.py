@@ -11,6 +11,7 @@ import typer
 from ackwell.cli.console import fail
 from ackwell.cli.doctor import doctor
 from ackwell.cli.replay import replay
+from ackwell.cli.spark import app as spark_app
 from ackwell.errors import AckwellError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(replay)
 app.command()(doctor)
+app.add_typer(spark_app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ackwell.spark.audit import restart_audit as restart_audit
     from ackwell.spark.fleet import generate as generate
+    from ackwell.spark.pipeline import collect_states as collect_states
     from ackwell.spark.pipeline import cursors as cursors
     from ackwell.spark.pipeline import merge as merge
     from ackwell.spark.pipeline import partials as partials
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ackwell.spark.stream import cursor_stream as cursor_stream
 
 _HOMES = {
+    "collect_states": "pipeline",
     "cursor_stream": "stream",
     "cursors": "pipeline",
     "generate": "fleet",
@@ -31,6 +34,7 @@ _HOMES = {
     "read_events": "sources",
     "register": "sources",
     "replay": "pipeline",
+    "restart_audit": "audit",
 }
 """Where each public name lives."""
 

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.spark import files, finish, tables, words
+from ackwell.spark.rows import state_of_row
 from ackwell.spark.schema import CURSORS, PARTIALS, conform
 from ackwell.spark.seeks import find_turns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from ackwell.replay import SubscriptionState
 
 Strategy = Literal["auto", "files", "words"]
 _NAMES = ("topic", "subscription")
@@ -98,6 +101,12 @@ def replay(
     See `partials` for `events` and `strategy`, `cursors` for `ledgers` and the result.
     """
     return cursors(partials(events, strategy=strategy), ledgers)
+
+
+def collect_states(table: DataFrame) -> list[SubscriptionState]:
+    """Bring cursors to the driver as the states that local replay gives, by topic and subscription."""
+    rows = conform(table, tables.CURSORS, "cursors").orderBy(*_NAMES)
+    return [state_of_row(row.asDict()) for row in rows.collect()]
 
 
 def _union(parts: tuple[DataFrame, ...]) -> DataFrame:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ackwell import Cursor, Ledgers, PositionInfo
 from ackwell.errors import LimitError
 from ackwell.position import Position
+from ackwell.replay import SubscriptionState
 from ackwell.restart import BatchSizes
-
-if TYPE_CHECKING:
-    from ackwell import PositionInfo
-    from ackwell.replay import SubscriptionState
 
 
 def cursor_row(state: SubscriptionState) -> dict[str, Any]:
@@ -47,6 +45,19 @@ def cursor_row(state: SubscriptionState) -> dict[str, Any]:
         "ledgers": dict(cursor.ledgers),
         "batch_sizes": pack_sizes(sizes.of),
     }
+
+
+def state_of_row(row: Mapping[str, Any]) -> SubscriptionState:
+    """Give the state that a row of the table `CURSORS` was built from; the events' settings are not in it."""
+    ledgers = Ledgers(sorted(row["ledgers"].items()))
+    info = PositionInfo.decode(bytes(row["compact"]))
+    return SubscriptionState(
+        row["topic"],
+        row["subscription"],
+        Cursor.from_position_info(info, ledgers),
+        dict(unpack_sizes(row["batch_sizes"]).of),
+        {},
+    )
 
 
 def _size(info: PositionInfo, form: str) -> int | None:
