@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ackwell import engine as engines
 from ackwell.errors import ProtocolError
@@ -85,6 +85,15 @@ class Cursor:
         return MappingProxyType(
             {position: to_words(bits) for position, bits in sorted(self._ack_sets.items())}
         )
+
+    def owed(self, ledger_id: int, entry_id: int) -> int | None:
+        """Give the bits still owed of a partly acknowledged entry; `None` for any other. O(1)."""
+        return self._ack_sets.get(Position(ledger_id, entry_id))
+
+    @property
+    def partly_acked(self) -> int:
+        """How many entries are partly acknowledged."""
+        return len(self._ack_sets)
 
     @property
     def backlog_entries(self) -> int:
@@ -207,13 +216,14 @@ class Cursor:
         self._ack_sets.clear()
         self._consumed_before = 0
 
-    def to_position_info(self) -> PositionInfo:
-        """Give the state as it is persisted."""
+    def to_position_info(self, **others: Any) -> PositionInfo:
+        """Give the state as it is persisted; `others` go to `PositionInfo` as they are."""
         info: PositionInfo = self._engine.PositionInfo(
             *self._mark_delete,
             individually_deleted=self._individually_deleted,
             batch_deleted=self.batch_deleted,
             properties=self.properties,
+            **others,
         )
         return info
 

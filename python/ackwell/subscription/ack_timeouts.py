@@ -1,0 +1,69 @@
+"""Which messages of one consumer were not acknowledged in time.
+
+Messages delivered within one tick share a deadline, so the tracker is a row of `(deadline, position
+set)`: a bit for a message, and nothing to do when it is acknowledged. When a deadline passes, those of
+its set that are still pending have timed out. A message that goes back before its deadline leaves its
+set, so that a later delivery of it has only its own deadline.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ackwell._native import PositionRangeSet
+    from ackwell.engine import Engine
+    from ackwell.position import Position
+
+
+class AckTimeouts:
+    """The deadlines of one consumer's deliveries."""
+
+    def __init__(self, engine: Engine, timeout_ms: int, tick_ms: int) -> None:
+        self._engine = engine
+        self._timeout_ms = timeout_ms
+        self._tick_ms = tick_ms
+        self._sets: deque[tuple[int, PositionRangeSet]] = deque()
+
+    def delivered(self, ledger_id: int, entry_id: int, now_ms: int) -> None:
+        """Start the clock of one entry; O(1)."""
+        self._open(now_ms).add(ledger_id, entry_id)
+
+    def delivered_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int) -> None:
+        """Start the clock of many entries."""
+        self._open(now_ms).add_many(ledger_ids, entry_ids)
+
+    def returned(self, ledger_id: int, entry_id: int) -> None:
+        """Stop the clock of an entry that is not pending any more; O(timeout / tick)."""
+        for _, positions in self._sets:
+            positions.remove(ledger_id, entry_id)
+
+    def clear(self) -> None:
+        """Stop all clocks."""
+        self._sets.clear()
+
+    def due(self, now_ms: int) -> list[Position]:
+        """Give, and forget, what was delivered so long ago; the caller knows what is still pending."""
+        due: list[Position] = []
+        while self._sets and self._sets[0][0] <= now_ms:
+            due.extend(self._sets.popleft()[1].positions())
+        return due
+
+    def next_due_ms(self) -> int | None:
+        """Give the next deadline, or `None`."""
+        return self._sets[0][0] if self._sets else None
+
+    @property
+    def nbytes(self) -> int:
+        """The heap bytes of all sets."""
+        return sum(positions.nbytes for _, positions in self._sets)
+
+    def _open(self, now_ms: int) -> PositionRangeSet:
+        # Rounded up to the tick, so that nothing times out early.
+        deadline = -(-(now_ms + self._timeout_ms) // self._tick_ms) * self._tick_ms
+        if not self._sets or self._sets[-1][0] < deadline:
+            self._sets.append((deadline, self._engine.PositionRangeSet()))
+        return self._sets[-1][1]

@@ -1,0 +1,123 @@
+"""Positions that were read before and are owed again; they go out first, in position order.
+
+Released by a consumer, due after a delay, or held back because their key is busy elsewhere. A position
+is a bit in a range set; only a Key_Shared subscription remembers each one's hash as well, because a
+message may not overtake an older one of its key that waits here.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ackwell._native import PendingAcks, PositionRangeSet
+    from ackwell.engine import Engine
+    from ackwell.position import Position
+
+    Int64s = NDArray[np.int64]
+
+
+class ReplayQueue:
+    """A sorted set of positions, with hashes where order per key matters."""
+
+    def __init__(self, engine: Engine, *, by_key: bool) -> None:
+        self._positions: PositionRangeSet = engine.PositionRangeSet()
+        self._hashes: PendingAcks | None = engine.PendingAcks() if by_key else None
+        self._waiting: dict[int, int] = {}
+        """Hash → how many positions here have it."""
+
+    def __len__(self) -> int:
+        return self._positions.cardinality
+
+    def __bool__(self) -> bool:
+        return self._positions.cardinality > 0
+
+    def contains(self, ledger_id: int, entry_id: int) -> bool:
+        """Tell whether a position is here."""
+        return self._positions.contains(ledger_id, entry_id)
+
+    def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int = 0) -> None:
+        """Put a position in; hash 0 means that it is not known."""
+        if self._hashes is not None:
+            self.discard(ledger_id, entry_id)
+            if sticky_key_hash:
+                self._hashes.add(ledger_id, entry_id, 1, sticky_key_hash)
+                self._waiting[sticky_key_hash] = self._waiting.get(sticky_key_hash, 0) + 1
+        self._positions.add(ledger_id, entry_id)
+
+    def add_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
+        """Put many positions in."""
+        if self._hashes is None:
+            self._positions.add_many(ledger_ids, entry_ids)
+            return
+        columns = (ledger_ids.tolist(), entry_ids.tolist(), sticky_key_hashes.tolist())
+        for ledger_id, entry_id, sticky_key_hash in zip(*columns, strict=True):
+            self.add(ledger_id, entry_id, sticky_key_hash)
+
+    def discard(self, ledger_id: int, entry_id: int) -> bool:
+        """Take a position out; tell whether it was there."""
+        if self._hashes is not None:
+            value = self._hashes.remove_and_get(ledger_id, entry_id)
+            if value is not None:
+                self._forget(value[1])
+        return self._positions.remove(ledger_id, entry_id)
+
+    def remove_up_to(self, position: Position) -> None:
+        """Take out everything at or before a position."""
+        if self._hashes is not None:
+            for sticky_key_hash in self._hashes.take_all_up_to(*position)[3].tolist():
+                self._forget(sticky_key_hash)
+        self._positions.remove_up_to(*position)
+
+    def positions(self) -> Iterator[Position]:
+        """Iterate in position order."""
+        return self._positions.positions()
+
+    def first(self, limit: int) -> list[Position]:
+        """Give the first few positions."""
+        return list(islice(self._positions.positions(), limit))
+
+    def hash_of(self, position: Position) -> int:
+        """Give a position's hash, 0 where it is not known."""
+        if self._hashes is None:
+            return 0
+        value = self._hashes.get(position)
+        return value[1] if value is not None else 0
+
+    def waits(self, sticky_key_hash: int) -> bool:
+        """Tell whether a message of this hash is here, so that no newer one may go out."""
+        return sticky_key_hash in self._waiting
+
+    @property
+    def nbytes(self) -> int:
+        """The heap bytes of positions and hashes."""
+        return self._positions.nbytes + (self._hashes.nbytes if self._hashes is not None else 0)
+
+    def audit(self) -> list[str]:
+        """Recompute the counts by hash; describe each that differs."""
+        if self._hashes is None:
+            return []
+        waiting: dict[int, int] = {}
+        for _, sticky_key_hash in self._hashes.values():
+            waiting[sticky_key_hash] = waiting.get(sticky_key_hash, 0) + 1
+        if waiting != self._waiting:
+            return [f"waiting hashes are {self._waiting}, the queue holds {waiting}"]
+        return []
+
+    def validate(self) -> None:
+        """Check both structures, and that a hash stands only beside a position."""
+        self._positions.validate()
+        if self._hashes is not None:
+            self._hashes.validate()
+            assert all(self._positions.contains(*position) for position in self._hashes)
+
+    def _forget(self, sticky_key_hash: int) -> None:
+        self._waiting[sticky_key_hash] -= 1
+        if not self._waiting[sticky_key_hash]:
+            del self._waiting[sticky_key_hash]

@@ -1,0 +1,110 @@
+"""What was not read yet: the read position, and the positions that follow it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ackwell.cursor import Cursor
+    from ackwell.subscription.transactions import Transactions
+
+    Int64s = NDArray[np.int64]
+
+
+class Unread:
+    """Walks the ledgers from the read position on, past what is acknowledged or held by a transaction."""
+
+    def __init__(self, cursor: Cursor, transactions: Transactions) -> None:
+        self._cursor = cursor
+        self._transactions = transactions
+        self.position = Position(0, 0)
+        """The first position that was not read yet; it need not exist."""
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Go back to the first position after the mark-delete position."""
+        ledger_id, entry_id = self._cursor.mark_delete_position
+        self.position = Position(ledger_id, entry_id + 1)
+
+    def skip_to(self, position: Position) -> None:
+        """Go on to this position, if it is further on."""
+        if position > self.position:
+            self.position = position
+
+    def skip_acknowledged(self) -> None:
+        """Go on past the mark-delete position."""
+        ledger_id, entry_id = self._cursor.mark_delete_position
+        self.skip_to(Position(ledger_id, entry_id + 1))
+
+    def wanted(self, ledger_id: int, entry_id: int) -> bool:
+        """Tell whether an entry is neither acknowledged nor held whole by an open transaction."""
+        if self._cursor.is_acked(ledger_id, entry_id):
+            return False
+        if not self._transactions:
+            return True
+        owed = self._cursor.owed(ledger_id, entry_id)
+        return not self._transactions.holds_all(Position(ledger_id, entry_id), owed)
+
+    def is_next(self, ledger_id: int, entry_id: int) -> bool:
+        """Tell whether no unread entry stands between the read position and this one."""
+        if self.position == (ledger_id, entry_id):
+            return True
+        ledger_ids, entry_ids = self.first(1)
+        return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)
+
+    def before(self, position: Position) -> list[Position]:
+        """Give the unread positions before this one."""
+        count = self._cursor.ledgers.entries_between(self._just_before(), position)
+        ledger_ids, entry_ids = self.first(count)
+        pairs = zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)
+        return [Position(*pair) for pair in pairs if pair < position]
+
+    def _just_before(self) -> Position:
+        return Position(self.position.ledger_id, self.position.entry_id - 1)
+
+    def first(self, limit: int) -> tuple[Int64s, Int64s]:
+        """Give the next unread positions, ledger ids and entry ids; the read position stays."""
+        import numpy as np
+
+        found: list[tuple[Int64s, Int64s]] = []
+        ledgers = self._cursor.ledgers
+        ledger_id, entry_id = self.position
+        while limit > 0 and len(ledgers):
+            if not ledgers.contains(ledger_id, entry_id):
+                ledger_id, entry_id = ledgers.next_valid(ledger_id, entry_id - 1)
+                if not ledgers.contains(ledger_id, entry_id):
+                    break
+            # Half as much again, at least a page, so that a few holes need no second round.
+            end = min(ledgers.entries(ledger_id), entry_id + limit + limit // 2 + 64)
+            entries = self._unacknowledged(ledger_id, np.arange(entry_id, end, dtype=np.int64))[:limit]
+            found.append((np.full(len(entries), ledger_id, dtype=np.int64), entries))
+            limit -= len(entries)
+            entry_id = end
+        if len(found) == 1:
+            return found[0]
+        empty = np.empty(0, dtype=np.int64)
+        return (
+            np.concatenate([empty, *(ledger_ids for ledger_ids, _ in found)]),
+            np.concatenate([empty, *(entry_ids for _, entry_ids in found)]),
+        )
+
+    def _unacknowledged(self, ledger_id: int, entries: Int64s) -> Int64s:
+        import numpy as np
+
+        deleted = self._cursor.individually_deleted
+        if deleted.cardinality:
+            ledger_ids = np.full(len(entries), ledger_id, dtype=np.int64)
+            entries = entries[~deleted.contains_many(ledger_ids, entries)]
+        mark_delete = self._cursor.mark_delete_position
+        if ledger_id == mark_delete.ledger_id:
+            entries = entries[entries > mark_delete.entry_id]
+        elif ledger_id < mark_delete.ledger_id:
+            entries = entries[:0]
+        if self._transactions:
+            entries = np.array([e for e in entries.tolist() if self.wanted(ledger_id, e)], dtype=np.int64)
+        return entries
