@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ackwell import Ledgers, Position, ProtocolError
-from ackwell.cursor import to_words
-from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from ackwell import Ledgers, Position, ProtocolError
+from ackwell.cursor import to_words
+from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
 from tests.flow.naive import EncodedJournal, Message, Naive
 
 LEDGERS = {3: 4, 5: 1, 9: 5}

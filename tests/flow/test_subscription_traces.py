@@ -1,0 +1,186 @@
+"""Every recorded trace through `Subscription`: the broker's own snapshots, and dispatch it could explain."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell import Ledgers, Position
+from ackwell.cursor import acknowledged, to_words
+from ackwell.events import Event, Kind, read_events
+from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "traces"
+NO_LIMITS = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
+# The broker forgot acknowledgments here (see the README of the traces); ours are the ones before.
+AFTER_RESTART = ("unloaded", "after")
+
+
+class TracedSubscription:
+    """One trace: what the broker delivered is checked and taken over, what the clients said is applied."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+        self.events = list(read_events([trace]))
+        self.sizes = Counter(
+            Position(event.ledger_id, event.entry_id)
+            for event in self.events
+            if event.kind is Kind.PUBLISH and event.ledger_id is not None and event.entry_id is not None
+        )
+        self.deliver_at = {
+            (event.ledger_id, event.entry_id): event.deliver_at_ms
+            for event in self.events
+            if event.deliver_at_ms is not None
+        }
+        types = [event.detail for event in self.events if event.kind is Kind.CONSUMER_OPEN]
+        self.ledgers = Ledgers()
+        self.subscription = Subscription(
+            types[0] or "Shared" if types else "Shared", self.ledgers, settings=NO_LIMITS
+        )
+        self.got: Counter[tuple[Position, int | None]] = Counter()
+        self.checks = Counter[str]()
+
+    def run(self) -> None:
+        for event in self.events:
+            if event.kind in (Kind.UNLOAD, Kind.BROKER_RESTART):
+                break
+            self.feed(event)
+        self.subscription.validate()
+
+    def feed(self, event: Event) -> None:  # noqa: C901  # one case a kind
+        position = Position(event.ledger_id or 0, event.entry_id or 0)
+        match event.kind:
+            case Kind.PUBLISH:
+                self.ledgers.grow(position.ledger_id, position.entry_id + 1)
+            case Kind.CONSUMER_OPEN:
+                self.open(event.consumer or "")
+            case Kind.CONSUMER_CLOSE:
+                self.subscription.remove_consumer(event.consumer or "")
+            case Kind.CLIENT_CLOSED:
+                for name in self.subscription.consumers:
+                    self.subscription.remove_consumer(name)
+            case Kind.RECEIVE:
+                self.receive(event, position)
+            case Kind.ACK | Kind.ACK_CUMULATIVE:
+                self.ack(event, position)
+            case Kind.NACK:
+                # The trace's clients wait 200 ms; when the message comes again, it has come back.
+                self.subscription.redeliver(event.consumer or "", [position])
+            case Kind.REDELIVER_UNACKED:
+                self.subscription.redeliver(event.consumer or "")
+            case Kind.SNAPSHOT:
+                self.compare(event)
+
+    def open(self, name: str) -> None:
+        if name not in self.subscription.consumers:
+            self.subscription.add_consumer(name)
+            self.subscription.flow(name, 10**9)
+
+    def receive(self, event: Event, position: Position) -> None:
+        """A batch is one delivery, its messages are received one by one."""
+        name = event.consumer or ""
+        self.open(name)
+        self.got[position, event.batch_index] += 1
+        if event.batch_index and self.holder(position) == name:
+            return
+        subscription = self.subscription
+        assert not subscription.cursor.is_acked(*position), f"{position} came back though acknowledged"
+        assert self.holder(position) is None, f"{position} was delivered twice without cause"
+        deliver_at_ms = self.deliver_at.get(position)
+        if deliver_at_ms is not None and event.time_ms is not None:
+            # The broker's own tracker is early by up to its tick (the lenient cut-off) and the 2 ** 9 ms
+            # it cuts off; not a millisecond more.
+            assert event.time_ms > deliver_at_ms - 1000 - 512, f"{position} came early"
+            self.checks["not early"] += 1
+        assert (event.redelivery_count or 0) == subscription.redelivery_count(*position)
+        self.checks["redelivered" if event.redelivery_count else "first delivery"] += 1
+        key_hash = 0
+        if subscription.type == "Key_Shared":
+            key_hash = sticky_key_hash(event.key)
+            owner = subscription._policy.choose(key_hash)
+            assert owner is not None, f"the key of {position} is still with another"
+            assert owner.name == name
+            self.checks["owner of the key"] += 1
+        subscription.delivered(
+            name,
+            *position,
+            event.time_ms or 0,
+            batch_size=self.sizes[position],
+            sticky_key_hash=key_hash,
+        )
+
+    def holder(self, position: Position) -> str | None:
+        owner = self.subscription._outstanding.owner(*position)
+        return owner.name if owner is not None else None
+
+    def ack(self, event: Event, position: Position) -> None:
+        size = self.sizes[position]
+        ack_set: tuple[int, ...] = ()
+        cumulative = event.kind is Kind.ACK_CUMULATIVE
+        if event.batch_index is not None and size > 1:
+            through = (1 << event.batch_index + 1) - 1
+            acked = through if cumulative else 1 << event.batch_index
+            ack_set = to_words(((1 << size) - 1) & ~acked)
+        method = self.subscription.ack_cumulative if cumulative else self.subscription.ack
+        method(event.consumer, *position, ack_set)
+
+    def compare(self, event: Event) -> None:
+        stats = self.stats(event.detail or "")
+        if stats is None:
+            return
+        theirs, ours = stats["cursor"], self.subscription.cursor
+        ranges = type(ours.individually_deleted)(
+            (ledger_id, lower, upper) for ledger_id, lower, _, upper in theirs["ranges_open_closed"]
+        )
+        mark_delete = theirs["markDelete"]["ledger"], theirs["markDelete"]["entry"]
+        assert ours.acknowledged() == acknowledged(self.ledgers, mark_delete, ranges)
+        assert {str(p): list(words) for p, words in ours.batch_deleted.items()} == {
+            place: words for place, words in theirs["batchDeletedIndexes"].items() if words
+        }
+        self.checks["snapshot"] += 1
+        self.compare_counters(stats)
+
+    def compare_counters(self, stats: Any) -> None:
+        (theirs,) = stats["stats"]["subscriptions"].values()
+        consumers = {each["consumerName"]: each["unackedMessages"] for each in theirs["consumers"]}
+        ours = {each.name: each.unacked for each in self.subscription.summary(0).consumers}
+        owed = sum(
+            (bits.bit_count() if (bits := self.subscription.cursor.owed(*position)) is not None else size)
+            for position, size in self.sizes.items()
+            if self.holder(position) is not None
+        )
+        assert sum(ours.values()) == owed
+        if theirs["type"] in ("Shared", "Key_Shared") and max(self.sizes.values()) == 1:
+            # Without batches the broker counts right; names are equal where the client chose them.
+            assert sum(ours.values()) == sum(consumers.values())
+            assert all(ours[name] == consumers[name] for name in ours.keys() & consumers.keys())
+            self.checks["counters"] += 1
+
+    def stats(self, file: str) -> Any:
+        for path in (self.trace.parent / file, self.trace.parent / f"{file}.gz"):
+            if path.exists():
+                opener = gzip.open if path.suffix == ".gz" else open
+                with opener(path, "rt", encoding="utf-8") as text:
+                    return json.load(text)
+        return None
+
+
+def _traces(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.name.endswith((".jsonl", ".jsonl.gz")))
+
+
+@pytest.mark.parametrize("trace", _traces(EXAMPLES), ids=lambda path: path.name.split(".")[0])
+def test_a_trace_ends_where_the_broker_did_and_every_delivery_had_its_cause(trace: Path) -> None:
+    traced = TracedSubscription(trace)
+    traced.run()
+    assert traced.checks["snapshot"] >= 1
+    assert traced.checks["first delivery"] >= len(traced.sizes) * 0.8
+    if traced.subscription.type == "Key_Shared":
+        assert traced.checks["owner of the key"] == 9547
+    if "nack" in trace.name:
+        assert traced.checks["redelivered"] == 773
