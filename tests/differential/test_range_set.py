@@ -64,6 +64,11 @@ class RangeSetMachine(RuleBasedStateMachine):
     def remove(self, ledger_id: int, entry_id: int) -> None:
         self.pair.call("remove", ledger_id, entry_id)
 
+    @rule(positions=st.lists(st.tuples(LEDGERS, ENTRIES), max_size=9))
+    def remove_many(self, positions: list[tuple[int, int]]) -> None:
+        columns = [ledger for ledger, _ in positions], [entry for _, entry in positions]
+        self.pair.call("remove_many", *columns)
+
     @rule(ledger_id=LEDGERS, entry_id=ENTRIES)
     def remove_up_to(self, ledger_id: int, entry_id: int) -> None:
         self.pair.call("remove_up_to", ledger_id, entry_id)

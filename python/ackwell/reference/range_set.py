@@ -121,6 +121,10 @@ class PositionRangeSet:
             return False
         return self.remove_range(ledger_id, entry_id - 1, entry_id) == 1
 
+    def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
+        """Remove the positions of two columns; give how many were there."""
+        return sum(self.remove(*pair) for pair in rows(ledger_ids, entry_ids))
+
     def remove_range(self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int) -> int:
         """Remove `(lower, upper]`; give how many positions there were."""
         lower, upper = lower_entry_exclusive, upper_entry_inclusive

@@ -177,8 +177,8 @@ pub trait DelayedIndex {
     /// Gives back memory that is allocated and not used.
     fn shrink_to_fit(&mut self);
 
-    /// The bytes allocated on the heap.
-    fn nbytes(&self) -> usize;
+    /// The bytes allocated on the heap, once what is being filled is in its place.
+    fn nbytes(&mut self) -> usize;
 
     /// Every message, in the order in which [`DelayedIndex::pop_due`] would give them.
     fn to_columns(&mut self) -> DelayedColumns;

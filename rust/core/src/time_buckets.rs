@@ -347,7 +347,8 @@ impl DelayedIndex for TimeBuckets {
         self.buckets = std::mem::take(&mut self.buckets).into_iter().collect();
     }
 
-    fn nbytes(&self) -> usize {
+    fn nbytes(&mut self) -> usize {
+        self.close_run();
         let tree = crate::delayed::btree_nbytes::<i64, Vec<LedgerEntries>>(self.buckets.len());
         let sets = self.buckets.values().map(|ledgers| {
             ledgers.capacity() * size_of::<LedgerEntries>()

@@ -328,7 +328,7 @@ impl DelayedIndex for TimeWheel {
         self.slots.values_mut().for_each(|slot| slot.shrink_to_fit());
     }
 
-    fn nbytes(&self) -> usize {
+    fn nbytes(&mut self) -> usize {
         btree_nbytes::<i64, Box<Slot>>(self.slots.len())
             + self.slots.values().map(|slot| size_of::<Slot>() + slot.nbytes()).sum::<usize>()
             + self.front.nbytes()

@@ -269,7 +269,7 @@ impl DelayedIndex for TripleLongHeap {
         self.rungs.shrink_to_fit();
     }
 
-    fn nbytes(&self) -> usize {
+    fn nbytes(&mut self) -> usize {
         self.bottom.capacity() * size_of::<Delayed>()
             + self.near.nbytes()
             + self.top.nbytes()

@@ -162,6 +162,22 @@ impl PositionRangeSet {
         self.lock(py).remove(ledger_id.0, entry_id.0)
     }
 
+    /// Remove the positions of two int64 arrays and give how many were there.
+    ///
+    /// >>> acked = PositionRangeSet([(3, -1, 9)])
+    /// >>> acked.remove_many([3, 3, 4], [0, 0, 0])
+    /// 1
+    fn remove_many(
+        &self,
+        py: Python<'_>,
+        ledger_ids: Ints<'_>,
+        entry_ids: Ints<'_>,
+    ) -> PyResult<u64> {
+        let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
+        same_length(&[ledger_ids.len(), entry_ids.len()])?;
+        self.detached(py, |set| set.remove_many(&ledger_ids, &entry_ids)).map_err(raise)
+    }
+
     /// Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; give how many there were.
     ///
     /// Raises `ValueError` as `add_range`.

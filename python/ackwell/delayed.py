@@ -1,0 +1,383 @@
+"""Delayed delivery: which messages wait, and when dispatch may have them.
+
+`DelayedIndex` is the protocol of the three structures that can hold the waiting messages:
+
+===================  ==================================  ==========================================
+structure            exact                               bytes a message
+===================  ==================================  ==========================================
+`TripleLongHeap`     yes                                 24, whatever the times
+`TimeBuckets(bits)`  to `2**bits` ms, early or late      0.1 and less for a fixed delay, 100 and
+                                                         more where times are scattered
+`TimeWheel(tick)`    to a tick; 1 ms is exact            0.001 for a fixed delay, 2.7 to 4 scattered
+===================  ==================================  ==========================================
+
+`DelayedDeliveryTracker` adds what a dispatcher asks of any of them, as Apache Pulsar's trackers do.
+Time arrives as `now_ms`; there is no clock and no timer here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Self
+
+from ackwell._native import PositionRangeSet, TimeWheel
+from ackwell.delay_advice import DelayAdvice, WidthAdvice, advise
+from ackwell.errors import LimitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["DelayAdvice", "DelayedDeliveryTracker", "DelayedIndex", "WidthAdvice", "advise"]
+
+# Pulsar's delayedDeliveryTickTimeMillis and delayedDeliveryFixedDelayDetectionLookahead.
+TICK_TIME_MS = 1000
+FIXED_DELAY_LOOKAHEAD = 50_000
+
+# Under a limit, memory is measured after so many adds that they cannot have passed it: no single one takes
+# more than this on average (a message alone in a new bucket of a new ledger takes 700 bytes) …
+BYTES_PER_ADD_MAX = 2048
+# … and within this distance of the limit, each add is measured.
+BYTES_NEAR_LIMIT = 256 * 1024
+
+
+class DelayedIndex(Protocol):
+    """An index of delayed messages; the classes themselves document each method."""
+
+    def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
+        """Add a message; whether it was new."""
+
+    def add_many(self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
+        """Add messages given as three columns; how many were new."""
+
+    def pop_due(
+        self,
+        now_ms: int,
+        max: int,  # noqa: A002
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Take up to `max` messages due at `now_ms`, the earliest first, as three columns."""
+
+    def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
+        """Whether a message added with these three integers is here."""
+
+    def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
+        """Take a message out; whether it was here."""
+
+    def has_due(self, now_ms: int) -> bool:
+        """Whether any message is due at `now_ms`."""
+
+    def next_due(self) -> int | None:
+        """When the earliest message is due, as the index rounds times."""
+
+    def clear(self) -> None:
+        """Forget every message."""
+
+    def shrink_to_fit(self) -> None:
+        """Give back memory that is allocated and not used."""
+
+    def copy(self) -> Self:
+        """Copy the index; the two are independent."""
+
+    def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Every message as three columns, in the order of `pop_due`."""
+
+    def validate(self) -> None:
+        """Check the invariants."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes allocated on the heap."""
+
+    def __len__(self) -> int:
+        """Count the messages."""
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """Iterate over `(deliver_at_ms, ledger_id, entry_id)` in order."""
+
+
+class DelayedDeliveryTracker:
+    """The delayed messages of one subscription, over any `DelayedIndex`.
+
+    Parameters
+    ----------
+    index : DelayedIndex, optional
+        Where messages wait; this is where a subscription chooses its own bucket width. The default,
+        `TimeWheel(1)`, is exact and the smallest. It belongs to the tracker from then on; if it holds
+        messages already, they are tracked.
+    tick_time_ms : int
+        Pulsar's `delayedDeliveryTickTimeMillis`, at least 1.
+    strict : bool, optional
+        Strict: a message is due when its time is at or before `now_ms`. Lenient, Pulsar's default: at or
+        before `now_ms + tick_time_ms`. An index that is never early implies strict, and refuses False.
+    max_bytes : int, optional
+        `nbytes` never passes this: an add that would is refused with `LimitError` and nothing changes.
+        No message is ever delivered early to make room.
+    fixed_delay_lookahead : int
+        When at least so many messages wait, all with one delay, and none is due, dispatch can pause:
+        what comes later is due later. 0 never pauses.
+
+    A position is tracked once, whatever time it comes with again, so a dispatcher may read it again.
+    In "pulsar" mode a bucket is due as a whole, up to `2**bits - 1` ms before a message's time, as in
+    the broker.
+
+    Examples
+    --------
+    >>> tracker = DelayedDeliveryTracker(strict=True)
+    >>> tracker.add(5_000, 3, 15, now_ms=1_000)
+    True
+    >>> tracker.add(900, 3, 16, now_ms=1_000)
+    False
+    >>> tracker.next_wakeup(), tracker.has_due(4_999)
+    (5000, False)
+    >>> [column.tolist() for column in tracker.pop_due(5_000, 100)]
+    [[5000], [3], [15]]
+    """
+
+    def __init__(
+        self,
+        index: DelayedIndex | None = None,
+        *,
+        tick_time_ms: int = TICK_TIME_MS,
+        strict: bool | None = None,
+        max_bytes: int | None = None,
+        fixed_delay_lookahead: int = FIXED_DELAY_LOOKAHEAD,
+    ) -> None:
+        if tick_time_ms < 1:
+            raise ValueError(f"tick time is at least 1 ms, got {tick_time_ms}")
+        if max_bytes is not None and max_bytes < 0:
+            raise ValueError(f"max_bytes is at least 0, got {max_bytes}")
+        if fixed_delay_lookahead < 0:
+            raise ValueError(f"fixed_delay_lookahead is at least 0, got {fixed_delay_lookahead}")
+        self.index: DelayedIndex = TimeWheel(1) if index is None else index
+        never_early = getattr(self.index, "mode", None) == "never_early"
+        if never_early and strict is False:
+            raise ValueError("an index that is never early implies the strict cut-off")
+        self.strict = never_early if strict is None else strict
+        self.tick_time_ms = tick_time_ms
+        self.max_bytes = max_bytes
+        self.fixed_delay_lookahead = fixed_delay_lookahead
+        self._positions = PositionRangeSet()
+        self._fixed_delay = True
+        self._latest_ms: int | None = None
+        self._unmeasured = 0
+        self._full = False
+        if len(self.index):
+            self._adopt()
+
+    def _adopt(self) -> None:
+        """Take over what the index holds, dropping duplicates of a position."""
+        held = self.index.to_arrays()
+        if self._positions.add_many(held[1], held[2]) != len(held[0]):
+            self._positions = PositionRangeSet()
+            self.index.clear()
+            for deliver_at_ms, ledger_id, entry_id in zip(*held, strict=True):
+                if self._positions.add(ledger_id, entry_id):
+                    self.index.add(deliver_at_ms, ledger_id, entry_id)
+
+    def cutoff(self, now_ms: int) -> int:
+        """Return the latest delivery time that is due at `now_ms`."""
+        return now_ms if self.strict else now_ms + self.tick_time_ms
+
+    def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
+        """Track a message until its time; False if it is already due and may be dispatched now.
+
+        Whether it is due is decided first: a message that waits here and whose time has come is handed to the
+        caller, and taken out. `ValueError` for negative ids, `LimitError` at `max_bytes`.
+        """
+        if deliver_at_ms <= self.cutoff(now_ms):
+            if self._positions.remove(ledger_id, entry_id):
+                self._take_out(deliver_at_ms, ledger_id, entry_id)
+            return False
+        if not self._positions.contains(ledger_id, entry_id):
+            self._track(deliver_at_ms, ledger_id, entry_id)
+        return True
+
+    def _track(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> None:
+        measure = self.max_bytes is not None and not self._may_add(1)
+        self._positions.add(ledger_id, entry_id)
+        try:
+            self.index.add(deliver_at_ms, ledger_id, entry_id)
+        except BaseException:
+            self._positions.remove(ledger_id, entry_id)
+            raise
+        if measure and self._exceeded():
+            self.index.remove(deliver_at_ms, ledger_id, entry_id)
+            self._positions.remove(ledger_id, entry_id)
+            self._refuse(1)
+        self._see(deliver_at_ms)
+
+    def add_many(
+        self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int
+    ) -> NDArray[np.bool_]:
+        """Track messages given as int64 arrays; return which are tracked, False for those already due.
+
+        All or none: `LimitError` and `ValueError` leave everything as it was.
+        """
+        from ackwell.arrays import as_int64, same_length
+
+        times, ledgers, entries = as_int64(deliver_at_ms), as_int64(ledger_ids), as_int64(entry_ids)
+        same_length(times, ledgers, entries)
+        waits = times > self.cutoff(now_ms)
+        if min(ledgers.min(initial=0), entries.min(initial=0)) < 0:
+            raise ValueError("ledger and entry ids are at least 0")
+        count, limited = int(waits.sum()), self.max_bytes is not None
+        before = None
+        if limited and not self._may_add(count):
+            before = self.index.copy(), self._positions.copy()
+        if not self._add_new(times[waits], ledgers[waits], entries[waits]):
+            # Rare: a position is here already, or twice in the batch.
+            for time, ledger, entry in zip(
+                times[waits].tolist(), ledgers[waits].tolist(), entries[waits].tolist(), strict=True
+            ):
+                if self._positions.add(ledger, entry):
+                    self.index.add(time, ledger, entry)
+        if before is not None and self._exceeded():
+            self.index, self._positions = before
+            self._refuse(count)
+        for time in times[waits].tolist() if self._fixed_delay else ():
+            self._see(time)
+        for time, ledger, entry in zip(
+            times[~waits].tolist(), ledgers[~waits].tolist(), entries[~waits].tolist(), strict=True
+        ):
+            self.add(time, ledger, entry, now_ms)
+        return waits
+
+    def _add_new(
+        self, times: NDArray[np.int64], ledgers: NDArray[np.int64], entries: NDArray[np.int64]
+    ) -> bool:
+        """Add a batch of positions that are all new and different; else change nothing."""
+        if self._positions.contains_many(ledgers, entries).any():
+            return False
+        if self._positions.add_many(ledgers, entries) < len(entries):
+            self._positions.remove_many(ledgers, entries)
+            return False
+        self.index.add_many(times, ledgers, entries)
+        return True
+
+    def _may_add(self, count: int) -> bool:
+        """Whether so many adds are known to stay below the limit, without measuring after them."""
+        if self._full:
+            self._refuse(count)
+        if self._unmeasured < count:
+            assert self.max_bytes is not None
+            left = self.max_bytes - self.nbytes - BYTES_NEAR_LIMIT
+            self._unmeasured = max(0, left) // BYTES_PER_ADD_MAX
+        if self._unmeasured < count:
+            return False
+        self._unmeasured -= count
+        return True
+
+    def _exceeded(self) -> bool:
+        """Whether the limit is passed, also after unused memory is given back."""
+        assert self.max_bytes is not None
+        if self.nbytes <= self.max_bytes:
+            return False
+        self.index.shrink_to_fit()
+        return self.nbytes > self.max_bytes
+
+    def _refuse(self, count: int) -> None:
+        self._full = count == 1 or self._full
+        # What the refused message made grow is given back; once, as nothing is tried until memory is freed.
+        self.index.shrink_to_fit()
+        self._positions = self._positions.copy()
+        raise LimitError(
+            f"{count} more would exceed {self.max_bytes} bytes of delayed messages, "
+            f"{len(self)} wait; raise max_bytes, widen the buckets, or wait until some are due"
+        )
+
+    def _see(self, deliver_at_ms: int) -> None:
+        """Follow whether times only rise, within a tick: the mark of one fixed delay."""
+        if self._latest_ms is None or deliver_at_ms > self._latest_ms:
+            self._latest_ms = deliver_at_ms
+        elif deliver_at_ms < self._latest_ms - self.tick_time_ms:
+            self._fixed_delay = False
+
+    def pop_due(
+        self,
+        now_ms: int,
+        max: int,  # noqa: A002
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Take up to `max` messages that are due, the earliest first.
+
+        Returns delivery times (as the index rounds them), ledger ids and entry ids as int64 arrays.
+        """
+        due = self.index.pop_due(min(self.cutoff(now_ms), 2**63 - 1), max)
+        self._positions.remove_many(due[1], due[2])
+        self._gave_back(len(due[0]))
+        return due
+
+    def contains(self, ledger_id: int, entry_id: int) -> bool:
+        """Tell whether a position waits here."""
+        return self._positions.contains(ledger_id, entry_id)
+
+    def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> bool:
+        """Forget a message before its time, given with that time; whether it was here."""
+        if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
+            return False
+        self._positions.remove(ledger_id, entry_id)
+        self._gave_back(1)
+        return True
+
+    def _take_out(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> None:
+        """Remove a message from the index, which may hold it under the time it first came with."""
+        if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
+            for time, ledger, entry in self.index:
+                if (ledger, entry) == (ledger_id, entry_id):
+                    self.index.remove(time, ledger, entry)
+                    break
+        self._gave_back(1)
+
+    def _gave_back(self, count: int) -> None:
+        if count:
+            self._full = False
+        if not len(self.index):
+            self._fixed_delay, self._latest_ms = True, None
+
+    def has_due(self, now_ms: int) -> bool:
+        """Tell whether `pop_due(now_ms, 1)` would give a message."""
+        return self.index.has_due(min(self.cutoff(now_ms), 2**63 - 1))
+
+    def next_wakeup(self) -> int | None:
+        """Return the first `now_ms` at which a message is due, or None when none waits.
+
+        In the past when one is due already; whoever keeps a timer sets it to this after every change.
+        """
+        due = self.index.next_due()
+        return due if due is None or self.strict else due - self.tick_time_ms
+
+    def should_pause_dispatch(self, now_ms: int) -> bool:
+        """Tell whether reading on is useless: all delays are equal, enough wait, and none is due."""
+        return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay and not self.has_due(now_ms)
+
+    @property
+    def has_fixed_delay(self) -> bool:
+        """Whether delivery times have only risen, within a tick, since the tracker was last empty."""
+        return self._fixed_delay
+
+    def clear(self) -> None:
+        """Forget every message, as when the backlog is cleared or the cursor is reset."""
+        self.index.clear()
+        self._positions.clear()
+        self._full, self._unmeasured = False, 0
+        self._gave_back(1)
+
+    @property
+    def nbytes(self) -> int:
+        """The heap bytes of the index and of the set of positions beside it."""
+        return self.index.nbytes + self._positions.nbytes
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __repr__(self) -> str:
+        cutoff = "strict" if self.strict else f"lenient by {self.tick_time_ms} ms"
+        return f"<DelayedDeliveryTracker over {self.index!r}, {cutoff}>"
+
+    def validate(self) -> None:
+        """Check that index and positions agree."""
+        self.index.validate()
+        self._positions.validate()
+        _, ledgers, entries = self.index.to_arrays()
+        assert self._positions.cardinality == len(self.index) == len(ledgers)
+        assert bool(self._positions.contains_many(ledgers, entries).all())

@@ -1,0 +1,308 @@
+"""The tracker over each of its indexes, and the bugs of Pulsar's trackers, none of them ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from ackwell import LimitError, TimeBuckets, TimeWheel, TripleLongHeap, reference
+from ackwell.delayed import DelayedDeliveryTracker, DelayedIndex
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+TICK_MS = 1_000
+INDEXES: dict[str, Callable[[], DelayedIndex]] = {
+    "heap": TripleLongHeap,
+    "buckets": lambda: TimeBuckets(9),
+    "buckets, never early": lambda: TimeBuckets(9, "never_early"),
+    "wheel": lambda: TimeWheel(1),
+    "wheel of seconds": lambda: TimeWheel(1_000),
+    "reference heap": reference.TripleLongHeap,
+    "reference wheel": lambda: reference.TimeWheel(1),
+}
+every_index = pytest.mark.parametrize("make", INDEXES.values(), ids=INDEXES.keys())
+
+
+def tracker_over(make: Callable[[], DelayedIndex], **options: Any) -> DelayedDeliveryTracker:
+    return DelayedDeliveryTracker(make(), **options)
+
+
+@every_index
+def test_a_message_already_due_is_not_tracked(make: Callable[[], DelayedIndex]) -> None:
+    tracker = tracker_over(make, strict=True)
+    assert not tracker.add(1_000, 3, 15, now_ms=1_000)
+    assert tracker.add(1_001, 3, 15, now_ms=1_000)
+    assert len(tracker) == 1
+
+
+def test_the_lenient_cut_off_is_one_tick_ahead() -> None:
+    tracker = DelayedDeliveryTracker(tick_time_ms=TICK_MS, strict=False)
+    assert not tracker.add(11_000, 3, 15, now_ms=10_000)
+    assert tracker.add(11_001, 3, 15, now_ms=10_000)
+    assert tracker.next_wakeup() == 10_001
+    assert not tracker.has_due(10_000)
+    assert tracker.has_due(10_001)
+
+
+def test_the_strict_cut_off_is_now() -> None:
+    tracker = DelayedDeliveryTracker(strict=True)
+    assert tracker.add(10_001, 3, 15, now_ms=10_000)
+    assert tracker.next_wakeup() == 10_001
+    assert not len(tracker.pop_due(10_000, 10)[0])
+    assert len(tracker.pop_due(10_001, 10)[0]) == 1
+    assert tracker.next_wakeup() is None
+
+
+def test_an_index_that_is_never_early_implies_the_strict_cut_off() -> None:
+    assert DelayedDeliveryTracker(TimeBuckets(9, "never_early")).strict
+    assert not DelayedDeliveryTracker(TimeBuckets(9)).strict
+    with pytest.raises(ValueError, match="strict"):
+        DelayedDeliveryTracker(TimeBuckets(9, "never_early"), strict=False)
+
+
+@every_index
+def test_the_same_position_counts_once(make: Callable[[], DelayedIndex]) -> None:
+    """Also apache/pulsar#25076: the count ran ahead of the map, and dispatch met an empty one."""
+    tracker = tracker_over(make, strict=True)
+    for time in (5_000, 5_000, 9_000):
+        assert tracker.add(time, 3, 15, now_ms=0)
+    assert tracker.add_many([5_000, 6_000, 6_000], [3, 3, 3], [15, 16, 16], now_ms=0).all()
+    assert len(tracker) == 2
+    tracker.validate()
+    _, ledgers, entries = tracker.pop_due(20_000, 10)
+    assert list(zip(ledgers.tolist(), entries.tolist(), strict=True)) == [(3, 15), (3, 16)]
+    assert len(tracker) == 0
+    assert not tracker.has_due(10**12)
+
+
+def test_a_message_that_waits_and_is_due_goes_to_whoever_reads_it() -> None:
+    """apache/pulsar#26230: it was in the index, so the reader skipped it, and was never popped."""
+    tracker = DelayedDeliveryTracker(strict=True)
+    assert tracker.add(5_000, 3, 15, now_ms=0)
+    assert not tracker.add(5_000, 3, 15, now_ms=6_000)
+    assert not tracker.contains(3, 15)
+    assert len(tracker.pop_due(6_000, 10)[0]) == 0
+
+
+@every_index
+def test_counter_and_positions_agree_whatever_is_taken_out(
+    make: Callable[[], DelayedIndex],
+) -> None:
+    """apache/pulsar#26251: counter and dedup bitmap drifted apart on filtered and popped messages."""
+    tracker = tracker_over(make, strict=True)
+    tracker.add_many(np.arange(100) * 100 + 50_000, np.full(100, 3), np.arange(100), now_ms=0)
+    for entry in range(0, 100, 3):
+        assert tracker.remove(entry * 100 + 50_000, 3, entry)
+        assert not tracker.remove(entry * 100 + 50_000, 3, entry)
+    tracker.pop_due(52_000, 7)
+    tracker.validate()
+    while len(tracker):
+        tracker.pop_due(10**9, 10)
+        tracker.validate()
+    assert not any(tracker.contains(3, entry) for entry in range(100))
+
+
+@every_index
+def test_popping_in_small_batches_skips_and_repeats_nothing(
+    make: Callable[[], DelayedIndex],
+) -> None:
+    """apache/pulsar#19615: what was merged in parts was recorded again (also run for #26280)."""
+    tracker = tracker_over(make, strict=True)
+    entries = np.arange(3_000)
+    tracker.add_many(entries * 7_919 % 60_000 + 100_000, entries // 1_000, entries, now_ms=0)
+    seen: list[int] = []
+    later = False
+    for now_ms in range(100_000, 170_000, 500):
+        while len(batch := tracker.pop_due(now_ms, 13)[2]):
+            seen += batch.tolist()
+            if len(seen) > 1_500 and not later:  # Messages keep coming while others leave.
+                tracker.add_many([165_000] * 10, [9] * 10, range(10), now_ms)
+                later = True
+    assert sorted(seen) == sorted([*entries.tolist(), *range(10)])
+
+
+def test_a_saved_index_is_tracked_at_once() -> None:
+    """apache/pulsar#26103: recovery of the index blocked the dispatcher; ours is one call on bytes."""
+    before = DelayedDeliveryTracker(TimeWheel(1), strict=True)
+    before.add_many(np.arange(1_000) + 5_000, np.full(1_000, 3), np.arange(1_000), now_ms=0)
+    assert isinstance(before.index, TimeWheel)
+    after = DelayedDeliveryTracker(TimeWheel.from_bytes(before.index.to_bytes()), strict=True)
+    assert after.add(5_010, 3, 10, now_ms=0)
+    assert len(after) == 1_000
+    after.validate()
+
+
+def test_a_position_twice_in_a_given_index_is_tracked_once() -> None:
+    heap = TripleLongHeap.from_arrays([5, 6, 7], [1, 1, 1], [2, 2, 3])
+    tracker = DelayedDeliveryTracker(heap, strict=True)
+    assert list(tracker.index) == [(5, 1, 2), (7, 1, 3)]
+
+
+@every_index
+def test_an_early_bucket_is_not_offered_again_and_again(make: Callable[[], DelayedIndex]) -> None:
+    """apache/pulsar#26012, #26188: popped early, added back, and the wake-up was lost."""
+    tracker = tracker_over(make, strict=True)
+    tracker.add(5_500, 3, 15, now_ms=0)
+    for now_ms in range(5_000, 6_100, 50):
+        if tracker.has_due(now_ms):
+            for time, ledger, entry in zip(*tracker.pop_due(now_ms, 10), strict=True):
+                if now_ms < 5_500:
+                    tracker.add(5_500, int(ledger), int(entry), now_ms)
+                assert time <= now_ms
+        wakeup = tracker.next_wakeup()
+        assert (wakeup is None) == (len(tracker) == 0)
+    assert len(tracker) == 0
+
+
+def test_the_memory_reported_is_what_is_allocated() -> None:
+    """apache/pulsar#23699: the estimate left out everything but the bitmaps, and erred tenfold."""
+    tracker = DelayedDeliveryTracker(TimeBuckets(9))
+    random = np.random.default_rng(3)
+    times = random.integers(10**9, 2 * 10**9, 20_000)
+    tracker.add_many(times, np.arange(20_000) // 5_000, np.arange(20_000), now_ms=0)
+    # One message a bucket: at least a key, a ledger and a range each (the allocator test is in Rust).
+    assert tracker.nbytes > 20_000 * 50
+    tracker.clear()
+    assert tracker.nbytes == 0
+
+
+def test_fixed_delays_pause_dispatch_until_one_is_due() -> None:
+    tracker = DelayedDeliveryTracker(strict=True, fixed_delay_lookahead=100)
+    for entry in range(99):
+        tracker.add(10_000 + entry, 3, entry, now_ms=entry)
+    assert not tracker.should_pause_dispatch(99)
+    tracker.add(10_099, 3, 99, now_ms=99)
+    assert tracker.should_pause_dispatch(99)
+    assert not tracker.should_pause_dispatch(10_000)
+    tracker.add(10_099 - TICK_MS, 3, 100, now_ms=99)
+    assert tracker.should_pause_dispatch(99), "jitter within a tick is still one delay"
+    tracker.add(10_098 - TICK_MS, 3, 101, now_ms=99)
+    assert not tracker.should_pause_dispatch(99)
+    tracker.pop_due(20_000, 1_000)
+    assert tracker.has_fixed_delay, "an empty tracker starts anew"
+
+
+def test_no_look_ahead_never_pauses() -> None:
+    tracker = DelayedDeliveryTracker(fixed_delay_lookahead=0)
+    tracker.add(10_000, 3, 1, now_ms=0)
+    assert not tracker.should_pause_dispatch(0)
+
+
+@every_index
+@pytest.mark.parametrize("max_bytes", [0, 5_000, 100_000])
+def test_the_limit_is_hard_and_delivers_nothing_early(
+    make: Callable[[], DelayedIndex], max_bytes: int
+) -> None:
+    tracker = tracker_over(make, strict=True, max_bytes=max_bytes)
+    random = np.random.default_rng(1)
+    tracked = 0
+
+    def fill() -> None:
+        nonlocal tracked
+        for time in random.integers(10**9, 10**12, 200_000).tolist():
+            tracker.add(time, tracked % 7, tracked * 3, now_ms=0)
+            tracked += 1
+            if tracked % 100 == 0:
+                assert tracker.nbytes <= max_bytes
+
+    with pytest.raises(LimitError, match=f"{max_bytes} bytes"):
+        fill()
+    assert tracker.nbytes <= max_bytes
+    assert tracked == len(tracker)
+    tracker.validate()
+    with pytest.raises(LimitError):
+        tracker.add(10**9, 99, 99, now_ms=0)
+    assert not tracker.has_due(10**9 - 1_000)
+    if tracked:
+        freed = len(tracker.pop_due(10**13, 10**6)[0])
+        assert tracked == freed
+        assert tracker.add(10**14, 99, 99, now_ms=0), "what was freed can be used again"
+
+
+def test_a_batch_over_the_limit_changes_nothing() -> None:
+    tracker = DelayedDeliveryTracker(strict=True, max_bytes=50_000)
+    tracker.add(5_000, 1, 1, now_ms=0)
+    random = np.random.default_rng(1)
+    times = random.integers(10**9, 10**12, 100_000)
+    with pytest.raises(LimitError):
+        tracker.add_many(times, np.full(len(times), 2), np.arange(len(times)), now_ms=0)
+    assert list(tracker.index) == [(5_000, 1, 1)]
+    tracker.validate()
+    assert tracker.add(6_000, 1, 2, now_ms=0)
+
+
+@pytest.mark.parametrize(
+    "options", [{"tick_time_ms": 0}, {"max_bytes": -1}, {"fixed_delay_lookahead": -1}], ids=str
+)
+def test_settings_outside_their_domain_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="at least"):
+        DelayedDeliveryTracker(**options)  # type: ignore[arg-type]
+
+
+def test_negative_ids_are_refused_and_change_nothing() -> None:
+    tracker = DelayedDeliveryTracker()
+    with pytest.raises(ValueError, match="at least 0"):
+        tracker.add(10**6, -1, 0, now_ms=0)
+    with pytest.raises(ValueError, match="at least 0"):
+        tracker.add_many([10**6, 10**6], [1, 1], [1, -1], now_ms=0)
+    assert len(tracker) == 0
+
+
+class TrackerMachine(RuleBasedStateMachine):
+    """A tracker over an exact index against a dict of position → time; the clock only rises."""
+
+    @initialize(make=st.sampled_from(list(INDEXES.values())), strict=st.booleans())
+    def create(self, make: Callable[[], DelayedIndex], strict: bool) -> None:
+        index = make()
+        never_early = getattr(index, "mode", "") == "never_early"
+        self.tracker = DelayedDeliveryTracker(index, tick_time_ms=50, strict=strict or never_early)
+        self.rounded = getattr(reference, type(index).__name__)
+        arguments = [getattr(index, name) for name in ("bits", "mode", "tick_ms") if hasattr(index, name)]
+        self.twin = self.rounded(*arguments)
+        self.waiting: dict[tuple[int, int], int] = {}
+        self.now_ms = 1_000
+
+    @rule(delay=st.integers(-100, 5_000), ledger=st.integers(0, 2), entry=st.integers(0, 30))
+    def add(self, delay: int, ledger: int, entry: int) -> None:
+        time = self.now_ms + delay
+        waits = time > self.tracker.cutoff(self.now_ms)
+        assert waits == self.tracker.add(time, ledger, entry, self.now_ms)
+        if waits:
+            self.waiting.setdefault((ledger, entry), time)
+        else:
+            self.waiting.pop((ledger, entry), None)
+
+    @rule(step=st.integers(0, 1_500), count=st.integers(0, 20))
+    def pop(self, step: int, count: int) -> None:
+        self.now_ms += step
+        due = self.tracker.pop_due(self.now_ms, count)
+        expected = sorted(
+            (self.twin.rounded(time), *position)
+            for position, time in self.waiting.items()
+            if self.twin.rounded(time) <= self.tracker.cutoff(self.now_ms)
+        )[:count]
+        assert expected == list(zip(*(column.tolist() for column in due), strict=True))
+        for _, ledger, entry in expected:
+            del self.waiting[ledger, entry]
+
+    @rule()
+    def clear(self) -> None:
+        self.tracker.clear()
+        self.waiting.clear()
+
+    @invariant()
+    def they_agree(self) -> None:
+        if not hasattr(self, "tracker"):
+            return
+        self.tracker.validate()
+        assert len(self.waiting) == len(self.tracker)
+        times = [self.twin.rounded(time) for time in self.waiting.values()]
+        lead = 0 if self.tracker.strict else 50
+        assert self.tracker.next_wakeup() == (min(times) - lead if times else None)
+
+
+TestTracker = TrackerMachine.TestCase
+TestTracker.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
