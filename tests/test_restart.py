@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-import ackwell
 from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.restart import BatchSizes, BrokerSettings, Count, Restart, RestartLoss, restart_loss
 from ackwell.stats import SubscriptionStats, read_stats
@@ -222,7 +221,6 @@ def test_only_entries_that_exist_beyond_the_mark_delete_position_count() -> None
     assert str(loss.ranges) == "[(3:6..3:9]]"
 
 
-@pytest.mark.skipif(not hasattr(ackwell, "PositionInfo"), reason="needs the codec")
 def test_an_entry_that_bookkeeper_refuses_falls_back_to_the_metadata_store_or_is_lost() -> None:
     ranges = PositionRangeSet()
     for entry_id in range(0, 20_000, 2):

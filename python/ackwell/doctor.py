@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.batch_sizes import Count
 from ackwell.broker_settings import BrokerSettings
-from ackwell.restart import Reason, Restart, RestartLoss, restart_loss
+from ackwell.restart import RESTARTS, Reason, Restart, RestartLoss, restart_loss
 from ackwell.stats import SubscriptionStats, read_stats
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 NEAR_A_LIMIT: Final = 0.8
 """From this share of a limit on, a subscription is at risk: a busy one covers the rest within minutes."""
-
-RESTARTS: Final[tuple[Restart, ...]] = ("graceful", "crash")
 
 
 class Verdict(StrEnum):

@@ -21,13 +21,21 @@ Derived from recorded restarts of Apache Pulsar 4.2.4 and from reading 4.0.8 and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from ackwell.batch_sizes import AckSets, BatchSizes, Count
 from ackwell.broker_settings import BrokerSettings
+from ackwell.broker_writes import (
+    RESTARTS,
+    CursorLedger,
+    MemoryState,
+    Reason,
+    Restart,
+    entries_up_to,
+    kept_of,
+)
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
 
 __all__ = [
+    "RESTARTS",
     "BatchSizes",
     "BrokerSettings",
     "Count",
@@ -47,37 +56,8 @@ __all__ = [
     "restart_loss",
 ]
 
-Restart = Literal["graceful", "crash"]
-"""A graceful restart, or a topic unload, closes the cursor; a crash leaves what was written last."""
 
-CursorLedger = Literal["open", "read-only", "none"]
-"""The ledger the cursor writes to: *open* from its first whole-entry acknowledgment on; *read-only*
-while nothing was acknowledged since the cursor was recovered from it; *none* before that."""
-
-ReasonCode = Literal[
-    "range-limit",
-    "entry-limit",
-    "entry-too-large",
-    "batch-index-limit",
-    "batch-index-off",
-    "batch-index-not-read-back",
-    "batch-index-not-written",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One cause of a loss: a stable `code`, a sentence, and the upstream `issues` that describe it."""
-
-    code: ReasonCode
-    text: str
-    issues: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.text} ({', '.join(self.issues)})" if self.issues else self.text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RestartLoss:
     """What one restart forgets; the module tells by which rules."""
 
@@ -86,10 +66,8 @@ class RestartLoss:
     """Where the state is read back from."""
     form: Literal["pulsar-ranges", "pulsar-long-array"]
     """The form it has there."""
-    ranges: PositionRangeSet
-    """Which wholly acknowledged entries come back."""
     entries: int
-    """How many they are."""
+    """How many wholly acknowledged entries come back."""
     partial_entries: int
     """Of how many further entries the acknowledged messages come back."""
     messages: Count
@@ -97,6 +75,13 @@ class RestartLoss:
     messages_before_flush: Count
     """The same for a crash before the last changes are written: the worst case."""
     reasons: tuple[Reason, ...]
+    _state: MemoryState = field(repr=False, compare=False)
+    _lost: NDArray[np.bool_] = field(repr=False, compare=False)
+
+    @cached_property
+    def ranges(self) -> PositionRangeSet:
+        """Which wholly acknowledged entries come back; gathered when first asked for."""
+        return self._state.existing(self._lost)
 
 
 def restart_loss(
@@ -127,335 +112,54 @@ def restart_loss(
     """
     settings = settings or BrokerSettings()
     sizes = batch_sizes or BatchSizes()
-    state = _State.of(Position(*mark_delete), individually_deleted, batch_deleted or {}, ledgers)
+    state = MemoryState.of(Position(*mark_delete), individually_deleted, batch_deleted or {}, ledgers)
     ledger = cursor_ledger or state.presumed_ledger(ledgers)
-    kept = _kept(state, settings, restart, ledger)
+    kept = kept_of(state, settings, restart, ledger)
 
-    lost = state.existing(~kept.ranges)
-    entries = lost.cardinality
+    entries = state.existing_entries(~kept.ranges)
     partial = {p: words for p, words in state.partial.items() if p not in kept.partial}
     certain = {p: words for p, words in partial.items() if p not in kept.perhaps}
-    within = lost.__contains__
-    everything = state.everything()
+    within = state.existing(~kept.ranges).__contains__ if sizes.of else None
+    everything = individually_deleted.__contains__
     messages = Count(
         sizes.acked(entries, certain, within=within).at_least,
-        sizes.acked(everything.cardinality, state.partial, within=everything.__contains__).at_most
+        sizes.acked(state.existing_entries(), state.partial, within=everything).at_most
         if kept.perhaps_nothing
         else sizes.acked(entries, partial, within=within).at_most,
     )
     before_flush = messages
     if restart == "crash" and ledger == "open":
-        before_flush = _before_flush(state, sizes, messages, ledgers, persisted_mark_delete)
+        moved = _moved(state, ledgers, persisted_mark_delete)
+        worst = (
+            None
+            if moved is None
+            else sizes.acked(
+                state.existing_entries() + moved,
+                state.partial,
+                within=lambda position: position <= state.mark_delete or position in individually_deleted,
+            ).at_most
+        )
+        before_flush = Count(messages.at_least, worst)
     return RestartLoss(
         restart=restart,
         place=kept.place,
         form=kept.form,
-        ranges=lost,
         entries=entries,
         partial_entries=len(partial),
         messages=messages,
         messages_before_flush=before_flush,
-        reasons=tuple(kept.reasons) if entries or partial else (),
+        reasons=() if messages.at_most == 0 else tuple(kept.reasons),
+        _state=state,
+        _lost=~kept.ranges,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What the broker holds in memory: parallel arrays of ranges in order, and ack sets in order."""
+def _moved(state: MemoryState, ledgers: Ledgers | None, persisted: tuple[int, int] | None) -> int | None:
+    """Bound how many entries the mark-delete position has passed since it was last written.
 
-    mark_delete: Position
-    ledger_ids: NDArray[np.int64]
-    lowers: NDArray[np.int64]
-    uppers: NDArray[np.int64]
-    real_lowers: NDArray[np.int64]
-    """Cut to the entries that exist beyond the mark-delete position; a limit counts the others too."""
-    real_uppers: NDArray[np.int64]
-    partial: AckSets
-
-    @classmethod
-    def of(
-        cls,
-        mark_delete: Position,
-        ranges: PositionRangeSet,
-        batch_deleted: AckSets,
-        ledgers: Ledgers | None,
-    ) -> Self:
-        import numpy as np
-
-        ledger_ids, lowers, uppers = ranges.to_arrays()
-        real_lowers = np.where(ledger_ids < mark_delete.ledger_id, uppers, lowers)
-        here = ledger_ids == mark_delete.ledger_id
-        real_lowers[here] = np.maximum(real_lowers[here], mark_delete.entry_id)
-        real_uppers = uppers
-        if ledgers is not None and len(ledger_ids):
-            known, starts = np.unique(ledger_ids, return_inverse=True)
-            entries = dict(ledgers)
-            last = np.array([entries.get(ledger_id, 0) - 1 for ledger_id in known.tolist()])
-            real_uppers = np.minimum(uppers, last[starts])
-        partial = {Position(*p): tuple(batch_deleted[p]) for p in sorted(batch_deleted)}
-        return cls(mark_delete, ledger_ids, lowers, uppers, real_lowers, real_uppers, partial)
-
-    def existing(self, chosen: NDArray[np.bool_]) -> PositionRangeSet:
-        """Give the chosen ranges, cut to the entries that exist beyond the mark-delete position."""
-        from ackwell import PositionRangeSet
-
-        some = chosen & (self.real_lowers < self.real_uppers)
-        ranges = PositionRangeSet()
-        ranges.add_ranges(self.ledger_ids[some], self.real_lowers[some], self.real_uppers[some])
-        return ranges
-
-    def everything(self) -> PositionRangeSet:
-        """Give every entry wholly acknowledged beyond the mark-delete position."""
-        return self.existing(self.lowers < self.uppers)
-
-    def presumed_ledger(self, ledgers: Ledgers | None) -> CursorLedger:
-        """A cursor that never saw a whole-entry acknowledgment has never opened a ledger."""
-        if len(self.ledger_ids):
-            return "open"
-        if ledgers is None:
-            return "open" if self.mark_delete.entry_id >= 0 else "none"
-        return "open" if _entries_up_to(ledgers, self.mark_delete) else "none"
-
-
-@dataclass(slots=True)
-class _Kept:
-    """What a restart reads back: a mask over the ranges, and the positions of ack sets."""
-
-    place: Literal["cursor ledger", "metadata store"]
-    form: Literal["pulsar-ranges", "pulsar-long-array"]
-    ranges: NDArray[np.bool_]
-    partial: frozenset[Position] = frozenset()
-    perhaps: frozenset[Position] = frozenset()
-    """Ack sets that may or may not have been written: no acknowledgment since says which."""
-    perhaps_nothing: bool = False
-    """Whether it hangs on more than the state that any of it is read back."""
-    reasons: list[Reason] = field(default_factory=list)
-
-
-def _kept(state: _State, settings: BrokerSettings, restart: Restart, ledger: CursorLedger) -> _Kept:
-    """Decide where the state is written, and what of it."""
-    if restart == "crash":
-        return _after_crash(state, settings, ledger)
-    to_ledger = (
-        ledger == "open"
-        and settings.max_unacked_ranges_to_persist > 0
-        and len(state.ledger_ids) > settings.metadata_store_ranges
-    )
-    return _in_ledger(state, settings) if to_ledger else _in_metadata_store(state, settings)
-
-
-def _after_crash(state: _State, settings: BrokerSettings, ledger: CursorLedger) -> _Kept:
-    import numpy as np
-
-    everything = np.ones(len(state.ledger_ids), dtype=np.bool_)
-    if ledger == "none":
-        # Nothing was written since the cursor was loaded: whole entries are as they were read, and
-        # ack sets, which are never read back from the metadata store, are all newer than that.
-        kept = _Kept("metadata store", "pulsar-ranges", everything)
-        kept.reasons.append(_not_written(len(state.partial)))
-        return kept
-    if ledger == "read-only":
-        form = _form(settings)
-        kept = _Kept("cursor ledger", form, everything, perhaps=frozenset(state.partial))
-        kept.reasons.append(_not_written(len(state.partial)))
-        return kept
-    kept = _in_ledger(state, settings)
-    if not len(state.ledger_ids) and kept.partial:
-        # Acknowledging part of a batch writes nothing while no range stands beyond the mark-delete
-        # position; whether the ack sets were there when it last moved, the state does not tell.
-        kept.perhaps, kept.partial = kept.partial, frozenset()
-        kept.reasons.append(_not_written(len(kept.perhaps)))
-    return kept
-
-
-def _in_ledger(state: _State, settings: BrokerSettings) -> _Kept:
-    """Write one entry to the cursor ledger, in the form the broker is set to."""
-    limit = settings.max_unacked_ranges_to_persist
-    ranges = _first_ledgers(state, limit) if settings.long_array else None
-    if ranges is not None and (ranges.any() or not len(ranges)):
-        kept = _Kept("cursor ledger", "pulsar-long-array", ranges)
-        reason = _entry_limit(state, ranges, limit)
-    else:
-        # Without a single ledger within the limit the broker falls back to the ranges form.
-        kept = _Kept("cursor ledger", "pulsar-ranges", _first_ranges(state, limit))
-        reason = _range_limit(state, kept.ranges, limit)
-    kept.reasons += reason
-    _keep_partial(kept, state, settings)
-    size = _entry_bytes(state, kept, settings.max_entry_bytes)
-    if size is None:
-        return kept
-    # The broker then writes to the metadata store, unless that refuses the size too (ZooKeeper takes
-    # 1 MB); and between two attempts its record points at an empty cursor ledger, so that a crash
-    # there forgets everything.
-    fallback = _in_metadata_store(state, settings)
-    fallback.perhaps_nothing = True
-    fallback.reasons.insert(0, _too_large(size, settings.max_entry_bytes))
-    return fallback
-
-
-def _in_metadata_store(state: _State, settings: BrokerSettings) -> _Kept:
-    """Write to the metadata store: the ranges form, its batch indexes never read back."""
-    limit = settings.max_unacked_ranges_to_persist
-    kept = _Kept("metadata store", "pulsar-ranges", _first_ranges(state, limit))
-    kept.reasons += _range_limit(state, kept.ranges, limit)
-    if state.partial:
-        kept.reasons.append(
-            Reason(
-                "batch-index-not-read-back",
-                f"the batch indexes of {_entries(len(state.partial))} go to the metadata store on "
-                "close, from where the broker does not read them back",
-                ("apache/pulsar#20585", "apache/pulsar#26475"),
-            )
-        )
-    return kept
-
-
-def _first_ranges(state: _State, limit: int) -> NDArray[np.bool_]:
-    """The limit is looked at after a range was added, so limit + 1 are written, and never none."""
-    import numpy as np
-
-    return np.arange(len(state.ledger_ids)) <= max(limit, 0)
-
-
-def _first_ledgers(state: _State, limit: int) -> NDArray[np.bool_]:
-    """A ledger is written whole unless the entries acknowledged in those before it exceed the limit."""
-    import numpy as np
-
-    if not len(state.ledger_ids):
-        return np.ones(0, dtype=np.bool_)
-    _, starts, ledger = np.unique(state.ledger_ids, return_index=True, return_inverse=True)
-    acked = np.add.reduceat(state.uppers - state.lowers, starts)
-    kept: NDArray[np.bool_] = (np.cumsum(acked) - acked <= limit)[ledger]
-    return kept
-
-
-def _keep_partial(kept: _Kept, state: _State, settings: BrokerSettings) -> None:
-    if not state.partial:
-        return
-    if not settings.acknowledgment_at_batch_index_level_enabled:
-        kept.reasons.append(
-            Reason(
-                "batch-index-off",
-                f"acknowledgmentAtBatchIndexLevelEnabled is off: the batch indexes of "
-                f"{_entries(len(state.partial))} are not read back",
-            )
-        )
-        return
-    limit = max(settings.max_batch_deleted_index_to_persist, 0)
-    kept.partial = frozenset(islice(state.partial, limit))
-    if len(state.partial) > limit:
-        kept.reasons.append(
-            Reason(
-                "batch-index-limit",
-                f"the batch indexes of {_entries(len(state.partial))}, of which "
-                f"managedLedgerMaxBatchDeletedIndexToPersist={limit} keeps the first {limit:,}",
-                ("apache/pulsar#25540", "apache/pulsar#25548"),
-            )
-        )
-
-
-def _entry_bytes(state: _State, kept: _Kept, limit: int) -> int | None:
-    """Give the size of the entry where it exceeds `limit`; it is encoded only where it might."""
-    if kept.form == "pulsar-ranges":
-        at_most = 64 * int(kept.ranges.sum())
-    else:
-        import numpy as np
-
-        _, last = np.unique(state.ledger_ids[kept.ranges][::-1], return_index=True)
-        words = state.uppers[kept.ranges][::-1][last] // 64 + 1
-        at_most = int((11 * words + 32).sum())
-    at_most += sum(48 + 11 * len(state.partial[position]) for position in kept.partial)
-    if at_most <= limit:
-        return None
-    import ackwell
-
-    codec: Any = ackwell
-    ranges = ackwell.PositionRangeSet()
-    ranges.add_ranges(state.ledger_ids[kept.ranges], state.lowers[kept.ranges], state.uppers[kept.ranges])
-    partial = {position: state.partial[position] for position in sorted(kept.partial)}
-    info = codec.PositionInfo(*state.mark_delete, individually_deleted=ranges, batch_deleted=partial)
-    size = len(info.encode(format=kept.form))
-    return size if size > limit else None
-
-
-def _before_flush(
-    state: _State,
-    sizes: BatchSizes,
-    written: Count,
-    ledgers: Ledgers | None,
-    persisted: tuple[int, int] | None,
-) -> Count:
-    """Bound what a crash before the next write forgets: everything since the mark-delete position on disk.
-
-    Where that is not known it is at least the start of the first ledger, for ledgers are trimmed by
-    the position on disk.
+    Where the position on disk is not known it is at least the start of the first ledger, for ledgers
+    are trimmed by the position on disk. None where not even the ledgers are known.
     """
     if persisted is not None and tuple(persisted) == state.mark_delete:
-        moved = 0
-    elif ledgers is not None:
-        moved = _entries_up_to(ledgers, state.mark_delete, persisted)
-    else:
-        return Count(written.at_least, None)
-    beyond = state.everything()
-    worst = sizes.acked(
-        beyond.cardinality + moved,
-        state.partial,
-        within=lambda position: position <= state.mark_delete or position in beyond,
-    )
-    return Count(written.at_least, worst.at_most)
-
-
-def _entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
-    """Count the entries up to `position`: those after `after`, or all that are kept."""
-    first = ledgers.first_position
-    start = after or (first and (first.ledger_id, -1))
-    return ledgers.entries_between(start, position) if start and start < position else 0
-
-
-def _form(settings: BrokerSettings) -> Literal["pulsar-ranges", "pulsar-long-array"]:
-    return "pulsar-long-array" if settings.long_array else "pulsar-ranges"
-
-
-def _range_limit(state: _State, kept: NDArray[np.bool_], limit: int) -> Iterable[Reason]:
-    if kept.all():
-        return
-    yield Reason(
-        "range-limit",
-        f"{len(kept):,} ranges, of which managedLedgerMaxUnackedRangesToPersist={limit} keeps the "
-        f"first {int(kept.sum()):,}",
-        ("apache/pulsar#25540", "apache/pulsar#25548"),
-    )
-
-
-def _entry_limit(state: _State, kept: NDArray[np.bool_], limit: int) -> Iterable[Reason]:
-    if kept.all():
-        return
-    acked = state.uppers - state.lowers
-    yield Reason(
-        "entry-limit",
-        f"{int(acked.sum()):,} acknowledged entries; in the long-array form "
-        f"managedLedgerMaxUnackedRangesToPersist={limit} counts entries, ledger by ledger, and keeps "
-        f"the first {int(acked[kept].sum()):,}, up to ledger {int(state.ledger_ids[kept][-1])}",
-        ("apache/pulsar#25540",),
-    )
-
-
-def _too_large(size: int, limit: int) -> Reason:
-    return Reason(
-        "entry-too-large",
-        f"the state takes {size:,} bytes in one entry, and BookKeeper accepts {limit:,}",
-        ("apache/pulsar#25985",),
-    )
-
-
-def _not_written(entries: int) -> Reason:
-    return Reason(
-        "batch-index-not-written",
-        f"the batch indexes of {_entries(entries)}: acknowledging parts of batches alone is never "
-        "written while the broker runs",
-        ("apache/pulsar#26475",),
-    )
-
-
-def _entries(count: int) -> str:
-    return "1 entry" if count == 1 else f"{count:,} entries"
+        return 0
+    return None if ledgers is None else entries_up_to(ledgers, state.mark_delete, persisted)

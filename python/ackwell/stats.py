@@ -66,6 +66,15 @@ class SubscriptionStats:
     subscription_type: str | None
     durable: bool
     time_ms: int | None
+    mark_delete_moved_ms: int | None
+    """When the mark-delete position last moved; None where the broker did not see it move."""
+
+    @property
+    def blocked_ms(self) -> int | None:
+        """For how long the mark-delete position has not moved, as far as the source tells."""
+        if self.time_ms is None or self.mark_delete_moved_ms is None:
+            return None
+        return max(self.time_ms - self.mark_delete_moved_ms, 0)
 
     @property
     def backlog_entries(self) -> int:
@@ -253,6 +262,7 @@ def _subscription(
         subscription_type=told.get("type"),
         durable=told.get("isDurable", told.get("durable", True)),
         time_ms=time_ms,
+        mark_delete_moved_ms=told.get("lastMarkDeleteAdvancedTimestamp") or None,
     )
 
 

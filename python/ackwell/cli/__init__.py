@@ -9,7 +9,11 @@ from typing import Annotated
 import typer
 
 from ackwell.cli.console import fail
+from ackwell.cli.convert import convert
+from ackwell.cli.diff import diff
 from ackwell.cli.doctor import doctor
+from ackwell.cli.holes import holes
+from ackwell.cli.inspect import inspect
 from ackwell.cli.replay import replay
 from ackwell.cli.spark import app as spark_app
 from ackwell.errors import AckwellError
@@ -22,8 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Look at, replay and rescue the acknowledgment state of Pulsar subscriptions.",
 )
-app.command()(replay)
-app.command()(doctor)
+for command in (replay, inspect, doctor, holes, diff, convert):
+    app.command()(command)
 app.add_typer(spark_app)
 
 

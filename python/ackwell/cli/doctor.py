@@ -104,8 +104,8 @@ def doctor(
 ) -> None:
     """Tell for each subscription what a restart of its broker brings back, why, and what mends it."""
     from ackwell.admin import Admin
-    from ackwell.doctor import RESTARTS, diagnose
-    from ackwell.restart import BrokerSettings
+    from ackwell.doctor import diagnose
+    from ackwell.restart import RESTARTS, BrokerSettings
 
     try:
         settings = BrokerSettings.of(broker_version).with_values(broker_setting or ())

@@ -1,0 +1,26 @@
+"""The option that says how an entry is compressed, for those that do not say it themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ackwell.inspect import COMPRESSIONS
+
+
+def _known(value: str | None) -> str | None:
+    if value is not None and value.upper() not in COMPRESSIONS:
+        raise typer.BadParameter(f"{value!r} is none of {', '.join(COMPRESSIONS)}")
+    return value and value.upper()
+
+
+Compression = Annotated[
+    str | None,
+    typer.Option(
+        "--compression",
+        metavar="TYPE",
+        callback=_known,
+        help="How entries are compressed where the bytes do not say: LZ4, ZLIB, ZSTD or SNAPPY.",
+    ),
+]

@@ -1,0 +1,67 @@
+"""`ackwell convert` writes a state in another form."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
+from ackwell.cli.console import err
+
+FORMATS = ("pulsar-ranges", "pulsar-long-array", "pulsar-auto", "compact")
+
+EXAMPLES = """
+Examples:
+
+    ackwell convert --to compact cursor.bin smaller.bin
+    ackwell convert --to pulsar-ranges --max-ranges 10000 --lossy stats-internal.json cursor.bin
+"""
+
+
+def convert(
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="Persisted bytes, or an answer of a broker.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="The file to write; `-` is standard output.")
+    ],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help=", ".join(FORMATS))],
+    max_ranges: Annotated[int | None, typer.Option(min=0, metavar="N", help="Hold no more ranges.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=0, metavar="N", help="Be no larger.")] = None,
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="Cut what a limit does not hold, and say what.")
+    ] = False,
+    subscription: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which one, where an answer has several.")
+    ] = None,
+    compression: Compression = None,
+) -> None:
+    """Write a state in another form; what a limit would cut is refused, unless --lossy."""
+    from ackwell.difference import read_state
+    from ackwell.errors import StateTooLargeError
+
+    if to not in FORMATS:
+        raise typer.BadParameter(f"unknown format {to!r}; known are {', '.join(FORMATS)}", param_hint="--to")
+    info = read_state(source, subscription=subscription, compression=compression).info
+    if lossy:
+        data, report = info.encode_with_report(to, max_ranges=max_ranges, max_bytes=max_bytes)
+        if report:
+            err.print(f"lost: {report}", markup=False, highlight=False, soft_wrap=True)
+    else:
+        try:
+            data = info.encode(to, max_ranges=max_ranges, max_bytes=max_bytes)
+        except StateTooLargeError as error:
+            raise StateTooLargeError(
+                f"{source}: {error}; --lossy writes it without them", error.report
+            ) from None
+    if str(target) == "-":
+        sys.stdout.buffer.write(data)
+    else:
+        target.write_bytes(data)
+    err.print(f"{len(data):,} bytes, {to}", highlight=False)
+
+
+convert.__doc__ = f"{convert.__doc__}\n{EXAMPLES}"

@@ -1,0 +1,56 @@
+"""`ackwell diff` compares two states of a cursor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
+from ackwell.cli.console import out, print_json
+
+EXAMPLES = """
+Examples:
+
+    ackwell diff before.stats.json after.stats.json
+    ackwell diff --json before.stats.json.gz cursor-ledger-entry.bin
+
+Exit code: 0 when both are the same, 3 when they differ.
+"""
+
+SHOWN = 2_000
+"""Characters of a list of ranges; --json has all."""
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="A", help="Persisted bytes, or an answer of a broker.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="The same, later.")],
+    subscription: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which one, where an answer has several.")
+    ] = None,
+    compression: Compression = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
+) -> None:
+    """Show what is acknowledged in B and not in A, and the other way round."""
+    from ackwell.difference import difference, read_state
+
+    states = (
+        read_state(path, subscription=subscription, compression=compression) for path in (before, after)
+    )
+    found = difference(*states)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        for what, ranges in (("acknowledged since", found.acked), ("no longer acknowledged", found.unacked)):
+            text = str(ranges)
+            cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}… (--json has all)"
+            out.print(Text(f"{what}: {ranges.cardinality:,} entries {cut if len(ranges) else ''}"))
+        out.print(f"ack sets that differ: {len(found.ack_sets):,}", highlight=False)
+        if not found.ledgers_known:
+            out.print("the bytes do not tell how long ledgers are: taken to end at the greatest entry named")
+    raise typer.Exit(3 if found else 0)
+
+
+diff.__doc__ = f"{diff.__doc__}\n{EXAMPLES}"

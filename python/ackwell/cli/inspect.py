@@ -1,0 +1,128 @@
+"""`ackwell inspect` shows what persisted cursor bytes say."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
+from ackwell.cli.console import out, print_json
+
+if TYPE_CHECKING:
+    from ackwell.broker_settings import BrokerSettings
+    from ackwell.inspect import Entry, Inspection
+
+RANGES = 8
+"""How many ranges a screen shows of each end."""
+
+EXAMPLES = """
+Examples:
+
+    ackwell inspect cursor.bin
+    ackwell inspect entry*.bin footer.json
+    ackwell inspect --compression lz4 --json - < entry.bin
+"""
+
+
+def inspect(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE…",
+            help="Entries or metadata values; a footer takes those before it; `-` reads stdin.",
+        ),
+    ],
+    compression: Compression = None,
+    broker_version: Annotated[
+        str, typer.Option(metavar="VERSION", help="Take the defaults of this broker: 4.0 or 4.2.")
+    ] = "4.2",
+    broker_setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What the broker is set to otherwise; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+) -> None:
+    """Show what persisted cursor bytes say, in any form, and what a restart would forget of them."""
+    from ackwell.broker_settings import BrokerSettings
+    from ackwell.inspect import inspect_entries
+
+    try:
+        settings = BrokerSettings.of(broker_version).with_values(broker_setting or ())
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    found = inspect_entries(list(_entries(files)), compression=compression)
+    if as_json:
+        print_json([inspection.to_json() for inspection in found])
+        return
+    for inspection in found:
+        out.print(Text("\n".join(_screen(inspection, settings))))
+
+
+inspect.__doc__ = f"{inspect.__doc__}\n{EXAMPLES}"
+
+
+def _entries(files: list[str]) -> Iterator[Entry]:
+    """Read the files; with a footer among them, in the order of the numbers in their names."""
+    from ackwell.inspect import Entry
+    from ackwell.snapshot import is_footer
+
+    entries = [
+        Entry(file, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()) for file in files
+    ]
+    if any(is_footer(entry.data) for entry in entries):
+        entries.sort(
+            key=lambda entry: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", entry.source)]
+        )
+    yield from entries
+
+
+def _screen(inspection: Inspection, settings: BrokerSettings) -> Iterator[str]:
+    info = inspection.info
+    stored = f"{inspection.size_bytes:,} bytes"
+    if inspection.entries > 1:
+        stored += f" in {inspection.entries} entries"
+    if inspection.compression not in (None, "NONE"):
+        stored += f", {inspection.compression}"
+    yield f"{inspection.source}: {inspection.kind}, {inspection.form or 'no ranges'}, {stored}"
+    if info is None:
+        yield f"  the state is in cursor ledger {inspection.cursor_ledger_id}"
+        return
+    if inspection.cursor_ledger_id is not None:
+        yield f"  the newest state is in cursor ledger {inspection.cursor_ledger_id}; this one is older"
+    ranges = info.individually_deleted
+    yield f"  mark-delete position  {info.position}"
+    yield f"  oldest unacknowledged {inspection.oldest_unacked} (or the next ledger's first)"
+    yield (
+        f"  acknowledged beyond   {ranges.cardinality:,} entries in {len(ranges):,} ranges "
+        f"over {len(ranges.ledger_ids()):,} ledgers"
+    )
+    yield f"  partly acknowledged   {len(info.batch_deleted):,} batches"
+    yield f"  ranges                {_bounded(ranges)}"
+    for name, value in info.properties.items():
+        yield f"  property              {name} = {value}"
+    for form, size in inspection.sizes().items():
+        yield f"  {form:<21} {size:>12,} bytes  {size / settings.max_entry_bytes:7.2%} of an entry's limit"
+    for loss in inspection.restart_losses(settings):
+        yield f"  {loss.restart} restart forgets {loss.entries:,} entries, {loss.partial_entries:,} partly"
+        yield from (f"    because {reason}" for reason in loss.reasons)
+    yield f"  not in these bytes    {', '.join(inspection.cannot_say)}"
+
+
+def _bounded(ranges: object) -> str:
+    from ackwell import PositionRangeSet
+
+    assert isinstance(ranges, PositionRangeSet)
+    ledger_ids, lowers, uppers = ranges.to_arrays()
+    texts = [
+        f"({ledger_ids[n]}:{lowers[n]}..{ledger_ids[n]}:{uppers[n]}]"
+        for n in (*range(min(RANGES, len(ranges))), *range(max(len(ranges) - RANGES, RANGES), len(ranges)))
+    ]
+    if len(ranges) > 2 * RANGES:
+        texts.insert(RANGES, f"… {len(ranges) - 2 * RANGES:,} more …")
+    return ", ".join(texts) or "none"

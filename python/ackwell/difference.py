@@ -1,0 +1,144 @@
+"""What lies between two states of a cursor: acknowledged since, and no longer acknowledged.
+
+A state is read from persisted bytes of any form, or from the answer of a broker; only the latter knows
+how many entries a ledger has. Where neither does, a ledger is taken to end at the greatest entry that
+either state names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ackwell.cursor import acknowledged
+from ackwell.errors import StatsError
+
+if TYPE_CHECKING:
+    from ackwell import Ledgers, PositionInfo, PositionRangeSet
+    from ackwell.batch_sizes import AckSets
+    from ackwell.position import Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorState:
+    """The acknowledgments of one subscription, wherever they were read."""
+
+    source: str
+    info: PositionInfo
+    ledgers: Ledgers | None
+    """None where they were read from bytes, which know no ledger's length."""
+    individually_deleted: PositionRangeSet
+    batch_deleted: AckSets
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed from one state to another."""
+
+    acked: PositionRangeSet
+    """Whole entries acknowledged in the second state and not in the first."""
+    unacked: PositionRangeSet
+    """Whole entries acknowledged in the first state and not in the second."""
+    ack_sets: Mapping[Position, tuple[Sequence[int] | None, Sequence[int] | None]]
+    """Entries whose ack set differs, with both; None where there is none."""
+    ledgers_known: bool
+    """Whether the ends of ledgers are the broker's, or guessed from the states."""
+
+    def __bool__(self) -> bool:
+        return bool(len(self.acked) or len(self.unacked) or self.ack_sets)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as JSON values."""
+        return {
+            "acked": str(self.acked),
+            "ackedEntries": self.acked.cardinality,
+            "unacked": str(self.unacked),
+            "unackedEntries": self.unacked.cardinality,
+            "ackSets": {
+                str(position): {"before": _words(before), "after": _words(after)}
+                for position, (before, after) in self.ack_sets.items()
+            },
+            "ledgersKnown": self.ledgers_known,
+        }
+
+
+def read_state(
+    path: str | Path, *, subscription: str | None = None, compression: str | None = None
+) -> CursorState:
+    """Read the state of one subscription from persisted bytes or the answer of a broker.
+
+    Raises `StatsError` when an answer has several subscriptions and `subscription` names none of them,
+    `CorruptStateError` for bytes that are no state.
+    """
+    from ackwell import PositionInfo
+    from ackwell.inspect import inspect
+    from ackwell.stats import GZIP_MAGIC, parse_stats
+
+    path = Path(path)
+    data = path.read_bytes()
+    if data[:1] not in (b"{", b"[", b"<") and data[:2] != GZIP_MAGIC:
+        inspection = inspect(data, source=str(path), compression=compression)
+        info = inspection.info
+        if info is None:
+            raise StatsError(
+                f"the state is in cursor ledger {inspection.cursor_ledger_id}, not here", str(path)
+            )
+        return CursorState(
+            source=str(path),
+            info=info,
+            ledgers=None,
+            individually_deleted=info.individually_deleted,
+            batch_deleted=info.batch_deleted,
+        )
+    found = [stats for stats in parse_stats(data, str(path)) if subscription in (None, stats.subscription)]
+    if len(found) != 1:
+        names = ", ".join(stats.subscription for stats in parse_stats(data, str(path)))
+        raise StatsError(f"name one subscription with --subscription; here are: {names or 'none'}", str(path))
+    (stats,) = found
+    batch_deleted = stats.batch_deleted or {}
+    return CursorState(
+        source=str(path),
+        info=PositionInfo(*stats.mark_delete_position, stats.individually_deleted, batch_deleted),
+        ledgers=stats.ledgers,
+        individually_deleted=stats.individually_deleted,
+        batch_deleted=batch_deleted,
+    )
+
+
+def difference(before: CursorState, after: CursorState) -> Difference:
+    """Compare two states; O(ranges + ledgers)."""
+    ledgers = _ledgers((before, after))
+    first, second = (
+        acknowledged(ledgers, state.info.position, state.individually_deleted) for state in (before, after)
+    )
+    return Difference(
+        acked=second - first,
+        unacked=first - second,
+        ack_sets={
+            position: (before.batch_deleted.get(position), after.batch_deleted.get(position))
+            for position in sorted(before.batch_deleted.keys() | after.batch_deleted.keys())
+            if _words(before.batch_deleted.get(position)) != _words(after.batch_deleted.get(position))
+        },
+        ledgers_known=any(state.ledgers is not None for state in (before, after)),
+    )
+
+
+def _ledgers(states: Iterable[CursorState]) -> Ledgers:
+    """Join what the states know of ledgers, to the greatest entry that any of them names."""
+    from ackwell import Ledgers
+
+    ledgers = Ledgers()
+    for state in states:
+        for ledger_id, entries in state.ledgers or ():
+            ledgers.grow(ledger_id, entries)
+        ledgers.grow(state.info.ledger_id, max(state.info.entry_id, -1) + 1)
+        ledger_ids, _, uppers = state.individually_deleted.to_arrays()
+        for ledger_id, upper in dict(zip(ledger_ids.tolist(), uppers.tolist(), strict=True)).items():
+            ledgers.grow(ledger_id, upper + 1)
+    return ledgers
+
+
+def _words(words: Iterable[int] | None) -> list[int] | None:
+    return None if words is None else list(words)

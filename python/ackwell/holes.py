@@ -1,0 +1,124 @@
+"""What holds a subscription back: the entries not acknowledged, the oldest of which pins all behind it.
+
+The mark-delete position stands before the oldest unacknowledged entry. From its ledger on no ledger can
+be deleted, however much of them is acknowledged: that is what a hole costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    from ackwell.stats import SubscriptionStats
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A run of existing entries that are not wholly acknowledged, in one ledger."""
+
+    first: Position
+    last: Position
+
+    @property
+    def entries(self) -> int:
+        """How many they are."""
+        return self.last.entry_id - self.first.entry_id + 1
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}..{self.last.entry_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blockage:
+    """What the oldest hole of a subscription does."""
+
+    topic: str
+    subscription: str
+    hole: Hole
+    acked_behind: int
+    """Acknowledged entries that stand behind it, in whole ranges."""
+    pinned_bytes: int
+    """The size of the ledgers that cannot be deleted, from the hole's on."""
+    next_mark_delete: Position
+    """Where the mark-delete position goes once the hole is acknowledged."""
+    freed_bytes: int
+    """The size of the ledgers that can then be deleted."""
+    freed_ledgers: int
+    blocked_ms: int | None
+    """For how long the mark-delete position has not moved, where the broker tells."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as JSON values."""
+        return {
+            "topic": self.topic,
+            "subscription": self.subscription,
+            "oldestUnacked": str(self.hole.first),
+            "ledger": self.hole.first.ledger_id,
+            "entry": self.hole.first.entry_id,
+            "entries": self.hole.entries,
+            "ackedEntriesBehind": self.acked_behind,
+            "pinnedBytes": self.pinned_bytes,
+            "nextMarkDeletePosition": str(self.next_mark_delete),
+            "freedLedgers": self.freed_ledgers,
+            "freedBytes": self.freed_bytes,
+            "blockedMs": self.blocked_ms,
+        }
+
+
+def holes(stats: SubscriptionStats) -> Iterator[Hole]:
+    """Yield the holes of a subscription in order; O(ranges + ledgers), lazily.
+
+    >>> from ackwell.stats import parse_stats
+    >>> answer = b'''{"ledgers": [{"ledgerId": 3, "entries": 9}], "lastConfirmedEntry": "3:8", "cursors":
+    ...   {"sub": {"markDeletePosition": "3:1", "individuallyDeletedMessages": "[(3:2..3:5]]"}}}'''
+    >>> [str(hole) for hole in holes(next(parse_stats(answer, "an answer")))]
+    ['3:2', '3:6..8']
+    """
+    acked = stats.individually_deleted.ranges()
+    upcoming = next(acked, None)
+    mark_delete = stats.mark_delete_position
+    for ledger_id, entries in stats.ledgers:
+        if ledger_id < mark_delete.ledger_id:
+            continue
+        start = mark_delete.entry_id + 1 if ledger_id == mark_delete.ledger_id else 0
+        while upcoming is not None and upcoming[0] <= ledger_id:
+            of_ledger, lower, upper = upcoming
+            if of_ledger == ledger_id:
+                if start <= min(lower, entries - 1):
+                    yield Hole(Position(ledger_id, start), Position(ledger_id, min(lower, entries - 1)))
+                start = max(start, upper + 1)
+            upcoming = next(acked, None)
+        if start < entries:
+            yield Hole(Position(ledger_id, start), Position(ledger_id, entries - 1))
+
+
+def blockage(stats: SubscriptionStats) -> Blockage | None:
+    """Tell what the oldest hole does; None where all is acknowledged."""
+    found = holes(stats)
+    hole = next(found, None)
+    if hole is None:
+        return None
+    then = next(found, None)
+    after = then.first if then is not None else None
+    last = stats.ledgers.last_position
+    next_mark_delete = (
+        stats.ledgers.previous_valid(*after) if after is not None else (last or stats.mark_delete_position)
+    )
+    # A ledger can go once the mark-delete position has passed its last entry.
+    pinned = [each for each in stats.ledger_sizes if each.ledger_id >= hole.first.ledger_id]
+    freed = [each for each in pinned[:-1] if (each.ledger_id, each.entries - 1) <= next_mark_delete]
+    return Blockage(
+        topic=stats.topic,
+        subscription=stats.subscription,
+        hole=hole,
+        acked_behind=stats.individually_deleted.cardinality,
+        pinned_bytes=sum(each.size_bytes for each in pinned),
+        next_mark_delete=next_mark_delete,
+        freed_bytes=sum(each.size_bytes for each in freed),
+        freed_ledgers=len(freed),
+        blocked_ms=stats.blocked_ms,
+    )

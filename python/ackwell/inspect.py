@@ -1,0 +1,223 @@
+"""What persisted cursor bytes say: any form, told apart by content.
+
+Read are a PositionInfo (an entry of a cursor ledger), a ManagedCursorInfo (a value of the metadata
+store, also compressed), the entries of a large state with their footer (PIP-381), and ackwell's own
+form. Bytes name neither topic nor subscription and know no ledger's length; `Inspection.cannot_say`
+lists that instead of guessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ackwell.errors import CorruptStateError
+from ackwell.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
+from ackwell.snapshot import COMPRESSED_CURSOR_MAGIC, decode_entry, is_footer, join
+
+if TYPE_CHECKING:
+    from ackwell import ManagedCursorInfo, PositionInfo
+    from ackwell.position import Position
+
+COMPRESSIONS: Final = ("LZ4", "ZLIB", "ZSTD", "SNAPPY")
+
+FORMS: Final = ("pulsar-ranges", "pulsar-long-array", "compact")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What one persisted state says."""
+
+    source: str
+    kind: Literal["PositionInfo", "ManagedCursorInfo"]
+    size_bytes: int
+    """As it was stored: compressed, and all its entries together."""
+    entries: int
+    """How many ledger entries it was joined from, the footer included."""
+    compression: str | None
+    cursor_ledger_id: int | None
+    """Where a ManagedCursorInfo says that the newer state is; None where it is in the bytes themselves."""
+    info: PositionInfo | None
+    """The state; None for a ManagedCursorInfo that only points at a cursor ledger."""
+
+    @property
+    def form(self) -> str | None:
+        """How acknowledged positions are written, None where there are none."""
+        if self.info is None or not len(self.info.individually_deleted):
+            return None
+        # The metadata store holds ranges and nothing else.
+        return "pulsar-ranges" if self.kind == "ManagedCursorInfo" else self.info.form
+
+    def sizes(self) -> dict[str, int]:
+        """Give the bytes this state takes in each form."""
+        if self.info is None:
+            return {}
+        return {form: len(self.info.encode(form)) for form in FORMS}
+
+    def restart_losses(
+        self, settings: BrokerSettings | None = None, restarts: Sequence[Restart] = RESTARTS
+    ) -> tuple[RestartLoss, ...]:
+        """Tell what restarts of a broker would forget of this state, had it just written it."""
+        if self.info is None:
+            return ()
+        ranges, partial = self.info.individually_deleted, self.info.batch_deleted
+        return tuple(
+            restart_loss(
+                self.info.position,
+                ranges,
+                partial,
+                settings=settings,
+                restart=restart,
+                cursor_ledger="open",
+                batch_sizes=BatchSizes(each=None),
+            )
+            for restart in restarts
+        )
+
+    @property
+    def oldest_unacked(self) -> Position | None:
+        """Give the entry after the mark-delete position.
+
+        Where that was the last of its ledger it is the next ledger's first; bytes do not tell.
+        """
+        return None if self.info is None else self.info.position._replace(entry_id=self.info.entry_id + 1)
+
+    @property
+    def cannot_say(self) -> tuple[str, ...]:
+        """Name what the bytes do not hold."""
+        missing = ["topic", "subscription", "backlogEntries", "entries of ledgers", "batch sizes"]
+        if self.cursor_ledger_id is not None:
+            missing.append(f"the newest state: it is in cursor ledger {self.cursor_ledger_id}")
+        return tuple(missing)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the state under the names of Pulsar's own tools; what the bytes cannot say is null."""
+        info = self.info
+        return {
+            "file": self.source,
+            "topic": None,
+            "subscription": None,
+            "markDeletePosition": None if info is None else str(info.position),
+            "individuallyDeletedMessages": None if info is None else str(info.individually_deleted),
+            "batchDeletedIndexes": None
+            if info is None
+            else {str(position): list(words) for position, words in info.batch_deleted.items()},
+            "backlogEntries": None,
+            "kind": self.kind,
+            "form": self.form,
+            "bytes": self.size_bytes,
+            "entries": self.entries,
+            "compression": self.compression,
+            "cursorLedger": self.cursor_ledger_id,
+            "properties": {} if info is None else dict(info.properties),
+            "cannotSay": list(self.cannot_say),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored value, and where it came from."""
+
+    source: str
+    data: bytes = field(repr=False)
+
+
+def inspect(data: bytes, *, source: str = "", compression: str | None = None) -> Inspection:
+    """Read one stored value.
+
+    `compression` (one of `COMPRESSIONS`) is needed where an entry of PIP-381 was compressed, for
+    it does not say so itself. Raises `CorruptStateError` for bytes that are no state.
+
+    >>> inspect(bytes.fromhex("0803 1005")).info.position
+    Position(ledger_id=3, entry_id=5)
+    """
+    return _inspect(data, source, 1, compression)
+
+
+def inspect_entries(entries: Sequence[Entry], *, compression: str | None = None) -> list[Inspection]:
+    """Read several stored values; a footer takes the entries before it that belong to it.
+
+    A value that no footer takes is read by itself.
+    """
+    read: list[Inspection] = []
+    alone = 0
+    for at, entry in enumerate(entries):
+        if not is_footer(entry.data):
+            continue
+        try:
+            joined, first = join(lambda number: entries[number].data, at)
+        except CorruptStateError as error:
+            raise _within(error, entry, "; a footer stands behind the entries that belong to it") from None
+        read += [_alone(each, compression) for each in entries[alone:first]]
+        source = f"{entries[first].source} … {entry.source}"
+        read.append(_inspect(joined, source, at - first + 1, compression))
+        alone = at + 1
+    return read + [_alone(each, compression) for each in entries[alone:]]
+
+
+def _alone(entry: Entry, compression: str | None) -> Inspection:
+    try:
+        return inspect(entry.data, source=entry.source, compression=compression)
+    except CorruptStateError as error:
+        raise _within(
+            error, entry, "; a state in several entries needs them all and the footer last"
+        ) from None
+
+
+def _within(error: CorruptStateError, entry: Entry, hint: str) -> CorruptStateError:
+    message = str(error).partition(": ")[2]
+    return CorruptStateError(f"{message} (in {entry.source}){hint}", error.offset)
+
+
+def _inspect(data: bytes, source: str, entries: int, compression: str | None) -> Inspection:
+    from ackwell import PositionInfo
+
+    size = len(data)
+    if data[:2] == COMPRESSED_CURSOR_MAGIC or (compression is None and _is_cursor_info(data)):
+        return _cursor_info(data, source)
+    if is_footer(data):
+        raise CorruptStateError("a footer of PIP-381; give the entries before it too, in their order", 0)
+    data = decode_entry(data, compression or "NONE")
+    return Inspection(
+        source=source,
+        kind="PositionInfo",
+        size_bytes=size,
+        entries=entries,
+        compression=compression,
+        cursor_ledger_id=None,
+        info=PositionInfo.decode(data),
+    )
+
+
+def _cursor_info(data: bytes, source: str) -> Inspection:
+    from ackwell import ManagedCursorInfo
+
+    value: ManagedCursorInfo = ManagedCursorInfo.decode(data)
+    elsewhere = value.cursors_ledger_id >= 0
+    return Inspection(
+        source=source,
+        kind="ManagedCursorInfo",
+        size_bytes=len(data),
+        entries=1,
+        compression=value.compression,
+        cursor_ledger_id=value.cursors_ledger_id if elsewhere else None,
+        info=value.position_info,
+    )
+
+
+def _is_cursor_info(data: bytes) -> bool:
+    """Tell a ManagedCursorInfo from a PositionInfo by its third field.
+
+    Both begin with two required int64 fields. A PositionInfo goes on with messages (wire type 2) under
+    number 3; a ManagedCursorInfo has an int64 there, the entry of its mark-delete position.
+    """
+    offset = 0
+    for number in (1, 2, 3):
+        if offset >= len(data) or data[offset] != number << 3:
+            return False
+        offset += 1
+        while offset < len(data) and data[offset] & 0x80:
+            offset += 1
+        offset += 1
+    return True

@@ -1,0 +1,216 @@
+"""Persisted bytes and what is told of them: inspect, diff, convert, and the holes of a subscription."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ackwell import ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
+from ackwell.cli import app
+from ackwell.difference import difference, read_state
+from ackwell.errors import CorruptStateError, StateTooLargeError
+from ackwell.holes import blockage, holes
+from ackwell.inspect import COMPRESSIONS, Entry, inspect, inspect_entries
+from ackwell.restart import BrokerSettings
+from ackwell.snapshot import EntrySettings, encode_entries, split
+from tests.shared import shared_path
+from tests.test_doctor import answer, subscription
+from tests.test_doctor import holes as every_second
+
+HOLES = PositionRangeSet.parse("[(3:0..3:1],(3:6..3:9],(4:-1..4:0]]")
+STATE = PositionInfo(3, -1, HOLES, {Position(3, 4): (0b101,)}, {"a": 7})
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+@pytest.mark.parametrize("form", ["pulsar-ranges", "pulsar-long-array", "compact"])
+def test_every_form_of_a_state_is_told_by_its_content(form: str) -> None:
+    data = STATE.encode(form)
+    found = inspect(data)
+    assert (found.kind, found.form, found.size_bytes) == ("PositionInfo", form, len(data))
+    assert found.info is not None
+    assert str(found.info.individually_deleted) == str(HOLES)
+    assert found.sizes()[form] == len(data)
+
+
+@pytest.mark.parametrize("compression", [None, *COMPRESSIONS])
+def test_a_value_of_the_metadata_store_is_told_by_its_content(compression: str | None) -> None:
+    found = inspect(ManagedCursorInfo(-1, STATE).encode(compression))
+    assert (found.kind, found.form, found.cursor_ledger_id) == ("ManagedCursorInfo", "pulsar-ranges", None)
+    assert found.compression == compression
+    assert found.info is not None
+    assert found.info.position == Position(3, -1)
+
+
+def test_a_value_that_points_at_a_cursor_ledger_says_so() -> None:
+    found = inspect(ManagedCursorInfo(17, PositionInfo(3, 5)).encode())
+    assert found.cursor_ledger_id == 17
+    assert "cursor ledger 17" in found.cannot_say[-1]
+
+
+@pytest.mark.parametrize("compression", ["NONE", *COMPRESSIONS])
+def test_a_state_in_several_entries_is_joined_by_its_footer(compression: str) -> None:
+    ranges = PositionRangeSet()
+    for entry_id in range(0, 4_000, 3):
+        ranges.add(5, entry_id)
+    settings = EntrySettings(multiple_entries=True, max_entry_bytes=512, compression=compression)
+    data = PositionInfo(5, -1, ranges).encode("pulsar-ranges")
+    stored = [Entry(f"entry{n}", part) for n, part in enumerate(encode_entries(data, settings))]
+    assert len(stored) > 2
+    given = None if compression == "NONE" else compression
+    (found,) = inspect_entries(stored, compression=given)
+    assert (found.entries, found.info) == (len(stored), PositionInfo(5, -1, ranges))
+    alone = Entry("older", STATE.encode("compact"))
+    if given is None:
+        assert [each.source for each in inspect_entries([alone, *stored, alone])] == [
+            "older",
+            found.source,
+            "older",
+        ]
+    with pytest.raises(CorruptStateError, match=r"in entry"):
+        inspect_entries(stored[1:], compression=given)
+
+
+def test_bytes_that_are_no_state_are_refused_with_their_file_and_offset() -> None:
+    with pytest.raises(CorruptStateError, match=r"at byte \d+: .*\(in torn\)"):
+        inspect_entries([Entry("torn", STATE.encode("pulsar-ranges")[:-3])])
+    footer = split(b"ab", 1)[-1]
+    with pytest.raises(CorruptStateError, match=r"in footer"):
+        inspect_entries([Entry("footer", footer)])
+    with pytest.raises(CorruptStateError, match="footer"):
+        inspect(footer)
+
+
+def test_what_a_restart_forgets_is_told_of_bytes_too() -> None:
+    settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=1"])
+    losses = inspect(STATE.encode("compact")).restart_losses(settings, ("graceful",))
+    assert [(loss.entries, loss.partial_entries) for loss in losses] == [(1, 1)]
+
+
+def test_json_has_the_keys_of_replay_and_says_what_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "cursor.bin"
+    file.write_bytes(STATE.encode("pulsar-ranges"))
+    code, output = run("inspect", "--json", file)
+    (found,) = json.loads(output)
+    assert code == 0
+    assert found["markDeletePosition"] == "3:-1"
+    assert found["individuallyDeletedMessages"] == str(HOLES)
+    assert found["batchDeletedIndexes"] == {"3:4": [5]}
+    assert (found["topic"], found["subscription"], found["backlogEntries"]) == (None, None, None)
+    assert (found["form"], found["bytes"]) == ("pulsar-ranges", file.stat().st_size)
+    assert "topic" in found["cannotSay"]
+
+
+def test_the_screen_shows_the_state_its_size_in_each_form_and_the_loss(tmp_path: Path) -> None:
+    for n, part in enumerate(split(STATE.encode("pulsar-ranges"), 7)):
+        (tmp_path / f"entry{n}.bin").write_bytes(part)
+    setting = "managedLedgerMaxUnackedRangesToPersist=1"
+    _, output = run("inspect", *tmp_path.iterdir(), "--broker-version", "4.0", "--broker-setting", setting)
+    for shown in (
+        "3:-1",
+        "(3:6..3:9]",
+        "pulsar-long-array",
+        "% of an entry's limit",
+        "forgets 1 entries",
+        "#25540",
+    ):
+        assert shown in output
+    assert run("inspect", "--compression", "rar", tmp_path / "entry0.bin")[0] == 2
+
+
+def test_every_recorded_state_reads_as_its_manifest_says() -> None:
+    folder = shared_path("data/raw")
+    read = 0
+    for case in json.loads((folder / "manifest.json").read_text()):
+        for name, said in (("positioninfo", "persistedPositionInfo"), ("cursorinfo", "persistedCursorInfo")):
+            # Of compressed values the manifest says no more than that they are.
+            if name not in case or not isinstance(case.get(said), dict):
+                continue
+            found = inspect((folder / case[name]).read_bytes())
+            assert found.kind == {"positioninfo": "PositionInfo", "cursorinfo": "ManagedCursorInfo"}[name]
+            assert found.info is not None
+            assert list(found.info.position) == case[said]["markDelete"]
+            assert len(found.info.individually_deleted) == case[said]["rangeCount"]
+            read += 1
+    assert read > 100
+
+
+def test_a_difference_names_what_was_acknowledged_since_and_what_no_longer_is(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.bin", tmp_path / "after.bin"
+    before.write_bytes(STATE.encode("pulsar-ranges"))
+    after.write_bytes(PositionInfo(3, 1, [(3, 7, 9), (3, 11, 12)]).encode("compact"))
+    found = difference(read_state(before), read_state(after))
+    assert (str(found.acked), str(found.unacked)) == (
+        "[(3:-1..3:0],(3:11..3:12]]",
+        "[(3:6..3:7],(4:-1..4:0]]",
+    )
+    assert found.ack_sets == {Position(3, 4): ((0b101,), None)}
+    assert not found.ledgers_known
+    assert run("diff", before, before)[0] == 0
+    code, output = run("diff", "--json", before, after)
+    assert (code, json.loads(output)["ackedEntries"]) == (3, 2)
+    assert "no longer acknowledged: 2 entries" in run("diff", before, after)[1]
+
+
+def test_a_difference_to_a_brokers_answer_knows_how_long_ledgers_are(tmp_path: Path) -> None:
+    told = tmp_path / "stats.json"
+    told.write_text(json.dumps(answer("[(3:0..3:1]]", entries=20)))
+    moved = tmp_path / "moved.bin"
+    moved.write_bytes(PositionInfo(4, 0).encode("compact"))
+    found = difference(read_state(told), read_state(moved))
+    assert found.ledgers_known
+    assert str(found.acked) == "[(3:-1..3:0],(3:1..3:19],(4:-1..4:0]]"
+
+
+def test_converting_keeps_everything_or_refuses(tmp_path: Path) -> None:
+    source, target = tmp_path / "source.bin", tmp_path / "target.bin"
+    source.write_bytes(STATE.encode("pulsar-ranges"))
+    assert run("convert", "--to", "compact", source, target)[0] == 0
+    assert PositionInfo.decode(target.read_bytes()) == STATE
+    target.unlink()
+    with pytest.raises(StateTooLargeError, match="--lossy"):
+        run("convert", "--to", "pulsar-ranges", "--max-ranges", 1, source, target)
+    assert not target.exists()
+    assert run("convert", "--to", "pulsar-ranges", "--max-ranges", 1, "--lossy", source, target)[0] == 0
+    assert len(PositionInfo.decode(target.read_bytes()).individually_deleted) == 1
+    assert run("convert", "--to", "json", source, target)[0] == 2
+
+
+def test_holes_are_the_existing_entries_between_the_ranges() -> None:
+    told = subscription("[(3:0..3:1],(3:6..3:99999],(4:-1..4:9]]")
+    assert [str(hole) for hole in holes(told)] == ["3:0", "3:2..6", "4:10..99999"]
+    assert sum(hole.entries for hole in holes(told)) == told.backlog_entries
+
+
+def test_the_oldest_hole_says_what_it_pins_and_what_acknowledging_it_frees() -> None:
+    told = answer("[(3:0..3:99999],(4:-1..4:9]]")
+    told["internalStats"]["ledgers"][0]["size"] = 5_000
+    told["internalStats"] |= {"currentLedgerEntries": 100_000, "currentLedgerSize": 700}
+    told["stats"]["subscriptions"]["sub"]["lastMarkDeleteAdvancedTimestamp"] = 1_000
+    from ackwell.stats import parse_stats
+
+    (stats,) = parse_stats(json.dumps(told | {"t": 61_000}).encode(), "answer.json")
+    blocked = blockage(stats)
+    assert blocked is not None
+    assert (str(blocked.hole), blocked.pinned_bytes, blocked.blocked_ms) == ("3:0", 5_700, 60_000)
+    assert (blocked.next_mark_delete, blocked.freed_ledgers, blocked.freed_bytes) == (
+        Position(4, 9),
+        1,
+        5_000,
+    )
+
+
+def test_the_holes_command_prints_and_writes_json(tmp_path: Path) -> None:
+    file = tmp_path / "stats.json"
+    file.write_text(json.dumps(answer(every_second(3))))
+    assert "3:0" in run("holes", file)[1]
+    (found,) = json.loads(run("holes", "--json", file)[1])
+    assert (found["oldestUnacked"], found["ledger"], found["entries"]) == ("3:0", 3, 1)
