@@ -43,6 +43,7 @@ __all__ = [
     "join",
     "recover",
     "split",
+    "state_at",
 ]
 
 #: PIP-381's default for an entry: 1 MiB.
@@ -287,7 +288,7 @@ def recover(
     skipped: list[Skipped] = []
     for entry_id in range(last_id, first_id - 1, -1):
         try:
-            found = _state_at(read, entry_id, first_id, settings, max_bytes, engine)
+            found = state_at(read, entry_id, first_id, settings, max_bytes, engine)
         except KeyError:
             skipped.append(Skipped(entry_id, "missing"))
         except CorruptStateError as error:
@@ -298,10 +299,13 @@ def recover(
     raise CorruptStateError(f"no whole state in entries {first_id} to {last_id}: {reasons}", 0)
 
 
-def _state_at(
+def state_at(
     read: Read, entry_id: int, oldest_id: int, settings: EntrySettings, max_bytes: int, engine: Engine
 ) -> tuple[Any, bytes, int, int, int | None]:
-    """Give the state that an entry completes; `CorruptStateError` if it completes none."""
+    """Give the state that an entry completes; `CorruptStateError` if it completes none.
+
+    Beside the state its bytes, its first and last entry, and the generation in its footer.
+    """
     stored, first_id, generation = read(entry_id), entry_id, None
     if is_footer(stored):
         footer = Footer.decode(stored)
@@ -313,9 +317,13 @@ def _state_at(
         stored, first_id = join(read, entry_id, max_bytes)
     elif not settings.pip_381 and (stored[:1] != COMPACT_MAGIC or settings.compression != "NONE"):
         raise CorruptStateError("a part of a state, or one without a checksum", 0)
-    elif settings.multiple_entries and (
-        len(stored) >= settings.max_entry_bytes
-        or _is_last_chunk(read, entry_id, oldest_id, settings, max_bytes, engine)
+    elif (
+        settings.pip_381
+        and settings.multiple_entries
+        and (
+            len(stored) >= settings.max_entry_bytes
+            or _is_last_chunk(read, entry_id, oldest_id, settings, max_bytes, engine)
+        )
     ):
         raise CorruptStateError("a part of a state whose footer is missing", 0)
     elif settings.compression != "NONE" and int.from_bytes(stored[:SIZE_BYTES], "big") > max_bytes:

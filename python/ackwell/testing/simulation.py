@@ -1,0 +1,129 @@
+r"""A store that can crash anywhere: every state its ledger could be left in, write by write.
+
+`SimulatedStore` remembers the ledger before each write. `Write.crashes()` then gives what a crash inside
+that write may leave on a disk that promises less than `Store` does: an entry cut after any byte, or
+with any of its sectors not written, for the device is free to reorder what is not yet synced; a deletion
+that got as far as any entry, or lost any of them. Earlier writes are whole, because each was synced before it
+returned. Recover from every one of them, and the proof covers each crash there is.
+
+>>> store = SimulatedStore()
+>>> store.append(b"abc")
+0
+>>> [crash.ledger.entries.get(0) for crash in store.writes[0].crashes(sector_bytes=2)]
+[None, b'', b'a', b'ab', b'abc', b'\x00\x00c']
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ackwell.store.memory import MemoryLedger, MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+# Up to so many sectors, every set of them is tried; beyond, every one alone lost and alone written.
+SECTORS_IN_ALL_SETS_MAX = 4
+
+
+class Crash(NamedTuple):
+    """What a crash left, and where it struck, in words."""
+
+    ledger: MemoryLedger
+    where: str
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write of a store: the ledger before it and after it."""
+
+    before: MemoryLedger
+    after: MemoryLedger
+
+    def crashes(self, *, sector_bytes: int = 64) -> Iterator[Crash]:
+        """Give every ledger that a crash inside this write may leave, each a copy of its own.
+
+        The first has nothing of the write.
+        """
+        yield Crash(copy_of(self.before), "before the write")
+        for entry_id in range(self.before.last_id + 1, self.after.last_id + 1):
+            for data, where in torn(self.after.entries[entry_id], sector_bytes):
+                crashed = copy_of(self.before)
+                crashed.entries[entry_id] = data
+                crashed.last_id = entry_id
+                yield Crash(crashed, f"entry {entry_id}: {where}")
+        deleted = [entry_id for entry_id in self.before.entries if entry_id not in self.after.entries]
+        for lost, where in partly(deleted):
+            crashed = copy_of(self.before)
+            for entry_id in lost:
+                del crashed.entries[entry_id]
+            crashed.first_id = min(crashed.entries, default=crashed.last_id + 1)
+            yield Crash(crashed, where)
+        if self.before.metadata != self.after.metadata:
+            yield Crash(copy_of(self.after), "after the metadata")
+
+
+class SimulatedStore(MemoryStore):
+    """A `MemoryStore` that remembers its writes; see `ackwell.testing.simulation`."""
+
+    def __init__(self, ledger: MemoryLedger | None = None) -> None:
+        super().__init__(ledger)
+        self.writes: list[Write] = []
+        """Every write since it was opened, in order."""
+
+    def set_metadata(self, metadata: Mapping[str, bytes]) -> None:
+        before = copy_of(self._ledger)
+        super().set_metadata(metadata)
+        self._remember(before)
+
+    def append(self, data: bytes) -> int:
+        before = copy_of(self._ledger)
+        entry_id = super().append(data)
+        self._remember(before)
+        return entry_id
+
+    def delete_up_to(self, entry_id: int) -> None:
+        before = copy_of(self._ledger)
+        super().delete_up_to(entry_id)
+        self._remember(before)
+
+    def _remember(self, before: MemoryLedger) -> None:
+        self.writes.append(Write(before, copy_of(self._ledger)))
+
+
+def torn(data: bytes, sector_bytes: int) -> Iterator[tuple[bytes, str]]:
+    """Give what a crash may leave of an entry: every prefix, and with sectors that were never written."""
+    for length in range(len(data) + 1):
+        yield data[:length], f"{length} of {len(data)} bytes"
+    sectors = [data[start : start + sector_bytes] for start in range(0, len(data), sector_bytes)]
+    for lost in _lost(range(len(sectors))):
+        # A loss at the end alone is a prefix, which came above.
+        if lost and max(lost) < len(sectors) - 1:
+            kept = (bytes(len(part)) if index in lost else part for index, part in enumerate(sectors))
+            yield b"".join(kept), f"without sectors {sorted(lost)} of {len(sectors)}"
+
+
+def partly(deleted: list[int]) -> Iterator[tuple[frozenset[int], str]]:
+    """Give what a crash may leave of a deletion: as far as any entry, or any of them alone."""
+    for count in range(1, len(deleted) + 1):
+        yield frozenset(deleted[:count]), f"{count} of {len(deleted)} deletions"
+    for entry_id in deleted[1:]:
+        yield frozenset({entry_id}), f"entry {entry_id} deleted alone"
+
+
+def copy_of(ledger: MemoryLedger) -> MemoryLedger:
+    """Copy a ledger; the entries themselves are shared, for nothing changes bytes."""
+    return replace(ledger, metadata=dict(ledger.metadata), entries=dict(ledger.entries))
+
+
+def _lost(sectors: Iterable[int]) -> Iterator[frozenset[int]]:
+    every = list(sectors)
+    if len(every) <= SECTORS_IN_ALL_SETS_MAX:
+        for count in range(len(every)):
+            yield from map(frozenset, itertools.combinations(every, count))
+        return
+    for sector in every:
+        yield frozenset({sector})
+        yield frozenset(every) - {sector}

@@ -1,0 +1,54 @@
+"""A crash anywhere in a save leaves the save before it or the save itself, in every form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackwell.journal import Journal
+from ackwell.store import MemoryLedger, MemoryStore
+from ackwell.testing.simulation import SimulatedStore, copy_of
+from tests.store.saves import states
+
+if TYPE_CHECKING:
+    from ackwell import PositionInfo
+
+FORMS = ("pulsar-ranges", "pulsar-long-array", "pulsar-auto", "compact")
+#: Crash points over all forms and sizes of parts; the floor that the proof claims.
+CRASHES_MIN = 20_000
+
+crashes_seen = 0
+
+
+@pytest.mark.parametrize("entry_bytes_max", [40, 1 << 20], ids=["in parts", "whole"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_crash_leaves_the_save_before_or_the_one_in_flight(form: str, entry_bytes_max: int) -> None:
+    global crashes_seen
+    ledger = MemoryLedger()
+    before: PositionInfo | None = None
+    after_crash = next(states(99, 1))
+    for number, state in enumerate(states(7, 30)):
+        # Every few saves the owner changes, so that deltas also begin after a recovery.
+        if number % 7 == 0:
+            store = SimulatedStore(ledger)
+            journal = Journal(store, form=form, entry_bytes_max=entry_bytes_max)
+            assert journal.load().position_info == before
+        store.writes.clear()
+        journal.save(state)
+        for index, write in enumerate(store.writes):
+            for crash in write.crashes(sector_bytes=16):
+                crashes_seen += 1
+                survivor = Journal(MemoryStore(crash.ledger), form=form, entry_bytes_max=entry_bytes_max)
+                found = survivor.load().position_info
+                assert found in (before, state), f"save {number}, write {index}, {crash.where}"
+                if crashes_seen % 10 == 0:
+                    # The next owner saves on, over whatever lies there.
+                    survivor.save(after_crash)
+                    assert Journal(MemoryStore(copy_of(crash.ledger))).load().position_info == after_crash
+        assert Journal(MemoryStore(copy_of(ledger))).load().position_info == state
+        before = state
+
+
+def test_the_proof_saw_as_many_crashes_as_it_claims() -> None:
+    assert crashes_seen >= CRASHES_MIN
