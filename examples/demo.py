@@ -70,9 +70,11 @@ def main() -> int:
     compared = agreements(events)
     agree = sum(agreement.verdict is Verdict.AGREES for agreement in compared)
     forgot = [agreement for agreement in compared if agreement.verdict is Verdict.FORGOT]
+    if forgot:
+        out.print(f"\n{len(forgot)} snapshots were taken after the broker had lost acknowledged messages:")
     for agreement in forgot:
-        out.print(f"{agreement.snapshot}: the broker forgot {agreement.forgotten_messages:,} messages")
-    out.print(f"agrees with the broker: {agree} of {len(compared) - len(forgot)} snapshots")
+        out.print(f"  {agreement.snapshot}: {agreement.forgotten_messages:,} forgotten")
+    out.print(f"\nagrees with the broker: {agree} of {len(compared) - len(forgot)} snapshots")
     return 0 if agree == len(compared) - len(forgot) else 1
 
 

@@ -20,6 +20,7 @@ def replay(
         list[Path],
         typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .parquet), or folders."),
     ],
+    spark: Annotated[bool, typer.Option("--spark", help="Replay on a Spark of this machine.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
     at: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after the first N events.")] = None,
 ) -> None:
@@ -27,6 +28,7 @@ def replay(
 
     \b
     ackwell replay examples/traces
+    ackwell replay --spark examples/traces
     ackwell replay --json --at 1000 trace.jsonl.gz | jq '.[0].markDeletePosition'
     """
     from ackwell.events import event_files
@@ -34,7 +36,12 @@ def replay(
 
     files = event_files(sources)
     with file_progress(files, "replaying") as progress:
-        states = replay_files(files, at=at, on_file=lambda _: progress.advance(progress.task_ids[0]))
+        if spark:
+            from ackwell.spark import replay_files as replay_on_spark
+
+            states = replay_on_spark(files, at=at)
+        else:
+            states = replay_files(files, at=at, on_file=lambda _: progress.advance(progress.task_ids[0]))
     if as_json:
         print_json([state.to_json() for state in states])
     else:
@@ -43,16 +50,21 @@ def replay(
 
 def state_table(states: list[SubscriptionState]) -> Table:
     """Lay states out as a table."""
-    table = Table(box=box.SIMPLE_HEAD, caption="batches: entries of which a part is acknowledged")
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        caption="batches: entries of which a part is acknowledged; "
+        "forgets: messages that a restart with 4.2's default limits would deliver again",
+    )
     for name in ("topic", "subscription"):
         table.add_column(name, overflow="fold")
     for name in ("mark-delete", "ranges", "batches", "backlog"):
         table.add_column(name, justify="right")
-    table.add_column("a restart forgets", justify="right")
+    table.add_column("forgets", justify="right")
     for state in states:
         cursor = state.cursor
         table.add_row(
-            state.topic.removeprefix("persistent://"),
+            state.topic.removeprefix("persistent://").removeprefix("public/default/"),
             state.subscription,
             str(cursor.mark_delete_position),
             f"{len(cursor.individually_deleted):,}",

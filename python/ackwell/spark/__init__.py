@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ackwell.spark.audit import restart_audit as restart_audit
     from ackwell.spark.fleet import generate as generate
+    from ackwell.spark.local import replay_files as replay_files
     from ackwell.spark.pipeline import collect_states as collect_states
     from ackwell.spark.pipeline import cursors as cursors
     from ackwell.spark.pipeline import merge as merge
@@ -34,6 +35,7 @@ _HOMES = {
     "read_events": "sources",
     "register": "sources",
     "replay": "pipeline",
+    "replay_files": "local",
     "restart_audit": "audit",
 }
 """Where each public name lives."""
