@@ -109,8 +109,9 @@ class Cursor:
 
     def is_acked(self, ledger_id: int, entry_id: int) -> bool:
         """Tell whether the entry is wholly acknowledged."""
-        position = Position(ledger_id, entry_id)
-        return position <= self._mark_delete or position in self._individually_deleted
+        if (ledger_id, entry_id) <= self._mark_delete:
+            return True
+        return self._individually_deleted.contains(ledger_id, entry_id)
 
     def acknowledged(self) -> PositionRangeSet:
         """Give every existing position that is wholly acknowledged, as a set of its own."""
@@ -122,12 +123,20 @@ class Cursor:
         An entry already acknowledged only loses its ack set. Raises `ProtocolError` for an entry that
         does not exist, as the broker refuses a position ahead of the last one.
         """
-        position = Position(ledger_id, entry_id)
-        if position <= self._mark_delete:
+        mark_delete = self._mark_delete
+        if (ledger_id, entry_id) <= mark_delete:
             return False
-        self._require(position)
-        self._ack_sets.pop(position, None)
-        if not self._individually_deleted.add(ledger_id, entry_id):
+        if not self._ledgers.contains(ledger_id, entry_id):
+            self._require(Position(ledger_id, entry_id))
+        deleted = self._individually_deleted
+        if self._ack_sets:
+            self._ack_sets.pop(Position(ledger_id, entry_id), None)
+        elif (ledger_id, entry_id - 1) == mark_delete and not deleted.cardinality:
+            # In order, with nothing beyond: the ranges would only be passed through.
+            self._mark_delete = Position(ledger_id, entry_id)
+            self._consumed_before += 1
+            return True
+        if not deleted.add(ledger_id, entry_id):
             return False
         self._advance()
         return True
@@ -148,9 +157,11 @@ class Cursor:
             (ledgers == self._mark_delete.ledger_id) & (entries > self._mark_delete.entry_id)
         )
         ledgers, entries = ledgers[beyond], entries[beyond]
-        for ledger_id in np.unique(ledgers):
+        one_ledger = len(ledgers) and (ledgers == ledgers[0]).all()
+        for ledger_id in ledgers[:1] if one_ledger else np.unique(ledgers):
             # Entries of a ledger are dense, so the greatest one answers for all.
-            self._require(Position(int(ledger_id), int(entries[ledgers == ledger_id].max())))
+            known = entries if one_ledger else entries[ledgers == ledger_id]
+            self._require(Position(int(ledger_id), int(known.max())))
         added = self._individually_deleted.add_many(ledgers, entries)
         if self._ack_sets:
             for position in [p for p in self._ack_sets if p in self._individually_deleted]:
@@ -309,7 +320,7 @@ class Cursor:
         moved = False
         while (first := self._individually_deleted.first_range()) is not None:
             ledger_id, lower, upper = first
-            start = Position(ledger_id, lower)
+            start = ledger_id, lower
             if start > self._mark_delete and self._ledgers.entries_between(self._mark_delete, start):
                 break
             self._mark_delete = Position(ledger_id, upper)

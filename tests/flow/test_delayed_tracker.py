@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ackwell import LimitError, TimeBuckets, TimeWheel, TripleLongHeap, reference
-from ackwell.delayed import DelayedDeliveryTracker, DelayedIndex
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ackwell import LimitError, TimeBuckets, TimeWheel, TripleLongHeap, reference
+from ackwell.delayed import DelayedDeliveryTracker, DelayedIndex
 
 TICK_MS = 1_000
 INDEXES: dict[str, Callable[[], DelayedIndex]] = {

@@ -70,9 +70,9 @@ class Acknowledgments:
             self.exists(Position(ledger_id, entry_id))
             changed = False
         self._outstanding.acknowledged(ledger_id, entry_id, consumer)
-        if self._replay:
+        if self._replay.active:
             self._replay.discard(ledger_id, entry_id)
-        if self._redelivery:
+        if self._redelivery.active:
             self._redelivery.forget(ledger_id, entry_id)
         return changed
 
@@ -87,7 +87,7 @@ class Acknowledgments:
             ledger_ids, entry_ids = self._existing(ledger_ids, entry_ids)
             changed = self._cursor.ack_many(ledger_ids, entry_ids)
         self._outstanding.acknowledged_many(consumer, ledger_ids, entry_ids)
-        if self._replay or self._redelivery:
+        if self._replay.active or self._redelivery.active:
             for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self._replay.discard(ledger_id, entry_id)
                 self._redelivery.forget(ledger_id, entry_id)

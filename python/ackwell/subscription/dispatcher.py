@@ -109,7 +109,7 @@ class Dispatcher:
                 self._wait(new, ledger_id, entry_id, sticky_key_hash)
                 return None
         if new:
-            unread.position = Position(ledger_id, entry_id + 1)
+            unread.position = ledger_id, entry_id + 1
         else:
             self._replay.discard(ledger_id, entry_id)
         if consumer is None:
@@ -138,11 +138,9 @@ class Dispatcher:
         # Those that nobody gets are the last ones; they stay unread.
         served = int(np.count_nonzero(owners >= 0))
         if served:
-            self._unread.position = Position(
-                int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
-            )
-        for index, consumer in enumerate(consumers):
-            mine = new.pick(owners == index) if len(consumers) > 1 else new.pick(slice(served))
+            self._unread.position = int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
+        groups = [new.pick(slice(served))] if len(consumers) == 1 else new.grouped(owners, len(consumers))
+        for consumer, mine in zip(consumers, groups, strict=True):
             if mine.entries:
                 deliveries.append(self._hand_over(consumer, mine, now_ms))
         return deliveries
@@ -155,7 +153,7 @@ class Dispatcher:
             if position != self._unread.position:
                 for skipped in self._unread.before(position):
                     self._replay.add(*skipped)
-            self._unread.position = Position(position.ledger_id, position.entry_id + 1)
+            self._unread.position = position.ledger_id, position.entry_id + 1
         else:
             self._replay.discard(*position)
         remaining = 1 if batch_size == 1 else self._remaining(*position, batch_size)
@@ -166,7 +164,7 @@ class Dispatcher:
             consumer.permits -= remaining
 
     def _owed_again(self, limit: int) -> list[Position]:
-        if not self._replay:
+        if not self._replay.active:
             return []
         if not self._policy.by_key:
             return self._replay.first(limit)
@@ -199,7 +197,7 @@ class Dispatcher:
         """Tell whether an entry goes to no consumer at all: acknowledged, dead, or delayed."""
         if not self._unread.wanted(ledger_id, entry_id):
             return True
-        if self._redelivery and self._redelivery.is_dead(ledger_id, entry_id):
+        if self._redelivery.active and self._redelivery.is_dead(ledger_id, entry_id):
             return True
         return (
             deliver_at_ms > now_ms
@@ -219,7 +217,7 @@ class Dispatcher:
             self._held.add(sticky_key_hash)
             self._replay.add(ledger_id, entry_id, sticky_key_hash)
             if new:
-                self._unread.position = Position(ledger_id, entry_id + 1)
+                self._unread.position = ledger_id, entry_id + 1
 
     def _remaining(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
         """Count the messages of a batch that are neither acknowledged nor held by a transaction."""
@@ -231,8 +229,8 @@ class Dispatcher:
         """Tell whether one of these entries may be other than plainly next: delayed, in part, dead."""
         return (
             (self._delayed is not None and new.asks_for_delay(now_ms))
-            or (new.sizes is not None and (bool(self._transactions) or self._cursor.partly_acked > 0))
-            or (self._settings.max_redeliver_count is not None and bool(self._redelivery))
+            or (new.sizes is not None and (bool(self._transactions.open) or self._cursor.partly_acked > 0))
+            or (self._settings.max_redeliver_count is not None and self._redelivery.active)
         )
 
     def _one_by_one(self, offered: Offered, now_ms: int) -> list[Delivery]:

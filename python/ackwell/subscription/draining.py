@@ -19,32 +19,26 @@ class DrainingHashes:
     """Hash → its new owner, and consumer → how many of its pending entries have that hash."""
 
     def __init__(self) -> None:
-        self._pending: dict[int, tuple[str | None, dict[str, int]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._pending)
-
-    def __bool__(self) -> bool:
-        return bool(self._pending)
+        self.pending: dict[int, tuple[str | None, dict[str, int]]] = {}
 
     def reassign(self, consumers: Iterable[Consumer], selector: Selector) -> None:
         """Find what drains now that the selector has changed; O(pending entries)."""
-        self._pending = drained(consumers, selector)
+        self.pending = drained(consumers, selector)
 
     def blocks(self, consumer: str, sticky_key_hash: int) -> bool:
         """Tell whether another consumer still has entries of this hash."""
-        _, holders = self._pending.get(sticky_key_hash, (None, {}))
+        _, holders = self.pending.get(sticky_key_hash, (None, {}))
         return any(holder != consumer for holder in holders)
 
     def delivered(self, consumer: str, sticky_key_hash: int) -> None:
         """Count one more pending entry of a hash that drains."""
-        if sticky_key_hash in self._pending:
-            _, holders = self._pending[sticky_key_hash]
+        if sticky_key_hash in self.pending:
+            _, holders = self.pending[sticky_key_hash]
             holders[consumer] = holders.get(consumer, 0) + 1
 
     def settled(self, consumer: str, sticky_key_hash: int) -> None:
         """Count one pending entry less; the last one sets the hash free."""
-        _, holders = self._pending.get(sticky_key_hash, (None, {}))
+        _, holders = self.pending.get(sticky_key_hash, (None, {}))
         if consumer in holders:
             holders[consumer] -= 1
             if not holders[consumer]:
@@ -52,19 +46,19 @@ class DrainingHashes:
 
     def left(self, consumer: str) -> None:
         """Forget a consumer that has nothing pending any more."""
-        for sticky_key_hash in [key for key, (_, holders) in self._pending.items() if consumer in holders]:
+        for sticky_key_hash in [key for key, (_, holders) in self.pending.items() if consumer in holders]:
             self._remove(consumer, sticky_key_hash)
 
     def audit(self, consumers: Iterable[Consumer], selector: Selector) -> list[str]:
         """Count anew; describe what differs."""
         found = drained(consumers, selector)
-        return [] if found == self._pending else [f"draining hashes are {self._pending}, found {found}"]
+        return [] if found == self.pending else [f"draining hashes are {self.pending}, found {found}"]
 
     def _remove(self, consumer: str, sticky_key_hash: int) -> None:
-        owner, holders = self._pending[sticky_key_hash]
+        owner, holders = self.pending[sticky_key_hash]
         del holders[consumer]
         if all(holder == owner for holder in holders):
-            del self._pending[sticky_key_hash]
+            del self.pending[sticky_key_hash]
 
 
 def drained(

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from ackwell.position import Position
-
     Int64s = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
@@ -47,7 +45,7 @@ class Offered(NamedTuple):
         """Give some of the entries."""
         return Offered(*(None if column is None else column[which] for column in self))  # type: ignore[arg-type]
 
-    def split(self, read_position: Position) -> tuple[Offered, Offered]:
+    def split(self, read_position: tuple[int, int]) -> tuple[Offered, Offered]:
         """Split into those read before, and the new ones from the read position on."""
         ledger_id, entry_id = read_position
         if not self.entries or (int(self.ledger_ids[0]), int(self.entry_ids[0])) >= read_position:
@@ -61,6 +59,18 @@ class Offered(NamedTuple):
 
         places = np.array(indexes, dtype=np.int64)
         return Offered(*(None if column is None else column[places] for column in self))  # type: ignore[arg-type]
+
+    def grouped(self, owners: NDArray[np.signedinteger], count: int) -> list[Offered]:
+        """Split the entries by owner, 0 to `count - 1`, each group in order; -1 is in none."""
+        import numpy as np
+
+        if count <= 4:
+            return [self.pick(owners == index) for index in range(count)]
+        # A stable sort of small integers is a radix sort: one pass for any number of owners.
+        order = np.argsort(owners.astype(np.int16, copy=False), kind="stable")
+        ends = np.cumsum(np.bincount(owners + np.int16(1), minlength=count + 1))
+        ordered = Offered(*(None if column is None else column[order] for column in self))  # type: ignore[arg-type]
+        return [ordered.pick(slice(ends[index], ends[index + 1])) for index in range(count)]
 
     def rows(self) -> Iterable[tuple[int, int, int, int, int]]:
         """Give the entries one by one, with the values that left-out columns stand for."""

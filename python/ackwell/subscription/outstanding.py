@@ -44,8 +44,12 @@ class Outstanding:
     def __getitem__(self, name: str) -> Consumer:
         consumer = self.consumers.get(name)
         if consumer is None:
-            raise ProtocolError(f"no consumer {name!r}; it never joined, or has left")
+            raise self.unknown(name)
         return consumer
+
+    def unknown(self, name: str) -> ProtocolError:
+        """Give the refusal of a name that nobody has."""
+        return ProtocolError(f"no consumer {name!r}; it never joined, or has left")
 
     @property
     def entries(self) -> int:
@@ -84,7 +88,7 @@ class Outstanding:
         self._grow(consumer, remaining)
         if consumer.timeouts is not None:
             consumer.timeouts.delivered(ledger_id, entry_id, now_ms)
-        if self.draining:
+        if self.draining.pending:
             self.draining.delivered(consumer.name, sticky_key_hash)
 
     def deliver_many(
@@ -110,7 +114,7 @@ class Outstanding:
         self._grow(consumer, total)
         if consumer.timeouts is not None:
             consumer.timeouts.delivered_many(ledger_ids, entry_ids, now_ms)
-        if self.draining:
+        if self.draining.pending:
             for sticky_key_hash in sticky_key_hashes.tolist():
                 self.draining.delivered(consumer.name, sticky_key_hash)
 
@@ -133,13 +137,13 @@ class Outstanding:
             return None
         remaining, sticky_key_hash = value
         self._shrink(consumer, remaining)
-        if self.draining:
+        if self.draining.pending:
             self.draining.settled(consumer.name, sticky_key_hash)
         return consumer, remaining, sticky_key_hash
 
     def acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
         """Take an entry off whoever has it, in the fewest calls."""
-        if guess is not None and not self.draining:
+        if guess is not None and not self.draining.pending:
             remaining = guess.pending.get_remaining(ledger_id, entry_id)
             if remaining is not None:
                 guess.pending.remove(ledger_id, entry_id)
@@ -151,7 +155,7 @@ class Outstanding:
         """Take many entries off whoever has them, this consumer first."""
         import numpy as np
 
-        if guess is not None and not self.draining:
+        if guess is not None and not self.draining.pending:
             remaining = guess.pending.get_many(ledger_ids, entry_ids)[0]
             pending = remaining >= 0
             removed = guess.pending.remove_many(ledger_ids, entry_ids)
@@ -189,7 +193,7 @@ class Outstanding:
         self._shrink(consumer, consumer.unacked)
         if consumer.timeouts is not None:
             consumer.timeouts.clear()
-        if self.draining:
+        if self.draining.pending:
             self.draining.left(consumer.name)
         return pending
 
@@ -199,7 +203,7 @@ class Outstanding:
             gone = consumer.pending.take_all_up_to(*position)
             if len(gone[0]):
                 self._shrink(consumer, int(gone[2].sum()))
-                if self.draining:
+                if self.draining.pending:
                     for sticky_key_hash in gone[3].tolist():
                         self.draining.settled(consumer.name, sticky_key_hash)
 

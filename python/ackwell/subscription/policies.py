@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ackwell.errors import ProtocolError
 from ackwell.subscription.selectors import FailoverRing, Selector, select_many
+from ackwell.subscription.sticky_key import SLOTS, HashRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.outstanding import Outstanding
     from ackwell.subscription.replay_queue import ReplayQueue
-    from ackwell.subscription.sticky_key import HashRange
 
     Int64s = NDArray[np.int64]
+    Owners = NDArray[np.signedinteger]
 
 
 class Policy(Protocol):
@@ -45,7 +46,7 @@ class Policy(Protocol):
 
     def choose_many(
         self, consumers: Sequence[Consumer], sizes: Int64s | None, hashes: Int64s | None, count: int
-    ) -> Int64s | None:
+    ) -> Owners | None:
         """Give, for each of `count` entries, an index into `consumers`, -1 for nobody.
 
         `sizes` are messages in each entry, `None` for one; `None` as result means that only one by
@@ -111,10 +112,13 @@ class RoundRobin:
 
     def choose_many(
         self, consumers: Sequence[Consumer], sizes: Int64s | None, hashes: Int64s | None, count: int
-    ) -> Int64s | None:
+    ) -> Owners | None:
         """Lay out whole turns at once; O(entries / round-robin batch size)."""
         import numpy as np
 
+        at_once = self._even(consumers, count) if sizes is None else None
+        if at_once is not None:
+            return at_once
         index_of = {consumer.name: index for index, consumer in enumerate(consumers)}
         allowance = [self._outstanding.allowance(consumer) for consumer in consumers]
         rest = self._outstanding.room()
@@ -148,6 +152,28 @@ class RoundRobin:
         turns.append(-1)
         lengths.append(count - done)
         return np.repeat(np.array(turns, dtype=np.int64), lengths)
+
+    def _even(self, consumers: Sequence[Consumer], count: int) -> Int64s | None:
+        """Lay out a round in which nobody runs out of permits; `None` if somebody might."""
+        import numpy as np
+
+        first = [each for each in self._order if each.priority == self._order[0].priority]
+        share = (count // (len(first) * self._batch_size) + 2) * self._batch_size if first else 0
+        if not first or min(map(self._outstanding.allowance, first)) < share:
+            return None
+        if self._outstanding.room() < count:
+            return None
+        if self._left <= 0 or self._current not in first:
+            self._begin(first)
+        assert self._current is not None
+        start, used = first.index(self._current), self._batch_size - self._left
+        turns = (np.arange(used, used + count) // self._batch_size + start) % len(first)
+        last, taken = divmod(used + count - 1, self._batch_size)
+        self._current = first[(start + last) % len(first)]
+        self._left = self._batch_size - taken - 1
+        places = np.array([consumers.index(each) for each in first], dtype=np.int64)
+        owners: Int64s = places[turns]
+        return owners
 
     def available(self) -> bool:
         """Tell whether anybody has permits and is not blocked."""
@@ -185,6 +211,7 @@ class ByKey:
         self._replay = replay
         self.selector = selector
         self.active = None
+        self._owners: NDArray[np.int16] | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
         """Give the consumer its slots; what others have of them drains first."""
@@ -207,20 +234,27 @@ class ByKey:
         consumer = outstanding.consumers[name]
         if consumer.permits <= 0 or consumer.blocked:
             return None
-        if outstanding.draining and outstanding.draining.blocks(name, sticky_key_hash):
+        if outstanding.draining.pending and outstanding.draining.blocks(name, sticky_key_hash):
             return None
         return consumer
 
     def choose_many(
         self, consumers: Sequence[Consumer], sizes: Int64s | None, hashes: Int64s | None, count: int
-    ) -> Int64s | None:
+    ) -> Owners | None:
         """Answer at once where every owner can take all of its messages and nothing waits or drains."""
         import numpy as np
 
-        if hashes is None or self._outstanding.draining or self._replay:
+        if hashes is None or self._outstanding.draining.pending or self._replay.active:
             return None
-        owners = select_many(self.selector, hashes, [consumer.name for consumer in consumers])
-        if not count or owners.min() < 0:
+        if self._owners is None:
+            # A byte pair a slot, made anew when somebody comes or goes, saves a search for each message.
+            slots = np.arange(SLOTS, dtype=np.int64)
+            names = [consumer.name for consumer in consumers]
+            self._owners = select_many(self.selector, slots, names).astype(np.int16)
+        if not count or hashes.min() < 0 or hashes.max() >= SLOTS:
+            return None
+        owners = self._owners[hashes]
+        if owners.min() < 0:
             return None
         wanted = np.bincount(owners, weights=sizes, minlength=len(consumers))
         allowance = self._outstanding.allowance
@@ -240,6 +274,7 @@ class ByKey:
         return self._outstanding.draining.audit(self._outstanding.consumers.values(), self.selector)
 
     def _reassign(self) -> None:
+        self._owners = None
         self._outstanding.draining.reassign(self._outstanding.consumers.values(), self.selector)
 
 
@@ -282,7 +317,7 @@ class OneActive:
 
     def choose_many(
         self, consumers: Sequence[Consumer], sizes: Int64s | None, hashes: Int64s | None, count: int
-    ) -> Int64s | None:
+    ) -> Owners | None:
         """Give the active consumer as many entries as its permits allow."""
         import numpy as np
 

@@ -35,9 +35,8 @@ class Redelivery:
         self._waiting: TripleLongHeap = engine.TripleLongHeap()
         self._due_ms: dict[Position, int] = {}
         self._dead: PositionRangeSet = engine.PositionRangeSet()
-
-    def __bool__(self) -> bool:
-        return bool(len(self._counts) or self._due_ms or self._dead.cardinality)
+        self.active = False
+        """Whether there is anything here that a dispatch or an acknowledgment has to look at."""
 
     def count(self, ledger_id: int, entry_id: int) -> int:
         """Give how often an entry was redelivered."""
@@ -65,10 +64,12 @@ class Redelivery:
     def restore(self, position: Position, count: int) -> None:
         """Take in a count from a saved state."""
         self._counts.add(*position, count, 0)
+        self.active = True
 
     def again(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
         """Count one more redelivery and put the entry in the queue."""
         self._counts.add(ledger_id, entry_id, self.count(ledger_id, entry_id) + 1, 0)
+        self.active = True
         self.back(ledger_id, entry_id, sticky_key_hash)
 
     def again_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
@@ -77,6 +78,7 @@ class Redelivery:
 
         counts = self.counts_of(ledger_ids, entry_ids)
         ones = np.ones(len(ledger_ids), dtype=np.int64)
+        self.active = self.active or len(ledger_ids) > 0
         self._counts.add_many(ledger_ids, entry_ids, ones if counts is None else counts + 1, ones * 0)
         self.back_many(ledger_ids, entry_ids, sticky_key_hashes)
 
@@ -100,6 +102,7 @@ class Redelivery:
         due_ms = now_ms + self._settings.nack_backoff.delay_ms(self.count(*position))
         self._due_ms[position] = due_ms
         self._waiting.add(due_ms, *position)
+        self.active = True
         return due_ms
 
     def due(self, now_ms: int) -> list[Position]:
@@ -146,6 +149,7 @@ class Redelivery:
         self._counts.remove(ledger_id, entry_id)
         self._due_ms.pop(Position(ledger_id, entry_id), None)
         self._dead.remove(ledger_id, entry_id)
+        self._look()
 
     def forget_up_to(self, position: Position) -> None:
         """Drop all of what is at or before a position."""
@@ -153,6 +157,10 @@ class Redelivery:
         self._dead.remove_up_to(*position)
         for waiting in [each for each in self._due_ms if each <= position]:
             del self._due_ms[waiting]
+        self._look()
+
+    def _look(self) -> None:
+        self.active = bool(len(self._counts) or self._due_ms or self._dead.cardinality)
 
     @property
     def nbytes(self) -> int:
@@ -164,4 +172,6 @@ class Redelivery:
         self._counts.validate()
         self._waiting.validate()
         self._dead.validate()
+        anything = len(self._counts) or self._due_ms or self._dead.cardinality
+        assert self.active or not anything, "entries that nobody looks at"
         assert len(self._due_ms) <= len(self._waiting), "a back-off that no deadline ends"

@@ -31,12 +31,11 @@ class ReplayQueue:
         self._hashes: PendingAcks | None = engine.PendingAcks() if by_key else None
         self._waiting: dict[int, int] = {}
         """Hash → how many positions here have it."""
+        self.active = False
+        """Whether any position is here."""
 
     def __len__(self) -> int:
         return self._positions.cardinality
-
-    def __bool__(self) -> bool:
-        return self._positions.cardinality > 0
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
         """Tell whether a position is here."""
@@ -50,11 +49,13 @@ class ReplayQueue:
                 self._hashes.add(ledger_id, entry_id, 1, sticky_key_hash)
                 self._waiting[sticky_key_hash] = self._waiting.get(sticky_key_hash, 0) + 1
         self._positions.add(ledger_id, entry_id)
+        self.active = True
 
     def add_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
         """Put many positions in."""
         if self._hashes is None:
             self._positions.add_many(ledger_ids, entry_ids)
+            self.active = self._positions.cardinality > 0
             return
         columns = (ledger_ids.tolist(), entry_ids.tolist(), sticky_key_hashes.tolist())
         for ledger_id, entry_id, sticky_key_hash in zip(*columns, strict=True):
@@ -66,7 +67,9 @@ class ReplayQueue:
             value = self._hashes.remove_and_get(ledger_id, entry_id)
             if value is not None:
                 self._forget(value[1])
-        return self._positions.remove(ledger_id, entry_id)
+        removed = self._positions.remove(ledger_id, entry_id)
+        self.active = self._positions.cardinality > 0
+        return removed
 
     def remove_up_to(self, position: Position) -> None:
         """Take out everything at or before a position."""
@@ -74,6 +77,7 @@ class ReplayQueue:
             for sticky_key_hash in self._hashes.take_all_up_to(*position)[3].tolist():
                 self._forget(sticky_key_hash)
         self._positions.remove_up_to(*position)
+        self.active = self._positions.cardinality > 0
 
     def positions(self) -> Iterator[Position]:
         """Iterate in position order."""
@@ -113,6 +117,7 @@ class ReplayQueue:
     def validate(self) -> None:
         """Check both structures, and that a hash stands only beside a position."""
         self._positions.validate()
+        assert self.active == (self._positions.cardinality > 0)
         if self._hashes is not None:
             self._hashes.validate()
             assert all(self._positions.contains(*position) for position in self._hashes)

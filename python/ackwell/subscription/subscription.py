@@ -302,7 +302,9 @@ class Subscription:
         (`ProtocolError`). `ack_set` holds 64-bit words, least significant bit first, bit set = not
         acknowledged. O(log ledgers) and O(consumers) where another has the message.
         """
-        who = None if consumer is None else self._outstanding[consumer]
+        who = self._outstanding.consumers.get(consumer) if consumer is not None else None
+        if who is None and consumer is not None:
+            raise self._outstanding.unknown(consumer)
         if ack_set:
             return self._acks.batch(who, Position(ledger_id, entry_id), ack_set)
         return self._acks.individual(who, ledger_id, entry_id)

@@ -60,12 +60,6 @@ class Transactions:
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
 
-    def __len__(self) -> int:
-        return len(self.open)
-
-    def __bool__(self) -> bool:
-        return bool(self.open)
-
     @property
     def entries(self) -> int:
         """How many entries open transactions hold, wholly or in part."""

@@ -22,30 +22,25 @@ class Unread:
     def __init__(self, cursor: Cursor, transactions: Transactions) -> None:
         self._cursor = cursor
         self._transactions = transactions
-        self.position = Position(0, 0)
+        self.position: tuple[int, int] = (0, 0)
         """The first position that was not read yet; it need not exist."""
         self.rewind()
 
     def rewind(self) -> None:
         """Go back to the first position after the mark-delete position."""
         ledger_id, entry_id = self._cursor.mark_delete_position
-        self.position = Position(ledger_id, entry_id + 1)
-
-    def skip_to(self, position: Position) -> None:
-        """Go on to this position, if it is further on."""
-        if position > self.position:
-            self.position = position
+        self.position = ledger_id, entry_id + 1
 
     def skip_acknowledged(self) -> None:
         """Go on past the mark-delete position."""
         ledger_id, entry_id = self._cursor.mark_delete_position
-        self.skip_to(Position(ledger_id, entry_id + 1))
+        self.position = max(self.position, (ledger_id, entry_id + 1))
 
     def wanted(self, ledger_id: int, entry_id: int) -> bool:
         """Tell whether an entry is neither acknowledged nor held whole by an open transaction."""
         if self._cursor.is_acked(ledger_id, entry_id):
             return False
-        if not self._transactions:
+        if not self._transactions.open:
             return True
         owed = self._cursor.owed(ledger_id, entry_id)
         return not self._transactions.holds_all(Position(ledger_id, entry_id), owed)
@@ -65,7 +60,8 @@ class Unread:
         return [Position(*pair) for pair in pairs if pair < position]
 
     def _just_before(self) -> Position:
-        return Position(self.position.ledger_id, self.position.entry_id - 1)
+        ledger_id, entry_id = self.position
+        return Position(ledger_id, entry_id - 1)
 
     def first(self, limit: int) -> tuple[Int64s, Int64s]:
         """Give the next unread positions, ledger ids and entry ids; the read position stays."""
@@ -105,6 +101,6 @@ class Unread:
             entries = entries[entries > mark_delete.entry_id]
         elif ledger_id < mark_delete.ledger_id:
             entries = entries[:0]
-        if self._transactions:
+        if self._transactions.open:
             entries = np.array([e for e in entries.tolist() if self.wanted(ledger_id, e)], dtype=np.int64)
         return entries
