@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ackwell import engine as engines
 from ackwell.errors import ProtocolError
+from ackwell.journal import Journal
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
     from ackwell.engine import Engine
+    from ackwell.journal import Saved
+    from ackwell.recovery import Recovery
+    from ackwell.store import Store
 
 
 class Cursor:
@@ -63,6 +67,9 @@ class Cursor:
         self._consumed_before = 0
         self.properties: dict[str, int] = {}
         """Named int64 values that are saved with the cursor, as Pulsar's cursor properties are."""
+        self.recovery: Recovery | None = None
+        """What `load` found in the store and used, and what it skipped and why; None without a load."""
+        self._journal: Journal | None = None
 
     @property
     def ledgers(self) -> Ledgers:
@@ -264,6 +271,52 @@ class Cursor:
                 cursor._ack_sets[Position(*position)] = from_words(words)
         cursor._consumed_before = -cursor._individually_deleted.cardinality
         cursor.properties = dict(info.properties)
+        return cursor
+
+    def save(self, store: Store, *, form: str = "compact") -> Saved:
+        """Save the state in a store; once this returns, no crash takes it back.
+
+        In the form `compact` only what changed since the save or load before is written, as long as
+        the store stays the same one; see `ackwell.journal`.
+
+        >>> from ackwell import Ledgers
+        >>> from ackwell.store import MemoryStore
+        >>> store, ledgers = MemoryStore(), Ledgers({3: 16})
+        >>> cursor = Cursor(ledgers)
+        >>> cursor.ack(3, 5), cursor.save(store).kind, cursor.ack(3, 7), cursor.save(store).kind
+        (True, 'full', True, 'delta')
+        >>> str(Cursor.load(store, ledgers).individually_deleted)
+        '[(3:4..3:5],(3:6..3:7]]'
+        """
+        if self._journal is None or (self._journal.store, self._journal.form) != (store, form):
+            self._journal = Journal(store, form=form, engine=self._engine)
+        return self._journal.save(self.to_position_info())
+
+    @classmethod
+    def load(
+        cls,
+        store: Store,
+        ledgers: Ledgers,
+        *,
+        form: str = "compact",
+        batch_index_acks: bool = True,
+        engine: Engine | None = None,
+    ) -> Self:
+        """Recover the newest whole state in a store; a new cursor where none was saved.
+
+        The cursor's `recovery` tells what was used and what was skipped. `form` is that of saves to come;
+        what is there is read in any. Raises `CorruptStateError` where states were saved but none is whole.
+        """
+        journal = Journal(store, form=form, engine=engine)
+        recovery = journal.load()
+        if recovery.position_info is None:
+            cursor = cls(ledgers, batch_index_acks=batch_index_acks, engine=engine)
+        else:
+            cursor = cls.from_position_info(
+                recovery.position_info, ledgers, batch_index_acks=batch_index_acks, engine=engine
+            )
+        cursor.recovery = recovery
+        cursor._journal = journal  # noqa: SLF001 - its own class
         return cursor
 
     def validate(self) -> None:
