@@ -212,6 +212,8 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage
         yield Usage(name, "acknowledged entries before the last ledger", _entries_before_last(stats), limit)
     else:
         yield Usage(name, "ranges", len(ranges), limit + 1)
+    form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
+    yield Usage("maxMessageSize", "bytes in one entry", state_bytes(stats, form), settings.max_entry_bytes)
     if stats.batch_deleted:
         yield Usage(
             "managedLedgerMaxBatchDeletedIndexToPersist",
@@ -219,6 +221,14 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage
             len(stats.batch_deleted),
             settings.max_batch_deleted_index_to_persist,
         )
+
+
+def state_bytes(stats: SubscriptionStats, form: str) -> int:
+    """Give the bytes that the whole state takes in a form, nothing cut."""
+    from ackwell import PositionInfo
+
+    info = PositionInfo(*stats.mark_delete_position, stats.individually_deleted, stats.batch_deleted or {})
+    return len(info.encode(form))
 
 
 def _entries_before_last(stats: SubscriptionStats) -> int:

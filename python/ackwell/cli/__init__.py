@@ -10,6 +10,7 @@ import typer
 
 from ackwell.cli.console import fail
 from ackwell.cli.convert import convert
+from ackwell.cli.delay_advise import delay_advise
 from ackwell.cli.diff import diff
 from ackwell.cli.doctor import doctor
 from ackwell.cli.holes import holes
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Look at, replay and rescue the acknowledgment state of Pulsar subscriptions.",
 )
-for command in (replay, inspect, doctor, holes, diff, convert):
+for command in (replay, inspect, doctor, holes, diff, convert, delay_advise):
     app.command()(command)
 app.add_typer(spark_app)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -66,6 +66,7 @@ class _Subscription:
     history: Sequence[Diagnosis]
     blocks: str = ""
     detail: str = ""
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def risk(self) -> tuple[int, int, int, str, str]:
         """Order by verdict, then by what is lost, then by backlog."""
@@ -103,6 +104,8 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     """Draw the maps of the first subscriptions, in detail while the budget of runs lasts."""
     from bokeh.embed import json_item
 
+    from ackwell.doctor import state_bytes
+    from ackwell.inspect import FORMS
     from ackwell.report.backlog import backlog_figure, history_figure, runs
 
     figures: dict[str, Any] = {}
@@ -112,6 +115,7 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
         in_detail = needed <= left
         left -= needed if in_detail else 0
         found.detail = "every entry" if in_detail else "shares of entries"
+        found.sizes = {form: state_bytes(found.now.stats, form) for form in FORMS}
         figures[f"map-{number}"] = json_item(backlog_figure(found.now, in_detail=in_detail))
         if len(found.history) > 1:
             figures[f"history-{number}"] = json_item(history_figure(found.history))

@@ -1,0 +1,138 @@
+"""`ackwell delay-advise` tells which bucket width delays ask for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from ackwell.cli.console import out, print_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+SAMPLE = 200_000
+SEED = 1
+
+EXAMPLES = """
+Examples:
+
+    ackwell delay-advise fixed:60s --tolerance 1s
+    ackwell delay-advise uniform:0s..7d --tolerance 1s --rate 10000 --share 0.2
+    ackwell delay-advise trace.jsonl.gz --tolerance 500ms
+"""
+
+
+def delay_advise(
+    delays: Annotated[
+        str,
+        typer.Argument(
+            metavar="DELAYS",
+            help="fixed:60s, uniform:0s..7d, exponential:10m (its mean), or a file: events with deliver_at, "
+            "or a text with a delay a line (60000, 60s).",
+        ),
+    ],
+    tolerance: Annotated[
+        str, typer.Option(metavar="TIME", help="How far off its time a message may be: 500ms, 1s.")
+    ] = "1s",
+    rate: Annotated[float, typer.Option(metavar="N", help="Messages a second, delayed or not.")] = 1_000.0,
+    share: Annotated[float, typer.Option(metavar="X", help="The share of them that is delayed.")] = 1.0,
+    entries_per_ledger: Annotated[
+        int, typer.Option(min=1, metavar="N", help="As the broker is set.")
+    ] = 50_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
+) -> None:
+    """Recommend a width of time buckets, with the bytes a message takes and the least any index needs."""
+    from dataclasses import asdict
+
+    from ackwell.delay_advice import advise
+
+    try:
+        advice = advise(
+            _delays(delays),
+            milliseconds(tolerance),
+            messages_per_second=rate,
+            delayed_share=share,
+            entries_per_ledger=entries_per_ledger,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if as_json:
+        print_json(asdict(advice))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("bits", "width", "buckets", "bytes a message"):
+        table.add_column(name, justify="right")
+    for width in advice.widths:
+        mark = " ←" if width.bits == advice.bits else ""
+        table.add_row(
+            f"{width.bits}",
+            f"{width.width_ms:,} ms",
+            f"{width.buckets:,}",
+            f"{width.bytes_per_message:.3f}{mark}",
+        )
+    out.print(table)
+    for what, figure in (
+        ("a wheel with that tick", advice.wheel_bytes_per_message),
+        ("a wheel exact to the millisecond", advice.exact_wheel_bytes_per_message),
+        ("a heap", advice.heap_bytes_per_message),
+        ("the least any index needs with that tick", advice.entropy_bound_bytes),
+        ("the least to the millisecond", advice.exact_entropy_bound_bytes),
+    ):
+        out.print(f"{what}: {figure:.3f} bytes a message", highlight=False)
+    out.print(f"of {advice.messages:,} delays; use {advice.recommended}", highlight=False)
+
+
+delay_advise.__doc__ = f"{delay_advise.__doc__}\n{EXAMPLES}"
+
+
+def milliseconds(text: str) -> int:
+    """Read a time such as `500ms`, `60s`, `10m`, `1h`, `7d`, or plain milliseconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", text.strip())
+    if match is None:
+        raise ValueError(f"not a time: {text!r}; expected 500ms, 60s, 10m, 1h or 7d")
+    return round(float(match[1]) * UNITS_MS[match[2] or "ms"])
+
+
+def _delays(text: str) -> NDArray[np.int64]:
+    """Draw delays from a distribution, or read them."""
+    import numpy as np
+
+    kind, separator, rest = text.partition(":")
+    # The same seed each time: advice does not change from one call to the next.
+    random = np.random.default_rng(SEED)
+    if separator and kind == "fixed":
+        return np.full(SAMPLE, milliseconds(rest), dtype=np.int64)
+    if separator and kind == "uniform":
+        low, _, high = rest.partition("..")
+        return random.integers(milliseconds(low), milliseconds(high), SAMPLE, endpoint=True)
+    if separator and kind == "exponential":
+        return random.exponential(milliseconds(rest), SAMPLE).astype(np.int64)
+    path = Path(text)
+    if not path.exists():
+        raise ValueError(f"{text!r} is no file, nor fixed:, uniform: or exponential: with a time")
+    if path.suffix == ".txt":
+        lines = path.read_text(encoding="utf-8").split()
+        return np.array([milliseconds(line) for line in lines], dtype=np.int64)
+    return _published(path)
+
+
+def _published(path: Path) -> NDArray[np.int64]:
+    """Take the delays from the publishes of a trace."""
+    import numpy as np
+
+    from ackwell.events import Kind, read_events
+
+    found = [
+        max(event.deliver_at_ms - event.time_ms, 0)
+        for event in read_events([path])
+        if event.kind is Kind.PUBLISH and event.deliver_at_ms is not None and event.time_ms is not None
+    ]
+    if not found:
+        raise ValueError(f"{path}: no publish in it has a delivery time")
+    return np.array(found, dtype=np.int64)
