@@ -5,7 +5,7 @@ PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-rust test-python test-pulsar test-faults soak lint format types \
-        bench bench-rust bench-python bench-peers wheel lock clean
+        fuzz bench bench-rust bench-python bench-peers wheel lock clean
 
 help:  ## List the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,19 @@ format: .venv/.locked  ## Rewrite what lint would refuse
 types: install  ## mypy, and the stubs held against the built module
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest ackwell._native
+
+FUZZ_TOOLS := target/fuzz-tools
+RUNS ?= 1000000
+TARGETS ?= $(patsubst tests/fuzz/fuzz_targets/%.rs,%,$(wildcard tests/fuzz/fuzz_targets/*.rs))
+
+# Stable Rust serves too: bootstrap lets it instrument for coverage, and the core has no unsafe code that
+# a sanitizer would look at.
+fuzz:  ## Fuzz every target of tests/fuzz, RUNS=1000000 inputs each; TARGETS="compact pulsar" picks some
+	PATH="$(FUZZ_TOOLS)/bin:$$PATH" cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked --root $(FUZZ_TOOLS) cargo-fuzz
+	@for target in $(TARGETS); do \
+	  PATH="$(CURDIR)/$(FUZZ_TOOLS)/bin:$$PATH" RUSTC_BOOTSTRAP=1 \
+	    cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none $$target -- -runs=$(RUNS) -max_len=4096 -timeout=10 -print_final_stats=1 || exit 1; \
+	done
 
 bench: bench-rust bench-python bench-peers  ## All benchmarks
 

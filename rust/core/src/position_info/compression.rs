@@ -23,7 +23,7 @@ pub enum Compression {
 }
 
 /// The first output tried, in which most states fit; a lying size gets no more than this for nothing.
-const FIRST_OUTPUT: usize = 32 << 10;
+const FIRST_OUTPUT: usize = 16 << 10;
 
 /// zstd at 1 is as small as at 3 on states, and faster.
 const ZSTD_LEVEL: i32 = 1;

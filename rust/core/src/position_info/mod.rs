@@ -5,6 +5,7 @@
 //! both outer messages share), `pulsar` and `cursor_info` (the outer messages), `compact` (our own form), `budget` (how much memory
 //! hostile bytes may ask for).
 
+mod alike;
 mod budget;
 mod compact;
 mod compression;

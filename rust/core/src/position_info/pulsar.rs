@@ -23,6 +23,9 @@ const BATCHED_ENTRY_DELETION_INDEX_INFO: u32 = 5;
 const INDIVIDUAL_DELETED_MESSAGE_RANGES: u32 = 6;
 const IDLE_SINCE: u32 = 7;
 
+/// A range of a ledger below 2^14 and an entry below 2^14, as most are: growing a large vector copies it.
+const USUAL_RANGE_BYTES: usize = 20;
+
 /// A Protocol Buffers message is smaller than this; a far entry would ask for a longer bit set.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
@@ -39,6 +42,7 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, Fo
             (ENTRY_ID, Value::Varint(value)) => entry_id = Some(value as i64),
             (INDIVIDUAL_DELETED_MESSAGES, Value::Bytes(message)) => {
                 deleted.add_range(read_range(message)?, &mut budget)?;
+                deleted.take_alike(&mut reader, INDIVIDUAL_DELETED_MESSAGES, &budget)?;
             }
             (PROPERTIES, Value::Bytes(message)) => {
                 read_long_property(message, &mut info.properties, &mut budget)?;
@@ -68,7 +72,7 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, Fo
 
 /// Writes acknowledged entries as ranges.
 pub(crate) fn encode_ranges(info: &PositionInfo) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(USUAL_RANGE_BYTES * info.individually_deleted.len());
     put_mark_delete(&mut out, info);
     put_all_ranges(&mut out, INDIVIDUAL_DELETED_MESSAGES, info);
     put_properties_and_batches(&mut out, info);

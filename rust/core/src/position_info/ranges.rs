@@ -1,8 +1,10 @@
 //! Between the wire and the range set: both of Pulsar's lists of acknowledged entries, in and out.
 
+use super::alike::{Alike, WINDOW};
 use super::budget::Budget;
 use super::form::Form;
-use super::wire::{put_varint, varint_length};
+use super::messages::put_range;
+use super::wire::Reader;
 use crate::error::Result;
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;
@@ -16,8 +18,12 @@ pub(super) struct Collector {
     spanning: Vec<(Position, Position)>,
     form: Form,
     saw_ranges: bool,
-    columns: [Vec<i64>; 3],
-    gathered: usize,
+    /// Ranges of one ledger that the set has yet to take.
+    ledger_id: i64,
+    ledgers: Vec<i64>,
+    lowers: Vec<i64>,
+    uppers: Vec<i64>,
+    taken: usize,
     measure_at: usize,
 }
 
@@ -28,10 +34,30 @@ impl Collector {
             spanning: Vec::new(),
             form: Form::PulsarRanges,
             saw_ranges: false,
-            columns: Default::default(),
-            gathered: 0,
+            ledger_id: 0,
+            ledgers: Vec::new(),
+            lowers: Vec::new(),
+            uppers: Vec::new(),
+            taken: 0,
             measure_at: GATHERED,
         }
+    }
+
+    /// Reads the ranges that follow one of the same ledger and are laid out alike.
+    pub(super) fn take_alike(
+        &mut self,
+        reader: &mut Reader<'_>,
+        number: u32,
+        budget: &Budget,
+    ) -> Result<()> {
+        let Some(alike) = Alike::of(number, self.ledger_id) else { return Ok(()) };
+        while let Some((lower, upper, length)) =
+            reader.rest().first_chunk::<WINDOW>().and_then(|window| alike.read(window))
+        {
+            self.add(self.ledger_id, lower, upper, budget)?;
+            reader.advance(length);
+        }
+        Ok(())
     }
 
     /// One range of field 3. A range over a ledger's end counts in its upper ledger and is kept.
@@ -45,7 +71,8 @@ impl Collector {
             self.saw_ranges = true;
             self.form = Form::PulsarRanges;
             self.set.clear();
-            self.columns.iter_mut().for_each(Vec::clear);
+            self.lowers.clear();
+            self.uppers.clear();
         }
         if lower.ledger_id == upper.ledger_id {
             return self.add(upper.ledger_id, lower.entry_id, upper.entry_id, budget);
@@ -72,26 +99,27 @@ impl Collector {
 
     #[inline]
     fn add(&mut self, ledger_id: i64, lower: i64, upper: i64, budget: &Budget) -> Result<()> {
-        for (column, value) in self.columns.iter_mut().zip([ledger_id, lower, upper]) {
-            column.push(value);
+        if self.lowers.len() == GATHERED || ledger_id != self.ledger_id {
+            self.flush()?;
+            self.ledger_id = ledger_id;
+            // Measuring walks the ledgers, so it is done each time the number of ranges has doubled.
+            if self.taken >= self.measure_at {
+                self.measure_at = 2 * self.taken;
+                budget.allow(self.set.heap_bytes())?;
+            }
         }
-        if self.columns[0].len() < GATHERED {
-            return Ok(());
-        }
-        self.flush()?;
-        // Measuring walks the ledgers, so it is done each time the number of ranges has doubled.
-        self.gathered += GATHERED;
-        if self.gathered >= self.measure_at {
-            self.measure_at = 2 * self.gathered;
-            budget.allow(self.set.heap_bytes())?;
-        }
+        self.lowers.push(lower);
+        self.uppers.push(upper);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        let [ledgers, lowers, uppers] = &mut self.columns;
-        self.set.add_ranges(ledgers, lowers, uppers)?;
-        self.columns.iter_mut().for_each(Vec::clear);
+        self.ledgers.clear();
+        self.ledgers.resize(self.lowers.len(), self.ledger_id);
+        self.set.add_ranges(&self.ledgers, &self.lowers, &self.uppers)?;
+        self.taken += self.lowers.len();
+        self.lowers.clear();
+        self.uppers.clear();
         Ok(())
     }
 }
@@ -159,33 +187,32 @@ impl WordRuns<'_> {
     }
 }
 
+/// Bytes laid on the stack before they go out together: a copy of a few dozen bytes costs more than laying them.
+const LAID_MAX: usize = 4096;
+
 /// Appends every range as field `number`.
-///
-/// A million ranges differ in their entries alone, so the bytes up to the entry are laid once a ledger.
 pub(super) fn put_all(out: &mut Vec<u8>, number: u32, set: &PositionRangeSet) {
-    let mut ledger = Vec::new();
-    let mut ledger_id = None;
-    for range in set.ranges() {
-        if ledger_id != Some(range.ledger_id) {
-            ledger_id = Some(range.ledger_id);
-            ledger.clear();
-            ledger.push(1 << 3);
-            put_varint(&mut ledger, range.ledger_id as u64);
-            ledger.push(2 << 3);
+    let mut laid = [0; LAID_MAX + 1 + WINDOW];
+    for ledger_id in set.ledger_ids() {
+        let alike = Alike::of(number, ledger_id);
+        let mut at = 0;
+        for range in set.ranges_of(ledger_id) {
+            if at > LAID_MAX {
+                out.extend_from_slice(&laid[..at]);
+                at = 0;
+            }
+            let (lower, upper) = (range.lower_entry_exclusive, range.upper_entry_inclusive);
+            let window = laid[at..].first_chunk_mut::<WINDOW>().expect("room for one more");
+            match alike.and_then(|alike| alike.write(window, lower, upper)) {
+                Some(length) => at += length,
+                None => {
+                    out.extend_from_slice(&laid[..at]);
+                    at = 0;
+                    let bound = |entry_id| Position::new(ledger_id, entry_id);
+                    put_range(out, number, bound(lower), bound(upper));
+                }
+            }
         }
-        let lower_length = ledger.len() + varint_length(range.lower_entry_exclusive as u64);
-        let upper_length = ledger.len() + varint_length(range.upper_entry_inclusive as u64);
-        // Both endpoints are at most 22 bytes, so every length is one byte.
-        out.extend_from_slice(&[
-            (number << 3 | 2) as u8,
-            (4 + lower_length + upper_length) as u8,
-            1 << 3 | 2,
-            lower_length as u8,
-        ]);
-        out.extend_from_slice(&ledger);
-        put_varint(out, range.lower_entry_exclusive as u64);
-        out.extend_from_slice(&[2 << 3 | 2, upper_length as u8]);
-        out.extend_from_slice(&ledger);
-        put_varint(out, range.upper_entry_inclusive as u64);
+        out.extend_from_slice(&laid[..at]);
     }
 }

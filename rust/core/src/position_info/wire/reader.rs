@@ -69,6 +69,12 @@ impl<'a> Reader<'a> {
         Error::corrupt(self.at, message)
     }
 
+    /// Skips what the caller has read from [`Reader::rest`] itself.
+    pub(crate) fn advance(&mut self, length: usize) {
+        debug_assert!(length <= self.end - self.at, "what was read is there");
+        self.at += length;
+    }
+
     /// The next `length` bytes.
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let rest = self.rest();
