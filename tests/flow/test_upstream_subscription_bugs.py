@@ -1,0 +1,200 @@
+"""What went wrong in Apache Pulsar, one test a bug: none of it happens here."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet, StateTooLargeError, StoreError
+from ackwell.cursor import Cursor, to_words
+from ackwell.subscription import (
+    CommandAck,
+    MessageId,
+    Receipt,
+    Subscription,
+    SubscriptionSettings,
+)
+from tests.flow.naive import EncodedJournal
+
+
+def shared(entries: int, consumers: str = "a", **settings: int) -> Subscription:
+    """Give a Shared subscription over one ledger, everything delivered to its consumers in turn."""
+    subscription = Subscription(
+        "Shared", Ledgers({3: entries}), settings=SubscriptionSettings(round_robin_batch_size=1, **settings)
+    )
+    for name in consumers:
+        subscription.add_consumer(name)
+        subscription.flow(name, 10**6)
+    return subscription
+
+
+def deliver(subscription: Subscription, batch_size: int = 1, limit: int = 10**6) -> list[Position]:
+    """Deliver what can be delivered; give what was."""
+    return [
+        position
+        for position in subscription.next_reads(limit, now_ms=0)
+        if subscription.dispatch(*position, now_ms=0, batch_size=batch_size) is not None
+    ]
+
+
+def restarted(subscription: Subscription, journal: EncodedJournal) -> Subscription:
+    subscription.save(journal)
+    return Subscription.load(subscription.type, journal, subscription.cursor.ledgers)
+
+
+def test_7554_ranges_of_all_ledgers_come_back_after_a_restart() -> None:
+    """apache/pulsar#7554: acknowledged ranges beyond the first ledger were dropped on recovery."""
+    ledgers = Ledgers({3: 10, 5: 10, 8: 10})
+    subscription = Subscription("Shared", ledgers)
+    for ledger_id in (3, 5, 8):
+        subscription.ack_many(None, [ledger_id] * 4, [1, 2, 5, 9])
+    before = str(subscription.cursor.individually_deleted)
+    again = restarted(subscription, EncodedJournal())
+    assert before == str(again.cursor.individually_deleted)
+    assert again.cursor.backlog_entries == 18
+    assert before.count("8:") == 6
+
+
+def test_23759_long_arrays_hold_everything_whatever_the_representation() -> None:
+    """apache/pulsar#23759: with the open-cache set off, the long-array form lost every acknowledgment."""
+    acked = PositionRangeSet([(3, 0, 7), (3, 70, 200), (5, -1, 0), (9, 63, 64)])
+    info = PositionInfo.decode(PositionInfo(3, -1, acked).encode("pulsar-long-array"))
+    assert info.individually_deleted == acked
+    cursor = Cursor.from_position_info(info, Ledgers({3: 300, 5: 10, 9: 100}))
+    assert cursor.backlog_entries == 410 - (7 + 130 + 1 + 1)
+
+
+def test_25548_a_limit_of_n_ranges_keeps_n_and_says_what_the_next_one_would_lose() -> None:
+    """apache/pulsar#25548: the limit of ranges to persist was off by one."""
+    ten = PositionRangeSet((3, entry, entry + 1) for entry in range(0, 20, 2))
+    info = PositionInfo(3, -1, ten)
+    assert len(PositionInfo.decode(info.encode("pulsar-ranges", max_ranges=10)).individually_deleted) == 10
+    with pytest.raises(StateTooLargeError) as refusal:
+        info.encode("pulsar-ranges", max_ranges=9)
+    assert refusal.value.report is not None
+
+
+@pytest.mark.parametrize("words", [(), (0,), (0, 0)])
+def test_24406_an_empty_ack_set_means_the_whole_entry(words: tuple[int, ...]) -> None:
+    """apache/pulsar#24406: an ack set without a bit left the entry neither acknowledged nor owed."""
+    subscription = shared(2)
+    deliver(subscription, batch_size=3)
+    message = MessageId(3, 0, ack_set=words, batch_size=3)
+    assert subscription.handle("a", CommandAck(1, message_ids=(message,)).encode()) == 1
+    assert subscription.cursor.is_acked(3, 0)
+    assert not subscription.cursor.batch_deleted
+    assert subscription.summary(0).unacked == 3
+    subscription.validate()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 10])
+@pytest.mark.parametrize("by", ["owner", "other", "batch index", "redeliver", "close"])
+def test_22657_a_blocked_consumer_is_unblocked_whichever_way_its_messages_go(limit: int, by: str) -> None:
+    """apache/pulsar#22657: the flag was looked at on some ways down only, and consumers hung for good."""
+    subscription = shared(
+        30, "ab" if by == "other" else "a", max_unacked_per_consumer=limit, max_unacked_per_subscription=limit
+    )
+    size = 2 if by == "batch index" else 1
+    held = deliver(subscription, size)
+    assert held
+    assert subscription.summary(0).blocked
+    assert subscription.next_reads(1, 0) == []
+    if by == "redeliver":
+        subscription.redeliver("a")
+    elif by == "close":
+        subscription.remove_consumer("a")
+        subscription.add_consumer("a")
+        subscription.flow("a", 10**6)
+    for position in held:
+        if by == "batch index":
+            subscription.ack("a", *position, ack_set=(0b10,))
+            subscription.ack("a", *position, ack_set=(0b01,))
+        elif by in ("owner", "other"):
+            subscription.ack("b" if by == "other" else "a", *position)
+    subscription.validate()
+    assert not subscription.summary(0).blocked
+    assert not any(consumer.blocked for consumer in subscription.summary(0).consumers)
+    assert deliver(subscription, size, limit=1)
+
+
+def test_759_96_6510_unacked_is_what_is_owed_however_often_and_by_whom_it_is_acknowledged() -> None:
+    """apache/pulsar#759, #96, #6510: negative counters; the recorded trace `batch_partial` shows -1000."""
+    subscription = shared(10, "ab")
+    deliver(subscription, batch_size=10)
+    assert subscription.summary(0).unacked == 100
+    for _ in range(3):
+        subscription.ack("b", 3, 0, ack_set=(0b1111100000,))  # a's entry: five of its ten messages
+        assert subscription.summary(0).unacked == 95
+    # A client that acknowledges one by one repeats what it said before.
+    for through in range(10):
+        subscription.ack("b", 3, 0, ack_set=to_words(0b1111111111 & ~((1 << through + 1) - 1)) or (0,))
+    assert subscription.summary(0).unacked == 90
+    subscription.ack("a", 3, 0)
+    subscription.ack_many("a", [3, 3, 3], [1, 1, 2])
+    assert subscription.summary(0).unacked == 70
+    # An ack set with more bits than the batch has messages takes nothing away that is not there.
+    subscription.ack("a", 3, 4, ack_set=(-1, -1))
+    subscription.ack("a", 3, 4, ack_set=(-2, -1))
+    assert 0 <= subscription.summary(0).unacked <= 70
+    assert subscription.audit() == []
+
+
+def test_25528_a_failed_save_confirms_nothing_and_the_next_one_covers_it() -> None:
+    """apache/pulsar#25528: the mark-delete position moved in memory, and was acted on, before the write."""
+
+    class FailingJournal(EncodedJournal):
+        fails = True
+
+        def save(self, state: PositionInfo, /) -> None:
+            if self.fails:
+                raise StoreError("disk full")
+            super().save(state)
+
+    journal = FailingJournal()
+    subscription = shared(5)
+    deliver(subscription)
+    command = CommandAck(1, message_ids=(MessageId(3, 0), MessageId(3, 1)), request_id=77)
+    subscription.handle("a", command)
+    with pytest.raises(StoreError):
+        subscription.save(journal)
+    # In memory the messages are gone, so nobody gets them again; to the outside nothing has happened.
+    assert subscription.cursor.mark_delete_position == (3, 1)
+    assert subscription.durable_mark_delete_position == (3, -1)
+    assert Subscription.load("Shared", journal, subscription.cursor.ledgers).cursor.backlog_entries == 5
+    journal.fails = False
+    assert subscription.save(journal) == [Receipt("a", 77)]
+    assert subscription.durable_mark_delete_position == (3, 1)
+    assert subscription.save(journal) == []
+    assert Subscription.load("Shared", journal, subscription.cursor.ledgers).cursor.backlog_entries == 3
+
+
+def test_25533_redelivery_counts_survive_a_restart() -> None:
+    """apache/pulsar#25533: a broker forgot them, so that no message ever became a dead letter."""
+    subscription = shared(3, max_redeliver_count=2)
+    for _ in range(2):
+        deliver(subscription)
+        subscription.redeliver("a", [(3, 1)])
+    again = restarted(subscription, EncodedJournal())
+    assert [again.redelivery_count(3, entry) for entry in range(3)] == [0, 2, 0]
+
+
+def test_a_message_redelivered_too_often_is_a_dead_letter_also_after_a_restart() -> None:
+    journal = EncodedJournal()
+    settings = SubscriptionSettings(max_redeliver_count=1)
+    subscription = Subscription("Shared", Ledgers({3: 2}), settings=settings)
+    for _ in range(3):
+        subscription.add_consumer("a")
+        subscription.flow("a", 100)
+        delivered = deliver(subscription)
+        subscription.redeliver("a", [(3, 0)])
+        subscription.save(journal)
+        subscription = Subscription.load("Shared", journal, subscription.cursor.ledgers, settings=settings)
+    # Delivered twice, and then no more: it waits to be written elsewhere and acknowledged.
+    assert delivered == [(3, 1)]
+    subscription.add_consumer("a")
+    subscription.flow("a", 100)
+    assert deliver(subscription) == [(3, 1)]
+    assert subscription.dead_letters == [(3, 0)]
+    subscription.ack(None, 3, 0)
+    assert subscription.dead_letters == []
+    assert subscription.cursor.mark_delete_position == (3, 0)
+    subscription.validate()
