@@ -103,7 +103,7 @@ class Dispatcher:
         elif not self._replay.contains(ledger_id, entry_id):
             return None
         consumer = None
-        if not self._stops(ledger_id, entry_id, now_ms, deliver_at_ms):
+        if not self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if new else now_ms):
             consumer = self._choose(new, sticky_key_hash)
             if consumer is None:
                 self._wait(new, ledger_id, entry_id, sticky_key_hash)
@@ -194,7 +194,10 @@ class Dispatcher:
         return len(self._replay) < min(limits, default=2**62)
 
     def _stops(self, ledger_id: int, entry_id: int, now_ms: int, deliver_at_ms: int) -> bool:
-        """Tell whether an entry goes to no consumer at all: acknowledged, dead, or delayed."""
+        """Tell whether an entry goes to no consumer at all: acknowledged, dead, or delayed.
+
+        Only a new entry is delayed: one that the tracker let go is not given back to it.
+        """
         if not self._unread.wanted(ledger_id, entry_id):
             return True
         if self._redelivery.active and self._redelivery.is_dead(ledger_id, entry_id):
