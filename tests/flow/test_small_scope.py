@@ -1,9 +1,9 @@
 """Every state that few operations can reach, each against a model of bits.
 
 Two ledgers of three entries, two messages in each; every sequence of acknowledgments (whole, in part,
-cumulative), negative acknowledgments, closes, saves, crashes and loads. Equal states are visited once. The two
-messages of a batch are interchangeable, so of two states that differ only in their names one is
-visited; an operation that changes nothing is tried on every state all the same.
+cumulative), negative acknowledgments, closes, saves, crashes and loads. Equal states are visited once.
+The two messages of a batch are interchangeable, so of two states that differ only in their names one
+is visited; an operation that changes nothing is tried on every state all the same.
 """
 
 from __future__ import annotations

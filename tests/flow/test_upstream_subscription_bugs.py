@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet, StateTooLargeError, StoreError
@@ -16,7 +18,7 @@ from ackwell.subscription import (
 from tests.flow.naive import EncodedJournal
 
 
-def shared(entries: int, consumers: str = "a", **settings: int) -> Subscription:
+def shared(entries: int, consumers: str = "a", **settings: Any) -> Subscription:
     """Give a Shared subscription over one ledger, everything delivered to its consumers in turn."""
     subscription = Subscription(
         "Shared", Ledgers({3: entries}), settings=SubscriptionSettings(round_robin_batch_size=1, **settings)
