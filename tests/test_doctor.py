@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -194,13 +197,21 @@ class _Broker(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def broker(answers: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, str, str | None]]]]:
+def broker(
+    answers: dict[str, Any], certificate: Path | None = None
+) -> Iterator[tuple[str, list[tuple[str, str, str | None]]]]:
     handler = type("Handler", (_Broker,), {"asked": [], "answers": answers})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    scheme = "http"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        scheme = "https"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", handler.asked  # type: ignore[attr-defined]
+        yield f"{scheme}://127.0.0.1:{server.server_port}", handler.asked  # type: ignore[attr-defined]
     finally:
         server.shutdown()
         server.server_close()
@@ -253,6 +264,54 @@ def test_a_redirect_to_the_owner_is_followed_with_the_token() -> None:
             (found,) = Admin(url=url, token="secret").read(["persistent://shop/eu/orders"])
     assert found.topic == "persistent://shop/eu/orders"
     assert {token for _, _, token in asked} == {"Bearer secret"}
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A self-signed certificate for 127.0.0.1, with its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl here to make a certificate with")
+    path = tmp_path / "broker.pem"
+    options = (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    )
+    command = [
+        openssl,
+        *options.split(),
+        "-keyout",
+        str(tmp_path / "key.pem"),
+        "-out",
+        str(tmp_path / "cert.pem"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_text((tmp_path / "key.pem").read_text() + (tmp_path / "cert.pem").read_text())
+    return path
+
+
+def test_a_certificate_is_trusted_only_when_it_is_named_or_all_are(certificate: Path) -> None:
+    topic = "persistent://shop/eu/orders"
+    with broker(served(), certificate) as (url, asked):
+        with pytest.raises(StatsError, match=r"no connection: .*certificate"):
+            list(Admin(url=url, token="secret").read([topic]))
+        assert not asked
+        for admin in (
+            Admin(url=url, tls_trust_certificates=certificate),
+            Admin(url=url, tls_allow_insecure=True),
+        ):
+            (found,) = admin.read([topic])
+            assert found.topic == topic
+
+
+def test_the_token_never_leaves_an_encrypted_connection_for_an_open_one(certificate: Path) -> None:
+    with broker(served()) as (owner, asked):
+        there = {path: f"{owner}{path}" for path in served()}
+        with (
+            broker(there, certificate) as (url, _),
+            pytest.raises(StatsError, match="the token is not sent there"),
+        ):
+            list(Admin(url=url, token="secret", tls_trust_certificates=certificate).read())
+    assert not asked
 
 
 def test_what_goes_wrong_on_the_way_names_the_address() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ackwell import Position
 from ackwell.batch_sizes import BatchSizes
@@ -81,6 +83,14 @@ def test_every_wrapping_is_told_apart_by_content() -> None:
     one_after_the_other = (json.dumps(internal()) + "\n" + json.dumps(internal())).encode()
     assert len(list(parse_stats(one_after_the_other, "dump"))) == 2
     assert len(list(parse_stats(gzip.compress(json.dumps(internal()).encode()), "dump"))) == 1
+
+
+def test_a_dump_with_a_line_above_each_answer_takes_the_topic_from_it() -> None:
+    dump = "WARNING: something of the JVM\n"
+    for topic in ("persistent://t/n/a", "persistent://t/n/b"):
+        dump += f"{topic}\n{json.dumps(internal(), indent=2)}\n"
+    found = list(parse_stats(dump.encode(), "dump"))
+    assert [each.topic for each in found] == ["persistent://t/n/a", "persistent://t/n/b"]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +196,32 @@ def test_what_is_no_answer_is_named_with_what_to_do(data: bytes, said: str) -> N
 def test_an_answer_that_lacks_something_is_refused_with_its_name(change: dict[str, Any], said: str) -> None:
     with pytest.raises(StatsError, match=said):
         parse(internal(**change))
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_damaged_answer_is_read_or_refused_and_nothing_else(data: st.DataObject) -> None:
+    text = bytearray(json.dumps({"internalStats": internal(), "stats": stats(), "t": 1}).encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        kind = data.draw(st.sampled_from(("cut", "flip", "drop", "digit")))
+        if kind == "cut":
+            del text[max(at, 1) :]
+        elif kind == "flip":
+            text[at] ^= 1 << data.draw(st.integers(0, 7))
+        elif kind == "drop":
+            del text[at : at + data.draw(st.integers(1, 20))]
+        else:
+            text[at : at + 1] = b"9" * data.draw(st.integers(1, 25))
+        if not text:
+            break
+    try:
+        read = list(parse_stats(bytes(text), "some.json"))
+    except StatsError:
+        return
+    for found in read:
+        found.individually_deleted.validate()
+        assert found.backlog_entries is not None
 
 
 def test_unknown_fields_are_no_matter() -> None:

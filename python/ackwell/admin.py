@@ -104,7 +104,8 @@ class Admin:
             raise StatsError(f"no connection: {error.reason}", address) from None
         except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
             raise StatsError(f"the answer broke off: {error or type(error).__name__}", address) from None
-        return next(json_documents(data, address))
+        _, answer = next(json_documents(data, address))
+        return answer
 
     @cached_property
     def _opener(self) -> urllib.request.OpenerDirector:

@@ -1,7 +1,8 @@
 """What a broker tells of its subscriptions: `stats-internal`, alone or together with `stats`.
 
 Read are the answer of `pulsar-admin topics stats-internal`, `partitioned-stats-internal`, several of
-them in one file (one after the other, as an array, or as an object from topic to answer), and recorded
+them in one file (one after the other, each perhaps under a line with its topic; as an array; or as an
+object from topic to answer), and recorded
 objects `{internalStats, stats, cursor}`; each also gzipped. They are told apart by content. What the
 file leaves out is `None` in `SubscriptionStats`, never a guess.
 """
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ackwell.restart import CursorLedger
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
+
+_JSON_BEGINS: Final = re.compile(r"^[{\[]", re.MULTILINE)
 
 _HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPIC`"
 
@@ -108,8 +111,8 @@ def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterato
     Raises `StatsError` when it is no such answer, or when it lacks what a cursor needs.
     """
     found = False
-    for document in json_documents(data, source):
-        for key, answer in _answers(document, name or source):
+    for heading, document in json_documents(data, source):
+        for key, answer in _answers(document, heading or name or source):
             found = True
             yield from _subscriptions(answer, key, source)
     if not found:
@@ -128,8 +131,8 @@ def _read(path: Path) -> bytes:
         raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
 
 
-def json_documents(data: bytes, source: str) -> Iterator[Any]:
-    """Yield the JSON documents of a file, which may follow one another."""
+def json_documents(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]:
+    """Yield the JSON documents of a file, which may follow one another, each with the topic above it."""
     if data[:2] == GZIP_MAGIC:
         try:
             data = gzip.decompress(data)
@@ -157,15 +160,25 @@ def json_documents(data: bytes, source: str) -> Iterator[Any]:
     decoder = json.JSONDecoder()
     start = 0
     while start < len(text):
+        heading, start = _heading(text, start)
         try:
             document, start = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
             raise StatsError(_why_not_json(text, error), source) from None
         except RecursionError:
             raise StatsError(f"nested too deeply; {_HOW_TO}", source) from None
-        yield document
+        yield heading, document
         while start < len(text) and text[start] in " \t\r\n,":
             start += 1
+
+
+def _heading(text: str, start: int) -> tuple[str | None, int]:
+    """Step over lines of text to the JSON behind them; the last that names a topic is its heading."""
+    behind = _JSON_BEGINS.search(text, start)
+    if text[start] in "{[" or behind is None:
+        return None, start
+    named = [line.strip() for line in text[start : behind.start()].splitlines() if "://" in line]
+    return named[-1] if named and " " not in named[-1] else None, behind.start()
 
 
 def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
@@ -196,7 +209,7 @@ def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _what_it_is(data: bytes) -> str:
     """Say what a JSON document without an answer is, as far as its keys tell."""
-    document = next(json_documents(data, ""))
+    _, document = next(json_documents(data, ""))
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"
