@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ackwell import Cursor
+from ackwell.replay import replay_files
+from ackwell.store import SqliteStore
+
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 SMALL = TRACES / "shared_small_holes.jsonl"
 
@@ -52,6 +56,17 @@ def test_at_gives_the_state_of_that_moment() -> None:
         assert state["markDeletePosition"] == snapshot["markDelete"]
         assert state["backlogEntries"] == snapshot["backlog"]
     assert json.loads(ackwell("replay", trace, "--at", 0, "--json").stdout) == []
+
+
+def test_saved_cursors_come_back(tmp_path: Path) -> None:
+    trace = TRACES / "batch_partial.jsonl.gz"
+    ackwell("replay", trace, "--save", tmp_path / "cursors.db")
+    (state,) = replay_files([trace])
+    with SqliteStore(tmp_path / "cursors.db", f"{state.topic} {state.subscription}") as store:
+        again = Cursor.load(store, state.cursor.ledgers)
+    assert again.batch_deleted == state.cursor.batch_deleted
+    assert again.individually_deleted == state.cursor.individually_deleted
+    assert again.mark_delete_position == state.cursor.mark_delete_position
 
 
 def test_a_table_lists_every_subscription() -> None:

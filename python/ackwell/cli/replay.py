@@ -22,13 +22,16 @@ def replay(
     ],
     spark: Annotated[bool, typer.Option("--spark", help="Replay on a Spark of this machine.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(metavar="DB", help="Save every cursor to this SQLite file.")
+    ] = None,
     at: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after the first N events.")] = None,
 ) -> None:
     r"""Replay recorded events: where each subscription's cursor stands at the end, or after event N.
 
     \b
     ackwell replay examples/traces
-    ackwell replay --spark examples/traces
+    ackwell replay --spark --save cursors.db examples/traces
     ackwell replay --json --at 1000 trace.jsonl.gz | jq '.[0].markDeletePosition'
     """
     from ackwell.events import event_files
@@ -42,10 +45,24 @@ def replay(
             states = replay_on_spark(files, at=at)
         else:
             states = replay_files(files, at=at, on_file=lambda _: progress.advance(progress.task_ids[0]))
+    if save is not None:
+        save_states(states, save)
     if as_json:
         print_json([state.to_json() for state in states])
     else:
         out.print(state_table(states))
+
+
+def save_states(states: list[SubscriptionState], path: Path) -> None:
+    """Save each cursor to a ledger of its own in a SQLite file, named `topic subscription`.
+
+    `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` brings it back.
+    """
+    from ackwell.store import SqliteStore
+
+    for state in states:
+        with SqliteStore(path, f"{state.topic} {state.subscription}") as store:
+            state.cursor.save(store)
 
 
 def state_table(states: list[SubscriptionState]) -> Table:
