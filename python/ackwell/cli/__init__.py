@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackwell.cli.console import fail
-from ackwell.cli.convert import convert
-from ackwell.cli.delay_advise import delay_advise
-from ackwell.cli.diff import diff
-from ackwell.cli.doctor import doctor
-from ackwell.cli.holes import holes
-from ackwell.cli.inspect import inspect
-from ackwell.cli.replay import replay
-from ackwell.cli.spark import app as spark_app
 from ackwell.errors import AckwellError
 
-app = typer.Typer(
-    name="ackwell",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Look at, replay and rescue the acknowledgment state of Pulsar subscriptions.",
-)
-for command in (replay, inspect, doctor, holes, diff, convert, delay_advise):
-    app.command()(command)
-app.add_typer(spark_app)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    app: typer.Typer
+    """Every command, for help and for tests."""
+
+COMMANDS = ("replay", "inspect", "doctor", "holes", "diff", "convert", "delay-advise", "spark")
+"""In the order of the help; each is a function, or an `app` of its own, in the module of its name."""
+
+
+def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Put the program together; a command's module, and what it prints with, is imported only here."""
+    made = typer.Typer(
+        name="ackwell",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Look at, replay and rescue the acknowledgment state of Pulsar subscriptions.",
+    )
+    made.callback()(options)
+    for command in commands:
+        name = command.replace("-", "_")
+        module = import_module(f"ackwell.cli.{name}")
+        if hasattr(module, "app"):
+            made.add_typer(module.app)
+        else:
+            made.command()(getattr(module, name))
+    return made
+
+
+def __getattr__(name: str) -> typer.Typer:
+    if name == "app":
+        return program()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _print_version(wanted: bool) -> None:
@@ -40,7 +56,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     _version: Annotated[
         bool,
@@ -52,11 +67,14 @@ def options(
 
 def main() -> None:
     """Run the command line; what is the user's to mend becomes one line and exit code 1."""
+    wanted = [argument for argument in sys.argv[1:2] if argument in COMMANDS]
     try:
-        app()
+        program(wanted or COMMANDS)()
     except BrokenPipeError:
         # The reader of our output went away, as `head` does; nothing is left to flush to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (AckwellError, OSError, ModuleNotFoundError) as error:
+        from ackwell.cli.console import fail
+
         fail(error)

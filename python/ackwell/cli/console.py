@@ -7,10 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # Results go to standard output, everything about the work itself to standard error, so that
 # `ackwell … --json | jq` and a progress bar do not meet.
@@ -33,6 +35,8 @@ def print_json(value: Any) -> None:
 @contextmanager
 def file_progress(files: list[Path], doing: str) -> Iterator[Progress]:
     """Show, where standard error is a terminal, how many files are done; `advance` it per file."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         progress.add_task(doing, total=len(files))

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
-from ackwell.cli.console import out, print_json
 
 if TYPE_CHECKING:
     from ackwell.broker_settings import BrokerSettings
@@ -58,10 +56,13 @@ def inspect(
         raise typer.BadParameter(str(error)) from None
     found = inspect_entries(list(_entries(files)), compression=compression)
     if as_json:
+        from ackwell.cli.console import print_json
+
         print_json([inspection.to_json() for inspection in found])
         return
+    # Plain lines: loading what draws tables would take longer than the rest.
     for inspection in found:
-        out.print(Text("\n".join(_screen(inspection, settings))))
+        typer.echo("\n".join(_screen(inspection, settings)))
 
 
 inspect.__doc__ = f"{inspect.__doc__}\n{EXAMPLES}"
