@@ -1,10 +1,11 @@
 r"""A store that can crash anywhere: every state its ledger could be left in, write by write.
 
-`SimulatedStore` remembers the ledger before each write. `Write.crashes()` then gives what a crash inside
-that write may leave on a disk that promises less than `Store` does: an entry cut after any byte, or
-with any of its sectors not written, for the device is free to reorder what is not yet synced; a deletion
-that got as far as any entry, or lost any of them. Earlier writes are whole, because each was synced before it
-returned. Recover from every one of them, and the proof covers each crash there is.
+`SimulatedStore` remembers the ledger before and after each write. `Write.crashes()` gives what a crash inside
+that write may leave on a disk that promises less than `Store` does: an entry cut after any byte, or with
+any of its sectors not written, for the device is free to reorder what is not yet synced; a deletion that
+got as far as any entry, or lost any of them. `reordered()` goes further and takes a run of writes, such
+as a save, as not synced at all: any of them may be lost while others, also later ones, are there.
+Recover from every one of them, and the proof covers each crash there is.
 
 >>> store = SimulatedStore()
 >>> store.append(b"abc")
@@ -22,10 +23,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ackwell.store.memory import MemoryLedger, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-# Up to so many sectors, every set of them is tried; beyond, every one alone lost and alone written.
-SECTORS_IN_ALL_SETS_MAX = 4
+# Of up to so many sectors or writes, every set is tried; of more, every one alone lost and alone written.
+ALL_SETS_MAX = 4
 
 
 class Crash(NamedTuple):
@@ -42,20 +43,29 @@ class Write:
     before: MemoryLedger
     after: MemoryLedger
 
+    @property
+    def appended(self) -> frozenset[int]:
+        """The entry it appended, if any."""
+        return frozenset(self.after.entries.keys() - self.before.entries.keys())
+
+    @property
+    def deleted(self) -> frozenset[int]:
+        """The entries it deleted."""
+        return frozenset(self.before.entries.keys() - self.after.entries.keys())
+
     def crashes(self, *, sector_bytes: int = 64) -> Iterator[Crash]:
         """Give every ledger that a crash inside this write may leave, each a copy of its own.
 
         The first has nothing of the write.
         """
         yield Crash(copy_of(self.before), "before the write")
-        for entry_id in range(self.before.last_id + 1, self.after.last_id + 1):
+        for entry_id in self.appended:
             for data, where in torn(self.after.entries[entry_id], sector_bytes):
                 crashed = copy_of(self.before)
                 crashed.entries[entry_id] = data
                 crashed.last_id = entry_id
                 yield Crash(crashed, f"entry {entry_id}: {where}")
-        deleted = [entry_id for entry_id in self.before.entries if entry_id not in self.after.entries]
-        for lost, where in partly(deleted):
+        for lost, where in partly(sorted(self.deleted)):
             crashed = copy_of(self.before)
             for entry_id in lost:
                 del crashed.entries[entry_id]
@@ -63,6 +73,39 @@ class Write:
             yield Crash(crashed, where)
         if self.before.metadata != self.after.metadata:
             yield Crash(copy_of(self.after), "after the metadata")
+
+
+def reordered(writes: Sequence[Write]) -> Iterator[Crash]:
+    """Give every ledger that a crash may leave of writes of which none was synced.
+
+    Any of them lost, up to four in every set; and each entry cut in half or zeros, all others whole.
+    """
+    every = range(len(writes))
+    for lost in _lost(every):
+        done = [write for index, write in enumerate(writes) if index not in lost]
+        yield Crash(_after(writes[0].before, done), f"without writes {sorted(lost)} of {len(writes)}")
+    for write in writes:
+        for entry_id in write.appended & _after(writes[0].before, writes).entries.keys():
+            whole = write.after.entries[entry_id]
+            for data, where in ((whole[: len(whole) // 2], "cut in half"), (bytes(len(whole)), "zeros")):
+                crashed = _after(writes[0].before, writes)
+                crashed.entries[entry_id] = data
+                yield Crash(crashed, f"entry {entry_id} {where}, all others whole")
+
+
+def _after(before: MemoryLedger, writes: Iterable[Write]) -> MemoryLedger:
+    """Give the ledger with these writes done, whatever others lie between them."""
+    ledger = copy_of(before)
+    for write in writes:
+        for entry_id in write.appended:
+            ledger.entries[entry_id] = write.after.entries[entry_id]
+            ledger.last_id = max(ledger.last_id, entry_id)
+        for entry_id in write.deleted:
+            ledger.entries.pop(entry_id, None)
+            ledger.first_id = max(ledger.first_id, entry_id + 1)
+        if write.after.metadata != write.before.metadata:
+            ledger.metadata = dict(write.after.metadata)
+    return ledger
 
 
 class SimulatedStore(MemoryStore):
@@ -118,12 +161,12 @@ def copy_of(ledger: MemoryLedger) -> MemoryLedger:
     return replace(ledger, metadata=dict(ledger.metadata), entries=dict(ledger.entries))
 
 
-def _lost(sectors: Iterable[int]) -> Iterator[frozenset[int]]:
-    every = list(sectors)
-    if len(every) <= SECTORS_IN_ALL_SETS_MAX:
+def _lost(things: Iterable[int]) -> Iterator[frozenset[int]]:
+    every = list(things)
+    if len(every) <= ALL_SETS_MAX:
         for count in range(len(every)):
             yield from map(frozenset, itertools.combinations(every, count))
         return
-    for sector in every:
-        yield frozenset({sector})
-        yield frozenset(every) - {sector}
+    for thing in every:
+        yield frozenset({thing})
+        yield frozenset(every) - {thing}
