@@ -231,3 +231,15 @@ fn dense_entries_cost_only_the_bytes_that_differ() {
     (0..50_000).for_each(|entry| assert!(equal.add(1, entry, PendingAck::default())));
     assert!(per_entry(&equal) < 0.8, "{}", per_entry(&equal));
 }
+
+/// Four bytes are read at every value: behind a hash column without bytes there must be four more.
+#[test]
+fn the_last_slot_of_a_page_with_an_empty_hash_column_can_be_read() {
+    let mut acks = PendingAcks::new();
+    for entry in -1..65 {
+        acks.add(1, entry, PendingAck { remaining: 0, sticky_key_hash: 1 });
+    }
+    acks.add(1, 0, PendingAck { remaining: 1, sticky_key_hash: 1 });
+    acks.validate();
+    assert_eq!(Some(PendingAck { remaining: 0, sticky_key_hash: 1 }), acks.get(1, 63));
+}

@@ -376,7 +376,7 @@ impl PendingAcks {
         };
         if self.add_handler.is_none() {
             return Ok(self.acks.detached(py, |acks| {
-                positions().zip(values()).filter(|&((l, e), value)| acks.add(l, e, value)).count()
+                acks.add_many(positions().zip(values()).map(|((l, e), value)| (l, e, value)))
             }));
         }
         let mut allowed = 0;

@@ -6,6 +6,8 @@
 
 /// Entries of a page: one word says which are present.
 pub(super) const SLOTS: usize = 64;
+/// Bytes behind the last column, so that four can be read at its last value, also where it has none.
+pub(super) const PADDING: usize = 4;
 
 /// Low bytes stored of each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,12 +37,7 @@ impl Width {
     /// The bits that are stored of each value.
     #[inline]
     const fn mask(self) -> i32 {
-        match self {
-            Self::Zero => 0,
-            Self::One => 0xff,
-            Self::Two => 0xffff,
-            Self::Four => -1,
-        }
+        ((1_u64 << (8 * self.bytes())) - 1) as i32
     }
 }
 
@@ -64,25 +61,24 @@ impl Column {
         value & !self.width.mask() == self.prefix
     }
 
-    /// The value at index `at` of the column's `bytes`.
+    /// The value at index `at` of the column, whose bytes begin at `start`.
+    ///
+    /// Four bytes are read whatever the width, and masked: no branch. The page has `PADDING` for it.
     #[inline]
-    pub(super) fn read(self, bytes: &[u8], at: usize) -> i32 {
-        match self.width {
-            Width::Zero => self.prefix,
-            Width::One => self.prefix | i32::from(bytes[at]),
-            Width::Two => self.prefix | i32::from(u16::from_le_bytes(field(bytes, at))),
-            Width::Four => i32::from_le_bytes(field(bytes, at)),
-        }
+    pub(super) fn read(self, bytes: &[u8], start: usize, at: usize) -> i32 {
+        let low = i32::from_le_bytes(*word(bytes, start + at * self.width.bytes()));
+        self.prefix | (low & self.width.mask())
     }
 
-    /// Stores `value`, which fits, at index `at`.
+    /// Stores `value`, which fits, at index `at` of the column, whose bytes begin at `start`.
     #[inline]
-    pub(super) fn write(self, bytes: &mut [u8], at: usize, value: i32) {
+    pub(super) fn write(self, bytes: &mut [u8], start: usize, at: usize, value: i32) {
+        let place = &mut bytes[start + at * self.width.bytes()..];
         match self.width {
             Width::Zero => {}
-            Width::One => bytes[at] = value as u8,
-            Width::Two => bytes[2 * at..][..2].copy_from_slice(&(value as u16).to_le_bytes()),
-            Width::Four => bytes[4 * at..][..4].copy_from_slice(&value.to_le_bytes()),
+            Width::One => place[0] = value as u8,
+            Width::Two => place[..2].copy_from_slice(&(value as u16).to_le_bytes()),
+            Width::Four => place[..4].copy_from_slice(&value.to_le_bytes()),
         }
     }
 
@@ -123,6 +119,6 @@ impl Column {
 }
 
 #[inline]
-fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes[N * at..][..N].try_into().expect("the slice has N bytes")
+fn word(bytes: &[u8], offset: usize) -> &[u8; 4] {
+    bytes[offset..].first_chunk().expect("the page is padded")
 }

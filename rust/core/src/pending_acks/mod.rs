@@ -75,6 +75,31 @@ impl PendingAcks {
         true
     }
 
+    /// Adds or replaces many entries; how many were allowed. Entries of one ledger in a row find it once.
+    pub fn add_many(&mut self, entries: impl IntoIterator<Item = (i64, i64, PendingAck)>) -> usize {
+        if self.is_closed {
+            return 0;
+        }
+        let mut entries = entries.into_iter();
+        let (mut added, mut new) = (0, 0);
+        let mut next = entries.next();
+        while let Some((ledger_id, entry_id, value)) = next {
+            let ledger = self.directory.get_or_insert(ledger_id);
+            new += usize::from(ledger.put(entry_id, value));
+            added += 1;
+            next = entries.next();
+            while let Some((same_id, entry_id, value)) = next
+                && same_id == ledger_id
+            {
+                new += usize::from(ledger.put(entry_id, value));
+                added += 1;
+                next = entries.next();
+            }
+        }
+        self.entries += new;
+        added
+    }
+
     /// Puts back an entry taken out before, also once closed, unless it was added anew meanwhile.
     pub fn put_back(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) {
         if !self.contains(ledger_id, entry_id) {

@@ -4,19 +4,19 @@
 //! page with many entries has a place for every slot; one with few is *packed*: an entry's place is its rank
 //! in the presence word. Where all values are equal there is no allocation.
 //!
-//! **Invariants** (`validate` checks them): the allocation is exactly `places × (width + width)` bytes; a
-//! packed page has at least as many places as entries.
+//! **Invariants** (`validate` checks them): the allocation is exactly `places × (width + width)` bytes and
+//! the padding, or nothing; a packed page has at least as many places as entries.
 //!
 //! **Why.** The window of a consumer is dense: dispatch hands out entry ids almost in order. So an entry
 //! costs its value's differing low bytes and no key, and a prefix is dropped 64 entries at a time.
 
-use super::column::{Column, SLOTS, Width};
+use super::column::{Column, PADDING, SLOTS, Width};
 use super::value::PendingAck;
 
 /// Entries up to which a page may be packed: moving them costs less than an entry's place in 64.
 const PACKED_MAX: usize = 24;
-/// Entries at which a page that loses some is packed again; half of the above, so that no page flutters.
-const PACKED_AGAIN: u32 = 12;
+/// Entries at which a page that loses some is packed again; a third of the above, so that no page flutters.
+const PACKED_AGAIN: u32 = 8;
 /// Places a packed page may have beyond twice its entries before it gives some back.
 const SPARE_MAX: usize = 6;
 
@@ -30,6 +30,8 @@ pub(super) struct Page {
     remaining_width: Width,
     hash_width: Width,
     places: u8,
+    /// Where the bytes of the hash column begin: places × the width of the column before.
+    split: u16,
 }
 
 /// All values of a page, by place or by slot.
@@ -48,14 +50,17 @@ impl Page {
             remaining_width: Width::Zero,
             hash_width: Width::Zero,
             places: SLOTS as u8,
+            split: 0,
         }
     }
 
-    /// An empty page of the same shape, if this one is dense: the next page of a ledger will be like it.
+    /// Whether it has a place for every slot, in bytes of its own.
+    pub(super) fn is_dense(&self) -> bool {
+        !self.is_packed() && !self.bytes.is_empty()
+    }
+
+    /// An empty page of the shape of this dense one, for a value to begin with.
     pub(super) fn successor(&self, first: PendingAck) -> Self {
-        if self.is_packed() || self.bytes.is_empty() {
-            return Self::new();
-        }
         Self {
             present: 0,
             bytes: vec![0; self.bytes.len()].into_boxed_slice(),
@@ -147,7 +152,8 @@ impl Page {
         let values = self.by_slot();
         let (remaining, hash) = columns(&values, self.present);
         let places = places_for(self.len());
-        if places * (remaining.width.bytes() + hash.width.bytes()) < self.bytes.len() {
+        let width = remaining.width.bytes() + hash.width.bytes();
+        if bytes_of(places, width) < self.bytes.len() {
             self.reshape(&values, remaining, hash, places);
         }
     }
@@ -176,7 +182,8 @@ impl Page {
 
     pub(super) fn validate(&self) {
         let width = self.remaining_width.bytes() + self.hash_width.bytes();
-        assert_eq!(self.places as usize * width, self.bytes.len(), "all bytes are places");
+        assert_eq!(bytes_of(self.places as usize, width), self.bytes.len(), "all bytes are places");
+        assert_eq!(self.places as usize * self.remaining_width.bytes(), self.split as usize);
         assert!(self.len() <= self.places as usize, "every entry has a place");
         assert!(!self.is_packed() || width > 0, "a page without bytes is not packed");
         assert!(!self.is_empty() || self.bytes.is_empty(), "an empty page has no bytes");
@@ -190,12 +197,6 @@ impl Page {
     #[inline]
     fn hash(&self) -> Column {
         Column { prefix: self.hash_prefix, width: self.hash_width }
-    }
-
-    /// Where the bytes of the hash column begin.
-    #[inline]
-    fn split(&self) -> usize {
-        self.places as usize * self.remaining_width.bytes()
     }
 
     #[inline]
@@ -215,25 +216,31 @@ impl Page {
 
     #[inline]
     fn read(&self, place: usize) -> PendingAck {
-        let (remaining, hash) = self.bytes.split_at(self.split());
+        if self.bytes.is_empty() {
+            return PendingAck {
+                remaining: self.remaining_prefix,
+                sticky_key_hash: self.hash_prefix,
+            };
+        }
         PendingAck {
-            remaining: self.remaining().read(remaining, place),
-            sticky_key_hash: self.hash().read(hash, place),
+            remaining: self.remaining().read(&self.bytes, 0, place),
+            sticky_key_hash: self.hash().read(&self.bytes, self.split as usize, place),
         }
     }
 
     #[inline]
     fn write(&mut self, place: usize, value: PendingAck) {
-        let (remaining, hash) = (self.remaining(), self.hash());
-        let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split());
-        remaining.write(remaining_bytes, place, value.remaining);
-        hash.write(hash_bytes, place, value.sticky_key_hash);
+        if !self.bytes.is_empty() {
+            let (remaining, hash) = (self.remaining(), self.hash());
+            remaining.write(&mut self.bytes, 0, place, value.remaining);
+            hash.write(&mut self.bytes, self.split as usize, place, value.sticky_key_hash);
+        }
     }
 
     #[cold]
     fn open(&mut self, place: usize) {
         let (remaining, hash, count) = (self.remaining(), self.hash(), self.len());
-        let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split());
+        let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split as usize);
         remaining.open(remaining_bytes, place, count);
         hash.open(hash_bytes, place, count);
     }
@@ -241,7 +248,7 @@ impl Page {
     #[cold]
     fn close(&mut self, place: usize) {
         let (remaining, hash, count) = (self.remaining(), self.hash(), self.len());
-        let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split());
+        let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split as usize);
         remaining.close(remaining_bytes, place, count);
         hash.close(hash_bytes, place, count);
     }
@@ -283,7 +290,8 @@ impl Page {
         let width = remaining.width.bytes() + hash.width.bytes();
         let places = if width == 0 { SLOTS } else { places };
         self.places = places as u8;
-        self.bytes = vec![0; places * width].into_boxed_slice();
+        self.bytes = vec![0; bytes_of(places, width)].into_boxed_slice();
+        self.split = (places * remaining.width.bytes()) as u16;
         (self.remaining_prefix, self.remaining_width) = (remaining.prefix, remaining.width);
         (self.hash_prefix, self.hash_width) = (hash.prefix, hash.width);
         let mut rest = self.present;
@@ -303,7 +311,7 @@ impl Page {
     #[inline]
     fn by_place(&self) -> Values {
         let mut values = Values { remaining: [0; SLOTS], hash: [0; SLOTS] };
-        let (remaining, hash) = self.bytes.split_at(self.split());
+        let (remaining, hash) = self.bytes.split_at(self.split as usize);
         self.remaining().read_all(remaining, &mut values.remaining);
         self.hash().read_all(hash, &mut values.hash);
         values
@@ -343,4 +351,9 @@ fn columns(values: &Values, present: u64) -> (Column, Column) {
 /// The places a page of so many entries has: an even number while it is packed.
 fn places_for(entries: usize) -> usize {
     if entries > PACKED_MAX { SLOTS } else { entries.next_multiple_of(2) }
+}
+
+/// The bytes of a page with so many places, `width` each.
+const fn bytes_of(places: usize, width: usize) -> usize {
+    if width == 0 { 0 } else { places * width + PADDING }
 }

@@ -56,13 +56,31 @@ impl Window {
     #[inline]
     pub(super) fn put_inside(&mut self, entry_id: i64, value: PendingAck) -> Option<bool> {
         let (at, slot) = self.locate(entry_id);
-        self.pages.get_mut(at).map(|page| page.put(slot, value))
+        if self.pages.get(at)?.is_empty() {
+            self.begin(at, value);
+        }
+        Some(self.pages[at].put(slot, value))
     }
 
     /// Sets a value, widening the window to it; whether there was none.
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
-        self.widen_to(entry_id, value);
+        self.widen_to(entry_id);
         self.put_inside(entry_id, value).expect("the window reaches")
+    }
+
+    /// Settles the page before, which is most likely done, and gives an empty page the shape of a neighbour:
+    /// values change little from page to page, so its bytes are allocated once.
+    #[cold]
+    fn begin(&mut self, at: usize, first: PendingAck) {
+        if let Some(before) = at.checked_sub(1).map(|before| &mut self.pages[before]) {
+            before.settle();
+        }
+        let neighbours = [at.wrapping_sub(1), at + 1];
+        let dense =
+            neighbours.iter().filter_map(|&at| self.pages.get(at)).find(|page| page.is_dense());
+        if let Some(page) = dense {
+            self.pages[at] = page.successor(first);
+        }
     }
 
     /// Changes a value in place if `change` gives a new one.
@@ -152,9 +170,8 @@ impl Window {
         Some((self.pages.get(at)?, slot))
     }
 
-    /// Adds the pages between the window and an entry. A page left behind is settled, and the one after it
-    /// begins in its shape: values change little from page to page, so it is allocated once.
-    fn widen_to(&mut self, entry_id: i64, value: PendingAck) {
+    /// Adds the pages between the window and an entry, all empty.
+    fn widen_to(&mut self, entry_id: i64) {
         let (page, _) = split(entry_id);
         if self.pages.is_empty() {
             self.first_page = page;
@@ -164,13 +181,8 @@ impl Window {
         if page < self.first_page {
             (0..new_pages).for_each(|_| self.pages.push_front(Page::new()));
             self.first_page = page;
-        } else if new_pages > 0 {
-            let next = self.pages.back_mut().map_or_else(Page::new, |last| {
-                last.settle();
-                last.successor(value)
-            });
-            (1..new_pages).for_each(|_| self.pages.push_back(Page::new()));
-            self.pages.push_back(next);
+        } else {
+            (0..new_pages).for_each(|_| self.pages.push_back(Page::new()));
         }
     }
 

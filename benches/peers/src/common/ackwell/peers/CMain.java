@@ -263,7 +263,7 @@ public final class CMain {
                 jol = g[0];
                 objs = g[1];
             }
-            long ser = t.serialized(), buckets = t.buckets(), rep = t.reported();
+            long serialized = t.serialized(), buckets = t.buckets(), rep = t.reported();
             p0 = Clk.proc();
             w0 = System.nanoTime();
             s0 = Clk.cpu();
@@ -294,7 +294,7 @@ public final class CMain {
                     after - before,
                     jol,
                     objs,
-                    ser,
+                    serialized,
                     rep);
             System.out.flush();
         }
