@@ -1,8 +1,8 @@
 //! CPU time of the thread as a criterion measurement: on a busy machine wall time measures the others.
 
+use cpu_time::ThreadTime;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput};
-use cpu_time::ThreadTime;
 use std::time::Duration;
 
 pub(crate) struct CpuTime;
