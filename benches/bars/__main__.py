@@ -16,12 +16,13 @@ AREAS = ("pending_acks",)
 WIDTH = 160
 
 
-def measure(area: ModuleType, console: Console, rounds: int, only_ours: bool) -> None:
+def measure(area: ModuleType, console: Console, rounds: int, only_ours: bool, workloads: list[str]) -> None:
     """Run one area and report it."""
     name = area.__name__.rpartition(".")[2]
     sides = [side for side in area.SIDES if not only_ours or side.name == OURS]
     with console.status(name) as status:
-        samples = run(sides, area.WORKLOADS, area.read, rounds=rounds, progress=status.update)
+        chosen = [name for name in area.WORKLOADS if not workloads or name in workloads]
+        samples = run(sides, chosen, area.read, rounds=rounds, progress=status.update)
         for side, workload, operation, values in getattr(area, "measure", tuple)():
             status.update(f"{side} on {workload}: {operation}")
             samples.setdefault(Figure(side, workload, operation), []).extend(values)
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}")
     parser.add_argument("--rounds", type=int, default=1, help="times each side is run on a workload")
     parser.add_argument("--only-ours", action="store_true", help="run no peers and record nothing")
+    parser.add_argument("--workloads", nargs="+", default=[], help="only these")
     arguments = parser.parse_args()
     if unknown := set(arguments.areas) - set(AREAS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(AREAS)}")
@@ -46,7 +48,7 @@ def main() -> None:
         console = Console(width=WIDTH)
     for name in arguments.areas or AREAS:
         area = import_module(f"benches.bars.{name}")
-        measure(area, console, arguments.rounds, arguments.only_ours)
+        measure(area, console, arguments.rounds, arguments.only_ours, arguments.workloads)
 
 
 if __name__ == "__main__":
