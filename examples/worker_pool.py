@@ -1,0 +1,105 @@
+"""A pool of workers over a plain append-only log: killed and started again, it loses nothing.
+
+    python examples/worker_pool.py FOLDER MESSAGES [WORKERS]
+
+The log is a text file, a message a line. The workers finish in any order, so acknowledgments come out of
+order; some fail, and their messages come again after a back-off. What is acknowledged is saved to
+SQLite beside the log. A worker's effect is a line in `done.txt`, written before its acknowledgment: kill
+this process at any moment and start it again, and every message is done at least once, and none again
+whose acknowledgment was saved. `docs/tutorial.md` builds it step by step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from pathlib import Path
+
+from ackwell import Ledgers, Position
+from ackwell.journal import Journal
+from ackwell.store.sqlite import SqliteStore
+from ackwell.subscription import RedeliveryBackoff, Subscription, SubscriptionSettings
+
+LEDGER_ID = 1
+SAVE_EVERY_SECONDS = 0.02
+SETTINGS = SubscriptionSettings(nack_backoff=RedeliveryBackoff(min_ms=5, max_ms=50))
+
+
+class Pool:
+    """Workers, the log they work on, and one subscription between them."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        self.messages = (folder / "log.txt").read_text().splitlines()
+        self.done = (folder / "done.txt").open("a")
+        self.acked = (folder / "acked.txt").open("a")
+        self.journal = Journal(SqliteStore(folder / "state.db"))
+        ledgers = Ledgers({LEDGER_ID: len(self.messages)})
+        self.subscription = Subscription.load("Shared", self.journal, ledgers, settings=SETTINGS)
+        self.queues = {f"worker-{number}": asyncio.Queue[Position]() for number in range(workers)}
+        self.unsaved: list[Position] = []
+        for name in self.queues:
+            self.subscription.add_consumer(name)
+            self.subscription.flow(name, 10)
+
+    async def run(self) -> None:
+        """Work until everything is acknowledged and saved."""
+        workers = [asyncio.create_task(self.work(name)) for name in self.queues]
+        saved_at = time.monotonic()
+        while self.subscription.cursor.backlog_entries:
+            self.dispatch()
+            await asyncio.sleep(0.001)
+            if time.monotonic() - saved_at > SAVE_EVERY_SECONDS:
+                self.save()
+                saved_at = time.monotonic()
+        self.save()
+        for worker in workers:
+            worker.cancel()
+
+    def dispatch(self) -> None:
+        """Ask what to read, read it, and give it to whom the subscription says."""
+        now_ms = time.monotonic_ns() // 1_000_000
+        for position in self.subscription.next_reads(100, now_ms):
+            name = self.subscription.dispatch(*position, now_ms)
+            if name is not None:
+                self.queues[name].put_nowait(position)
+
+    async def work(self, name: str) -> None:
+        """Do one message after the other; a few fail at the first try."""
+        while True:
+            position = await self.queues[name].get()
+            await asyncio.sleep(random.random() / 500)
+            if random.random() < 0.05:
+                now_ms = time.monotonic_ns() // 1_000_000
+                self.subscription.nack(name, *position, now_ms)
+            else:
+                self.done.write(self.messages[position.entry_id] + "\n")
+                self.done.flush()
+                self.subscription.ack(name, *position)
+                self.unsaved.append(position)
+            self.subscription.flow(name, 1)
+
+    def save(self) -> None:
+        """Make durable what was acknowledged; only then is it told (here: a line in `acked.txt`)."""
+        acknowledged, self.unsaved = self.unsaved, []
+        self.subscription.save(self.journal)
+        self.acked.writelines(self.messages[position.entry_id] + "\n" for position in acknowledged)
+        self.acked.flush()
+
+
+def main(folder: Path, messages: int, workers: int = 4) -> None:
+    """Write the log if there is none, and work through it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log.txt"
+    if not log.exists():
+        log.write_text("".join(f"message {number}\n" for number in range(messages)))
+    pool = Pool(folder, workers)
+    owed = pool.subscription.cursor.backlog_entries
+    print(f"{len(pool.messages)} messages, {owed} not acknowledged yet", flush=True)
+    asyncio.run(pool.run())
+    print(f"all done; mark-delete position {pool.subscription.durable_mark_delete_position}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
