@@ -95,6 +95,8 @@ class Dispatcher:
         deliver_at_ms: int,
     ) -> str | None:
         """Decide who gets one entry, and hand it over."""
+        if batch_size < 1:
+            raise ValueError(f"batch size {batch_size}; an entry holds at least one message")
         unread = self._unread
         new = unread.position <= (ledger_id, entry_id)
         if new:

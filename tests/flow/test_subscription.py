@@ -1,0 +1,444 @@
+"""What a subscription does, claim by claim."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from ackwell import Ledgers, Position, ProtocolError
+from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.subscription import (
+    AckType,
+    AutoSplit,
+    CommandAck,
+    MessageId,
+    Receipt,
+    RedeliveryBackoff,
+    StickyRanges,
+    Subscription,
+    SubscriptionSettings,
+    TransactionId,
+    ValidationError,
+)
+from tests.flow.naive import EncodedJournal
+
+FULL = 10**6
+
+
+def opened(
+    kind: str, entries: int = 10, consumers: str = "a", permits: int = FULL, **options: object
+) -> Subscription:
+    subscription = Subscription(kind, Ledgers({3: entries}), **options)  # type: ignore[arg-type]
+    for name in consumers:
+        subscription.add_consumer(name)
+        subscription.flow(name, permits)
+    return subscription
+
+
+def deliver(subscription: Subscription, now_ms: int = 0, **values: int) -> dict[str, list[int]]:
+    got: dict[str, list[int]] = {}
+    for position in subscription.next_reads(10**4, now_ms):
+        name = subscription.dispatch(*position, now_ms, **values)
+        if name is not None:
+            got.setdefault(name, []).append(position.entry_id)
+    return got
+
+
+def test_shared_hands_out_turns_of_a_few_entries() -> None:
+    settings = SubscriptionSettings(round_robin_batch_size=2)
+    subscription = opened("Shared", 10, "abc", settings=settings)
+    assert deliver(subscription) == {"a": [0, 1, 6, 7], "b": [2, 3, 8, 9], "c": [4, 5]}
+
+
+def test_shared_serves_a_lower_priority_only_when_the_higher_has_no_permits() -> None:
+    subscription = opened("Shared", 6, "")
+    for name, priority, permits in (("low", 1, 10), ("high", 0, 2)):
+        subscription.add_consumer(name, priority=priority)
+        subscription.flow(name, permits)
+    assert deliver(subscription) == {"high": [0, 1], "low": [2, 3, 4, 5]}
+
+
+def test_permits_are_messages_and_a_batch_may_overdraw_them() -> None:
+    subscription = opened("Shared", 5, "a", permits=4)
+    assert deliver(subscription, batch_size=3) == {"a": [0, 1]}
+    assert subscription.summary(0).consumers[0].permits == -2
+    assert subscription.next_reads(10, 0) == []
+    subscription.flow("a", 2)
+    assert subscription.next_reads(10, 0) == []
+    subscription.flow("a", 1)
+    assert deliver(subscription, batch_size=3) == {"a": [2]}
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared", "Exclusive"])
+@pytest.mark.parametrize("seed", range(15))
+def test_many_at_once_are_decided_as_one_by_one(kind: str, seed: int) -> None:
+    numbers = random.Random(seed)
+    names = "a" if kind == "Exclusive" else "abcdef"
+    settings = SubscriptionSettings(
+        round_robin_batch_size=numbers.randint(1, 5), max_unacked_per_consumer=numbers.choice([0, 30, 200])
+    )
+    permits = {name: numbers.choice([15, 60, 5000]) for name in names}
+    sizes = [numbers.randint(1, 4) for _ in range(300)] if seed % 2 else None
+    hashes = [numbers.randint(1, 65_535) for _ in range(300)] if kind == "Key_Shared" else None
+    found = []
+    for at_once in (False, True):
+        subscription = opened(kind, 300, "", settings=settings)
+        for name in names:
+            subscription.add_consumer(name)
+            subscription.flow(name, permits[name])
+        owner: dict[Position, str] = {}
+        for _ in range(6):
+            reads = subscription.next_reads(40, 0)
+            if at_once and reads:
+                columns = np.array(reads).T
+                offered = {
+                    "batch_sizes": None if sizes is None else [sizes[p.entry_id] for p in reads],
+                    "sticky_key_hashes": None if hashes is None else [hashes[p.entry_id] for p in reads],
+                }
+                for each in subscription.dispatch_many(columns[0], columns[1], 0, **offered):
+                    for entry_id in each.entry_ids.tolist():
+                        owner[Position(3, entry_id)] = each.consumer
+            for position in [] if at_once else reads:
+                name_or_none = subscription.dispatch(
+                    *position,
+                    0,
+                    batch_size=1 if sizes is None else sizes[position.entry_id],
+                    sticky_key_hash=0 if hashes is None else hashes[position.entry_id],
+                )
+                if name_or_none is not None:
+                    owner[position] = name_or_none
+        subscription.validate()
+        found.append((owner, subscription.summary(0).consumers))
+    assert found[0] == found[1]
+    assert found[0][0]
+
+
+def test_exclusive_refuses_a_second_consumer() -> None:
+    subscription = opened("Exclusive")
+    with pytest.raises(ProtocolError, match="already connected"):
+        subscription.add_consumer("b")
+    assert subscription.consumers == ["a"]
+
+
+def test_failover_starts_over_with_the_next_consumer() -> None:
+    subscription = opened("Failover", 5, "ab")
+    assert subscription.active_consumer == "a"
+    assert deliver(subscription) == {"a": [0, 1, 2, 3, 4]}
+    subscription.ack("a", 3, 1)
+    subscription.ack_cumulative("a", 3, 0)
+    subscription.remove_consumer("a")
+    assert subscription.active_consumer == "b"
+    assert deliver(subscription) == {"b": [2, 3, 4]}
+
+
+def test_failover_spreads_partitions_over_the_consumers_of_the_highest_priority() -> None:
+    active = []
+    for partition in range(4):
+        subscription = opened("Failover", 1, "cab", partition=partition)
+        subscription.add_consumer("lower", priority=1)
+        active.append(subscription.active_consumer)
+    assert active == ["a", "b", "c", "a"]
+
+
+def test_a_cumulative_acknowledgment_is_illegal_where_consumers_share() -> None:
+    for kind in ("Shared", "Key_Shared"):
+        subscription = opened(kind)
+        command = CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 5),))
+        with pytest.raises(ProtocolError, match="illegal"):
+            subscription.handle("a", command)
+        assert subscription.cursor.backlog_entries == 10
+
+
+def test_a_cumulative_acknowledgment_names_exactly_one_message() -> None:
+    subscription = opened("Exclusive")
+    for ids in ((), (MessageId(3, 1), MessageId(3, 2))):
+        with pytest.raises(ProtocolError, match="expected one"):
+            subscription.handle("a", CommandAck(1, AckType.CUMULATIVE, ids))
+    subscription.handle("a", CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 2, ack_set=(0b10,)),)))
+    assert subscription.cursor.mark_delete_position == (3, 1)
+    assert subscription.cursor.owed(3, 2) == 0b10
+
+
+def test_acknowledgments_of_what_is_not_there_follow_the_brokers_rule() -> None:
+    ledgers = Ledgers({2: 5, 3: 10, 7: 10})
+    subscription = Subscription("Shared", ledgers)
+    subscription.add_consumer("a")
+    assert not subscription.ack("a", 3, 10)  # past the end of a closed ledger
+    assert not subscription.ack("a", 5, 0)  # a ledger that is unknown, and older than the newest
+    assert subscription.ack_many("a", [3, 3, 5], [10, 4, 1]) == 1
+    for ahead in ((7, 10), (8, 0)):
+        with pytest.raises(ProtocolError, match="ahead of the last position"):
+            subscription.ack("a", *ahead)
+        with pytest.raises(ProtocolError, match="ahead of the last position"):
+            subscription.ack_many("a", [3, ahead[0]], [5, ahead[1]])
+    assert not subscription.cursor.is_acked(3, 5)
+    assert subscription.cursor.backlog_entries == 24
+    ledgers.trim_before(3)
+    assert not subscription.ack("a", 2, 0)
+    with pytest.raises(ProtocolError, match="no consumer 'z'"):
+        subscription.ack("z", 3, 0)
+    subscription.validate()
+
+
+def test_an_acknowledgment_through_another_consumer_frees_the_one_that_has_the_message() -> None:
+    subscription = opened("Shared", 2, "ab", settings=SubscriptionSettings(round_robin_batch_size=1))
+    assert deliver(subscription) == {"a": [0], "b": [1]}
+    assert subscription.ack("a", 3, 1)
+    assert [each.unacked for each in subscription.summary(0).consumers] == [1, 0]
+    assert not subscription.ack("b", 3, 1)
+
+
+def test_messages_thrown_away_by_the_client_are_acknowledged_and_counted_by_kind() -> None:
+    subscription = opened("Shared")
+    error = ValidationError.CHECKSUM_MISMATCH
+    ids = (MessageId(3, 0), MessageId(3, 1))
+    subscription.handle("a", CommandAck(1, message_ids=ids, validation_error=error).encode())
+    assert subscription.validation_errors == {error: 2}
+    assert subscription.cursor.mark_delete_position == (3, 1)
+
+
+def test_properties_are_saved_with_the_cursor() -> None:
+    subscription, journal = opened("Exclusive"), EncodedJournal()
+    command = CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 2),), properties=(("offset", 42),))
+    subscription.handle("a", command.encode())
+    subscription.save(journal)
+    again = Subscription.load("Exclusive", journal, subscription.cursor.ledgers)
+    assert again.cursor.properties == {"offset": 42}
+
+
+def test_all_entries_of_a_message_in_chunks_are_acknowledged() -> None:
+    subscription = opened("Shared")
+    chunked = MessageId(3, 4, first_chunk=MessageId(3, 2))
+    assert subscription.handle("a", CommandAck(1, message_ids=(chunked,)).encode()) == 3
+    assert str(subscription.cursor.individually_deleted) == "[(3:1..3:4]]"
+    interleaved = opened("Shared", chunk_entries=lambda first, last: [first, last])
+    interleaved.handle("a", CommandAck(1, message_ids=(chunked,)))
+    assert str(interleaved.cursor.individually_deleted) == "[(3:1..3:2],(3:3..3:4]]"
+
+
+def test_a_receipt_is_given_once_and_only_by_the_save_that_holds_its_acknowledgment() -> None:
+    subscription, journal = opened("Shared"), EncodedJournal()
+    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 0),), request_id=1))
+    staged = subscription.stage()
+    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 1),), request_id=2))
+    assert subscription.confirm(staged) == [Receipt("a", 1)]
+    assert subscription.durable_mark_delete_position == (3, 0)
+    assert subscription.confirm(staged) == []
+    assert subscription.save(journal) == [Receipt("a", 2)]
+
+
+def test_a_negative_acknowledgment_waits_longer_each_time() -> None:
+    settings = SubscriptionSettings(nack_backoff=RedeliveryBackoff(100, 1000, 3))
+    subscription = opened("Shared", 1, settings=settings)
+    now_ms, waits = 0, []
+    for _ in range(4):
+        assert deliver(subscription, now_ms) == {"a": [0]}
+        assert subscription.nack("a", 3, 0, now_ms)
+        assert subscription.summary(now_ms).backing_off == 1
+        due = subscription.next_wakeup_ms()
+        assert due is not None
+        assert subscription.advance(due - 1) == 0
+        waits.append(due - now_ms)
+        now_ms = due
+    assert waits == [100, 300, 900, 1000]
+    assert subscription.redelivery_count(3, 0) == 3
+    subscription.validate()
+
+
+def test_an_acknowledgment_ends_the_back_off() -> None:
+    subscription = opened("Shared", 1)
+    deliver(subscription)
+    subscription.nack("a", 3, 0, 0)
+    subscription.ack("a", 3, 0)
+    assert subscription.next_wakeup_ms() is None
+    assert subscription.advance(10**9) == 0
+
+
+def test_a_message_not_acknowledged_in_time_comes_again_and_never_early() -> None:
+    settings = SubscriptionSettings(ack_timeout_ms=5_000, ack_timeout_tick_ms=1_000)
+    subscription = opened("Shared", 3, settings=settings)
+    assert deliver(subscription, 300) == {"a": [0, 1, 2]}
+    subscription.ack("a", 3, 1)
+    assert subscription.next_wakeup_ms() == 6_000
+    assert subscription.advance(5_999) == 0
+    assert subscription.advance(6_000) == 2
+    assert deliver(subscription, 6_000) == {"a": [0, 2]}
+    assert subscription.redelivery_count(3, 0) == 1
+    # What went back by itself meanwhile has only its new deadline.
+    subscription.redeliver("a", [(3, 0)])
+    assert deliver(subscription, 9_000) == {"a": [0]}
+    assert subscription.advance(11_000) == 1
+    assert subscription.advance(14_000) == 1
+    subscription.validate()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_delayed_message_is_not_delivered_before_its_time(many: bool) -> None:
+    subscription = opened("Shared", 100, delayed=DelayedDeliveryTracker(strict=True))
+    deliver_at_ms = {entry: 37 * entry % 50 * 100 for entry in range(100)}
+    got: dict[int, int] = {}
+    for now_ms in range(0, 5_000, 50):
+        reads = subscription.next_reads(1000, now_ms)
+        if many and reads:
+            times = [deliver_at_ms[p.entry_id] for p in reads]
+            columns = np.array(reads).T
+            for each in subscription.dispatch_many(columns[0], columns[1], now_ms, deliver_at_ms=times):
+                got |= dict.fromkeys(each.entry_ids.tolist(), now_ms)
+            continue
+        for position in reads:
+            at = deliver_at_ms[position.entry_id]
+            if subscription.dispatch(*position, now_ms, deliver_at_ms=at):
+                got[position.entry_id] = now_ms
+    assert got == deliver_at_ms
+    assert subscription.summary(0).delayed == 0
+
+
+def test_exclusive_and_failover_do_not_delay() -> None:
+    for kind in ("Exclusive", "Failover"):
+        subscription = opened(kind, 1, delayed=DelayedDeliveryTracker(strict=True))
+        assert deliver(subscription, deliver_at_ms=10**9) == {"a": [0]}
+
+
+def test_a_key_stays_with_its_consumer_until_that_one_has_finished() -> None:
+    subscription = opened("Key_Shared", 4, "", selector=AutoSplit())
+    subscription.add_consumer("a")
+    subscription.flow("a", FULL)
+    key = 5  # of the lower half, which b will take
+    for position in subscription.next_reads(2, 0):
+        assert subscription.dispatch(*position, 0, sticky_key_hash=key) == "a"
+    subscription.add_consumer("b")
+    subscription.flow("b", FULL)
+    for position in subscription.next_reads(2, 0):
+        assert subscription.dispatch(*position, 0, sticky_key_hash=key) is None
+    subscription.ack("a", 3, 1)
+    assert subscription.next_reads(10, 0) == []
+    subscription.ack("a", 3, 0)
+    assert [p.entry_id for p in subscription.next_reads(10, 0)] == [2, 3]
+    assert subscription.dispatch(3, 2, 0, sticky_key_hash=key) == "b"
+    subscription.validate()
+
+
+def test_a_key_that_waits_does_not_hold_back_the_others() -> None:
+    subscription = opened("Key_Shared", 4, "", selector=StickyRanges())
+    subscription.add_consumer("full", hash_ranges=[(0, 99)])
+    subscription.add_consumer("free", hash_ranges=[(100, 199)])
+    subscription.flow("free", 10)
+    keys = [50, 150, 50, 151]
+    got = [
+        subscription.dispatch(*p, 0, sticky_key_hash=keys[p.entry_id]) for p in subscription.next_reads(9, 0)
+    ]
+    assert got == [None, "free", None, "free"]
+    subscription.flow("full", 10)
+    assert [p.entry_id for p in subscription.next_reads(9, 0)] == [0, 2]
+
+
+def test_a_transaction_holds_its_messages_until_it_ends() -> None:
+    subscription = opened("Shared", 3)
+    deliver(subscription)
+    first, second = TransactionId(1, 1), TransactionId(1, 2)
+    command = CommandAck(1, message_ids=(MessageId(3, 0),), transaction=first)
+    subscription.handle("a", command)
+    assert subscription.summary(0).unacked == 2
+    assert subscription.cursor.backlog_entries == 3
+    both = (MessageId(3, 1), MessageId(3, 0))
+    with pytest.raises(ProtocolError, match=r"transaction \(1, 1\), which is open"):
+        subscription.handle("a", CommandAck(1, message_ids=both, transaction=second))
+    assert subscription.transactions == [first]
+    assert subscription.abort(first) == 1
+    assert subscription.next_reads(10, 0) == [(3, 0)]
+    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 1),), transaction=second))
+    journal = EncodedJournal()
+    subscription.save(journal)
+    again = Subscription.load("Shared", journal, subscription.cursor.ledgers)
+    again.add_consumer("b")
+    again.flow("b", FULL)
+    assert deliver(again) == {"b": [0, 2]}
+    assert again.commit(second) == 1
+    assert again.commit(second) == 0
+    assert again.cursor.is_acked(3, 1)
+    again.validate()
+
+
+def test_only_one_transaction_acknowledges_cumulatively_at_a_time() -> None:
+    subscription = opened("Exclusive", 10)
+    deliver(subscription)
+
+    def cumulative(transaction: int, entry_id: int) -> None:
+        command = CommandAck(
+            1, AckType.CUMULATIVE, (MessageId(3, entry_id),), transaction=TransactionId(0, transaction)
+        )
+        subscription.handle("a", command.encode())
+
+    cumulative(1, 4)
+    with pytest.raises(ProtocolError, match="has acknowledged cumulatively"):
+        cumulative(2, 6)
+    with pytest.raises(ProtocolError, match="has already acknowledged up to"):
+        cumulative(1, 4)
+    cumulative(1, 5)
+    assert subscription.cursor.backlog_entries == 10
+    journal = EncodedJournal()
+    subscription.save(journal)
+    subscription = Subscription.load("Exclusive", journal, subscription.cursor.ledgers)
+    subscription.add_consumer("a")
+    subscription.flow("a", FULL)
+    assert subscription.commit(TransactionId(0, 1)) == 1
+    assert subscription.cursor.mark_delete_position == (3, 5)
+    cumulative(2, 7)
+    subscription.abort(TransactionId(0, 2))
+    assert subscription.cursor.mark_delete_position == (3, 5)
+    assert [p.entry_id for p in subscription.next_reads(10, 0)] == [6, 7, 8, 9]
+
+
+def test_part_of_a_batch_in_a_transaction_needs_the_batch_size() -> None:
+    subscription = opened("Shared", 1)
+    deliver(subscription, batch_size=4)
+    command = CommandAck(
+        1, message_ids=(MessageId(3, 0, ack_set=(0b1110,)),), transaction=TransactionId(0, 1)
+    )
+    with pytest.raises(ProtocolError, match="needs the batch's size"):
+        subscription.handle("a", command)
+    assert subscription.summary(0).unacked == 4
+
+
+def test_a_summary_knows_the_oldest_hole_and_since_when() -> None:
+    subscription = opened("Shared", 5)
+    deliver(subscription, 1_000)
+    assert subscription.summary(1_500).oldest_hole == (3, 0)
+    subscription.ack_many("a", [3, 3], [0, 2])
+    assert subscription.summary(4_000).oldest_hole_age_ms == 0
+    summary = subscription.summary(9_000)
+    assert (summary.oldest_hole, summary.oldest_hole_age_ms) == ((3, 1), 5_000)
+    subscription.ack_many("a", [3, 3, 3], [1, 3, 4])
+    assert subscription.summary(9_000).oldest_hole is None
+
+
+def test_an_audit_describes_a_counter_that_drifted() -> None:
+    subscription = opened("Shared", 2)
+    deliver(subscription)
+    subscription._outstanding.consumers["a"].unacked += 5
+    assert subscription.audit() == ["a: unacked is 7, its entries sum to 2"]
+    with pytest.raises(AssertionError, match="sum to 2"):
+        subscription.validate()
+
+
+def test_bad_names_numbers_and_bytes_are_refused_and_nothing_changes() -> None:
+    subscription = opened("Shared")
+    with pytest.raises(ProtocolError, match="already connected"):
+        subscription.add_consumer("a")
+    with pytest.raises(ValueError, match="at least 1"):
+        subscription.flow("a", 0)
+    with pytest.raises(ProtocolError, match="hash ranges"):
+        subscription.add_consumer("b", hash_ranges=[(0, 1)])
+    assert subscription.consumers == ["a"]
+    with pytest.raises(ValueError, match="batch size 0"):
+        subscription.dispatch_many([3], [0], 0, batch_sizes=[0])
+    with pytest.raises(ValueError, match="batch size 0"):
+        subscription.dispatch(3, 0, 0, batch_size=0)
+    with pytest.raises(ValueError, match="is not a valid SubscriptionType"):
+        Subscription("Sahred", Ledgers({1: 1}))
+    with pytest.raises(ValueError, match="back-off"):
+        RedeliveryBackoff(1, 2, 0.5)
+    with pytest.raises(ValueError, match="max_unacked_per_consumer"):
+        SubscriptionSettings(max_unacked_per_consumer=-1)
