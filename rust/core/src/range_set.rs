@@ -28,6 +28,10 @@ use run::Run;
 /// Words that the bits of one ledger can fill in a Java `BitSet`, whose indexes are below 2^31.
 const JAVA_BIT_SET_WORDS: i64 = 1 << 25;
 
+/// Words that are added together: enough to spare each its own look-up, few enough that zeros between far
+/// bits take no memory.
+pub(crate) const WORDS_TOGETHER: usize = 512;
+
 /// The acknowledged entries `(lower_entry_exclusive, upper_entry_inclusive]` of one ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PositionRange {
@@ -136,12 +140,27 @@ impl PositionRangeSet {
     /// # Errors
     /// [`Error::Value`] for a negative ledger.
     pub fn add_words(&mut self, ledger_id: i64, words: &[i64]) -> Result<u64> {
+        let before = self.cardinality_of(ledger_id);
+        for (index, block) in words.chunks(WORDS_TOGETHER).enumerate() {
+            let block: Vec<u64> = block.iter().map(|word| word.cast_unsigned()).collect();
+            self.add_words_at(ledger_id, (index * WORDS_TOGETHER) as i64, &block)?;
+        }
+        Ok(self.cardinality_of(ledger_id) - before)
+    }
+
+    /// Adds bits of one ledger: entry 64 × (`first_word` + i) + b is bit b of word i.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative ledger.
+    pub(crate) fn add_words_at(
+        &mut self,
+        ledger_id: i64,
+        first_word: i64,
+        words: &[u64],
+    ) -> Result<()> {
         Position::entry(ledger_id, 0)?;
-        Ok(self.change(ledger_id, |acks| {
-            window::runs_of(words.iter().map(|word| word.cast_unsigned()))
-                .map(|run| acks.add_run(run))
-                .sum()
-        }))
+        self.change(ledger_id, |acks| acks.add_words(first_word, words));
+        Ok(())
     }
 
     /// Removes a position; false if it was not there.

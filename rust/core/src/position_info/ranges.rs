@@ -7,7 +7,7 @@ use super::messages::put_range;
 use super::wire::Reader;
 use crate::error::Result;
 use crate::position::Position;
-use crate::range_set::PositionRangeSet;
+use crate::range_set::{PositionRangeSet, WORDS_TOGETHER};
 
 /// Ranges gathered before the set takes them together, which spares it a search for the ledger of each.
 const GATHERED: usize = 1 << 10;
@@ -23,6 +23,8 @@ pub(super) struct Collector {
     ledgers: Vec<i64>,
     lowers: Vec<i64>,
     uppers: Vec<i64>,
+    /// Words of one ledger that the set has yet to take.
+    words: Vec<u64>,
     taken: usize,
     measure_at: usize,
 }
@@ -38,6 +40,7 @@ impl Collector {
             ledgers: Vec::new(),
             lowers: Vec::new(),
             uppers: Vec::new(),
+            words: Vec::new(),
             taken: 0,
             measure_at: GATHERED,
         }
@@ -83,11 +86,11 @@ impl Collector {
     }
 
     /// Takes the words of one ledger of field 6.
-    pub(super) fn words_of(&mut self, ledger_id: i64) -> WordRuns<'_> {
+    pub(super) fn words_of(&mut self, ledger_id: i64) -> WordBlocks<'_> {
         if !self.saw_ranges {
             self.form = Form::PulsarLongArray;
         }
-        WordRuns { collector: self, ledger_id, next_entry: 0, run_start: None }
+        WordBlocks { collector: self, ledger_id, first_word: 0 }
     }
 
     /// The form and what was listed.
@@ -102,15 +105,20 @@ impl Collector {
         if self.lowers.len() == GATHERED || ledger_id != self.ledger_id {
             self.flush()?;
             self.ledger_id = ledger_id;
-            // Measuring walks the ledgers, so it is done each time the number of ranges has doubled.
-            if self.taken >= self.measure_at {
-                self.measure_at = 2 * self.taken;
-                budget.allow(self.set.heap_bytes())?;
-            }
+            self.measure(budget)?;
         }
         self.lowers.push(lower);
         self.uppers.push(upper);
         Ok(())
+    }
+
+    /// Holds the set to the budget. Measuring walks the ledgers, so it is done each time the set has doubled.
+    fn measure(&mut self, budget: &Budget) -> Result<()> {
+        if self.taken < self.measure_at {
+            return Ok(());
+        }
+        self.measure_at = 2 * self.taken;
+        budget.allow(self.set.heap_bytes())
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -131,59 +139,35 @@ pub(super) struct Acks {
     pub(super) spanning: Vec<(Position, Position)>,
 }
 
-/// Turns words, bit set = acknowledged, into ranges as they come: an array of one far bit needs no copy.
-pub(super) struct WordRuns<'a> {
+/// Gathers words, bit set = acknowledged, block by block: an array with one far bit needs no copy of its own.
+pub(super) struct WordBlocks<'a> {
     collector: &'a mut Collector,
     ledger_id: i64,
-    next_entry: i64,
-    run_start: Option<i64>,
+    first_word: i64,
 }
 
-impl WordRuns<'_> {
+impl WordBlocks<'_> {
     /// The next 64 entries.
     #[inline]
     pub(super) fn push(&mut self, word: i64, budget: &Budget) -> Result<()> {
-        let first = self.next_entry;
-        self.next_entry += 64;
-        match (word, self.run_start) {
-            (0, None) | (-1, Some(_)) => return Ok(()),
-            (-1, None) => {
-                self.run_start = Some(first);
-                return Ok(());
-            }
-            _ => {}
-        }
-        // Each turn looks for the next bit that ends what is open: a run of ones or of zeros.
-        let mut bit = 0u32;
-        while bit < 64 {
-            let open = self.run_start.is_some();
-            let rest = (if open { !word } else { word } as u64) >> bit;
-            if rest == 0 {
-                break;
-            }
-            bit += rest.trailing_zeros();
-            if let Some(start) = self.run_start.take() {
-                self.add(start, first + i64::from(bit), budget)?;
-            } else {
-                self.run_start = Some(first + i64::from(bit));
-            }
-        }
-        Ok(())
+        self.collector.words.push(word.cast_unsigned());
+        if self.collector.words.len() == WORDS_TOGETHER { self.flush(budget) } else { Ok(()) }
     }
 
-    /// Closes a run that reaches the last entry.
+    /// Adds the last words.
     pub(super) fn finish(mut self, budget: &Budget) -> Result<()> {
-        match self.run_start.take() {
-            Some(start) => self.add(start, self.next_entry, budget),
-            None => Ok(()),
-        }
+        self.flush(budget)
     }
 
-    fn add(&mut self, start: i64, end: i64, budget: &Budget) -> Result<()> {
-        if self.collector.saw_ranges {
-            return Ok(());
+    fn flush(&mut self, budget: &Budget) -> Result<()> {
+        let Collector { set, words, saw_ranges, taken, .. } = self.collector;
+        if !*saw_ranges && words.iter().any(|word| *word != 0) {
+            set.add_words_at(self.ledger_id, self.first_word, words)?;
+            *taken += WORDS_TOGETHER;
         }
-        self.collector.add(self.ledger_id, start - 1, end - 1, budget)
+        self.first_word += words.len() as i64;
+        words.clear();
+        self.collector.measure(budget)
     }
 }
 

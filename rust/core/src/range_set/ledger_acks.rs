@@ -142,6 +142,18 @@ impl LedgerAcks {
         }
     }
 
+    /// Adds bits: entry `64 * (first_word + i) + b` is bit `b` of word `i`.
+    pub(super) fn add_words(&mut self, first_word: i64, words: &[u64]) {
+        let Some(block) = Window::of_words(first_word, words) else { return };
+        if block.len() > 1 && Window::words_over(block.span()) <= words_for(block.len()) {
+            self.union_with(&Self::Window(Box::new(block)));
+        } else {
+            for run in block.iter() {
+                self.add_run(run);
+            }
+        }
+    }
+
     pub(super) fn union_with(&mut self, other: &Self) {
         if let (Self::Window(window), Self::Window(theirs)) = (&mut *self, other) {
             let joined = window.span().joined(theirs.span());

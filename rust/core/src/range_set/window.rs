@@ -34,6 +34,17 @@ impl Window {
         window
     }
 
+    /// A window of these words, the first of which has this index; none if no bit is set.
+    pub(super) fn of_words(first_word: i64, words: &[u64]) -> Option<Self> {
+        let first = words.iter().position(|word| *word != 0)?;
+        let last = words.iter().rposition(|word| *word != 0)?;
+        let words = words[first..=last].to_vec();
+        let mut window =
+            Self { first_word: first_word + first as i64, words, head: 0, cardinality: 0, runs: 0 };
+        window.recount((0, 0), 0..window.words.len());
+        Some(window)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.runs
     }
@@ -322,11 +333,6 @@ impl Window {
 
 const fn bit(entry_id: i64) -> u64 {
     1 << (entry_id & 63)
-}
-
-/// The runs of set bits in words of which the first begins at entry 0.
-pub(super) fn runs_of<I: Iterator<Item = u64>>(words: I) -> RunsOf<I> {
-    runs_from(0, words)
 }
 
 /// The runs of set bits in words of which the first has index `first_word`.
