@@ -1,0 +1,102 @@
+"""Dispatch and acknowledgment through a whole subscription: pairs a second, bytes a message, a summary."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ackwell import Ledgers
+from ackwell.subscription import Subscription, SubscriptionSettings
+from benches.bars.workloads import section
+
+# The CPU time of this thread: wall time lies on a busy machine.
+pytestmark = pytest.mark.benchmark(timer=time.thread_time)
+WORKLOADS = section("subscription")
+NO_LIMITS = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
+SCALAR_MESSAGES = 50_000
+OUTSTANDING = 1_000
+
+
+def opened(name: str, messages: int) -> Subscription:
+    workload = WORKLOADS[name]
+    ledgers = Ledgers(dict.fromkeys(range(-(-messages // 50000)), 50000))
+    subscription = Subscription(workload["type"], ledgers, settings=NO_LIMITS)
+    for number in range(workload["consumers"]):
+        subscription.add_consumer(f"c{number}")
+        subscription.flow(f"c{number}", 10**9)
+    return subscription
+
+
+def hashes(name: str) -> Any:
+    workload = WORKLOADS[name]
+    if not workload["hashed"]:
+        return None
+    return np.random.default_rng(7).integers(1, 65_536, workload["batch"])
+
+
+def deliver_all(subscription: Subscription, name: str, *, ack: bool) -> None:
+    batch, keys = WORKLOADS[name]["batch"], hashes(name)
+    while True:
+        ledger_ids, entry_ids = subscription.next_reads_many(batch, 0)
+        if not len(ledger_ids):
+            return
+        for each in subscription.dispatch_many(ledger_ids, entry_ids, 0, sticky_key_hashes=keys):
+            if ack:
+                subscription.ack_many(each.consumer, each.ledger_ids, each.entry_ids)
+
+
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_pairs_in_batches(benchmark: Any, name: str) -> None:
+    messages = WORKLOADS[name]["messages"]
+    benchmark.group = "dispatch and ack, in batches"
+    benchmark.pedantic(
+        lambda subscription: deliver_all(subscription, name, ack=True),
+        setup=lambda: ((opened(name, messages),), {}),
+        rounds=5,
+    )
+    benchmark.extra_info["pairs_per_second"] = messages / benchmark.stats.stats.median
+
+
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_pairs_one_by_one(benchmark: Any, name: str) -> None:
+    def pairs(subscription: Subscription) -> None:
+        dispatch, ack, outstanding = subscription.dispatch, subscription.ack, []
+        for entry_id in range(SCALAR_MESSAGES):
+            outstanding.append((dispatch(0, entry_id, 0, sticky_key_hash=1 + entry_id % 60_000), entry_id))
+            if len(outstanding) == OUTSTANDING:
+                for consumer, delivered in outstanding:
+                    ack(consumer, 0, delivered)
+                outstanding.clear()
+        assert subscription.cursor.backlog_entries == 0
+
+    benchmark.group = "dispatch and ack, one by one"
+    benchmark.pedantic(pairs, setup=lambda: ((opened(name, SCALAR_MESSAGES),), {}), rounds=5, warmup_rounds=1)
+    benchmark.extra_info["pairs_per_second"] = SCALAR_MESSAGES / benchmark.stats.stats.median
+
+
+@pytest.mark.parametrize("name", ["shared", "key-shared"])
+def test_bytes_of_an_outstanding_message(benchmark: Any, name: str) -> None:
+    messages = WORKLOADS[name]["messages"]
+    subscription = opened(name, messages)
+    tracemalloc.start()
+    deliver_all(subscription, name, ack=False)
+    python_bytes = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    summary = benchmark(subscription.summary, 0)
+    assert summary.unacked == messages
+    # What Python holds beside the structures' own bytes is a few kilobytes, all told.
+    total = sum(summary.nbytes.values()) + python_bytes
+    benchmark.extra_info["bytes_per_message"] = total / messages
+
+
+def test_summary_at_a_million_holes(benchmark: Any) -> None:
+    subscription = opened("shared", 2_000_000)
+    entry_ids = np.arange(1, 50_000, 2)
+    for ledger_id in range(40):
+        subscription.ack_many(None, np.full_like(entry_ids, ledger_id), entry_ids)
+    assert len(subscription.cursor.individually_deleted) == 1_000_000
+    benchmark(subscription.summary, 0)
