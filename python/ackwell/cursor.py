@@ -370,7 +370,7 @@ class Cursor:
 
     def _advance(self) -> None:
         """Move the mark-delete position over connected ranges and over ledger borders."""
-        moved = False
+        start_ledger_id = self._mark_delete.ledger_id
         while (first := self._individually_deleted.first_range()) is not None:
             ledger_id, lower, upper = first
             start = ledger_id, lower
@@ -378,8 +378,9 @@ class Cursor:
                 break
             self._mark_delete = Position(ledger_id, upper)
             self._consumed_before += self._individually_deleted.remove_up_to(ledger_id, upper)
-            moved = True
-        if moved and self._ack_sets:
+        # Inside a ledger it passes only entries whose ack sets went when they were acknowledged; beside
+        # its borders a recovered state may hold ack sets of entries that do not exist.
+        if self._ack_sets and self._mark_delete.ledger_id != start_ledger_id:
             self._drop_ack_sets()
 
     def _drop_up_to_mark_delete(self) -> None:

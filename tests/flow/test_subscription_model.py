@@ -10,8 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ackwell import Ledgers, Position, ProtocolError
 from ackwell.cursor import to_words
+from ackwell.journal import Journal
+from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
-from tests.flow.naive import EncodedJournal, Message, Naive
+from tests.flow.naive import Message, Naive
 
 LEDGERS = {3: 4, 5: 1, 9: 5}
 SIZES = {
@@ -34,7 +36,8 @@ class SharedSubscription(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.journal = EncodedJournal()
+        self.ledger = MemoryLedger()
+        self.journal = Journal(MemoryStore(self.ledger))
         self.ledgers = Ledgers(LEDGERS)
         self.subscription = self.new()
         self.model = Naive(dict(SIZES), individual=self.type in ("Shared", "Key_Shared"))
@@ -171,6 +174,7 @@ class SharedSubscription(RuleBasedStateMachine):
 
     @rule(mended=st.booleans())
     def crash_and_restart(self, mended: bool) -> None:
+        self.journal = Journal(MemoryStore(self.ledger))
         self.subscription = Subscription.load(self.type, self.journal, self.ledgers, settings=self.limits)
         self.model.restart()
         if mended:

@@ -14,11 +14,10 @@ from ackwell import Ledgers, Position
 from ackwell.cursor import acknowledged, to_words
 from ackwell.events import Event, Kind, read_events
 from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash
+from tests.shared import shared_folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "traces"
 NO_LIMITS = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
-# The broker forgot acknowledgments here (see the README of the traces); ours are the ones before.
-AFTER_RESTART = ("unloaded", "after")
 
 
 class TracedSubscription:
@@ -174,7 +173,16 @@ def _traces(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.name.endswith((".jsonl", ".jsonl.gz")))
 
 
-@pytest.mark.parametrize("trace", _traces(EXAMPLES), ids=lambda path: path.name.split(".")[0])
+def _more_traces() -> list[Path]:
+    """Give the recordings beyond those of the repository, where they are at hand."""
+    folder = shared_folder("data/traces")
+    known = {path.name for path in _traces(EXAMPLES)}
+    return [path for path in _traces(folder) if path.name not in known] if folder else []
+
+
+@pytest.mark.parametrize(
+    "trace", [*_traces(EXAMPLES), *_more_traces()], ids=lambda path: path.name.split(".")[0]
+)
 def test_a_trace_ends_where_the_broker_did_and_every_delivery_had_its_cause(trace: Path) -> None:
     traced = TracedSubscription(trace)
     traced.run()
