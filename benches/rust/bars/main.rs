@@ -1,6 +1,7 @@
 //! Our side of the bars: `bars AREA WORKLOAD` prints what it measures as JSON lines, in the peers' form.
 //! `benches/bars` runs it beside them.
 
+mod delayed;
 mod pending_acks;
 mod window;
 #[path = "../workloads.rs"]
@@ -11,6 +12,7 @@ fn main() {
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["pending_acks", workload] => pending_acks::measure(workload),
+        ["delayed", workload] => delayed::measure(workload),
         // `cargo bench` runs every bench target; without arguments there is nothing to compare with.
         [] => println!("run by `make bench-peers`"),
         ref unknown => panic!("expected AREA WORKLOAD, got {unknown:?}"),

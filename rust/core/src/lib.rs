@@ -17,6 +17,7 @@ pub mod pending_acks;
 pub mod range_set;
 pub mod delayed;
 mod frame;
+mod radix;
 pub mod triple_heap;
 pub mod time_buckets;
 pub mod time_wheel;

@@ -36,6 +36,10 @@ const SLOT_MS_BITS: u32 = 22;
 const SLOT_BITS_MIN: u32 = 6;
 /// A slot with more messages is split before it is opened: 4,096 stairs of 32 bytes are 128 KiB.
 const OPEN_MAX: u64 = 4096;
+/// … unless its times are scattered: then the stairs, 32 bytes a message, are to the stream at most
+const SCATTERED_BYTES: usize = 2;
+/// as 16 to 1, and splitting would write each message once more. Up to 8 MiB.
+const SCATTERED_MAX: u64 = 1 << 18;
 /// … into 2^6 parts.
 const SPLIT_BITS: u32 = 6;
 
@@ -130,8 +134,10 @@ impl TimeWheel {
     /// Opens the first slot, split until its first part is small.
     fn open_first(&mut self) {
         while let Some((start, slot)) = self.slots.pop_first() {
-            if slot.len() <= OPEN_MAX || slot.bits == 0 {
-                let mut stairs = Vec::with_capacity(slot.len().min(OPEN_MAX) as usize);
+            let scattered = slot.len() <= SCATTERED_MAX
+                && slot.len() <= (slot.nbytes() / SCATTERED_BYTES) as u64;
+            if slot.len() <= OPEN_MAX || scattered || slot.bits == 0 {
+                let mut stairs = Vec::with_capacity(slot.len().min(SCATTERED_MAX) as usize);
                 slot.for_each_run(|run| stairs.extend(run.stairs()));
                 self.front.open(start, last(start, slot.bits), stairs);
                 return;
@@ -202,37 +208,43 @@ impl DelayedIndex for TimeWheel {
             .zip(entry_ids)
             .map(|((&time, &ledger), &entry)| Delayed::new(time, ledger, entry))
             .peekable();
-        // The slot found for a message serves those after it while they fall into it.
-        while let Some(message) = messages.next() {
-            let tick = self.tick_of(message.deliver_at_ms);
+        let (tick_ms, slot_bits) = (self.tick_ms, self.slot_bits);
+        // Times after `low` up to `high` round to `tick`: in order there is no division.
+        let (mut tick, mut low, mut high) = (0, i64::MAX, i64::MIN);
+        let mut round_up = |time: i64| {
+            if tick_ms == 1 {
+                return time;
+            }
+            if time <= low || time > high {
+                let (whole, rest) = (time.div_euclid(tick_ms), time.rem_euclid(tick_ms));
+                tick = whole + i64::from(rest > 0);
+                high = tick.saturating_mul(tick_ms);
+                low = (tick - 1).saturating_mul(tick_ms);
+            }
+            tick
+        };
+        while let Some(&message) = messages.peek() {
+            let tick = round_up(message.deliver_at_ms);
             if self.front.covers(tick) {
                 self.add_checked(message);
+                messages.next();
                 continue;
             }
-            let tick_ms = self.tick_ms;
-            let mut new = 0;
-            let (start, slot) = self.slot_at(tick);
-            let bits = slot.bits;
-            let mut add = |tick: i64, m: Delayed| {
-                slot.add(m.ledger_id, m.entry_id, tick.wrapping_sub(start) as u64)
+            // Nearly every slot has the usual width: one exact search finds it.
+            let aligned = tick & !low_bits(slot_bits);
+            let (start, slot) = match self.slots.get_mut(&aligned) {
+                Some(slot) if slot.bits == slot_bits => (aligned, &mut **slot),
+                _ => self.slot_at(tick),
             };
-            new += usize::from(add(tick, message));
-            // Times up to here and after the tick before round to the same tick: no division.
-            let (mut tick, mut low, mut high) = (tick, i64::MAX, i64::MIN);
-            while let Some(message) = messages.peek() {
-                let time = message.deliver_at_ms;
-                if tick_ms == 1 {
-                    tick = time;
-                } else if time <= low || time > high {
-                    let (whole, rest) = (time.div_euclid(tick_ms), time.rem_euclid(tick_ms));
-                    tick = whole + i64::from(rest > 0);
-                    high = tick.saturating_mul(tick_ms);
-                    low = (tick - 1).saturating_mul(tick_ms);
-                }
+            // It serves the messages after this one while they fall into it.
+            let (bits, mut new) = (slot.bits, 0);
+            while let Some(&message) = messages.peek() {
+                let tick = round_up(message.deliver_at_ms);
                 if !within(tick, start, bits) {
                     break;
                 }
-                new += usize::from(add(tick, *message));
+                let tick = tick.wrapping_sub(start) as u64;
+                new += usize::from(slot.add(message.ledger_id, message.entry_id, tick));
                 messages.next();
             }
             self.length += new;
@@ -242,19 +254,20 @@ impl DelayedIndex for TimeWheel {
 
     fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns {
         let mut due = DelayedColumns::with_capacity(max.min(self.length));
+        // The last tick that is due; at the end of time, also the one whose time is saturated.
+        let tick_ms = self.tick_ms;
+        let due_tick = if now_ms == i64::MAX { now_ms } else { now_ms.div_euclid(tick_ms) };
         while due.len() < max {
-            if let Some(tick) = self.front.next() {
-                let time = self.time_of(tick);
-                if time > now_ms {
+            if !self.front.is_empty() {
+                self.front.drain(due_tick, |tick| tick.saturating_mul(tick_ms), max, &mut due);
+                if !self.front.is_empty() {
                     break;
                 }
-                self.front.drain(time, max - due.len(), &mut due);
-                continue;
             }
             self.front.close_if_empty();
             let Some((&start, slot)) = self.slots.first_key_value() else { break };
             let bound = start.wrapping_add(slot.least_bound() as i64);
-            if self.time_of(bound) > now_ms || self.next_due().is_none_or(|time| time > now_ms) {
+            if bound > due_tick || self.next_due().is_none_or(|time| time > now_ms) {
                 break;
             }
             self.open_first();

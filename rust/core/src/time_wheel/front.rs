@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::bits::low_mask;
 use super::run::Stair;
 use crate::delayed::{Delayed, DelayedColumns};
+use crate::radix;
 
 /// Ticks here are absolute, as [`Delayed::deliver_at_ms`] holds them; stairs never overlap.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +24,21 @@ impl Front {
     /// Opens a slot: its stairs in any order.
     pub(super) fn open(&mut self, start: i64, last_tick: i64, mut stairs: Vec<Stair>) {
         debug_assert!(self.is_empty());
-        stairs.sort_unstable_by_key(|stair| Reverse((stair.tick, stair.ledger, stair.first)));
+        let key = |stair: &Stair| Reverse((stair.tick, stair.ledger, stair.first));
+        let bits = u64::BITS - (last_tick.wrapping_sub(start) as u64).leading_zeros();
+        if bits <= radix::KEY_BITS_MAX {
+            // Stairs come by position, the late ones after: sorted by tick from the back they are almost right.
+            let keys = stairs.iter().rev().map(|stair| low_mask(bits) - stair.tick);
+            let order = radix::order(keys, bits);
+            let end = stairs.len() - 1;
+            stairs = order.iter().map(|&index| stairs[end - index as usize]).collect();
+            if !stairs.is_sorted_by_key(key) {
+                // Only where something came out of order; the standard sort sees the runs that are there.
+                stairs.sort_by_key(key);
+            }
+        } else {
+            stairs.sort_unstable_by_key(key);
+        }
         (self.start, self.last_tick, self.stairs) = (start, Some(last_tick), stairs);
     }
 
@@ -88,28 +104,53 @@ impl Front {
         }
     }
 
-    /// Moves up to `max` messages of the earliest tick into the columns, as due at `time`; how many.
-    pub(super) fn drain(&mut self, time: i64, max: usize, due: &mut DelayedColumns) -> usize {
-        let start = self.start;
-        if let Some(&late) = self.late.first() {
-            let earlier = self.stairs.last().is_none_or(|stair| {
-                late < Delayed::new(start + stair.tick as i64, stair.ledger, stair.first)
-            });
-            if earlier {
-                self.late.pop_first();
-                due.push(Delayed { deliver_at_ms: time, ..late });
-                return 1;
+    /// Moves up to `max` messages of ticks up to `due_tick` into the columns; `time_of` gives a tick's time.
+    pub(super) fn drain(
+        &mut self,
+        due_tick: i64,
+        time_of: impl Fn(i64) -> i64,
+        max: usize,
+        due: &mut DelayedColumns,
+    ) {
+        while due.len() < max {
+            let late = self.late.first();
+            let Some(stair) = self.stairs.last_mut() else {
+                match late {
+                    Some(late) if late.deliver_at_ms <= due_tick => self.take_late(&time_of, due),
+                    _ => return,
+                }
+                continue;
+            };
+            let tick = self.start + stair.tick as i64;
+            if late.is_some_and(|late| *late < Delayed::new(tick, stair.ledger, stair.first)) {
+                if late.is_some_and(|late| late.deliver_at_ms > due_tick) {
+                    return;
+                }
+                self.take_late(&time_of, due);
+                continue;
+            }
+            if tick > due_tick {
+                return;
+            }
+            let left = i64::try_from(max - due.len()).unwrap_or(i64::MAX);
+            let last = stair.last.min(stair.first.saturating_add(left - 1));
+            if last == stair.first {
+                due.push(Delayed::new(time_of(tick), stair.ledger, last));
+            } else {
+                due.push_run(time_of(tick), stair.ledger, stair.first, last);
+            }
+            if last == stair.last {
+                self.stairs.pop();
+            } else {
+                stair.first = last + 1;
             }
         }
-        let Some(stair) = self.stairs.last_mut() else { return 0 };
-        let taken = (stair.last - stair.first + 1).min(i64::try_from(max).unwrap_or(i64::MAX));
-        due.push_run(time, stair.ledger, stair.first, stair.first + (taken - 1));
-        if stair.first + (taken - 1) == stair.last {
-            self.stairs.pop();
-        } else {
-            stair.first += taken;
+    }
+
+    fn take_late(&mut self, time_of: impl Fn(i64) -> i64, due: &mut DelayedColumns) {
+        if let Some(late) = self.late.pop_first() {
+            due.push(Delayed { deliver_at_ms: time_of(late.deliver_at_ms), ..late });
         }
-        taken as usize
     }
 
     /// Every message, ticks as times.

@@ -1,37 +1,24 @@
-//! Sorting a bucket by 8-byte keys instead of 24-byte messages.
-//!
-//! A bucket's times differ by little and its messages are few, so `(time - least, index)` fits one u64.
-//! Sorting those takes half the time of sorting the messages, and the gather stays in cache.
+//! Sorting a bucket by its times first: they differ in few bits, so a radix sort orders them.
 
 use crate::delayed::Delayed;
+use crate::radix;
 
 /// Sorts by all three columns, the earliest last.
 pub(super) fn descending(messages: &mut Vec<Delayed>) {
-    if messages.len() < 2 {
-        return;
-    }
     let (mut least, mut greatest) = (i64::MAX, i64::MIN);
     for message in messages.iter() {
         least = least.min(message.deliver_at_ms);
         greatest = greatest.max(message.deliver_at_ms);
     }
-    let index_bits = usize::BITS - (messages.len() - 1).leading_zeros();
-    let span = greatest.wrapping_sub(least) as u64;
-    if span == 0 || span.leading_zeros() < index_bits {
-        messages.sort_unstable_by(|a, b| b.cmp(a));
-        return;
+    let bits = u64::BITS - (greatest.wrapping_sub(least) as u64).leading_zeros();
+    let by_radix =
+        messages.len() > 1 && bits <= radix::KEY_BITS_MAX && messages.len() <= u32::MAX as usize;
+    if !by_radix {
+        return messages.sort_unstable_by(|a, b| b.cmp(a));
     }
-    let mut keys: Vec<u64> = messages
-        .iter()
-        .enumerate()
-        .map(|(index, message)| {
-            (greatest.wrapping_sub(message.deliver_at_ms) as u64) << index_bits | index as u64
-        })
-        .collect();
-    keys.sort_unstable();
-    let mask = (1u64 << index_bits) - 1;
-    let sorted: Vec<_> = keys.iter().map(|key| messages[(key & mask) as usize]).collect();
-    *messages = sorted;
+    let keys = messages.iter().map(|message| greatest.wrapping_sub(message.deliver_at_ms) as u64);
+    let order = radix::order(keys, bits);
+    *messages = order.iter().map(|&index| messages[index as usize]).collect();
     sort_equal_times(messages);
 }
 
