@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
 from random import Random
 from statistics import median
-from subprocess import run
 from typing import Any, TypeAlias
 
 import numpy as np
 from sortedcontainers import SortedDict
 
 from ackwell import PendingAcks
+from benches.bars.bare import bare_call
 from benches.bars.calls import alternate
-from benches.bars.sides import OURS, ROOT
+from benches.bars.sides import OURS
 
 Measured: TypeAlias = tuple[str, str, str, list[float]]
 
@@ -83,7 +80,7 @@ def _scalar() -> Iterator[Measured]:
     Random(42).shuffle(shuffled)
     names = {
         "keys": shuffled[:BATCH],
-        "bare": _bare_call(),
+        "bare": bare_call(),
         "pending": _filled(),
         "flat": flat,
         "nested": {1: {entry: value for (_, entry), value in flat.items()}},
@@ -135,26 +132,3 @@ def _bytes_of(flat: dict[tuple[int, int], tuple[int, int]]) -> float:
     tuples = sum(sys.getsizeof(key) + sys.getsizeof(value) for key, value in flat.items())
     integers = sum(sys.getsizeof(entry) for _, entry in flat if entry > 256)
     return (sys.getsizeof(flat) + tuples + integers) / len(flat)
-
-
-def _bare_call() -> Any:
-    """Build and load the module that does nothing."""
-    build = ["cargo", "build", "--release", "--quiet", "--locked", "-p", "ackwell-bare-call"]
-    messages = run([*build, "--message-format", "json"], cwd=ROOT, capture_output=True, text=True, check=True)
-    library = _library(messages.stdout)
-    loader = ExtensionFileLoader("bare_call", library)
-    spec = spec_from_file_location("bare_call", library, loader=loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module.Bare()
-
-
-def _library(messages: str) -> str:
-    """The file cargo says it has built."""
-    for line in messages.splitlines():
-        message = json.loads(line)
-        if message.get("reason") == "compiler-artifact" and message["target"]["name"] == "bare_call":
-            file: str = message["filenames"][0]
-            return file
-    raise RuntimeError("cargo built no bare_call")
