@@ -19,17 +19,23 @@ FORMS = ("pulsar-ranges", "pulsar-long-array", "pulsar-auto", "compact")
 #: Crash points over all forms and sizes of parts; the floor that the proof claims.
 CRASHES_MIN = 20_000
 
+SAVES = 30
+FORMS_AND_SIZES = [
+    pytest.param(form, size, id=f"{form} {name}")
+    for form in FORMS
+    for size, name in ((40, "in parts"), (1 << 20, "whole"))
+]
+
 crashes_seen = 0
 
 
-@pytest.mark.parametrize("entry_bytes_max", [40, 1 << 20], ids=["in parts", "whole"])
-@pytest.mark.parametrize("form", FORMS)
-def test_a_crash_leaves_the_save_before_or_the_one_in_flight(form: str, entry_bytes_max: int) -> None:
-    global crashes_seen
+def crash_everywhere(form: str, entry_bytes_max: int, seed: int) -> int:
+    """Live a life of saves, crash at every point of it and recover; give the number of crashes."""
+    crashes = 0
     ledger = MemoryLedger()
     before: PositionInfo | None = None
-    after_crash = next(states(99, 1))
-    for number, state in enumerate(states(7, 30)):
+    after_crash = next(states(seed + 1, 1))
+    for number, state in enumerate(states(seed, SAVES)):
         # Every few saves the owner changes, so that deltas also begin after a recovery.
         if number % 7 == 0:
             store = SimulatedStore(ledger)
@@ -40,16 +46,33 @@ def test_a_crash_leaves_the_save_before_or_the_one_in_flight(form: str, entry_by
         # Between its writes a save is synced; but not even the order of all of its writes is needed.
         inside = (crash for write in store.writes for crash in write.crashes(sector_bytes=16))
         for crash in itertools.chain(inside, reordered(store.writes)):
-            crashes_seen += 1
+            crashes += 1
             survivor = Journal(MemoryStore(crash.ledger), form=form, entry_bytes_max=entry_bytes_max)
             assert survivor.load().position_info in (before, state), f"save {number}, {crash.where}"
-            if crashes_seen % 10 == 0:
+            if crashes % 10 == 0:
                 # The next owner saves on, over whatever lies there.
                 survivor.save(after_crash)
                 assert Journal(MemoryStore(copy_of(crash.ledger))).load().position_info == after_crash
         assert Journal(MemoryStore(copy_of(ledger))).load().position_info == state
         before = state
+    return crashes
+
+
+@pytest.mark.parametrize(("form", "entry_bytes_max"), FORMS_AND_SIZES)
+def test_a_crash_leaves_the_save_before_or_the_one_in_flight(form: str, entry_bytes_max: int) -> None:
+    global crashes_seen
+    crashes_seen += crash_everywhere(form, entry_bytes_max, seed=7)
 
 
 def test_the_proof_saw_as_many_crashes_as_it_claims() -> None:
+    if crashes_seen == 0:
+        pytest.skip("counts what the tests above saw in the same run")
     assert crashes_seen >= CRASHES_MIN
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("form", "entry_bytes_max"), FORMS_AND_SIZES)
+def test_a_crash_in_many_lives_leaves_the_save_before_or_the_one_in_flight(
+    form: str, entry_bytes_max: int
+) -> None:
+    assert sum(crash_everywhere(form, entry_bytes_max, seed) for seed in range(100, 130)) > 30 * SAVES
