@@ -1,0 +1,104 @@
+"""What an operator waits for: a large state inspected, a fleet diagnosed, its page written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from ackwell import PositionInfo, PositionRangeSet
+from ackwell.doctor import diagnose, examine
+from ackwell.inspect import inspect
+from ackwell.restart import BrokerSettings
+from ackwell.stats import parse_stats
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+RANGES, LEDGERS = 1_000_000, 40
+SUBSCRIPTIONS = 5_000
+
+
+@pytest.fixture(scope="module")
+def state() -> bytes:
+    """A million ranges, every second entry of forty ledgers."""
+    each = np.arange(RANGES // LEDGERS) * 2
+    ranges = PositionRangeSet()
+    lowers = np.tile(each, LEDGERS)
+    ranges.add_ranges(np.repeat(np.arange(LEDGERS) + 10, len(each)), lowers, lowers + 1)
+    return PositionInfo(10, -1, ranges).encode("pulsar-ranges")
+
+
+def answer(number: int) -> dict[str, Any]:
+    """The answer of a broker: 100 ranges at random in five ledgers."""
+    random = np.random.default_rng(number)
+    ledgers = [{"ledgerId": 3 + n, "entries": 5_000, "size": 500_000} for n in range(5)]
+    cuts = np.sort(random.choice(4_990, 40, replace=False) + 1).reshape(-1, 2)
+    ranges = ",".join(f"({3 + n}:{a}..{3 + n}:{b}]" for n in range(5) for a, b in cuts.tolist())
+    cursor = {
+        "markDeletePosition": "3:-1",
+        "individuallyDeletedMessages": f"[{ranges}]",
+        "cursorLedger": 9,
+        "state": "Open",
+    }
+    internal = {
+        "entriesAddedCounter": 25_000,
+        "numberOfEntries": 25_000,
+        "lastConfirmedEntry": "7:4999",
+        "ledgers": ledgers,
+        "cursors": {"sub": cursor},
+    }
+    return {"internalStats": internal, "stats": {"msgInCounter": 25_000}}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet")
+    for number in range(SUBSCRIPTIONS):
+        (folder / f"orders-{number}.json").write_text(json.dumps(answer(number)))
+    return folder
+
+
+def test_inspect_a_million_ranges(benchmark: BenchmarkFixture, state: bytes) -> None:
+    benchmark(inspect, state)
+
+
+def test_predict_the_restart_of_a_million_ranges(benchmark: BenchmarkFixture, state: bytes) -> None:
+    benchmark(inspect(state).restart_losses)
+
+
+def test_the_inspect_command_on_a_million_ranges(
+    benchmark: BenchmarkFixture, state: bytes, tmp_path: Path
+) -> None:
+    file = tmp_path / "state.bin"
+    file.write_bytes(state)
+    command = [sys.executable, "-m", "ackwell", "inspect", str(file)]
+    benchmark(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_read_a_hundred_thousand_ranges_of_one_answer(benchmark: BenchmarkFixture) -> None:
+    told = answer(1)
+    ranges = ",".join(f"(3:{2 * n}..3:{2 * n + 1}]" for n in range(100_000))
+    told["internalStats"]["cursors"]["sub"]["individuallyDeletedMessages"] = f"[{ranges}]"
+    data = json.dumps(told).encode()
+    benchmark(lambda: list(parse_stats(data, "answer")))
+
+
+def test_diagnose_five_thousand_files(benchmark: BenchmarkFixture, fleet: Path) -> None:
+    found = benchmark.pedantic(lambda: list(examine([fleet])), rounds=1)  # type: ignore[no-untyped-call]
+    assert len(found) == SUBSCRIPTIONS
+
+
+def test_write_the_page_of_five_thousand_subscriptions(benchmark: BenchmarkFixture, fleet: Path) -> None:
+    from ackwell.report import report_html
+
+    settings = BrokerSettings.of("4.0")
+    diagnoses = [diagnose(found.stats, settings) for found in examine([fleet])]
+    page = benchmark.pedantic(report_html, (diagnoses,), rounds=1)  # type: ignore[no-untyped-call]
+    assert len(page.encode()) <= 5_000_000
