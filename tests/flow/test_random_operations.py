@@ -235,6 +235,7 @@ def walk(operations: int, seed: int) -> Walk:
     return walked
 
 
+@pytest.mark.timeout(3600)
 def test_a_million_random_operations_lose_nothing_and_bring_nothing_back() -> None:
     walked = walk(1_000_000, seed=1)
     assert walked.delivered > 200_000

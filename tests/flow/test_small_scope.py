@@ -171,7 +171,6 @@ def check(world: World, state: State, kind: str) -> None:
         # Nothing is tracked for one active consumer; it can ask for everything unacknowledged again.
         subscription.redeliver("a")
         assert subscription.next_reads(10, 0) == unacked
-        world.deliver()
 
 
 def explore(kind: str, depth: int) -> tuple[int, int]:
@@ -206,6 +205,7 @@ def explore(kind: str, depth: int) -> tuple[int, int]:
     return len({state.canonical() for state in paths}), transitions
 
 
+@pytest.mark.timeout(3600)  # minutes of computing, on however busy a machine
 @pytest.mark.parametrize(("kind", "depth", "states"), [("Shared", 5, 56_696), ("Exclusive", 6, 23_769)])
 def test_every_state_of_few_operations_is_the_models(
     kind: str, depth: int, states: int, capsys: pytest.CaptureFixture[str]
@@ -219,8 +219,8 @@ def test_every_state_of_few_operations_is_the_models(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
-def test_every_state_of_six_operations_is_the_models(kind: str) -> None:
-    visited, transitions = explore(kind, 6)
-    print(f"{kind}: {visited:,} states, {transitions:,} transitions in up to 6 operations")
-    assert visited > 20_000
+@pytest.mark.timeout(7200)
+def test_every_state_of_six_operations_on_shared_is_the_models() -> None:
+    visited, transitions = explore("Shared", 6)
+    print(f"Shared: {visited:,} states, {transitions:,} transitions in up to 6 operations")
+    assert visited == 291_978
