@@ -1,101 +1,11 @@
 //! `PendingAcks` against the standard library's tree, through every operation, with its invariants checked.
 
-use std::collections::BTreeMap;
+mod operation;
 
 use ackwell_core::{PendingAck, PendingAcks};
 use proptest::prelude::*;
 
-type Model = BTreeMap<(i64, i64), PendingAck>;
-
-#[derive(Debug, Clone)]
-enum Operation {
-    Add(i64, i64, PendingAck),
-    AddRun(i64, i64, u16, PendingAck),
-    Update(i64, i64, i64),
-    Remove(i64, i64),
-    RemoveRun(i64, i64, u16),
-    RemoveIfValue(i64, i64, PendingAck),
-    RemoveAllUpTo(i64, i64),
-    TakeAllUpTo(i64, i64),
-    PutBack(i64, i64, PendingAck),
-    Clear,
-}
-
-impl Operation {
-    fn apply(&self, acks: &mut PendingAcks, model: &mut Model) {
-        match *self {
-            Self::Add(ledger, entry, value) => {
-                assert!(acks.add(ledger, entry, value));
-                model.insert((ledger, entry), value);
-            }
-            Self::AddRun(ledger, first, length, value) => {
-                for entry in run(first, length) {
-                    acks.add(ledger, entry, value);
-                    model.insert((ledger, entry), value);
-                }
-            }
-            Self::Update(ledger, entry, acked) => {
-                let expected = model.get_mut(&(ledger, entry)).is_some_and(|value| {
-                    let left = i64::from(value.remaining).checked_sub(acked);
-                    let left = left.and_then(|left| i32::try_from(left).ok()).filter(|&l| l >= 0);
-                    left.inspect(|&left| value.remaining = left).is_some()
-                });
-                assert_eq!(expected, acks.update_remaining(ledger, entry, acked));
-            }
-            Self::Remove(ledger, entry) => {
-                assert_eq!(model.remove(&(ledger, entry)), acks.remove(ledger, entry));
-            }
-            Self::RemoveRun(ledger, first, length) => {
-                for entry in run(first, length) {
-                    assert_eq!(model.remove(&(ledger, entry)), acks.remove(ledger, entry));
-                }
-            }
-            Self::RemoveIfValue(ledger, entry, value) => {
-                let expected = model.get(&(ledger, entry)) == Some(&value);
-                if expected {
-                    model.remove(&(ledger, entry));
-                }
-                assert_eq!(expected, acks.remove_if_value(ledger, entry, value));
-            }
-            Self::RemoveAllUpTo(ledger, entry) => {
-                let kept = split_off_after(model, (ledger, entry));
-                assert_eq!(model.len(), acks.remove_all_up_to(ledger, entry));
-                *model = kept;
-            }
-            Self::TakeAllUpTo(ledger, entry) => {
-                let kept = split_off_after(model, (ledger, entry));
-                let taken: Vec<_> = acks
-                    .take_all_up_to(ledger, entry)
-                    .into_iter()
-                    .map(|(at, value)| ((at.ledger_id, at.entry_id), value))
-                    .collect();
-                assert_eq!(model.clone().into_iter().collect::<Vec<_>>(), taken);
-                *model = kept;
-            }
-            Self::PutBack(ledger, entry, value) => {
-                acks.put_back(ledger, entry, value);
-                model.entry((ledger, entry)).or_insert(value);
-            }
-            Self::Clear => {
-                acks.clear();
-                model.clear();
-            }
-        }
-    }
-}
-
-fn run(first: i64, length: u16) -> impl Iterator<Item = i64> {
-    (0..i64::from(length)).filter_map(move |step| first.checked_add(step))
-}
-
-/// Leaves in `model` what is at or before `at`, and returns the rest.
-fn split_off_after(model: &mut Model, at: (i64, i64)) -> Model {
-    let mut kept = model.split_off(&at);
-    if let Some(value) = kept.remove(&at) {
-        model.insert(at, value);
-    }
-    kept
-}
+use operation::{Model, Operation};
 
 fn ledger_id() -> impl Strategy<Value = i64> {
     prop_oneof![8 => 0_i64..3, 1 => Just(i64::MIN), 1 => Just(i64::MAX)]
