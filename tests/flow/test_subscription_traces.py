@@ -192,3 +192,17 @@ def test_a_trace_ends_where_the_broker_did_and_every_delivery_had_its_cause(trac
         assert traced.checks["owner of the key"] == 9547
     if "nack" in trace.name:
         assert traced.checks["redelivered"] == 773
+
+
+def test_6510_where_the_broker_counted_minus_a_thousand_we_count_what_is_owed() -> None:
+    """apache/pulsar#6510: acknowledgments of batch indexes took away more than there was."""
+    traced = TracedSubscription(EXAMPLES / "batch_partial.jsonl.gz")
+    for event in traced.events:
+        traced.feed(event)
+        if event.kind is Kind.SNAPSHOT:
+            break
+    (theirs,) = traced.stats("batch_partial.live.stats.json")["stats"]["subscriptions"].values()
+    assert theirs["unackedMessages"] == -1000
+    # 3,000 messages were delivered and 1,816 acknowledged.
+    assert traced.subscription.summary(0).unacked == 3000 - 1816
+    assert traced.subscription.audit() == []

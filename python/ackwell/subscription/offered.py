@@ -64,7 +64,8 @@ class Offered(NamedTuple):
         """Split the entries by owner, 0 to `count - 1`, each group in order; -1 is in none."""
         import numpy as np
 
-        if count <= 4:
+        if count <= 4 and self.hashes is None:
+            # Few consumers in turn: long runs, which a mask takes fast.
             return [self.pick(owners == index) for index in range(count)]
         # A stable sort of small integers is a radix sort: one pass for any number of owners.
         order = np.argsort(owners.astype(np.int16, copy=False), kind="stable")
