@@ -402,6 +402,22 @@ def test_part_of_a_batch_in_a_transaction_needs_the_batch_size() -> None:
     assert subscription.summary(0).unacked == 4
 
 
+def test_a_seek_starts_over_from_its_position_with_nobody_having_anything() -> None:
+    subscription = opened("Shared", 6, delayed=DelayedDeliveryTracker(strict=True))
+    subscription.dispatch(3, 0, 0, deliver_at_ms=5_000)
+    deliver(subscription)
+    subscription.ack("a", 3, 4)
+    subscription.redeliver("a", [(3, 5)])
+    subscription.nack("a", 3, 1, 0)
+    subscription.seek(3, 2)
+    subscription.validate()
+    assert subscription.cursor.mark_delete_position == (3, 1)
+    assert subscription.next_wakeup_ms() is None
+    assert subscription.summary(0).unacked == 0
+    assert deliver(subscription, 10_000) == {"a": [2, 3, 4, 5]}
+    assert subscription.redelivery_count(3, 5) == 0
+
+
 def test_a_summary_knows_the_oldest_hole_and_since_when() -> None:
     subscription = opened("Shared", 5)
     deliver(subscription, 1_000)

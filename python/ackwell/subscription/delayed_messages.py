@@ -26,6 +26,9 @@ class DelayedMessages(Protocol):
     def next_wakeup(self) -> int | None:
         """Give when the next message is due."""
 
+    def clear(self) -> None:
+        """Let go of every message."""
+
     def __len__(self) -> int: ...
 
     @property

@@ -403,6 +403,23 @@ class Subscription:
         """Give when `advance` has something to do next; `None` for never."""
         return self._releases.next_due_ms()
 
+    def seek(self, ledger_id: int, entry_id: int) -> None:
+        """Make this position the next to be read: what lies before is acknowledged, the rest is not.
+
+        Consumers stay connected and have nothing any more (a broker disconnects them). Open
+        transactions keep what they hold.
+        """
+        self.cursor.reset(ledger_id, entry_id)
+        for consumer in self._outstanding.consumers.values():
+            self._outstanding.take_all(consumer)
+        last = self.cursor.ledgers.last_position
+        if last is not None:
+            self._replay.remove_up_to(last)
+            self._redelivery.forget_up_to(last)
+        if self._delayed is not None:
+            self._delayed.clear()
+        self._unread.rewind()
+
     # Durability
 
     def stage(self) -> Staged:
