@@ -5,7 +5,8 @@ PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-rust test-python test-pulsar test-faults soak lint format types \
-        fuzz bench bench-rust bench-python bench-peers wheel lock clean
+        fuzz bench bench-rust bench-python bench-peers wheel lock clean \
+        bench-spark
 
 help:  ## List the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -80,6 +81,9 @@ bench-python: install  ## Through the binding
 
 bench-peers: install  ## Both beside Pulsar's own classes (where Java and Maven are) and Python's, held against the bars
 	$(BIN)/python -m benches.bars
+
+bench-spark: install  ## The pipeline against Spark SQL, 20 M events (minutes)
+	PYTHONPATH=. $(BIN)/python -m benches.spark.bench
 
 wheel: .venv/.locked  ## Build a wheel into dist/
 	$(BIN)/maturin build --release --out dist

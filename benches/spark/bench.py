@@ -48,6 +48,7 @@ def main() -> int:
         "peer: SQL windows": peers.windows,
         "scan": lambda events: events.select("topic", "subscription", "kind", "ledger_id", "entry_id"),
     }
+    variants = {name: variants[name] for name in arguments.only or variants}
     for build in variants.values():
         run(spark, small, build)
     count = spark.read.parquet(str(large)).count()
@@ -116,6 +117,7 @@ def parser() -> argparse.ArgumentParser:
     described = argparse.ArgumentParser(description=__doc__)
     described.add_argument("--entries", type=int, default=10_000_000, help="two events each")
     described.add_argument("--rounds", type=int, default=3)
+    described.add_argument("--only", action="append", help="a variant; may be given again")
     described.add_argument("--folder", type=Path, default=Path("benches/record/spark-data"))
     return described
 

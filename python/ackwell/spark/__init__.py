@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from ackwell.spark.audit import restart_audit as restart_audit
     from ackwell.spark.fleet import generate as generate
     from ackwell.spark.local import replay_files as replay_files
+    from ackwell.spark.ordered import ordered_replay as ordered_replay
     from ackwell.spark.pipeline import collect_states as collect_states
     from ackwell.spark.pipeline import cursors as cursors
     from ackwell.spark.pipeline import merge as merge
     from ackwell.spark.pipeline import partials as partials
     from ackwell.spark.pipeline import replay as replay
     from ackwell.spark.session import local_session as local_session
+    from ackwell.spark.shipping import ship as ship
+    from ackwell.spark.sizing import delayed_sizing as delayed_sizing
     from ackwell.spark.sources import read_events as read_events
     from ackwell.spark.sources import register as register
     from ackwell.spark.stream import cursor_stream as cursor_stream
@@ -28,15 +31,18 @@ _HOMES = {
     "collect_states": "pipeline",
     "cursor_stream": "stream",
     "cursors": "pipeline",
+    "delayed_sizing": "sizing",
     "generate": "fleet",
     "local_session": "session",
     "merge": "pipeline",
+    "ordered_replay": "ordered",
     "partials": "pipeline",
     "read_events": "sources",
     "register": "sources",
     "replay": "pipeline",
     "replay_files": "local",
     "restart_audit": "audit",
+    "ship": "shipping",
 }
 """Where each public name lives."""
 

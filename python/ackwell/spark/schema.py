@@ -72,6 +72,8 @@ LEDGERS: Final = spark_schema(tables.LEDGERS)
 PARTIALS: Final = spark_schema(tables.PARTIALS)
 CURSORS: Final = spark_schema(tables.CURSORS)
 AUDIT: Final = spark_schema(tables.AUDIT)
+MOMENTS: Final = spark_schema(tables.MOMENTS)
+SIZING: Final = spark_schema(tables.SIZING)
 STATS: Final = spark_schema(tables.STATS)
 
 

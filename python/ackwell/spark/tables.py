@@ -108,6 +108,36 @@ AUDIT: Final[Table] = (
     Column("reasons", "array<string>", "why"),
 )
 
+MOMENTS: Final[Table] = (
+    *_NAMES,
+    Column("at_ms", "bigint", "the moment; null for the end"),
+    Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
+    Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
+    Column("individually_deleted", "string", "the ranges beyond it, as stats-internal prints them"),
+    Column("backlog_entries", "bigint", "entries not wholly acknowledged"),
+    Column("unacked_messages", "bigint", "messages with consumers"),
+    Column("pending_entries", "map<string,bigint>", "by consumer: entries it has not acknowledged"),
+    Column("pending_messages", "map<string,bigint>", "by consumer: messages it has not acknowledged"),
+    Column("redeliveries", "bigint", "how many deliveries were repetitions, so far"),
+)
+
+SIZING: Final[Table] = (
+    *_NAMES,
+    Column("messages", "bigint", "entries with a delivery time"),
+    Column("delay_ms_min", "bigint", "the shortest delay"),
+    Column("delay_ms_p50", "bigint", "the median"),
+    Column("delay_ms_p90", "bigint", "the 90th percentile"),
+    Column("delay_ms_p99", "bigint", "the 99th percentile"),
+    Column("delay_ms_max", "bigint", "the longest"),
+    Column("width_ms", "bigint", "the bucket width, or tick"),
+    Column("heap_bytes", "bigint", "a heap of exact times"),
+    Column("buckets_bytes", "bigint", "Pulsar's buckets of 2**floor(log2(width)) ms"),
+    Column("buckets", "bigint", "how many buckets that are"),
+    Column("wheel_bytes", "bigint", "TimeWheel with this tick"),
+    Column("entropy_bound_bytes", "bigint", "the fewest bytes any index with this tick needs"),
+    Column("recommended", "boolean", "the narrowest width within a tenth of the smallest index"),
+)
+
 STATS: Final[Table] = (
     *_NAMES,
     Column("file", "string", "where it was read"),

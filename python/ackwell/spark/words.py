@@ -10,6 +10,7 @@ skip the row groups of Parquet files that have none. Other sources are read once
 from __future__ import annotations
 
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -25,23 +26,14 @@ if TYPE_CHECKING:
 
 _NAMES = ("topic", "subscription")
 
-_NEED_POSITION = (
-    Kind.PUBLISH,
-    Kind.RECEIVE,
-    Kind.ACK,
-    Kind.ACK_CUMULATIVE,
-    Kind.NACK,
-    Kind.SEEK,
-)
-
 # What a row does; negative for a flaw.
-_NOTHING, _EXISTS, _ACK, _PARTLY, _UP_TO, _PARTLY_UP_TO = range(6)
+_NOTHING, _EXISTS, _ACK, _PARTLY, _UP_TO, _PARTLY_UP_TO, _CLEAR, _PLACED = range(8)
 
 
 def fold(events: DataFrame, turns: Turns) -> DataFrame:
     """Fold events, with the columns of the table `EVENTS`, into partials."""
-    rows = _mark_void(events.withColumn("file", F.coalesce("file", F.lit(""))), turns)
-    rows = rows.withColumn("code", _code())
+    rows = events.withColumn("file", F.coalesce("file", F.lit(""))).withColumn("what", _what())
+    rows = _mark_void(rows, turns).withColumn("code", _code())
     reduced = [_named(rows, _plain(rows))]
     reduced += [_sizes(rows), _ack_sets(rows), _settings(rows)]
     branches = [_branch(number, table) for number, table in enumerate(reduced)]
@@ -90,8 +82,7 @@ def _is(*kinds: Kind) -> Column:
 def _mark_void(rows: DataFrame, turns: Turns) -> DataFrame:
     """Add `acks`: the row acknowledges something, and comes after its subscription's last seek."""
     # A cleared backlog without position is among the turns.
-    clears = _is(Kind.CLEAR_BACKLOG) & F.col("ledger_id").isNotNull()
-    acks = _is(Kind.ACK, Kind.ACK_CUMULATIVE) | clears
+    acks = F.col("what").isin([_ACK, _UP_TO]) | ((F.col("what") == _CLEAR) & F.col("ledger_id").isNotNull())
     if not turns.seeks:
         return rows.withColumn("acks", acks)
     seeks = rows.sparkSession.createDataFrame(
@@ -107,33 +98,47 @@ def _mark_void(rows: DataFrame, turns: Turns) -> DataFrame:
 
 def _whole() -> Column:
     """Tell whether an acknowledgment leaves nothing of its entry."""
-    nothing_set = F.forall("ack_set", lambda word: word == 0)
+    # Not F.forall: a lambda would take the whole query out of compiled code.
+    smallest, greatest = F.array_min("ack_set"), F.array_max("ack_set")
+    nothing_set = F.coalesce((smallest == 0) & (greatest == 0), F.lit(True))
     return F.when(F.col("ack_set").isNotNull(), nothing_set).otherwise(F.col("batch_index").isNull())
 
 
-def _code() -> Column:
-    """Give each row one small integer, so that its kind is compared once and not in every sum."""
-    entry, acks = F.col("entry_id"), F.col("acks")
-    counts = ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size")
-    negative = F.least(*(F.coalesce(F.col(name), F.lit(0)) for name in counts)) < 0
-    unnamed = [F.col(name).isNull() for name in (*_NAMES, "kind", "sequence")]
-    flaws = {
-        0: reduce(lambda left, right: left | right, unnamed),
-        1: ~_is(*Kind),
-        2: (F.col("ledger_id").isNull() | entry.isNull()) & _is(*_NEED_POSITION),
-        3: negative,
+def _what() -> Column:
+    """Give a row's kind as a small integer, the frequent ones first; null for an unknown kind."""
+    codes = {
+        Kind.ACK: _ACK,
+        Kind.PUBLISH: _EXISTS,
+        Kind.RECEIVE: _EXISTS,
+        Kind.ACK_CUMULATIVE: _UP_TO,
+        Kind.CLEAR_BACKLOG: _CLEAR,
+        Kind.NACK: _PLACED,
+        Kind.SEEK: _PLACED,
     }
-    code = F.lit(_NOTHING)
-    for value, condition in (
-        (_PARTLY_UP_TO, acks),
-        (_UP_TO, acks & ~_is(Kind.ACK) & _whole()),
-        (_PARTLY, acks & _is(Kind.ACK)),
-        (_ACK, acks & _is(Kind.ACK) & _whole()),
-        (_EXISTS, _is(Kind.PUBLISH, Kind.RECEIVE)),
-        *((-1 - number, flaw) for number, flaw in reversed(flaws.items())),
-    ):
-        code = F.when(condition, F.lit(value)).otherwise(code)
-    return code
+    kind = F.when(F.col("kind") == Kind.ACK.value, F.lit(_ACK))
+    for known in sorted(Kind, key=lambda each: each not in codes):
+        kind = kind.when(F.col("kind") == known.value, F.lit(codes.get(known, _NOTHING)))
+    return kind
+
+
+def _code() -> Column:
+    """Give what a row does, or below 0 what is wrong with it: computed once, and not in every sum."""
+    what, acks = F.col("what"), F.col("acks")
+    unnamed = [F.col(name).isNull() for name in (*_NAMES, "kind", "sequence")]
+    placed = F.col("ledger_id").isNotNull() & F.col("entry_id").isNotNull()
+    counts = ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size")
+    negative = [F.col(name) < 0 for name in counts]
+    partly = ~_whole()
+    return (
+        F.when(reduce(or_, unnamed), -1)
+        .when(what.isNull(), -2)
+        .when(~placed & what.isin([_ACK, _EXISTS, _UP_TO, _PLACED]), -3)
+        .when(reduce(or_, negative), -4)
+        .when(what == _EXISTS, _EXISTS)
+        .when(~acks, _NOTHING)
+        .when(what == _ACK, F.when(partly, _PARTLY).otherwise(_ACK))
+        .otherwise(F.when(partly, _PARTLY_UP_TO).otherwise(_UP_TO))
+    )
 
 
 def _plain(rows: DataFrame) -> DataFrame:

@@ -1,0 +1,54 @@
+"""What an index of the delayed messages would weigh, and which bucket width to choose: one's own traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackwell.events import Kind
+from ackwell.spark import tables
+from ackwell.spark.schema import SIZING, conform
+from ackwell.spark.weighing import weigher
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+WIDTHS_MS: Final = (1, 64, 1_024, 16_384, 262_144)
+"""From exact to four minutes; Pulsar's default tick of 1,000 ms makes buckets of 512."""
+
+
+def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) -> DataFrame:
+    """Weigh, for each subscription and width, the indexes that would hold its delayed messages.
+
+    Parameters
+    ----------
+    events
+        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`; the publishes with a
+        `deliver_at_ms` are read, and duplicates among them count once.
+    widths_ms
+        Bucket widths, in ms, each at least 1.
+
+    Returns
+    -------
+    DataFrame
+        With the columns of `ackwell.spark.schema.SIZING`, a row per subscription and width. The bytes
+        are those of the structures themselves, filled with every delayed message at once: an upper
+        bound for an index from which messages leave meanwhile.
+
+    A task holds the delayed messages of one subscription, some tens of bytes each.
+    """
+    widths = sorted(set(widths_ms or WIDTHS_MS))
+    if not widths or widths[0] < 1:
+        raise ValueError(f"widths are at least 1 ms, got {widths}")
+    columns = ("topic", "subscription", "time_ms", "ledger_id", "entry_id", "deliver_at_ms")
+    delayed = (
+        conform(events, tables.EVENTS, "events")
+        .where((F.col("kind") == Kind.PUBLISH.value) & F.col("deliver_at_ms").isNotNull())
+        .where(F.col("time_ms").isNotNull())
+        .select(*columns)
+        # An entry has one time, however many messages its batch holds and however often it was told.
+        .dropDuplicates(["topic", "subscription", "ledger_id", "entry_id"])
+    )
+    return delayed.groupBy("topic", "subscription").applyInArrow(weigher(widths), SIZING)

@@ -1,0 +1,63 @@
+"""The work of `delayed_sizing` on the executors: fill the indexes and weigh them."""
+
+from __future__ import annotations
+
+# Spark reads the annotations of the function it runs to choose its form: these stay real imports.
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ackwell import TimeBuckets, TimeWheel, TripleLongHeap
+from ackwell.delay_advice import WORTH_NARROWING, entropy_bound_bytes
+from ackwell.spark import tables
+
+SIZING_SCHEMA: Final = tables.arrow_schema(tables.SIZING)
+_QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+
+
+def weigher(widths_ms: Sequence[int]) -> Callable[..., Any]:
+    """Give the function that Spark runs on the delayed messages of each subscription."""
+
+    def weigh(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        heap = TripleLongHeap()
+        buckets = {width: TimeBuckets(width.bit_length() - 1) for width in widths_ms}
+        wheels = {width: TimeWheel(width) for width in widths_ms}
+        delays: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        for batch in batches:
+            at, times, ledger_ids, entry_ids = (
+                batch.column(name).to_numpy(zero_copy_only=False)
+                for name in ("deliver_at_ms", "time_ms", "ledger_id", "entry_id")
+            )
+            delays.append(np.maximum(at - times, 0))
+            for index in (heap, *buckets.values(), *wheels.values()):
+                index.add_many(at, ledger_ids, entry_ids)
+        heap.shrink_to_fit()
+        every_delay = np.concatenate(delays)
+        spread = {
+            f"delay_ms_{name}": int(np.quantile(every_delay, share, method="inverted_cdf"))
+            for name, share in _QUANTILES.items()
+        }
+        weighed = {w: min(buckets[w].nbytes, wheels[w].nbytes) for w in widths_ms}
+        least = min(weighed.values())
+        chosen = next(w for w in widths_ms if weighed[w] <= least * WORTH_NARROWING)
+        rows = [
+            {
+                "topic": key[0].as_py(),
+                "subscription": key[1].as_py(),
+                "messages": len(heap),
+                **spread,
+                "width_ms": width,
+                "heap_bytes": heap.nbytes,
+                "buckets_bytes": buckets[width].nbytes,
+                "buckets": buckets[width].bucket_count,
+                "wheel_bytes": wheels[width].nbytes,
+                "entropy_bound_bytes": round(entropy_bound_bytes(every_delay, width) * len(heap)),
+                "recommended": width == chosen,
+            }
+            for width in widths_ms
+        ]
+        yield pa.RecordBatch.from_pylist(rows, schema=SIZING_SCHEMA)
+
+    return weigh

@@ -1,0 +1,75 @@
+"""The paths beside replay: in order, with pending acknowledgments; and the sizing of delayed messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from ackwell import TimeBuckets
+from ackwell.events import Event, Kind, read_events
+from ackwell.spark import delayed_sizing, ordered_replay
+from ackwell.spark.reading import to_batches
+from tests.spark.test_replay import TRACES, local_rows, parquet_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def test_ordered_replay_ends_where_replay_does(spark: SparkSession, tmp_path: Path) -> None:
+    events = list(read_events([path for path in TRACES if "shared" in path.name or "cumul" in path.name]))
+    expected = local_rows(events)
+    rows = ordered_replay(parquet_of(spark, events, tmp_path / "events")).collect()
+    assert len(expected) == len(rows)
+    for row in rows:
+        mine = expected[row.topic, row.subscription]
+        assert mine["individually_deleted"] == row.individually_deleted
+        assert mine["backlog_entries"] == row.backlog_entries
+
+
+def test_pending_acknowledgments_are_told_at_their_moments(spark: SparkSession, tmp_path: Path) -> None:
+    at: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
+    events = [
+        Event("t", "s", 1, Kind.CONSUMER_OPEN, time_ms=10, consumer="a", detail="Shared"),
+        Event("t", "s", 2, Kind.PUBLISH, time_ms=10, **at),
+        Event("t", "s", 3, Kind.RECEIVE, time_ms=20, consumer="a", **at),
+        Event("t", "s", 4, Kind.NACK, time_ms=30, consumer="a", **at),
+        Event("t", "s", 5, Kind.RECEIVE, time_ms=40, consumer="a", redelivery_count=1, **at),
+        Event("t", "s", 6, Kind.ACK, time_ms=50, consumer="a", **at),
+    ]
+    rows = ordered_replay(parquet_of(spark, events, tmp_path / "events"), [20, 30, 45]).collect()
+    found = {row.at_ms: (row.pending_entries["a"], row.redeliveries) for row in rows}
+    assert found == {20: (1, 0), 30: (0, 0), 45: (1, 1), None: (0, 1)}
+
+
+def test_sizing_weighs_the_indexes_themselves(spark: SparkSession, tmp_path: Path) -> None:
+    delays = np.random.default_rng(1).integers(0, 3_600_000, 5_000).tolist()
+    events = [
+        Event(
+            "t",
+            "s",
+            number,
+            Kind.PUBLISH,
+            time_ms=number,
+            ledger_id=3,
+            entry_id=number,
+            deliver_at_ms=number + delay,
+        )
+        for number, delay in enumerate(delays)
+    ]
+    events += [Event("t", "s", 9_999, Kind.PUBLISH, ledger_id=3, entry_id=9_999)]
+    assert sum(batch.num_rows for batch in to_batches(events)) == 5_001
+    table = delayed_sizing(parquet_of(spark, events, tmp_path / "events"), [1, 1024])
+    rows = {row.width_ms: row for row in table.collect()}
+    assert {1, 1024} == set(rows)
+    buckets = TimeBuckets(10)
+    buckets.add_many(np.array(delays) + np.arange(5_000), np.full(5_000, 3), np.arange(5_000, dtype=np.int64))
+    row = rows[1024]
+    assert (5_000, buckets.bucket_count, max(delays)) == (row.messages, row.buckets, row.delay_ms_max)
+    assert row.entropy_bound_bytes < row.wheel_bytes < row.buckets_bytes
+    assert [row.recommended for row in rows.values() if row.recommended] == [True]
+    with pytest.raises(ValueError, match="at least 1 ms"):
+        delayed_sizing(table, [0])

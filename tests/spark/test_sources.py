@@ -1,0 +1,75 @@
+"""The data sources, and what is computed from them: the restart audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackwell.spark import read_events, register, replay, restart_audit
+from ackwell.stats import read_stats
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TRACES = Path("examples/traces")
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "message"),
+    [
+        ('{"ev":"meta","topic":"t","sub":"s"}\n{"ev":"ack","l":1,"e"', 2, "torn"),
+        ('{"ev":"meta","topic":"t","sub":"s"}\n\n{"ev":"hop"}\n', 3, "unknown event kind"),
+    ],
+)
+def test_a_bad_line_is_refused_with_its_file_and_number(
+    spark: SparkSession, tmp_path: Path, lines: str, line: int, message: str
+) -> None:
+    trace = tmp_path / "bad.jsonl"
+    trace.write_text(lines)
+    with pytest.raises(Exception, match=message) as refused:
+        read_events(spark, str(trace)).collect()
+    assert f"{trace}, line {line}: " in str(refused.value)
+
+
+def test_stats_dumps_are_read_as_the_doctor_reads_them(spark: SparkSession) -> None:
+    register(spark)
+    table = spark.read.format("pulsar_stats").load(str(TRACES))
+    found = {(row.file, row.subscription): row for row in table.collect()}
+    expected = list(read_stats(TRACES))
+    assert expected
+    assert {(stats.source, stats.subscription) for stats in expected} == set(found)
+    for stats in expected:
+        row = found[stats.source, stats.subscription]
+        assert str(stats.individually_deleted) == row.individually_deleted
+        assert stats.backlog_entries == row.backlog_entries
+
+
+def test_the_audit_is_the_in_process_one_worst_first(spark: SparkSession) -> None:
+    from ackwell.replay import replay_files
+
+    traces = [TRACES / f"{name}.jsonl.gz" for name in ("holes_long_10k_graceful", "batch_partial")]
+    states = {state.topic: state for state in replay_files(traces)}
+    cursors = replay(read_events(spark, *map(str, traces)))
+    rows = restart_audit(cursors, restarts=("graceful",)).collect()
+    assert [row.topic for row in rows] == sorted(
+        states, key=lambda topic: -states[topic].restart_loss().messages.at_least
+    )
+    assert rows[0].lost_messages_min == 17_500
+    for row in rows:
+        loss = states[row.topic].restart_loss()
+        assert (loss.messages.at_least, loss.messages.at_most, loss.entries) == (
+            row.lost_messages_min,
+            row.lost_messages_max,
+            row.lost_entries,
+        )
+        assert [str(reason) for reason in loss.reasons] == row.reasons
+
+
+def test_the_audit_takes_stats_dumps_too(spark: SparkSession) -> None:
+    register(spark)
+    dump = TRACES / "holes_long_10k_graceful.before.stats.json.gz"
+    rows = restart_audit(spark.read.format("pulsar_stats").load(str(dump))).collect()
+    assert {"graceful", "crash"} == {row.restart for row in rows}
+    assert all(row.lost_messages_min == 17_500 for row in rows)

@@ -1,0 +1,167 @@
+"""Tables that are none of ours are refused before any job; odd ones are read, or refused by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ackwell import SchemaError
+from ackwell.events import Event, Kind
+from ackwell.spark import partials, replay, restart_audit
+from ackwell.spark.reading import to_batches
+from ackwell.spark.schema import EVENTS
+from tests.spark.test_replay import local_rows, parquet_of, rows_of, same
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def event(sequence: int, kind: Kind, **fields: Any) -> Event:
+    return Event("topic", "sub", sequence, kind, **fields)
+
+
+def frame(spark: SparkSession, events: list[Event]) -> DataFrame:
+    return spark.createDataFrame([tuple(each) for each in events], EVENTS)
+
+
+def test_a_missing_and_a_wrong_column_are_named_before_any_job(spark: SparkSession) -> None:
+    table = spark.range(3).selectExpr(
+        "'t' as topic", "id as subscription", "id as sequence", "'ack' as kind", "id as ledger_id"
+    )
+    with pytest.raises(SchemaError) as refused:
+        partials(table)
+    message = str(refused.value)
+    assert "column 'entry_id' is missing" in message
+    assert "column 'subscription' is bigint, expected string" in message
+    with pytest.raises(SchemaError, match="mark_delete_ledger_id"):
+        restart_audit(table)
+
+
+def test_optional_columns_may_be_missing_and_integers_narrow(spark: SparkSession) -> None:
+    table = spark.range(4).selectExpr(
+        "'topic' as topic",
+        "'sub' as subscription",
+        "cast(id as int) as sequence",
+        "if(id < 2, 'publish', 'ack') as kind",
+        "3 as ledger_id",
+        "cast(id % 2 as smallint) as entry_id",
+    )
+    (row,) = rows_of(replay(table)).values()
+    assert (
+        row["mark_delete_ledger_id"],
+        row["mark_delete_entry_id"],
+        row["backlog_entries"],
+    ) == (3, 1, 0)
+
+
+def test_no_events_make_no_cursors(spark: SparkSession, tmp_path: Path) -> None:
+    empty = spark.createDataFrame([], EVENTS)
+    assert rows_of(replay(empty)) == {}
+    empty.write.parquet(str(tmp_path / "empty"))
+    assert rows_of(replay(spark.read.parquet(str(tmp_path / "empty")), strategy="files")) == {}
+
+
+@pytest.mark.parametrize("strategy", ["files", "words"])
+def test_odd_subscriptions_are_replayed(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:
+    """No acknowledgment; nothing but a consumer; a ledger id beyond 2^53; a gap of 2^40 entries."""
+    events = [event(1, Kind.PUBLISH, ledger_id=3, entry_id=7)]
+    events += [Event("topic", "idle", 1, Kind.CONSUMER_OPEN, consumer="c")]
+    events += [
+        Event("far", "sub", entry, kind, ledger_id=2**62, entry_id=entry)
+        for entry in (0, 1, 2**40)
+        for kind in (Kind.PUBLISH, Kind.ACK)
+    ]
+    expected = local_rows(events)
+    assert len(expected) == 3
+    same(expected, rows_of(replay(parquet_of(spark, events, tmp_path / "e"), strategy=strategy)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"kind": "swallow"}, "unknown event kind"),
+        ({"kind": None}, "kind"),
+        ({"entry_id": None}, "no position"),
+        ({"ledger_id": -3}, "negative"),
+        ({"topic": None}, "topic"),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["files", "words"])
+def test_rows_that_are_no_events_are_refused_by_name(
+    spark: SparkSession, tmp_path: Path, wrong: dict[str, Any], message: str, strategy: Any
+) -> None:
+    good = event(1, Kind.PUBLISH, ledger_id=3, entry_id=7)
+    bad = tuple((good._asdict() | {"sequence": 41} | wrong).values())
+    spark.createDataFrame([tuple(good), bad], EVENTS).write.parquet(str(tmp_path / "events"))
+    events = spark.read.parquet(str(tmp_path / "events"))
+    with pytest.raises(Exception, match=message) as refused:
+        replay(events, strategy=strategy).collect()
+    assert "EventError" in str(refused.value)
+
+
+def test_an_acknowledgment_of_what_was_never_published_is_refused(spark: SparkSession) -> None:
+    events = [
+        event(1, Kind.PUBLISH, ledger_id=3, entry_id=7),
+        event(2, Kind.ACK, ledger_id=3, entry_id=8),
+    ]
+    with pytest.raises(Exception, match=r"topic, sub: .*3:8.*never published"):
+        replay(frame(spark, events)).collect()
+
+
+def test_a_million_ranges_are_one_row(spark: SparkSession) -> None:
+    entries = 2_000_000
+    table = spark.range(entries).selectExpr(
+        "'topic' as topic",
+        "'sub' as subscription",
+        "id as sequence",
+        "'publish' as kind",
+        "id div 500000 as ledger_id",
+        "id % 500000 as entry_id",
+    )
+    acks = table.where("entry_id % 2 = 1").withColumn("kind", table.kind.substr(0, 0))
+    acks = acks.selectExpr("topic", "subscription", "sequence", "'ack' as kind", "ledger_id", "entry_id")
+    (row,) = replay(table.union(acks)).select("range_count", "backlog_entries", "compact_bytes").collect()
+    assert (entries // 2, entries // 2) == (row.range_count, row.backlog_entries)
+    assert row.compact_bytes < 10_000
+
+
+def test_the_unordered_path_sorts_no_rows_and_runs_no_python_over_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    import io
+    from contextlib import redirect_stdout
+
+    events = parquet_of(spark, [event(1, Kind.PUBLISH, ledger_id=3, entry_id=7)], tmp_path / "e")
+
+    def plan(strategy: Any) -> list[str]:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            replay(events, strategy=strategy).explain()
+        return [line.strip(" :+-") for line in printed.getvalue().splitlines()]
+
+    by_words, by_files = plan("words"), plan("files")
+    for lines in (by_words, by_files):
+        assert any(line.startswith("MapInArrow") for line in lines)
+        assert not any(line.startswith("Sort") for line in lines)
+        assert not any("Window" in line for line in lines)
+    # Every Python function stands above an exchange of aggregated rows.
+    last_python = max(n for n, line in enumerate(by_words) if line.startswith("MapInArrow"))
+    first_aggregate = min(n for n, line in enumerate(by_words) if "HashAggregate" in line)
+    assert last_python < first_aggregate
+    # The files are read by the tasks: the JVM scans a range of numbers, and no Parquet.
+    assert any(line.startswith("Range") for line in by_files)
+    assert not any("Scan parquet" in line for line in by_files)
+
+
+def test_arrow_batches_of_events_keep_every_field() -> None:
+    given = [
+        event(1, Kind.ACK, ledger_id=3, entry_id=7, ack_set=(-1, 5), sticky_key_hash=-7, file="f"),
+        event(2, Kind.META, detail="{}"),
+    ]
+    (batch,) = to_batches(given)
+    assert [each._asdict() | {"ack_set": list(each.ack_set or ()) or None} for each in given] == (
+        batch.to_pylist()
+    )
