@@ -113,18 +113,15 @@ impl Run {
 
     /// The run stair by stair.
     pub(super) fn stairs(self) -> impl Iterator<Item = Stair> {
-        let mut rest = Some(self);
+        let (mut left, mut first, mut tick, mut size) =
+            (self.count, self.entry, self.tick, self.first);
         std::iter::from_fn(move || {
-            let run = rest?;
-            let (stair, after) = run.split_at_tick(run.tick + 1);
-            rest = after;
-            let stair = stair.expect("a stair has a message");
-            Some(Stair {
-                tick: stair.tick,
-                ledger: stair.ledger,
-                first: stair.entry,
-                last: stair.last_entry(),
-            })
+            let count = size.min(left);
+            let last = first.checked_add(count.checked_sub(1)? as i64)?;
+            let stair = Stair { tick, ledger: self.ledger, first, last };
+            left -= count;
+            (first, tick, size) = (last.wrapping_add(1), tick + self.step, self.per);
+            Some(stair)
         })
     }
 }
