@@ -11,6 +11,7 @@
 //! Invariants: no ledger is kept empty; the totals are the sums over the ledgers; runs of a ledger rise and
 //! do not touch.
 
+mod by_ledger;
 mod bytes;
 mod ledger_acks;
 mod run;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::position::Position;
+use by_ledger::ByLedger;
 use ledger_acks::LedgerAcks;
 use run::Run;
 
@@ -101,13 +103,11 @@ impl PositionRangeSet {
             let mut pairs = ledger_ids.iter().zip(entry_ids);
             pairs.try_for_each(|(ledger, entry)| Position::entry(*ledger, *entry).map(drop))?;
         }
-        let mut added = 0;
-        for (ledger_id, entries) in by_ledger(ledger_ids, entry_ids) {
-            added += self.change(ledger_id, |acks| {
-                entries.iter().map(|entry| u64::from(acks.add(*entry))).sum::<u64>()
-            });
-        }
-        Ok(added)
+        let before = self.cardinality;
+        self.change_many(ledger_ids, entry_ids, |acks, entry_id| {
+            acks.add(*entry_id);
+        });
+        Ok((self.cardinality - before) as u64)
     }
 
     /// Adds ranges `(lower, upper]` given as three columns and gives how many positions are new.
@@ -116,21 +116,17 @@ impl PositionRangeSet {
     /// As [`Self::add_range`], and for columns of different lengths; then nothing is added.
     pub fn add_ranges(&mut self, ledgers: &[i64], lowers: &[i64], uppers: &[i64]) -> Result<u128> {
         same_length(&[ledgers.len(), lowers.len(), uppers.len()])?;
-        for ((ledger, lower), upper) in ledgers.iter().zip(lowers).zip(uppers) {
-            checked_run(*ledger, *lower, *upper)?;
+        let rows = || ledgers.iter().zip(lowers).zip(uppers).map(|((l, a), b)| (*l, *a, *b));
+        for (ledger_id, lower, upper) in rows() {
+            checked_run(ledger_id, lower, upper)?;
         }
         let before = self.cardinality;
-        let mut uppers = uppers;
-        for (ledger_id, lowers) in by_ledger(ledgers, lowers) {
-            let (mine, rest) = uppers.split_at(lowers.len());
-            uppers = rest;
-            self.change(ledger_id, |acks| {
-                for (lower, upper) in lowers.iter().zip(mine).filter(|(lower, upper)| lower < upper)
-                {
-                    acks.add_run(Run { lower: *lower, upper: *upper });
-                }
-            });
-        }
+        let runs = rows().map(|(_, lower, upper)| Run { lower, upper });
+        self.change_many(ledgers, runs, |acks, run| {
+            if run.lower < run.upper {
+                acks.add_run(run);
+            }
+        });
         Ok(self.cardinality - before)
     }
 
@@ -246,14 +242,14 @@ impl PositionRangeSet {
     /// [`Error::Value`] for columns of different lengths.
     pub fn contains_many(&self, ledger_ids: &[i64], entry_ids: &[i64]) -> Result<Vec<bool>> {
         same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        let mut found = Vec::with_capacity(ledger_ids.len());
-        for (ledger_id, entries) in by_ledger(ledger_ids, entry_ids) {
-            match self.ledgers.get(&ledger_id) {
-                Some(acks) => found.extend(entries.iter().map(|entry| acks.contains(*entry))),
-                None => found.resize(found.len() + entries.len(), false),
-            }
-        }
-        Ok(found)
+        let mut acks = ByLedger::new();
+        let pairs = ledger_ids.iter().zip(entry_ids);
+        Ok(pairs
+            .map(|(ledger_id, entry_id)| {
+                acks.get(*ledger_id, || self.ledgers.get(ledger_id))
+                    .is_some_and(|acks| acks.contains(*entry_id))
+            })
+            .collect())
     }
 
     /// The number of positions.
@@ -398,19 +394,29 @@ impl PositionRangeSet {
         }
         result
     }
-}
 
-/// The columns cut where the ledger changes, so that a ledger is looked up once for all its neighbours.
-fn by_ledger<'a>(
-    ledger_ids: &'a [i64],
-    entry_ids: &'a [i64],
-) -> impl Iterator<Item = (i64, &'a [i64])> {
-    let mut rest = entry_ids;
-    ledger_ids.chunk_by(|left, right| left == right).map(move |same| {
-        let (entries, after) = rest.split_at(same.len());
-        rest = after;
-        (same[0], entries)
-    })
+    /// Runs `change` on the ledger of each item, and brings the totals up to date.
+    fn change_many<T>(
+        &mut self,
+        ledger_ids: &[i64],
+        items: impl IntoIterator<Item = T>,
+        change: impl Fn(&mut LedgerAcks, T),
+    ) {
+        // The ledgers leave the map for the time of the batch, so that each is at hand without a search.
+        let mut taken = ByLedger::new();
+        for (ledger_id, item) in ledger_ids.iter().zip(items) {
+            let take = || {
+                let acks = self.ledgers.get_mut(ledger_id).map(std::mem::take).unwrap_or_default();
+                self.cardinality -= u128::from(acks.cardinality());
+                self.ranges -= acks.len();
+                acks
+            };
+            change(taken.get(*ledger_id, take), item);
+        }
+        for (ledger_id, acks) in taken.into_iter() {
+            self.change(ledger_id, |mine| *mine = acks);
+        }
+    }
 }
 
 /// The run of valid bounds; none if it is empty.
