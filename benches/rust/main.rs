@@ -1,15 +1,20 @@
 //! Benches of the core, a module a structure, in thread CPU time.
 
 mod cpu_time;
+mod range_acks;
 mod workloads;
+mod ledgers;
 mod long_map;
 mod bit_set;
 mod pending_acks;
+mod range_set;
 
 fn main() {
     let mut criterion = cpu_time::criterion();
+    ledgers::benches(&mut criterion);
     long_map::benches(&mut criterion);
     bit_set::benches(&mut criterion);
     pending_acks::benches(&mut criterion);
+    range_set::benches(&mut criterion);
     criterion.final_summary();
 }

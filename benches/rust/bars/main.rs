@@ -3,6 +3,9 @@
 
 mod delayed;
 mod pending_acks;
+#[path = "../range_acks.rs"]
+mod range_acks;
+mod range_set;
 mod window;
 #[path = "../workloads.rs"]
 mod workloads;
@@ -13,6 +16,7 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["pending_acks", workload] => pending_acks::measure(workload),
         ["delayed", workload] => delayed::measure(workload),
+        ["range_set", workload] => range_set::measure(workload),
         // `cargo bench` runs every bench target; without arguments there is nothing to compare with.
         [] => println!("run by `make bench-peers`"),
         ref unknown => panic!("expected AREA WORKLOAD, got {unknown:?}"),

@@ -171,15 +171,11 @@ impl PositionRangeSet {
     /// [`Error::Value`] for columns of different lengths; then nothing is removed.
     pub fn remove_many(&mut self, ledger_ids: &[i64], entry_ids: &[i64]) -> Result<u64> {
         same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        let mut removed = 0;
-        for (ledger_id, entries) in by_ledger(ledger_ids, entry_ids) {
-            if self.ledgers.contains_key(&ledger_id) {
-                removed += self.change(ledger_id, |acks| {
-                    entries.iter().map(|entry| u64::from(acks.remove(*entry))).sum::<u64>()
-                });
-            }
-        }
-        Ok(removed)
+        let before = self.cardinality;
+        self.change_many(ledger_ids, entry_ids, |acks, entry_id| {
+            acks.remove(*entry_id);
+        });
+        Ok((before - self.cardinality) as u64)
     }
 
     /// Removes `(lower, upper]` of one ledger and gives how many positions there were.

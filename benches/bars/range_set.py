@@ -1,0 +1,34 @@
+"""Range sets: Pulsar 4.2.4's own on roaring bit sets, and the one on Guava's tree, and ours.
+
+The peers add `(entry - 1, entry]` one by one, as the cursor does for an individual ack; ours adds
+the same in one batch. `…OneByOne` in the record is ours without a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benches.bars.rows import Against, AtMost, Row
+from benches.bars.sides import ours, peer
+
+WORKLOADS = ("alt1m", "rand70")
+SIDES = [ours("range_set"), *(peer("D", name) for name in ("open", "default"))]
+
+
+def read(line: dict[str, Any]) -> Iterator[tuple[str, str, list[float]]]:
+    """Read a line of part D, or our own in the same form."""
+    if "op" in line and line.get("unit") != "ms":
+        yield line["pattern"], line["op"], line["values"]
+    if line.get("op") == "memory":
+        yield line["pattern"], "bytesPerRange", [line["values"][0] / line["ranges"]]
+
+
+BARS: list[Row] = [
+    Against("add in order, every second entry", "alt1m", "addOpenClosed", "open", 1 / 3),
+    Against("add at random, 7 of 10", "rand70", "addOpenClosed", "open", 1 / 3),
+    Against("contains at random, alternating", "alt1m", "containsRandom", "open", 1 / 3),
+    Against("contains at random, 7 of 10", "rand70", "containsRandom", "open", 1 / 3),
+    AtMost("bytes a range, alternating", "alt1m", "bytesPerRange", 0.33, "B"),
+    Against("walk over the ranges", "alt1m", "forEachRawRange", "open", 1 / 3),
+]
