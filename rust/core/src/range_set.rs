@@ -136,6 +136,7 @@ impl PositionRangeSet {
     /// # Errors
     /// [`Error::Value`] for a negative ledger.
     pub fn add_words(&mut self, ledger_id: i64, words: &[i64]) -> Result<u64> {
+        Position::entry(ledger_id, 0)?;
         let before = self.cardinality_of(ledger_id);
         for (index, block) in words.chunks(WORDS_TOGETHER).enumerate() {
             let block: Vec<u64> = block.iter().map(|word| word.cast_unsigned()).collect();
