@@ -257,7 +257,8 @@ class Cursor:
         """Recover a cursor from its persisted state.
 
         Ranges that connect with the mark-delete position move it; ranges that no ledger of `ledgers`
-        holds are kept as they are.
+        holds are kept as they are. A range from one ledger into another, as brokers before 2.4 wrote
+        it, is split by what `ledgers` holds.
         """
         cursor = cls(
             ledgers,
@@ -266,6 +267,8 @@ class Cursor:
             engine=engine,
         )
         cursor.ack_ranges(info.individually_deleted)
+        for lower, upper in info.spanning_ranges:
+            cursor.ack_ranges(cursor._between(lower, upper))
         for position, words in info.batch_deleted.items():
             if not cursor.is_acked(*position):
                 cursor._ack_sets[Position(*position)] = from_words(words)
@@ -339,6 +342,17 @@ class Cursor:
             f"<Cursor at {self._mark_delete}, {len(self._individually_deleted)} ranges, "
             f"{len(self._ack_sets)} partly acknowledged batches>"
         )
+
+    def _between(self, lower: Position, upper: Position) -> PositionRangeSet:
+        """Give the existing positions of a range that goes over the border of a ledger."""
+        split: PositionRangeSet = self._engine.PositionRangeSet()
+        for ledger_id, entries in self._ledgers:
+            if lower.ledger_id <= ledger_id <= upper.ledger_id:
+                first = lower.entry_id if ledger_id == lower.ledger_id else -1
+                last = entries - 1 if ledger_id < upper.ledger_id else min(upper.entry_id, entries - 1)
+                if first < last:
+                    split.add_range(ledger_id, first, last)
+        return split
 
     def _require(self, position: Position) -> None:
         if not self._ledgers.contains(*position):

@@ -132,6 +132,14 @@ def test_a_cursor_survives_its_persisted_state(engine: ModuleType) -> None:
     assert again.messages_consumed == 0
 
 
+@ENGINES
+def test_a_range_over_ledgers_is_split_by_what_they_hold(engine: ModuleType) -> None:
+    info = engine.PositionInfo(2, -1, spanning_ranges=[((2, 1), (9, 2))])
+    cursor = Cursor.from_position_info(info, engine.Ledgers(LEDGERS), engine=engine)
+    assert str(cursor.individually_deleted) == "[(2:1..2:3],(5:-1..5:2],(9:-1..9:2]]"
+    cursor.validate()
+
+
 def test_growing_ledgers_let_mark_delete_follow() -> None:
     ledgers = Ledgers({2: 1})
     cursor = Cursor(ledgers)
