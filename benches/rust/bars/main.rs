@@ -17,8 +17,8 @@ fn main() {
         ["pending_acks", workload] => pending_acks::measure(workload),
         ["delayed", workload] => delayed::measure(workload),
         ["range_set", workload] => range_set::measure(workload),
-        // `cargo bench` runs every bench target; without arguments there is nothing to compare with.
-        [] => println!("run by `make bench-peers`"),
-        ref unknown => panic!("expected AREA WORKLOAD, got {unknown:?}"),
+        // `cargo bench` runs every bench target, with the filters and flags meant for criterion; without an
+        // area and a workload there is nothing to compare with.
+        _ => eprintln!("no area and workload named; run by `make bench-peers`"),
     }
 }
