@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from ackwell import Ledgers, Position
-from ackwell.journal import Journal
+from ackwell.saving.journal import Journal
 from ackwell.store.sqlite import SqliteStore
 from ackwell.subscription import RedeliveryBackoff, Subscription, SubscriptionSettings
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ackwell import PositionInfo, PositionRangeSet
-from ackwell.journal import Journal
+from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ackwell import PositionInfo, PositionRangeSet
+from ackwell.broker.restart import BrokerSettings
+from ackwell.broker.stats import parse_stats
 from ackwell.doctor import diagnose, examine
 from ackwell.inspect import inspect
-from ackwell.restart import BrokerSettings
-from ackwell.stats import parse_stats
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,15 +13,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.cursor import acknowledged, from_words
 from ackwell.errors import EventError
 from ackwell.events import Event, Kind
 from ackwell.replay import Replay, SubscriptionState
-from ackwell.stats import SubscriptionStats, read_stats
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
-    from ackwell.batch_sizes import AckSets
+    from ackwell.broker.batch_sizes import AckSets
     from ackwell.position import Position
 
 

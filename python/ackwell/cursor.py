@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ackwell import engine as engines
 from ackwell.errors import ProtocolError
-from ackwell.journal import Journal
 from ackwell.position import Position
+from ackwell.saving.journal import Journal
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
     from ackwell.engine import Engine
-    from ackwell.journal import Saved
-    from ackwell.recovery import Recovery
+    from ackwell.saving.journal import Saved
+    from ackwell.saving.recovery import Recovery
     from ackwell.store import Store
 
 
@@ -280,7 +280,7 @@ class Cursor:
         """Save the state in a store; once this returns, no crash takes it back.
 
         In the form `compact` only what changed since the save or load before is written, as long as
-        the store stays the same one; see `ackwell.journal`.
+        the store stays the same one; see `ackwell.saving.journal`.
 
         >>> from ackwell import Ledgers
         >>> from ackwell.store import MemoryStore

@@ -17,7 +17,7 @@ from ackwell.errors import StatsError
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
-    from ackwell.batch_sizes import AckSets
+    from ackwell.broker.batch_sizes import AckSets
     from ackwell.position import Position
 
 
@@ -73,8 +73,8 @@ def read_state(
     `CorruptStateError` for bytes that are no state.
     """
     from ackwell import PositionInfo
+    from ackwell.broker.stats import GZIP_MAGIC, parse_stats
     from ackwell.inspect import inspect
-    from ackwell.stats import GZIP_MAGIC, parse_stats
 
     path = Path(path)
     data = path.read_bytes()

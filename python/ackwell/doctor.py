@@ -1,7 +1,7 @@
 """Would a restart of this broker bring acknowledged messages back? A verdict for each subscription.
 
 `examine` reads the answers of brokers, `diagnose` judges one subscription: both restarts predicted by
-`ackwell.restart`, how near the state is to each limit, and what mends it, each remedy tried out on the
+`ackwell.broker.restart`, how near the state is to each limit, and what mends it, each remedy tried out on the
 very state before it is named.
 """
 
@@ -13,10 +13,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.batch_sizes import Count
-from ackwell.broker_settings import BrokerSettings
-from ackwell.restart import RESTARTS, Reason, Restart, RestartLoss, restart_loss
-from ackwell.stats import SubscriptionStats, read_stats
+from ackwell.broker.batch_sizes import Count
+from ackwell.broker.restart import RESTARTS, Reason, Restart, RestartLoss, restart_loss
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.stats import SubscriptionStats, read_stats
 
 if TYPE_CHECKING:
     from ackwell.position import Position
@@ -128,7 +128,7 @@ def examine(
     *,
     restarts: Sequence[Restart] = RESTARTS,
 ) -> Iterator[Diagnosis]:
-    """Diagnose every subscription of files and folders, in their order; see `ackwell.stats`."""
+    """Diagnose every subscription of files and folders, in their order; see `ackwell.broker.stats`."""
     for source in sources:
         for stats in read_stats(source):
             yield diagnose(stats, settings, restarts=restarts)

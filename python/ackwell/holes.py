@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    from ackwell.stats import SubscriptionStats
+    from ackwell.broker.stats import SubscriptionStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Blockage:
 def holes(stats: SubscriptionStats) -> Iterator[Hole]:
     """Yield the holes of a subscription in order; O(ranges + ledgers), lazily.
 
-    >>> from ackwell.stats import parse_stats
+    >>> from ackwell.broker.stats import parse_stats
     >>> answer = b'''{"ledgers": [{"ledgerId": 3, "entries": 9}], "lastConfirmedEntry": "3:8", "cursors":
     ...   {"sub": {"markDeletePosition": "3:1", "individuallyDeletedMessages": "[(3:2..3:5]]"}}}'''
     >>> [str(hole) for hole in holes(next(parse_stats(answer, "an answer")))]

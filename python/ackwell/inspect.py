@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ackwell.broker.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
 from ackwell.errors import CorruptStateError
-from ackwell.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
-from ackwell.snapshot import COMPRESSED_CURSOR_MAGIC, decode_entry, is_footer, join
+from ackwell.saving.snapshot import COMPRESSED_CURSOR_MAGIC, decode_entry, is_footer, join
 
 if TYPE_CHECKING:
     from ackwell import ManagedCursorInfo, PositionInfo

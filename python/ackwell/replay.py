@@ -19,10 +19,10 @@ from ackwell.partial import Partial
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ackwell.broker.restart import BrokerSettings, RestartLoss
     from ackwell.cursor import Cursor
     from ackwell.engine import Engine
     from ackwell.position import Position
-    from ackwell.restart import BrokerSettings, RestartLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SubscriptionState:
 
     def restart_loss(self, settings: BrokerSettings | None = None) -> RestartLoss:
         """Tell what a graceful restart of a broker would forget of this state; default: 4.2's settings."""
-        from ackwell.restart import BatchSizes, restart_loss
+        from ackwell.broker.restart import BatchSizes, restart_loss
 
         return restart_loss(
             self.cursor.mark_delete_position,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackwell.journal import Journal
+from ackwell.saving.journal import Journal
 from tests.store.saves import states
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from ackwell.journal import Journal
+from ackwell.saving.journal import Journal
 from ackwell.store import SqliteStore, Store
 from tests.store.saves import states
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import ackwell
 import ackwell.reference
-from ackwell import CorruptStateError, LimitError, PositionInfo, snapshot
-from ackwell.snapshot import EntrySettings, encode_entries, join, recover, split
+from ackwell import CorruptStateError, LimitError, PositionInfo
+from ackwell.saving import snapshot
+from ackwell.saving.snapshot import EntrySettings, encode_entries, join, recover, split
 from tests.shared import shared_path
 
 if TYPE_CHECKING:

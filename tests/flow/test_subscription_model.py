@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ackwell import Ledgers, Position, ProtocolError
 from ackwell.cursor import to_words
-from ackwell.journal import Journal
+from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
 from tests.flow.naive import Message, Naive

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackwell.broker.stats import read_stats
 from ackwell.spark import read_events, register, replay, restart_audit
-from ackwell.stats import read_stats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

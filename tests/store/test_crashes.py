@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackwell.journal import Journal
+from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.testing.simulation import SimulatedStore, copy_of, reordered
 from tests.store.saves import states

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import CorruptStateError, LimitError, PositionInfo, PositionRangeSet, StoreError, delta
+from ackwell import CorruptStateError, LimitError, PositionInfo, PositionRangeSet, StoreError
 from ackwell import engine as engines
-from ackwell.journal import DELTA_BYTES_MIN, DELTAS_MAX, Journal, Saved
+from ackwell.saving import delta
+from ackwell.saving.journal import DELTA_BYTES_MIN, DELTAS_MAX, Journal, Saved
 from ackwell.store import MemoryLedger, MemoryStore
 from tests.store.saves import states
 

@@ -16,9 +16,9 @@ from rich.text import Text
 from ackwell.cli.console import out, print_json
 
 if TYPE_CHECKING:
+    from ackwell.broker.restart import Restart
+    from ackwell.broker.stats import SubscriptionStats
     from ackwell.doctor import Diagnosis
-    from ackwell.restart import Restart
-    from ackwell.stats import SubscriptionStats
 
 ROWS = 30
 EXPLAINED = 5
@@ -103,9 +103,9 @@ def doctor(
     ] = False,
 ) -> None:
     """Tell for each subscription what a restart of its broker brings back, why, and what mends it."""
-    from ackwell.admin import Admin
+    from ackwell.broker.admin import Admin
+    from ackwell.broker.restart import RESTARTS, BrokerSettings
     from ackwell.doctor import diagnose
-    from ackwell.restart import RESTARTS, BrokerSettings
 
     try:
         settings = BrokerSettings.of(broker_version).with_values(broker_setting or ())
@@ -154,7 +154,7 @@ def _token(file: Path | None) -> str | None:
 def _read(sources: list[str] | tuple[()]) -> Iterator[SubscriptionStats]:
     import sys
 
-    from ackwell.stats import parse_stats, read_stats
+    from ackwell.broker.stats import parse_stats, read_stats
 
     for source in sources:
         if source == "-":
@@ -168,7 +168,7 @@ def _with_batch_size(
 ) -> Iterator[SubscriptionStats]:
     from dataclasses import replace
 
-    from ackwell.batch_sizes import BatchSizes
+    from ackwell.broker.batch_sizes import BatchSizes
 
     for stats in subscriptions:
         if messages_per_entry is not None and stats.batch_sizes.each is None:

@@ -13,7 +13,7 @@ import typer
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
 
 if TYPE_CHECKING:
-    from ackwell.broker_settings import BrokerSettings
+    from ackwell.broker.settings import BrokerSettings
     from ackwell.inspect import Entry, Inspection
 
 RANGES = 8
@@ -47,7 +47,7 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
     """Show what persisted cursor bytes say, in any form, and what a restart would forget of them."""
-    from ackwell.broker_settings import BrokerSettings
+    from ackwell.broker.settings import BrokerSettings
     from ackwell.inspect import inspect_entries
 
     try:
@@ -71,7 +71,7 @@ inspect.__doc__ = f"{inspect.__doc__}\n{EXAMPLES}"
 def _entries(files: list[str]) -> Iterator[Entry]:
     """Read the files; with a footer among them, in the order of the numbers in their names."""
     from ackwell.inspect import Entry
-    from ackwell.snapshot import is_footer
+    from ackwell.saving.snapshot import is_footer
 
     entries = [
         Entry(file, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()) for file in files

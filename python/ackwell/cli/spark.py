@@ -95,7 +95,7 @@ def audit(
     """Tell what a restart would lose: of events, of replayed cursors, or of stats-internal dumps."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from ackwell.restart import BrokerSettings
+    from ackwell.broker.restart import BrokerSettings
     from ackwell.spark import restart_audit
 
     settings = BrokerSettings.of(broker).with_values(setting or [])

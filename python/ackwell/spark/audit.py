@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.restart import BrokerSettings, Restart
+from ackwell.broker.restart import BrokerSettings, Restart
 from ackwell.spark import auditing, tables
 from ackwell.spark.schema import AUDIT, conform
 
@@ -37,7 +37,7 @@ def restart_audit(
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.AUDIT`. The rules are those of
-        `ackwell.restart.restart_loss`.
+        `ackwell.broker.restart.restart_loss`.
     """
     table = conform(cursors, tables.AUDITED, "cursors")
     chosen = settings or BrokerSettings()

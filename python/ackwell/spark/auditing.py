@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ackwell import Ledgers, PositionRangeSet
+from ackwell.broker.restart import BrokerSettings, Restart, restart_loss
 from ackwell.position import Position
-from ackwell.restart import BrokerSettings, Restart, restart_loss
 from ackwell.spark import tables
 from ackwell.spark.rows import unpack_sizes
 

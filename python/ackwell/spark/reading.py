@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.events import Event, read_events
 from ackwell.spark import tables
-from ackwell.stats import SubscriptionStats, read_stats
 
 EVENT_SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
 STATS_SCHEMA: Final = tables.arrow_schema(tables.STATS)

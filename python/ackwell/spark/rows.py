@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ackwell import Cursor, Ledgers, PositionInfo
+from ackwell.broker.restart import BatchSizes
 from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.replay import SubscriptionState
-from ackwell.restart import BatchSizes
 
 
 def cursor_row(state: SubscriptionState) -> dict[str, Any]:

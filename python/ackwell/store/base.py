@@ -20,7 +20,7 @@ class Store(Protocol):
     """One ownership of a ledger; creating the object opens the ledger and fences older owners.
 
     Every write is durable when it returns, and atomic: after a crash inside it, it happened wholly
-    or not at all. (`ackwell.journal` recovers from less: an entry torn anywhere.) Writes are
+    or not at all. (`ackwell.saving.journal` recovers from less: an entry torn anywhere.) Writes are
     `set_metadata`, `append` and `delete_up_to`; each raises `FencedError` once a newer owner has
     opened the ledger, and then has changed nothing. `StoreError` means that the place failed or
     that the store is closed; after a failed write the ledger holds the write or does not, and

@@ -42,7 +42,7 @@ class Recovered(Protocol):
 
 
 class Journal(Protocol):
-    """Where saved states go; `ackwell.journal.Journal` is one over any store."""
+    """Where saved states go; `ackwell.saving.journal.Journal` is one over any store."""
 
     def save(self, state: PositionInfo, /) -> object:
         """Make a state durable; `StoreError` if that failed."""

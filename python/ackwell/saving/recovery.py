@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ackwell import delta
-from ackwell.delta import Delta
 from ackwell.errors import CorruptStateError
-from ackwell.snapshot import STATE_BYTES_MAX, EntrySettings, Skipped, state_at
+from ackwell.saving import delta
+from ackwell.saving.delta import Delta
+from ackwell.saving.snapshot import STATE_BYTES_MAX, EntrySettings, Skipped, state_at
 
 if TYPE_CHECKING:
     from ackwell._native import PositionInfo

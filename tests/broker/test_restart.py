@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from ackwell import Ledgers, Position, PositionRangeSet
-from ackwell.restart import BatchSizes, BrokerSettings, Count, Restart, RestartLoss, restart_loss
-from ackwell.stats import SubscriptionStats, read_stats
+from ackwell.broker.restart import BatchSizes, BrokerSettings, Count, Restart, RestartLoss, restart_loss
+from ackwell.broker.stats import SubscriptionStats, read_stats
 from tests.shared import shared_path
 
 CASES: list[dict[str, Any]] = json.loads(
-    Path(__file__).with_name("vectors").joinpath("restart.json").read_text()
+    Path(__file__).parents[1].joinpath("vectors").joinpath("restart.json").read_text()
 )
 RESTARTS: tuple[Restart, ...] = ("graceful", "crash")
 HOLES = PositionRangeSet.parse("[(3:0..3:1],(3:2..3:3],(4:-1..4:0],(5:-1..5:9]]")

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import quote, urlsplit
 
+from ackwell.broker.stats import SubscriptionStats, from_answer, json_documents
 from ackwell.errors import StatsError
-from ackwell.stats import SubscriptionStats, from_answer, json_documents
 
 REQUESTS_AT_ONCE: Final = 8
 """Enough to hide the way there and back; an admin API serves people too."""

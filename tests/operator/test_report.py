@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackwell import Position
+from ackwell.broker.restart import BrokerSettings
 from ackwell.doctor import Diagnosis, diagnose
-from ackwell.restart import BrokerSettings
-from tests.test_doctor import holes, subscription
+from tests.operator.test_doctor import holes, subscription
 
 if TYPE_CHECKING:
-    from ackwell.stats import SubscriptionStats
+    from ackwell.broker.stats import SubscriptionStats
 
 report = pytest.importorskip("ackwell.report", reason="needs the extra [report]")
 pytest.importorskip("bokeh", reason="needs the extra [report]")

@@ -10,11 +10,11 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from ackwell.broker_writes import ReasonCode
+from ackwell.broker.writes import ReasonCode
 from ackwell.cli import app
 from ackwell.cli.delay_advise import milliseconds
 
-PAGE = Path(__file__).parents[1].joinpath("docs/operators.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[2].joinpath("docs/operators.md").read_text(encoding="utf-8")
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -1,13 +1,13 @@
 """The saves of a cursor, one after another in a store: full states and, between them, what changed.
 
 A *full save* is the state in one of the forms: a single entry where `compact`, which carries its own
-checksum, fits into one; else parts and a footer (see `ackwell.snapshot`). A *delta* is one entry that names
-the entry it builds on (see `ackwell.delta`); only the form `compact` has deltas. When the deltas since the
-last full save outgrow it, the next save is a full one again, and what lies before the full save before it
-is deleted: one older state stays, should the newest be damaged.
+checksum, fits into one; else parts and a footer (see `ackwell.saving.snapshot`). A *delta* is one entry
+that names the entry it builds on (see `ackwell.saving.delta`); only the form `compact` has deltas. When
+the deltas since the last full save outgrow it, the next save is a full one again, and what lies before the
+full save before it is deleted: one older state stays, should the newest be damaged.
 
 Every save takes effect with its last entry, by checksum. So a crash anywhere leaves the save before it
-or the save itself, and `ackwell.recovery` finds which.
+or the save itself, and `ackwell.saving.recovery` finds which.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell import delta
 from ackwell import engine as engines
-from ackwell.recovery import Recovery, recover
-from ackwell.snapshot import ENTRY_BYTES_MAX, STATE_BYTES_MAX, EntrySettings, encode_entries
+from ackwell.saving import delta
+from ackwell.saving.recovery import Recovery, recover
+from ackwell.saving.snapshot import ENTRY_BYTES_MAX, STATE_BYTES_MAX, EntrySettings, encode_entries
 
 if TYPE_CHECKING:
     from ackwell._native import PositionInfo

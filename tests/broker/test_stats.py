@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackwell import Position
-from ackwell.batch_sizes import BatchSizes
+from ackwell.broker.batch_sizes import BatchSizes
+from ackwell.broker.stats import parse_stats, read_stats
 from ackwell.errors import StatsError
-from ackwell.stats import parse_stats, read_stats
 
 NAME = base64.b64encode(b"public/default/persistent/orders%2Feu").decode()
 METADATA = f"LedgerMetadata{{state=CLOSED, customMetadata={{pulsar/managed-ledger=base64:{NAME}}}}}"

@@ -18,13 +18,13 @@ import pytest
 from typer.testing import CliRunner
 
 from ackwell import Position, PositionRangeSet
-from ackwell.admin import Admin
+from ackwell.broker.admin import Admin
+from ackwell.broker.restart import BrokerSettings, Count
+from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.cli import app
 from ackwell.doctor import Verdict, diagnose, examine
 from ackwell.errors import StatsError
-from ackwell.restart import BrokerSettings, Count
-from ackwell.stats import SubscriptionStats, parse_stats
-from tests.test_stats import internal, stats
+from tests.broker.test_stats import internal, stats
 
 
 def holes(count: int) -> str:

@@ -9,16 +9,16 @@ import pytest
 from typer.testing import CliRunner
 
 from ackwell import ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
+from ackwell.broker.restart import BrokerSettings
 from ackwell.cli import app
 from ackwell.difference import difference, read_state
 from ackwell.errors import CorruptStateError, StateTooLargeError
 from ackwell.holes import blockage, holes
 from ackwell.inspect import COMPRESSIONS, Entry, inspect, inspect_entries
-from ackwell.restart import BrokerSettings
-from ackwell.snapshot import EntrySettings, encode_entries, split
+from ackwell.saving.snapshot import EntrySettings, encode_entries, split
+from tests.operator.test_doctor import answer, subscription
+from tests.operator.test_doctor import holes as every_second
 from tests.shared import shared_path
-from tests.test_doctor import answer, subscription
-from tests.test_doctor import holes as every_second
 
 HOLES = PositionRangeSet.parse("[(3:0..3:1],(3:6..3:9],(4:-1..4:0]]")
 STATE = PositionInfo(3, -1, HOLES, {Position(3, 4): (0b101,)}, {"a": 7})
@@ -195,7 +195,7 @@ def test_the_oldest_hole_says_what_it_pins_and_what_acknowledging_it_frees() -> 
     told["internalStats"]["ledgers"][0]["size"] = 5_000
     told["internalStats"] |= {"currentLedgerEntries": 100_000, "currentLedgerSize": 700}
     told["stats"]["subscriptions"]["sub"]["lastMarkDeleteAdvancedTimestamp"] = 1_000
-    from ackwell.stats import parse_stats
+    from ackwell.broker.stats import parse_stats
 
     (stats,) = parse_stats(json.dumps(told | {"t": 61_000}).encode(), "answer.json")
     blocked = blockage(stats)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackwell import Position, PositionRangeSet
-from ackwell.restart import BatchSizes, BrokerSettings, Count, CursorLedger, Restart, restart_loss
+from ackwell.broker.restart import BatchSizes, BrokerSettings, Count, CursorLedger, Restart, restart_loss
 
 Range = tuple[int, int, int]
 

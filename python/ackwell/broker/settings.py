@@ -1,6 +1,6 @@
 """The broker settings that decide what of a cursor survives a restart, under the broker's own names.
 
-Only these matter; every other setting that Apache Pulsar 4.0.8 or 4.2.4 knows (`broker_settings.txt`)
+Only these matter; every other setting that Apache Pulsar 4.0.8 or 4.2.4 knows (`settings.txt`)
 is accepted and has no effect, so a whole `broker.conf` can be passed. A name neither of them knows is
 refused: a misspelt limit that silently fell back to its default would make every prediction wrong.
 """
@@ -131,7 +131,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 @cache
 def known_names() -> frozenset[str]:
     """Every setting that a broker of a known version has."""
-    text = files("ackwell").joinpath("broker_settings.txt").read_text(encoding="ascii")
+    text = files("ackwell.broker").joinpath("settings.txt").read_text(encoding="ascii")
     return frozenset(text.split())
 
 

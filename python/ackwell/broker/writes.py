@@ -1,4 +1,4 @@
-"""What a broker writes of a cursor, and reads back: the rules of `ackwell.restart`, each in a function.
+"""What a broker writes of a cursor, and reads back: the rules of `restart`, each in a function.
 
 A `MemoryState` is what the broker holds, as parallel arrays; `kept` gives what of it comes back after a
 restart: a mask over the ranges, and the positions of ack sets, with the reasons for all that is cut.
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ackwell import Ledgers, PositionRangeSet
-    from ackwell.batch_sizes import AckSets
-    from ackwell.broker_settings import BrokerSettings
+    from ackwell.broker.batch_sizes import AckSets
+    from ackwell.broker.settings import BrokerSettings
 
 Restart = Literal["graceful", "crash"]
 """A graceful restart, or a topic unload, closes the cursor; a crash leaves what was written last."""

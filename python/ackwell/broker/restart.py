@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from ackwell.batch_sizes import AckSets, BatchSizes, Count
-from ackwell.broker_settings import BrokerSettings
-from ackwell.broker_writes import (
+from ackwell.broker.batch_sizes import AckSets, BatchSizes, Count
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.writes import (
     RESTARTS,
     CursorLedger,
     MemoryState,

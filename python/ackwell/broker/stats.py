@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from ackwell.batch_sizes import AckSets, BatchSizes
+from ackwell.broker.batch_sizes import AckSets, BatchSizes
 from ackwell.errors import CorruptStateError, StatsError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
-    from ackwell.restart import CursorLedger
+    from ackwell.broker.restart import CursorLedger
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 
