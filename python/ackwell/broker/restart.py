@@ -22,7 +22,6 @@ Derived from recorded restarts of Apache Pulsar 4.2.4 and from reading 4.0.8 and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from ackwell.broker.batch_sizes import AckSets, BatchSizes, Count
@@ -39,9 +38,6 @@ from ackwell.broker.writes import (
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ackwell import Ledgers, PositionRangeSet
 
 __all__ = [
@@ -75,13 +71,8 @@ class RestartLoss:
     messages_before_flush: Count
     """The same for a crash before the last changes are written: the worst case."""
     reasons: tuple[Reason, ...]
-    _state: MemoryState = field(repr=False, compare=False)
-    _lost: NDArray[np.bool_] = field(repr=False, compare=False)
-
-    @cached_property
-    def ranges(self) -> PositionRangeSet:
-        """Which wholly acknowledged entries come back; gathered when first asked for."""
-        return self._state.existing(self._lost)
+    ranges: PositionRangeSet = field(repr=False, compare=False)
+    """Which wholly acknowledged entries come back."""
 
 
 def restart_loss(
@@ -116,14 +107,15 @@ def restart_loss(
     ledger = cursor_ledger or state.presumed_ledger(ledgers)
     kept = kept_of(state, settings, restart, ledger)
 
-    entries = state.existing_entries(~kept.ranges)
+    lost = state.existing - kept.ranges
+    entries = lost.cardinality
     partial = {p: words for p, words in state.partial.items() if p not in kept.partial}
     certain = {p: words for p, words in partial.items() if p not in kept.perhaps}
-    within = state.existing(~kept.ranges).__contains__ if sizes.of else None
+    within = lost.__contains__ if sizes.of else None
     everything = individually_deleted.__contains__
     messages = Count(
         sizes.acked(entries, certain, within=within).at_least,
-        sizes.acked(state.existing_entries(), state.partial, within=everything).at_most
+        sizes.acked(state.existing.cardinality, state.partial, within=everything).at_most
         if kept.perhaps_nothing
         else sizes.acked(entries, partial, within=within).at_most,
     )
@@ -134,7 +126,7 @@ def restart_loss(
             None
             if moved is None
             else sizes.acked(
-                state.existing_entries() + moved,
+                state.existing.cardinality + moved,
                 state.partial,
                 within=lambda position: position <= state.mark_delete or position in individually_deleted,
             ).at_most
@@ -149,8 +141,7 @@ def restart_loss(
         messages=messages,
         messages_before_flush=before_flush,
         reasons=() if messages.at_most == 0 else tuple(kept.reasons),
-        _state=state,
-        _lost=~kept.ranges,
+        ranges=lost,
     )
 
 

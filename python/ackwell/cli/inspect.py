@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,12 @@ import typer
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
 
 if TYPE_CHECKING:
+    from ackwell import PositionRangeSet
     from ackwell.broker.settings import BrokerSettings
     from ackwell.inspect import Entry, Inspection
 
 RANGES = 8
-"""How many ranges a screen shows of each end."""
+"""How many ranges a screen shows."""
 
 EXAMPLES = """
 Examples:
@@ -115,15 +117,10 @@ def _screen(inspection: Inspection, settings: BrokerSettings) -> Iterator[str]:
     yield f"  not in these bytes    {', '.join(inspection.cannot_say)}"
 
 
-def _bounded(ranges: object) -> str:
-    from ackwell import PositionRangeSet
-
-    assert isinstance(ranges, PositionRangeSet)
-    ledger_ids, lowers, uppers = ranges.to_arrays()
+def _bounded(ranges: PositionRangeSet) -> str:
     texts = [
-        f"({ledger_ids[n]}:{lowers[n]}..{ledger_ids[n]}:{uppers[n]}]"
-        for n in (*range(min(RANGES, len(ranges))), *range(max(len(ranges) - RANGES, RANGES), len(ranges)))
+        f"({ledger_id}:{lower}..{ledger_id}:{upper}]" for ledger_id, lower, upper in islice(ranges, RANGES)
     ]
-    if len(ranges) > 2 * RANGES:
-        texts.insert(RANGES, f"… {len(ranges) - 2 * RANGES:,} more …")
+    if len(ranges) > RANGES:
+        texts.append(f"… and {len(ranges) - RANGES:,} more")
     return ", ".join(texts) or "none"
