@@ -15,6 +15,7 @@ from ackwell.broker.restart import BrokerSettings
 from ackwell.broker.stats import parse_stats
 from ackwell.doctor import diagnose, examine
 from ackwell.inspect import inspect
+from benches.python.browser import BROWSER, milliseconds_to_open, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +96,14 @@ def test_diagnose_five_thousand_files(benchmark: BenchmarkFixture, fleet: Path) 
     assert len(found) == SUBSCRIPTIONS
 
 
+@pytest.fixture(scope="module")
+def page(fleet: Path) -> str:
+    from ackwell.report import report_html
+
+    settings = BrokerSettings.of("4.0")
+    return report_html(diagnose(found.stats, settings) for found in examine([fleet]))
+
+
 def test_write_the_page_of_five_thousand_subscriptions(benchmark: BenchmarkFixture, fleet: Path) -> None:
     from ackwell.report import report_html
 
@@ -102,3 +111,17 @@ def test_write_the_page_of_five_thousand_subscriptions(benchmark: BenchmarkFixtu
     diagnoses = [diagnose(found.stats, settings) for found in examine([fleet])]
     page = benchmark.pedantic(report_html, (diagnoses,), rounds=1)  # type: ignore[no-untyped-call]
     assert len(page.encode()) <= 5_000_000
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine")
+def test_open_the_page_of_five_thousand_subscriptions(
+    benchmark: BenchmarkFixture, page: str, tmp_path: Path
+) -> None:
+    """From the navigation until the first map is painted, by the browser's own clock."""
+    file = tmp_path / "report.html"
+    file.write_text(page, encoding="utf-8")
+    drawn = "document.querySelector('#map-0 > *')"
+    with running(tmp_path / "profile") as port:
+        times_ms = [milliseconds_to_open(port, file, drawn) for _ in range(5)]
+        benchmark.extra_info["ms_to_open"] = times_ms
+        benchmark.pedantic(milliseconds_to_open, (port, file, drawn), rounds=3)  # type: ignore[no-untyped-call]
