@@ -247,6 +247,18 @@ fn bytes_allowed(entries: usize) -> usize {
 }
 
 #[test]
+fn a_window_with_room_in_front_of_what_it_holds_joins_one_that_begins_later() {
+    let early = set_of(&[(2, 225, 226), (2, 63, 64)]);
+    let mut late = set_of(&[(2, 191, 192), (2, 1026, 1152), (2, 63, 64)]);
+    late.union_with(&early);
+    let mut both = early.clone();
+    both.union_with(&late);
+    both.validate();
+    assert_eq!(both, late);
+    assert_eq!(129, both.cardinality());
+}
+
+#[test]
 fn memory_follows_the_number_of_entries_not_their_distance() {
     let mut set = PositionRangeSet::new();
     for index in 0..20_000i64 {

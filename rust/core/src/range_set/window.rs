@@ -132,8 +132,8 @@ impl Window {
     /// Adds the entries of another window, a word at a time.
     pub(super) fn union_with(&mut self, other: &Self) {
         self.extend(other.span());
-        let words = &other.words[other.head..];
-        let start = (other.first_word - self.first_word) as usize + other.head;
+        let (first, words) = other.words();
+        let start = (first - self.first_word) as usize;
         let range = start..start + words.len();
         let before = self.counts(range.clone());
         for (mine, theirs) in self.words[range.clone()].iter_mut().zip(words) {
