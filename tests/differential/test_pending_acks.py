@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-import threading
 from typing import Any
 
 import pytest
@@ -344,23 +343,3 @@ def test_bytes_are_of_the_order_promised_and_fall_with_the_content() -> None:
     pending.remove_all_up_to(1, count)
     assert len(pending) == 0
     assert pending.nbytes < 1_000
-
-
-def test_threads_wait_for_each_other() -> None:
-    pending = ackwell.PendingAcks()
-
-    def work(ledger: int) -> None:
-        for entry in range(2_000):
-            pending.add(ledger, entry, 1, entry)
-            if entry % 3 == 0:
-                pending.remove(ledger, entry)
-        pending.remove_many([ledger] * 2_000, range(2_000))
-        pending.add_many([ledger] * 100, range(100), [1] * 100, [2] * 100)
-
-    threads = [threading.Thread(target=work, args=(ledger,)) for ledger in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    pending.validate()
-    assert len(pending) == 400

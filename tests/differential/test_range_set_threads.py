@@ -6,30 +6,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ackwell import Ledgers, PositionRangeSet
+from tests.differential.threads import run
 
 THREADS = 4
 ROUNDS = 200
-
-
-def run(*works: Callable[[], None]) -> None:
-    """Start all at once; an error in any of them fails the test."""
-    errors: list[BaseException] = []
-    start = threading.Barrier(len(works))
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            start.wait()
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=120)
-    assert not any(thread.is_alive() for thread in threads), "threads wait on each other"
-    assert errors == []
 
 
 def test_adds_from_several_threads_all_arrive() -> None:

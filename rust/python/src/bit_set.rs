@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use crate::convert::{Int, Ints, raise};
+use crate::convert::{self, Int, Ints, raise};
 use crate::shared::Shared;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -285,8 +285,8 @@ impl BitSet {
     }
 
     /// Hold the set to its invariants; `AssertionError` if one is broken.
-    fn validate(&self, py: Python<'_>) {
-        self.0.locked(py).validate();
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        convert::validate(|| self.0.locked(py).validate())
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> bool {

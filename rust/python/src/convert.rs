@@ -1,10 +1,12 @@
 //! What every class of the binding shares: integers in, arrays in, errors out.
 
 use std::borrow::Cow;
+use std::ffi::c_int;
 
 use ackwell_core::{Error, Position};
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::{PyAssertionError, PyOverflowError, PyValueError};
+use pyo3::exceptions::{PyAssertionError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -29,15 +31,24 @@ pub(crate) struct Int(pub(crate) i64);
 impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     type Error = PyErr;
 
+    /// Asks Python once, where `extract::<i64>` has it raise first: every scalar call passes here.
+    #[inline]
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        object.extract::<i64>().map(Int).map_err(|error| {
-            if error.is_instance_of::<PyOverflowError>(object.py()) {
-                PyValueError::new_err("integer outside int64")
-            } else {
-                error
-            }
-        })
+        let mut overflow = 0;
+        // SAFETY: the object is borrowed, and this thread is attached to the interpreter.
+        let value =
+            unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
+        if value == -1 { minus_one(object.py(), overflow) } else { Ok(Int(value)) }
     }
+}
+
+/// The number itself, or what stands for a refusal.
+#[cold]
+fn minus_one(py: Python<'_>, overflow: c_int) -> PyResult<Int> {
+    if overflow != 0 {
+        return Err(PyValueError::new_err("integer outside int64"));
+    }
+    PyErr::take(py).map_or(Ok(Int(-1)), Err)
 }
 
 /// A position argument: a `Position` or any tuple of two ints.

@@ -34,33 +34,17 @@ pub(crate) fn at_most(max: Int) -> PyResult<usize> {
         .map_err(|_| PyValueError::new_err(format!("max is at least 0, got {}", max.0)))
 }
 
-/// Defines `$class` around `Mutex<ackwell_core::$class>`; `$settings` names its arguments in `repr`, and
+/// Defines `$class` around `Shared<ackwell_core::$class>`; `$settings` names its arguments in `repr`, and
 /// two instances are equal if those and their messages are.
 macro_rules! delayed_index {
     ($(#[$meta:meta])* $class:ident, $settings:expr, { $($own:tt)* }) => {
         $(#[$meta])*
         #[pyclass(frozen, module = "ackwell")]
-        pub(crate) struct $class(std::sync::Mutex<ackwell_core::$class>);
+        pub(crate) struct $class($crate::shared::Shared<ackwell_core::$class>);
 
         impl $class {
             fn of(index: ackwell_core::$class) -> Self {
-                Self(std::sync::Mutex::new(index))
-            }
-
-            fn locked(&self, py: Python<'_>) -> std::sync::MutexGuard<'_, ackwell_core::$class> {
-                use pyo3::sync::MutexExt;
-                self.0.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner)
-            }
-
-            /// Runs a batch without the interpreter.
-            fn detached<T: Send>(
-                &self,
-                py: Python<'_>,
-                batch: impl FnOnce(&mut ackwell_core::$class) -> T + Send,
-            ) -> T {
-                py.detach(|| {
-                    batch(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
-                })
+                Self($crate::shared::Shared::new(index))
             }
 
             fn settings(index: &ackwell_core::$class) -> String {
@@ -83,7 +67,7 @@ macro_rules! delayed_index {
                 entry_id: $crate::convert::Int,
             ) -> PyResult<bool> {
                 let message = $crate::delayed::message(deliver_at_ms, ledger_id, entry_id);
-                self.locked(py).add(message).map_err($crate::convert::raise)
+                self.0.locked(py).add(message).map_err($crate::convert::raise)
             }
 
             /// Add messages given as int64 arrays of one length; return how many were new.
@@ -100,7 +84,7 @@ macro_rules! delayed_index {
                 let (times, ledgers, entries) =
                     (deliver_at_ms.slice(), ledger_ids.slice(), entry_ids.slice());
                 $crate::convert::same_length(&[times.len(), ledgers.len(), entries.len()])?;
-                self.detached(py, |index| index.add_many(&times, &ledgers, &entries))
+                self.0.detached(py, |index| index.add_many(&times, &ledgers, &entries))
                     .map_err($crate::convert::raise)
             }
 
@@ -114,7 +98,7 @@ macro_rules! delayed_index {
                 max: $crate::convert::Int,
             ) -> PyResult<$crate::delayed::Columns<'py>> {
                 let max = $crate::delayed::at_most(max)?;
-                let due = self.detached(py, |index| index.pop_due(now_ms.0, max));
+                let due = self.0.detached(py, |index| index.pop_due(now_ms.0, max));
                 Ok($crate::delayed::arrays(py, due))
             }
 
@@ -128,7 +112,7 @@ macro_rules! delayed_index {
                 entry_id: $crate::convert::Int,
             ) -> bool {
                 let message = $crate::delayed::message(deliver_at_ms, ledger_id, entry_id);
-                self.locked(py).contains(message)
+                self.0.locked(py).contains(message)
             }
 
             fn __contains__(
@@ -149,37 +133,37 @@ macro_rules! delayed_index {
                 entry_id: $crate::convert::Int,
             ) -> bool {
                 let message = $crate::delayed::message(deliver_at_ms, ledger_id, entry_id);
-                self.locked(py).remove(message)
+                self.0.locked(py).remove(message)
             }
 
             /// Tell whether any message is due at `now_ms`.
             fn has_due(&self, py: Python<'_>, now_ms: $crate::convert::Int) -> bool {
-                self.locked(py).next_due().is_some_and(|due| due <= now_ms.0)
+                self.0.locked(py).next_due().is_some_and(|due| due <= now_ms.0)
             }
 
             /// Return the time at which the earliest message is due, or None.
             fn next_due(&self, py: Python<'_>) -> Option<i64> {
-                self.locked(py).next_due()
+                self.0.locked(py).next_due()
             }
 
             fn __len__(&self, py: Python<'_>) -> usize {
-                self.locked(py).len()
+                self.0.locked(py).len()
             }
 
             /// Forget every message and give the memory back.
             fn clear(&self, py: Python<'_>) {
-                self.locked(py).clear();
+                self.0.locked(py).clear();
             }
 
             /// Give back memory that is allocated and not used.
             fn shrink_to_fit(&self, py: Python<'_>) {
-                self.detached(py, |index| index.shrink_to_fit());
+                self.0.detached(py, |index| index.shrink_to_fit());
             }
 
             /// The bytes allocated on the heap.
             #[getter]
             fn nbytes(&self, py: Python<'_>) -> usize {
-                self.locked(py).nbytes()
+                self.0.locked(py).nbytes()
             }
 
             fn __sizeof__(&self, py: Python<'_>) -> usize {
@@ -188,18 +172,18 @@ macro_rules! delayed_index {
 
             /// Return every message as three int64 arrays, in the order of `pop_due`.
             fn to_arrays<'py>(&self, py: Python<'py>) -> $crate::delayed::Columns<'py> {
-                let columns = self.detached(py, |index| index.to_columns());
+                let columns = self.0.detached(py, |index| index.to_columns());
                 $crate::delayed::arrays(py, columns)
             }
 
             /// Check the invariants; `AssertionError` names the one that is broken.
             fn validate(&self, py: Python<'_>) -> PyResult<()> {
-                self.detached(py, |index| index.validate())
+                self.0.detached(py, |index| index.validate())
                     .map_err(pyo3::exceptions::PyAssertionError::new_err)
             }
 
             fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
-                let columns = self.detached(py, |index| index.to_columns());
+                let columns = self.0.detached(py, |index| index.to_columns());
                 let messages = columns.iter().map(|m| (m.deliver_at_ms, m.ledger_id, m.entry_id));
                 pyo3::types::PyList::new(py, messages.collect::<Vec<_>>())?.try_iter()
             }
@@ -212,19 +196,19 @@ macro_rules! delayed_index {
                 let content = |index: &mut ackwell_core::$class| {
                     (Self::settings(index), index.to_columns())
                 };
-                let equal = self.detached(py, content) == other.get().detached(py, content);
+                let equal = self.0.detached(py, content) == other.get().0.detached(py, content);
                 Ok(pyo3::types::PyBool::new(py, equal).to_owned().into_any().unbind())
             }
 
             fn __repr__(&self, py: Python<'_>) -> String {
-                let index = self.locked(py);
+                let index = self.0.locked(py);
                 let settings = Self::settings(&index);
                 let comma = if settings.is_empty() { "" } else { ", " };
                 format!("<{} {settings}{comma}{} messages>", stringify!($class), index.len())
             }
 
             fn __copy__(&self, py: Python<'_>) -> Self {
-                Self::of(self.detached(py, |index| index.clone()))
+                Self::of(self.0.detached(py, |index| index.clone()))
             }
 
             /// Return an independent copy.

@@ -1,14 +1,12 @@
 //! `ackwell.Ledgers`: the class of `ackwell_core::ledgers`.
 
-use std::sync::{Mutex, MutexGuard};
-
 use ackwell_core::{self as core, LedgerState};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyMapping};
 
 use crate::convert::{Int, Pair, bound, position, raise};
+use crate::shared::Shared;
 
 /// The ledger directory of one topic: how many entries each ledger holds, which is open, what is trimmed.
 ///
@@ -49,14 +47,7 @@ use crate::convert::{Int, Pair, bound, position, raise};
 /// >>> ledgers
 /// Ledgers({2: 16, 3: 0, 5: 10}, open=True, trimmed_before=0)
 #[pyclass(frozen, module = "ackwell")]
-pub(crate) struct Ledgers(Mutex<core::Ledgers>);
-
-impl Ledgers {
-    fn lock<'a>(&'a self, py: Python<'_>) -> MutexGuard<'a, core::Ledgers> {
-        // A panic under the lock is a bug that has been reported already; the data is still consistent memory.
-        self.0.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
+pub(crate) struct Ledgers(Shared<core::Ledgers>);
 
 /// What `__new__` makes an equal directory of: positional and keyword arguments.
 type NewArguments<'py> = ((Vec<(i64, i64)>,), Bound<'py, PyDict>);
@@ -81,7 +72,7 @@ impl Ledgers {
             }
         }
         let ledgers = core::Ledgers::from_entries(pairs, open, trimmed_before.0).map_err(raise)?;
-        Ok(Self(Mutex::new(ledgers)))
+        Ok(Self(Shared::new(ledgers)))
     }
 
     /// Add a new greatest ledger and open it; the one before closes.
@@ -97,7 +88,7 @@ impl Ledgers {
         text_signature = "($self, ledger_id, entries=0)"
     )]
     fn add(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
-        self.lock(py).add(ledger_id.0, entries.0).map_err(raise)
+        self.0.locked(py).add(ledger_id.0, entries.0).map_err(raise)
     }
 
     /// Make sure that the ledger is known and holds at least `entries`; never shrinks or reopens one.
@@ -105,12 +96,12 @@ impl Ledgers {
     /// A ledger greater than all known opens and closes the one before; a smaller one joins closed. Raises
     /// `ProtocolError` for a trimmed ledger. O(1) for the greatest, O(sqrt n) for another of n.
     fn grow(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
-        self.lock(py).grow(ledger_id.0, entries.0).map_err(raise)
+        self.0.locked(py).grow(ledger_id.0, entries.0).map_err(raise)
     }
 
     /// Close a ledger; the next to open is a new one. Raises `KeyError` if it is not kept.
     fn close(&self, py: Python<'_>, ledger_id: Int) -> PyResult<()> {
-        match self.lock(py).close(ledger_id.0) {
+        match self.0.locked(py).close(ledger_id.0) {
             true => Ok(()),
             false => Err(PyKeyError::new_err(ledger_id.0)),
         }
@@ -126,19 +117,19 @@ impl Ledgers {
     /// >>> ledgers.state(2)
     /// 'trimmed'
     fn trim_before(&self, py: Python<'_>, ledger_id: Int) -> PyResult<usize> {
-        self.lock(py).trim_before(ledger_id.0).map_err(raise)
+        self.0.locked(py).trim_before(ledger_id.0).map_err(raise)
     }
 
     /// Give the number of entries of a ledger; `KeyError` if it is not kept. O(log n).
     fn entries(&self, py: Python<'_>, ledger_id: Int) -> PyResult<i64> {
-        self.lock(py).entries(ledger_id.0).ok_or_else(|| PyKeyError::new_err(ledger_id.0))
+        self.0.locked(py).entries(ledger_id.0).ok_or_else(|| PyKeyError::new_err(ledger_id.0))
     }
 
     /// Tell whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
     ///
     /// Ledger ids only grow, so every one below `trimmed_before` counts as trimmed.
     fn state(&self, py: Python<'_>, ledger_id: Int) -> PyResult<&'static str> {
-        match self.lock(py).state(ledger_id.0) {
+        match self.0.locked(py).state(ledger_id.0) {
             Some(LedgerState::Open) => Ok("open"),
             Some(LedgerState::Closed) => Ok("closed"),
             Some(LedgerState::Trimmed) => Ok("trimmed"),
@@ -161,7 +152,7 @@ impl Ledgers {
         ledger_id: Int,
         entry_id: Int,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let next = self.lock(py).next_valid(bound((ledger_id, entry_id))?);
+        let next = self.0.locked(py).next_valid(bound((ledger_id, entry_id))?);
         position(py, next.ok_or_else(no_ledger)?)
     }
 
@@ -178,7 +169,7 @@ impl Ledgers {
         ledger_id: Int,
         entry_id: Int,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let previous = self.lock(py).previous_valid(bound((ledger_id, entry_id))?);
+        let previous = self.0.locked(py).previous_valid(bound((ledger_id, entry_id))?);
         position(py, previous)
     }
 
@@ -193,54 +184,54 @@ impl Ledgers {
         upper_inclusive: Pair,
     ) -> PyResult<i64> {
         let (lower, upper) = (bound(lower_exclusive)?, bound(upper_inclusive)?);
-        Ok(self.lock(py).entries_between(lower, upper))
+        Ok(self.0.locked(py).entries_between(lower, upper))
     }
 
     /// Whether a position is an entry that exists. O(log n).
     fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
-        self.lock(py).contains(core::Position::new(ledger_id.0, entry_id.0))
+        self.0.locked(py).contains(core::Position::new(ledger_id.0, entry_id.0))
     }
 
     /// The place before every entry: entry -1 of the first ledger kept; None without ledgers.
     #[getter]
     fn first_position<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let first = self.lock(py).first_position();
+        let first = self.0.locked(py).first_position();
         first.map(|first| position(py, first)).transpose()
     }
 
     /// The last entry that exists; `first_position` while there is none.
     #[getter]
     fn last_position<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let last = self.lock(py).last_position();
+        let last = self.0.locked(py).last_position();
         last.map(|last| position(py, last)).transpose()
     }
 
     /// Every ledger below this id is trimmed.
     #[getter]
     fn trimmed_before(&self, py: Python<'_>) -> i64 {
-        self.lock(py).trimmed_before()
+        self.0.locked(py).trimmed_before()
     }
 
     /// The number of entries that exist, in all ledgers kept.
     #[getter]
     fn total_entries(&self, py: Python<'_>) -> i64 {
-        self.lock(py).total()
+        self.0.locked(py).total()
     }
 
     /// The true bytes on the heap.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> usize {
-        self.lock(py).heap_bytes()
+        self.0.locked(py).heap_bytes()
     }
 
     /// Check the invariants; `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        crate::convert::validate(|| self.lock(py).validate())
+        crate::convert::validate(|| self.0.locked(py).validate())
     }
 
     /// Give an independent copy.
     fn copy(&self, py: Python<'_>) -> Self {
-        Self(Mutex::new(self.lock(py).clone()))
+        Self(Shared::new(self.0.locked(py).clone()))
     }
 
     fn __copy__(&self, py: Python<'_>) -> Self {
@@ -252,7 +243,7 @@ impl Ledgers {
     }
 
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<NewArguments<'py>> {
-        let ledgers = self.lock(py);
+        let ledgers = self.0.locked(py);
         let options = PyDict::new(py);
         options.set_item("open", ledgers.is_open())?;
         options.set_item("trimmed_before", ledgers.trimmed_before())?;
@@ -260,11 +251,11 @@ impl Ledgers {
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
-        self.lock(py).len()
+        self.0.locked(py).len()
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let pairs: Vec<_> = self.lock(py).iter().collect();
+        let pairs: Vec<_> = self.0.locked(py).iter().collect();
         Ok(pairs.into_pyobject(py)?.try_iter()?.into_any())
     }
 
@@ -274,8 +265,8 @@ impl Ledgers {
 
     fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
         // One lock at a time: two threads that compare two directories both ways must not wait on each other.
-        let theirs = other.lock(py).clone();
-        *self.lock(py) == theirs
+        let theirs = other.0.locked(py).clone();
+        *self.0.locked(py) == theirs
     }
 
     fn __sizeof__(&self, py: Python<'_>) -> usize {
@@ -284,7 +275,7 @@ impl Ledgers {
 
     fn __repr__(&self, py: Python<'_>) -> String {
         const SHOWN: usize = 8;
-        let ledgers = self.lock(py);
+        let ledgers = self.0.locked(py);
         let mut shown: Vec<_> =
             ledgers.iter().take(SHOWN).map(|(id, entries)| format!("{id}: {entries}")).collect();
         if ledgers.len() > SHOWN {

@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator};
 
-use crate::convert::{Int, Ints, same_length};
+use crate::convert::{self, Int, Ints, same_length};
 use crate::shared::Shared;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -261,8 +261,8 @@ impl LongMap {
     }
 
     /// Hold the map to its invariants; `AssertionError` if one is broken.
-    fn validate(&self, py: Python<'_>) {
-        self.0.locked(py).validate();
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        convert::validate(|| self.0.locked(py).validate())
     }
 
     fn __eq__<'py>(

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use crate::convert::{Int, Ints, Pair, raise, same_length};
+use crate::convert::{self, Int, Ints, Pair, raise, same_length};
 use crate::shared::Shared;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -416,7 +416,7 @@ impl PendingAcks {
     /// Return an entry's remaining count, or None if it is not pending.
     #[pyo3(signature = (ledger_id, entry_id, /))]
     fn get_remaining(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> Option<i32> {
-        self.acks.locked(py).get(ledger_id.0, entry_id.0).map(|value| value.remaining)
+        self.acks.locked(py).get_remaining(ledger_id.0, entry_id.0)
     }
 
     /// Return the `PendingAck` of a position, or `default`.
@@ -475,6 +475,9 @@ impl PendingAcks {
     /// Remove an entry; return whether it was pending.
     #[pyo3(signature = (ledger_id, entry_id, /))]
     fn remove(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> PyResult<bool> {
+        if self.remove_handler.is_none() {
+            return Ok(self.acks.locked(py).discard(ledger_id.0, entry_id.0));
+        }
         Ok(self.remove_one(py, ledger_id.0, entry_id.0, None)?.is_some())
     }
 
@@ -519,9 +522,7 @@ impl PendingAcks {
         let positions =
             || ledgers.iter().zip(entries.iter()).map(|(&ledger, &entry)| (ledger, entry));
         if self.remove_handler.is_none() {
-            return Ok(self.acks.detached(py, |acks| {
-                positions().filter(|&(l, e)| acks.remove(l, e).is_some()).count()
-            }));
+            return Ok(self.acks.detached(py, |acks| acks.discard_many(positions())));
         }
         let taken: Vec<Entry> = self.acks.detached(py, |acks| {
             positions().filter_map(|(l, e)| acks.remove(l, e).map(|value| (l, e, value))).collect()
@@ -637,8 +638,8 @@ impl PendingAcks {
     }
 
     /// Hold the map to its invariants; `AssertionError` if one is broken.
-    fn validate(&self, py: Python<'_>) {
-        self.acks.locked(py).validate();
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        convert::validate(|| self.acks.locked(py).validate())
     }
 
     fn __eq__<'py>(

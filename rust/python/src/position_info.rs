@@ -396,7 +396,7 @@ fn range_set(py: Python<'_>, ranges: &Bound<'_, PyAny>) -> PyResult<core::Positi
             made.cast::<PositionRangeSet>()?
         }
     };
-    Ok(set.get().lock(py).clone())
+    Ok(set.get().0.locked(py).clone())
 }
 
 fn entry(position: Pair) -> PyResult<Position> {

@@ -1,15 +1,14 @@
 //! `ackwell.PositionRangeSet`: the class of `ackwell_core::range_set`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::IntoIter;
 
 use ackwell_core::{self as core, Position, PositionRange};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyType};
 
 use crate::convert::{Int, Ints, Pair, position, raise, same_length};
+use crate::shared::Shared;
 
 /// A range as Python sees it: ledger id, entry before the first, last entry.
 type RangeTuple = (i64, i64, i64);
@@ -48,25 +47,11 @@ type Columns<'py> =
 /// >>> (3, 4) in acked, acked.cardinality, len(acked)
 /// (True, 7, 2)
 #[pyclass(frozen, module = "ackwell")]
-pub(crate) struct PositionRangeSet(Mutex<core::PositionRangeSet>);
+pub(crate) struct PositionRangeSet(pub(crate) Shared<core::PositionRangeSet>);
 
 impl PositionRangeSet {
     pub(crate) fn of(set: core::PositionRangeSet) -> Self {
-        Self(Mutex::new(set))
-    }
-
-    pub(crate) fn lock<'a>(&'a self, py: Python<'_>) -> MutexGuard<'a, core::PositionRangeSet> {
-        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs a batch without the interpreter; the lock is taken inside, or a thread that waits for it
-    /// would hold up all others.
-    fn detached<R: Send>(
-        &self,
-        py: Python<'_>,
-        batch: impl FnOnce(&mut core::PositionRangeSet) -> R + Send,
-    ) -> R {
-        py.detach(|| batch(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        Self(Shared::new(set))
     }
 }
 
@@ -99,7 +84,7 @@ impl PositionRangeSet {
 
     /// Add a position; False if it was there. Raises `ValueError` for a negative id.
     fn add(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> PyResult<bool> {
-        self.lock(py).add(ledger_id.0, entry_id.0).map_err(raise)
+        self.0.locked(py).add(ledger_id.0, entry_id.0).map_err(raise)
     }
 
     /// Add the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; give how many are new.
@@ -113,7 +98,7 @@ impl PositionRangeSet {
         upper_entry_inclusive: Int,
     ) -> PyResult<u64> {
         let (lower, upper) = (lower_entry_exclusive.0, upper_entry_inclusive.0);
-        self.lock(py).add_range(ledger_id.0, lower, upper).map_err(raise)
+        self.0.locked(py).add_range(ledger_id.0, lower, upper).map_err(raise)
     }
 
     /// Add the positions of two int64 arrays and give how many are new.
@@ -126,7 +111,7 @@ impl PositionRangeSet {
     fn add_many(&self, py: Python<'_>, ledger_ids: Ints<'_>, entry_ids: Ints<'_>) -> PyResult<u64> {
         let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
         same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        self.detached(py, |set| set.add_many(&ledger_ids, &entry_ids)).map_err(raise)
+        self.0.detached(py, |set| set.add_many(&ledger_ids, &entry_ids)).map_err(raise)
     }
 
     /// Add the ranges of three int64 arrays, as `add_range`, and give how many positions are new.
@@ -140,7 +125,7 @@ impl PositionRangeSet {
         let (ledger_ids, lowers, uppers) =
             (ledger_ids.slice(), lowers_exclusive.slice(), uppers_inclusive.slice());
         same_length(&[ledger_ids.len(), lowers.len(), uppers.len()])?;
-        self.detached(py, |set| set.add_ranges(&ledger_ids, &lowers, &uppers)).map_err(raise)
+        self.0.detached(py, |set| set.add_ranges(&ledger_ids, &lowers, &uppers)).map_err(raise)
     }
 
     /// Add the bits of one ledger, in the order of Java's `BitSet.toLongArray`; give how many are new.
@@ -154,12 +139,12 @@ impl PositionRangeSet {
     /// '[(3:-1..3:1],(3:2..3:3],(3:63..3:127]]'
     fn add_words(&self, py: Python<'_>, ledger_id: Int, words: Ints<'_>) -> PyResult<u64> {
         let words = words.slice();
-        self.detached(py, |set| set.add_words(ledger_id.0, &words)).map_err(raise)
+        self.0.detached(py, |set| set.add_words(ledger_id.0, &words)).map_err(raise)
     }
 
     /// Remove a position; False if it was not there.
     fn remove(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
-        self.lock(py).remove(ledger_id.0, entry_id.0)
+        self.0.locked(py).remove(ledger_id.0, entry_id.0)
     }
 
     /// Remove the positions of two int64 arrays and give how many were there.
@@ -175,7 +160,7 @@ impl PositionRangeSet {
     ) -> PyResult<u64> {
         let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
         same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        self.detached(py, |set| set.remove_many(&ledger_ids, &entry_ids)).map_err(raise)
+        self.0.detached(py, |set| set.remove_many(&ledger_ids, &entry_ids)).map_err(raise)
     }
 
     /// Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; give how many there were.
@@ -195,24 +180,24 @@ impl PositionRangeSet {
         upper_entry_inclusive: Int,
     ) -> PyResult<u64> {
         let (lower, upper) = (lower_entry_exclusive.0, upper_entry_inclusive.0);
-        self.lock(py).remove_range(ledger_id.0, lower, upper).map_err(raise)
+        self.0.locked(py).remove_range(ledger_id.0, lower, upper).map_err(raise)
     }
 
     /// Remove every position at or before this one and give how many there were.
     ///
     /// What is left is not moved, so a mark-delete position may advance entry by entry.
     fn remove_up_to(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> u128 {
-        self.lock(py).remove_up_to(ledger_id.0, entry_id.0)
+        self.0.locked(py).remove_up_to(ledger_id.0, entry_id.0)
     }
 
     /// Remove everything.
     fn clear(&self, py: Python<'_>) {
-        self.lock(py).clear();
+        self.0.locked(py).clear();
     }
 
     /// Whether a position is acknowledged; one that cannot exist is not.
     fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
-        self.lock(py).contains(ledger_id.0, entry_id.0)
+        self.0.locked(py).contains(ledger_id.0, entry_id.0)
     }
 
     /// Tell of each position of two int64 arrays whether it is acknowledged, as a bool array.
@@ -227,24 +212,24 @@ impl PositionRangeSet {
     ) -> PyResult<Bound<'py, PyArray1<bool>>> {
         let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
         same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        let found = self.detached(py, |set| set.contains_many(&ledger_ids, &entry_ids));
+        let found = self.0.detached(py, |set| set.contains_many(&ledger_ids, &entry_ids));
         Ok(found.map_err(raise)?.into_pyarray(py))
     }
 
     /// The number of positions.
     #[getter]
     fn cardinality(&self, py: Python<'_>) -> u128 {
-        self.lock(py).cardinality()
+        self.0.locked(py).cardinality()
     }
 
     /// Give the number of positions of one ledger.
     fn cardinality_of(&self, py: Python<'_>, ledger_id: Int) -> u64 {
-        self.lock(py).cardinality_of(ledger_id.0)
+        self.0.locked(py).cardinality_of(ledger_id.0)
     }
 
     /// Give the ledgers that have a position, in order.
     fn ledger_ids(&self, py: Python<'_>) -> Vec<i64> {
-        self.lock(py).ledger_ids().collect()
+        self.0.locked(py).ledger_ids().collect()
     }
 
     /// Give the bits of one ledger as an int64 array in the order of Java's `BitSet.toLongArray`.
@@ -259,13 +244,13 @@ impl PositionRangeSet {
         py: Python<'py>,
         ledger_id: Int,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let words = self.detached(py, |set| set.words_of(ledger_id.0)).map_err(raise)?;
+        let words = self.0.detached(py, |set| set.words_of(ledger_id.0)).map_err(raise)?;
         Ok(words.into_pyarray(py))
     }
 
     /// Give the first range; None if there is none.
     fn first_range(&self, py: Python<'_>) -> Option<RangeTuple> {
-        self.lock(py).first_range().map(tuple)
+        self.0.locked(py).first_range().map(tuple)
     }
 
     /// Give the range that a position lies in; None if it is not acknowledged.
@@ -278,12 +263,12 @@ impl PositionRangeSet {
         ledger_id: Int,
         entry_id: Int,
     ) -> Option<RangeTuple> {
-        self.lock(py).range_containing(ledger_id.0, entry_id.0).map(tuple)
+        self.0.locked(py).range_containing(ledger_id.0, entry_id.0).map(tuple)
     }
 
     /// Iterate over the ranges in order, as they are now: later changes do not show.
     fn ranges(&self, py: Python<'_>) -> RangeIterator {
-        RangeIterator::of(self.lock(py).clone())
+        RangeIterator::of(self.0.locked(py).clone())
     }
 
     /// Iterate over the positions in order, as they are now.
@@ -291,12 +276,12 @@ impl PositionRangeSet {
     /// >>> list(PositionRangeSet([(3, 4, 6)]).positions())
     /// [Position(ledger_id=3, entry_id=5), Position(ledger_id=3, entry_id=6)]
     fn positions(&self, py: Python<'_>) -> PositionIterator {
-        PositionIterator(Mutex::new((RangeIterator::of(self.lock(py).clone()), None)))
+        PositionIterator(Shared::new((RangeIterator::of(self.0.locked(py).clone()), None)))
     }
 
     /// Give all ranges as three int64 arrays: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
     fn to_arrays<'py>(&self, py: Python<'py>) -> Columns<'py> {
-        let (ledger_ids, lowers, uppers) = self.detached(py, |set| {
+        let (ledger_ids, lowers, uppers) = self.0.detached(py, |set| {
             let mut columns = (
                 Vec::with_capacity(set.len()),
                 Vec::with_capacity(set.len()),
@@ -321,26 +306,26 @@ impl PositionRangeSet {
 
     /// Give a set with the positions that the other has not.
     fn difference(&self, py: Python<'_>, other: &Self) -> Self {
-        let theirs = other.lock(py).clone();
+        let theirs = other.0.locked(py).clone();
         let difference = self.copy(py);
-        difference.detached(py, |set| set.difference_with(&theirs));
+        difference.0.detached(py, |set| set.difference_with(&theirs));
         difference
     }
 
     /// Give an independent copy, at the speed of copying its memory.
     fn copy(&self, py: Python<'_>) -> Self {
-        Self::of(self.lock(py).clone())
+        Self::of(self.0.locked(py).clone())
     }
 
     /// The true bytes on the heap.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> usize {
-        self.lock(py).heap_bytes()
+        self.0.locked(py).heap_bytes()
     }
 
     /// Check the invariants; `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        crate::convert::validate(|| self.lock(py).validate())
+        crate::convert::validate(|| self.0.locked(py).validate())
     }
 
     fn __or__(&self, py: Python<'_>, other: &Self) -> Self {
@@ -349,8 +334,8 @@ impl PositionRangeSet {
 
     fn __ior__(&self, py: Python<'_>, other: &Self) {
         // One lock at a time: `a |= b` beside `b |= a` must not wait on each other, nor `a |= a` on itself.
-        let theirs = other.lock(py).clone();
-        self.detached(py, |set| set.union_with(&theirs));
+        let theirs = other.0.locked(py).clone();
+        self.0.detached(py, |set| set.union_with(&theirs));
     }
 
     fn __sub__(&self, py: Python<'_>, other: &Self) -> Self {
@@ -366,16 +351,16 @@ impl PositionRangeSet {
     }
 
     fn __getstate__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.detached(py, |set| set.to_bytes()))
+        PyBytes::new(py, &self.0.detached(py, |set| set.to_bytes()))
     }
 
     fn __setstate__(&self, py: Python<'_>, state: &[u8]) -> PyResult<()> {
-        *self.lock(py) = core::PositionRangeSet::from_bytes(state).map_err(raise)?;
+        *self.0.locked(py) = core::PositionRangeSet::from_bytes(state).map_err(raise)?;
         Ok(())
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
-        self.lock(py).len()
+        self.0.locked(py).len()
     }
 
     fn __iter__(&self, py: Python<'_>) -> RangeIterator {
@@ -387,8 +372,8 @@ impl PositionRangeSet {
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
-        let theirs = other.lock(py).clone();
-        self.detached(py, |set| *set == theirs)
+        let theirs = other.0.locked(py).clone();
+        self.0.detached(py, |set| *set == theirs)
     }
 
     fn __sizeof__(&self, py: Python<'_>) -> usize {
@@ -396,12 +381,12 @@ impl PositionRangeSet {
     }
 
     fn __str__(&self, py: Python<'_>) -> String {
-        self.detached(py, |set| set.to_string())
+        self.0.detached(py, |set| set.to_string())
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
         const SHOWN: usize = 4;
-        let set = self.lock(py);
+        let set = self.0.locked(py);
         let mut shown: Vec<_> = set.ranges().take(SHOWN).map(|range| range.to_string()).collect();
         if set.len() > SHOWN {
             shown.push(format!("... {} ranges", set.len()));
@@ -412,7 +397,7 @@ impl PositionRangeSet {
 
 /// The ranges of a set as it was, fetched a batch at a time.
 #[pyclass(frozen, module = "ackwell")]
-struct RangeIterator(Mutex<Ranges>);
+struct RangeIterator(Shared<Ranges>);
 
 struct Ranges {
     set: core::PositionRangeSet,
@@ -434,7 +419,7 @@ impl Ranges {
 
 impl RangeIterator {
     fn of(set: core::PositionRangeSet) -> Self {
-        Self(Mutex::new(Ranges { set, batch: Vec::new().into_iter(), last: None }))
+        Self(Shared::new(Ranges { set, batch: Vec::new().into_iter(), last: None }))
     }
 }
 
@@ -445,14 +430,14 @@ impl RangeIterator {
     }
 
     fn __next__(&self, py: Python<'_>) -> Option<RangeTuple> {
-        let mut ranges = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let mut ranges = self.0.locked(py);
         ranges.next().map(tuple)
     }
 }
 
 /// The positions of a set as it was; what is left of the range it stands in.
 #[pyclass(frozen, module = "ackwell")]
-struct PositionIterator(Mutex<(RangeIterator, Option<PositionRange>)>);
+struct PositionIterator(Shared<(RangeIterator, Option<PositionRange>)>);
 
 #[pymethods]
 impl PositionIterator {
@@ -462,11 +447,10 @@ impl PositionIterator {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let next = {
-            let mut state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.0.locked(py);
             let (ranges, rest) = &mut *state;
             if rest.is_none() {
-                *rest =
-                    ranges.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).next();
+                *rest = ranges.0.locked(py).next();
             }
             let Some(range) = rest else { return Ok(None) };
             range.lower_entry_exclusive += 1;

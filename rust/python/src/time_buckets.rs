@@ -77,30 +77,30 @@ delayed_index! {
         /// The bits cut off each time.
         #[getter]
         fn bits(&self, py: Python<'_>) -> u32 {
-            self.locked(py).bits()
+            self.0.locked(py).bits()
         }
 
         /// "pulsar" or "never_early".
         #[getter]
         fn mode(&self, py: Python<'_>) -> &'static str {
-            mode(self.locked(py).rounding())
+            mode(self.0.locked(py).rounding())
         }
 
         /// The number of buckets that hold a message.
         #[getter]
         fn bucket_count(&self, py: Python<'_>) -> usize {
-            self.locked(py).bucket_count()
+            self.0.locked(py).bucket_count()
         }
 
         /// The length of `to_bytes()`, in O(n).
         #[getter]
         fn serialized_size(&self, py: Python<'_>) -> usize {
-            self.detached(py, |index| index.to_bytes().len())
+            self.0.detached(py, |index| index.to_bytes().len())
         }
 
         /// Save: magic, version, sets and checksum; see `docs/formats.md`.
         fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-            PyBytes::new(py, &self.detached(py, |index| index.to_bytes()))
+            PyBytes::new(py, &self.0.detached(py, |index| index.to_bytes()))
         }
 
         /// Restore what `to_bytes` saved.
@@ -121,7 +121,7 @@ delayed_index! {
             deliver_at_ms: Int,
             ledger_id: Int,
         ) -> Option<(Bound<'py, PyBytes>, bool)> {
-            let (data, wide) = self.locked(py).to_roaring(deliver_at_ms.0, ledger_id.0)?;
+            let (data, wide) = self.0.locked(py).to_roaring(deliver_at_ms.0, ledger_id.0)?;
             Some((PyBytes::new(py, &data), wide))
         }
 
@@ -137,7 +137,7 @@ delayed_index! {
             data: &[u8],
             wide: bool,
         ) -> PyResult<usize> {
-            self.locked(py).add_roaring(deliver_at_ms.0, ledger_id.0, data, wide).map_err(raise)
+            self.0.locked(py).add_roaring(deliver_at_ms.0, ledger_id.0, data, wide).map_err(raise)
         }
 
         fn __reduce__<'py>(

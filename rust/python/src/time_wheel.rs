@@ -45,18 +45,18 @@ delayed_index! {
         /// The width of a tick in milliseconds.
         #[getter]
         fn tick_ms(&self, py: Python<'_>) -> i64 {
-            self.locked(py).tick_ms()
+            self.0.locked(py).tick_ms()
         }
 
         /// The length of `to_bytes()`, in O(n).
         #[getter]
         fn serialized_size(&self, py: Python<'_>) -> usize {
-            self.detached(py, |index| index.to_bytes().len())
+            self.0.detached(py, |index| index.to_bytes().len())
         }
 
         /// Save: magic, version, streams and checksum; see `docs/formats.md`.
         fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-            PyBytes::new(py, &self.detached(py, |index| index.to_bytes()))
+            PyBytes::new(py, &self.0.detached(py, |index| index.to_bytes()))
         }
 
         /// Restore what `to_bytes` saved.

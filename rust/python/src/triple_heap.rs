@@ -38,7 +38,7 @@ delayed_index! {
 
         /// Return the earliest message; `IndexError` if there is none.
         fn peek(&self, py: Python<'_>) -> PyResult<Triple> {
-            let message = self.locked(py).peek();
+            let message = self.0.locked(py).peek();
             message
                 .map(|m| (m.deliver_at_ms, m.ledger_id, m.entry_id))
                 .ok_or_else(|| PyIndexError::new_err("peek of an empty heap"))
@@ -46,7 +46,7 @@ delayed_index! {
 
         /// Take and return the earliest message; `IndexError` if there is none.
         fn pop(&self, py: Python<'_>) -> PyResult<Triple> {
-            let message = self.locked(py).pop();
+            let message = self.0.locked(py).pop();
             message
                 .map(|m| (m.deliver_at_ms, m.ledger_id, m.entry_id))
                 .ok_or_else(|| PyIndexError::new_err("pop from an empty heap"))
@@ -55,7 +55,7 @@ delayed_index! {
         /// The messages that fit into the memory allocated now.
         #[getter]
         fn capacity(&self, py: Python<'_>) -> usize {
-            self.locked(py).capacity()
+            self.0.locked(py).capacity()
         }
 
         /// Build a heap of three int64 arrays of one length.
