@@ -34,10 +34,13 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         10 => (ledger_id(), entry_id(), value()).prop_map(|(l, e, v)| Op::Add(l, e, v)),
         4 => (ledger_id(), entry_id(), 0_u16..400, value()).prop_map(|(l, e, n, v)| Op::AddRun(l, e, n, v)),
+        2 => (ledger_id(), entry_id(), 0_u16..200, value()).prop_map(|(l, e, n, v)| Op::AddMany(l, e, n, v)),
         4 => (ledger_id(), entry_id(), -2_i64..3).prop_map(|(l, e, n)| Op::Update(l, e, n)),
         1 => (ledger_id(), entry_id(), any::<i64>()).prop_map(|(l, e, n)| Op::Update(l, e, n)),
         6 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::Remove(l, e)),
         3 => (ledger_id(), entry_id(), 0_u16..400).prop_map(|(l, e, n)| Op::RemoveRun(l, e, n)),
+        3 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::Discard(l, e)),
+        2 => (ledger_id(), entry_id(), 0_u16..200).prop_map(|(l, e, n)| Op::DiscardMany(l, e, n)),
         2 => (ledger_id(), entry_id(), value()).prop_map(|(l, e, v)| Op::RemoveIfValue(l, e, v)),
         2 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::RemoveAllUpTo(l, e)),
         1 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::TakeAllUpTo(l, e)),
@@ -66,6 +69,7 @@ proptest! {
         prop_assert_eq!(model.clone().into_iter().collect::<Vec<_>>(), content(&acks));
         for (&(ledger, entry), &value) in &model {
             prop_assert_eq!(Some(value), acks.get(ledger, entry));
+            prop_assert_eq!(Some(value.remaining), acks.get_remaining(ledger, entry));
             prop_assert!(acks.contains(ledger, entry));
         }
     }
@@ -76,6 +80,17 @@ proptest! {
         prop_assert_eq!(value, PendingAck::unpack(value.pack()));
         prop_assert_eq!(i64::from(remaining) << 32 | i64::from(sticky_key_hash as u32), value.pack());
     }
+}
+
+#[test]
+fn a_count_is_read_and_changed_where_all_values_are_equal() {
+    let mut acks = PendingAcks::new();
+    acks.add(7, 63, PendingAck { remaining: 5, sticky_key_hash: -7 });
+    assert_eq!(Some(5), acks.get_remaining(7, 63));
+    assert!(acks.update_remaining(7, 63, 1));
+    acks.validate();
+    assert_eq!(Some(PendingAck { remaining: 4, sticky_key_hash: -7 }), acks.get(7, 63));
+    assert_eq!(None, acks.get_remaining(7, 62));
 }
 
 fn spread(entries: i64, step: i64) -> PendingAcks {
@@ -104,6 +119,33 @@ fn a_ledger_changes_form_and_back_unseen() {
         assert_eq!(spread(5_000, step).len(), acks.len());
         assert_eq!(2_501, acks.remove_all_up_to(7, 2_500 * step));
         acks.validate();
+    }
+}
+
+#[test]
+fn a_sparse_ledger_is_cleaned_up_with_and_without_its_index() {
+    // An entry a quarter of a page cannot fill is sparse and has an index; each stray id makes it unusable.
+    let value = PendingAck { remaining: 0, sticky_key_hash: i32::MIN };
+    for stray in [i64::MIN, -(1 << 40), -1, 1 << 40, i64::MAX - 64, i64::MAX] {
+        let (mut acks, mut model) = (PendingAcks::new(), Model::new());
+        let mut apply = |operation: Operation| {
+            operation.apply(&mut acks, &mut model);
+            acks.validate();
+            assert_eq!(model.clone().into_iter().collect::<Vec<_>>(), content(&acks));
+        };
+        for entry in (0..100).map(|i| i * 300) {
+            apply(Operation::Add(7, entry, value));
+        }
+        apply(Operation::Add(7, stray, value));
+        apply(Operation::RemoveAllUpTo(7, 299));
+        // What stayed is retained and can be asked for, and the index comes back if the stray entry left.
+        apply(Operation::Update(7, stray, -1));
+        apply(Operation::Add(7, stray, value));
+        apply(Operation::TakeAllUpTo(7, 15_000));
+        apply(Operation::Remove(7, stray));
+        apply(Operation::RemoveAllUpTo(7, i64::MAX - 1));
+        apply(Operation::RemoveAllUpTo(7, i64::MAX));
+        assert!(acks.is_empty());
     }
 }
 

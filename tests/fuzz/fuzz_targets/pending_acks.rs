@@ -26,7 +26,7 @@ fn operation(bytes: &[u8; 8]) -> Operation {
         remaining: i32::from(remaining) << (spread % 24),
         sticky_key_hash: i32::from(hash as i8).wrapping_shl(u32::from(spread % 25)),
     };
-    match kind % 10 {
+    match kind % 13 {
         0 | 1 => Operation::Add(ledger, entry, value),
         2 => Operation::AddRun(ledger, entry, u16::from(length), value),
         3 => Operation::Update(ledger, entry, i64::from(length as i8)),
@@ -35,6 +35,9 @@ fn operation(bytes: &[u8; 8]) -> Operation {
         6 => Operation::RemoveIfValue(ledger, entry, value),
         7 => Operation::RemoveAllUpTo(ledger, entry),
         8 => Operation::TakeAllUpTo(ledger, entry),
+        9 => Operation::AddMany(ledger, entry, u16::from(length), value),
+        10 => Operation::Discard(ledger, entry),
+        11 => Operation::DiscardMany(ledger, entry, u16::from(length)),
         _ => Operation::PutBack(ledger, entry, value),
     }
 }

@@ -12,9 +12,12 @@ pub(crate) type Model = BTreeMap<(i64, i64), PendingAck>;
 pub(crate) enum Operation {
     Add(i64, i64, PendingAck),
     AddRun(i64, i64, u16, PendingAck),
+    AddMany(i64, i64, u16, PendingAck),
     Update(i64, i64, i64),
     Remove(i64, i64),
     RemoveRun(i64, i64, u16),
+    Discard(i64, i64),
+    DiscardMany(i64, i64, u16),
     RemoveIfValue(i64, i64, PendingAck),
     RemoveAllUpTo(i64, i64),
     TakeAllUpTo(i64, i64),
@@ -36,6 +39,15 @@ impl Operation {
                     model.insert((ledger, entry), value);
                 }
             }
+            Self::AddMany(ledger, first, length, value) => {
+                let values = (0..).map(|step| PendingAck {
+                    sticky_key_hash: value.sticky_key_hash ^ (step % 3),
+                    ..value
+                });
+                let entries = twice(first, length).zip(values).map(|(e, v)| (ledger, e, v));
+                assert_eq!(entries.clone().count(), acks.add_many(entries.clone()));
+                model.extend(entries.map(|(ledger, entry, value)| ((ledger, entry), value)));
+            }
             Self::Update(ledger, entry, acked) => {
                 let expected = model.get_mut(&(ledger, entry)).is_some_and(|value| {
                     let left = i64::from(value.remaining).checked_sub(acked);
@@ -51,6 +63,14 @@ impl Operation {
                 for entry in run(first, length) {
                     assert_eq!(model.remove(&(ledger, entry)), acks.remove(ledger, entry));
                 }
+            }
+            Self::Discard(ledger, entry) => {
+                assert_eq!(model.remove(&(ledger, entry)).is_some(), acks.discard(ledger, entry));
+            }
+            Self::DiscardMany(ledger, first, length) => {
+                let positions = twice(first, length).map(|entry| (ledger, entry));
+                let gone = positions.clone().filter(|at| model.remove(at).is_some()).count();
+                assert_eq!(gone, acks.discard_many(positions));
             }
             Self::RemoveIfValue(ledger, entry, value) => {
                 let expected = model.get(&(ledger, entry)) == Some(&value);
@@ -86,8 +106,13 @@ impl Operation {
     }
 }
 
-fn run(first: i64, length: u16) -> impl Iterator<Item = i64> {
+fn run(first: i64, length: u16) -> impl Iterator<Item = i64> + Clone {
     (0..i64::from(length)).filter_map(move |step| first.checked_add(step))
+}
+
+/// A batch that leaves its page, comes back, and names some entries twice.
+fn twice(first: i64, length: u16) -> impl Iterator<Item = i64> + Clone {
+    run(first, length).chain(run(first, length).step_by(3))
 }
 
 /// Leaves in `model` what is at or before `at`, and returns the rest.

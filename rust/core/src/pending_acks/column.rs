@@ -66,7 +66,7 @@ impl Column {
     /// Four bytes are read whatever the width, and masked: no branch. The page has `PADDING` for it.
     #[inline]
     pub(super) fn read(self, bytes: &[u8], start: usize, at: usize) -> i32 {
-        let low = i32::from_le_bytes(*word(bytes, start + at * self.width.bytes()));
+        let low = i32::from_le_bytes(word(bytes, start + at * self.width.bytes()));
         self.prefix | (low & self.width.mask())
     }
 
@@ -118,7 +118,8 @@ impl Column {
     }
 }
 
+/// Four bytes, or zeros where a page has none because all its values are equal.
 #[inline]
-fn word(bytes: &[u8], offset: usize) -> &[u8; 4] {
-    bytes[offset..].first_chunk().expect("the page is padded")
+fn word(bytes: &[u8], offset: usize) -> [u8; 4] {
+    bytes.get(offset..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }

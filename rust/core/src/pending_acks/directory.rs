@@ -66,9 +66,17 @@ impl Directory {
         self.order.first().copied()
     }
 
-    /// The ledgers in order of id.
+    /// The ledgers in order of id. Each is first sought behind the one before, where dispatch has put it.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Ledger> {
-        self.order.iter().map(|&id| self.get(id).expect("tree and map agree"))
+        let mut behind = 0;
+        self.order.iter().map(move |&id| {
+            let at = match self.ledgers.get(behind) {
+                Some(ledger) if ledger.ledger_id == id => behind,
+                _ => self.place(id).expect("tree and map agree"),
+            };
+            behind = at + 1;
+            &self.ledgers[at]
+        })
     }
 
     pub(super) fn clear(&mut self) {

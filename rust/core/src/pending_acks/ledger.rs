@@ -4,9 +4,11 @@
 //! page for the index. So below about 1.85 entries a page the map is smaller. The window gives way at one
 //! entry a page and comes back at four, so a ledger must triple or lose three quarters between two switches.
 
+use std::iter::Peekable;
+
 use super::sparse::Sparse;
 use super::value::PendingAck;
-use super::window::Window;
+use super::window::{Window, split};
 
 /// Pages a window may have beyond one for each entry: a handful of entries is not worth a hash map.
 const SPARE_PAGES: u64 = 8;
@@ -64,16 +66,67 @@ impl Ledger {
         is_new
     }
 
+    /// Sets a value, and those that follow in `entries` as long as they lie in the same page; how many are set,
+    /// and how many of them are new. Finding the page is most of what setting one costs.
     #[inline]
-    pub(super) fn update(
+    pub(super) fn put_page<I>(
         &mut self,
         entry_id: i64,
-        change: impl FnOnce(PendingAck) -> Option<PendingAck>,
+        value: PendingAck,
+        entries: &mut Peekable<I>,
+    ) -> (usize, usize)
+    where
+        I: Iterator<Item = (i64, i64, PendingAck)>,
+    {
+        let (mut set, new) = (1, usize::from(self.put(entry_id, value)));
+        let page_id = split(entry_id).0;
+        let is_same = |&(ledger_id, entry_id, _): &(i64, i64, PendingAck)| {
+            ledger_id == self.ledger_id && split(entry_id).0 == page_id
+        };
+        if !entries.peek().is_some_and(is_same) {
+            return (set, new);
+        }
+        let Form::Window(window) = &mut self.form else { return (set, new) };
+        let Some(page) = window.page_mut(entry_id) else { return (set, new) };
+        let mut also_new = 0;
+        while let Some((_, entry_id, value)) = entries.next_if(is_same) {
+            also_new += usize::from(page.put(split(entry_id).1, value));
+            set += 1;
+        }
+        self.entries += also_new;
+        (set, new + also_new)
+    }
+
+    #[inline]
+    pub(super) fn remaining_of(&self, entry_id: i64) -> Option<i32> {
+        match &self.form {
+            Form::Window(window) => window.remaining_of(entry_id),
+            Form::Sparse(sparse) => sparse.get(entry_id).map(|value| value.remaining),
+        }
+    }
+
+    #[inline]
+    pub(super) fn update_remaining(
+        &mut self,
+        entry_id: i64,
+        change: impl FnOnce(i32) -> Option<i32>,
     ) -> bool {
         match &mut self.form {
-            Form::Window(window) => window.update(entry_id, change),
-            Form::Sparse(sparse) => sparse.update(entry_id, change),
+            Form::Window(window) => window.update_remaining(entry_id, change),
+            Form::Sparse(sparse) => sparse.update_remaining(entry_id, change),
         }
+    }
+
+    /// Forgets the entries of these slots of a page; how many there were.
+    #[inline]
+    pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
+        let discarded = match &mut self.form {
+            Form::Window(window) => window.discard(page, slots),
+            Form::Sparse(sparse) => sparse.discard(page, slots),
+        };
+        self.entries -= discarded;
+        self.leave_thin_window();
+        discarded
     }
 
     #[inline]

@@ -23,6 +23,7 @@ pub use value::PendingAck;
 
 use crate::position::Position;
 use directory::Directory;
+use window::split;
 
 /// A sorted map from position to [`PendingAck`], made for dense, moving windows.
 #[derive(Debug, Clone, Default)]
@@ -75,28 +76,19 @@ impl PendingAcks {
         true
     }
 
-    /// Adds or replaces many entries; how many were allowed. Entries of one ledger in a row find it once.
+    /// Adds or replaces many entries; how many were allowed. Those of one page in a row find it once.
     pub fn add_many(&mut self, entries: impl IntoIterator<Item = (i64, i64, PendingAck)>) -> usize {
         if self.is_closed {
             return 0;
         }
-        let mut entries = entries.into_iter();
-        let (mut added, mut new) = (0, 0);
-        let mut next = entries.next();
-        while let Some((ledger_id, entry_id, value)) = next {
+        let mut entries = entries.into_iter().peekable();
+        let mut added = 0;
+        while let Some((ledger_id, entry_id, value)) = entries.next() {
             let ledger = self.directory.get_or_insert(ledger_id);
-            new += usize::from(ledger.put(entry_id, value));
-            added += 1;
-            next = entries.next();
-            while let Some((same_id, entry_id, value)) = next
-                && same_id == ledger_id
-            {
-                new += usize::from(ledger.put(entry_id, value));
-                added += 1;
-                next = entries.next();
-            }
+            let (set, new) = ledger.put_page(entry_id, value, &mut entries);
+            self.entries += new;
+            added += set;
         }
-        self.entries += new;
         added
     }
 
@@ -122,15 +114,21 @@ impl PendingAcks {
         self.directory.get(ledger_id)?.get(entry_id)
     }
 
+    /// The remaining count of an entry. O(1), and cheaper than its whole value.
+    #[must_use]
+    #[inline]
+    pub fn get_remaining(&self, ledger_id: i64, entry_id: i64) -> Option<i32> {
+        self.directory.get(ledger_id)?.remaining_of(entry_id)
+    }
+
     /// Takes `acked` messages off an entry's remaining count. `false`, and nothing is changed, if the entry is
     /// not pending or the count would leave 0..2^31. O(1).
     #[inline]
     pub fn update_remaining(&mut self, ledger_id: i64, entry_id: i64, acked: i64) -> bool {
         let Some(ledger) = self.directory.get_mut(ledger_id) else { return false };
-        ledger.update(entry_id, |value| {
-            let remaining = i64::from(value.remaining).checked_sub(acked)?;
-            let remaining = i32::try_from(remaining).ok().filter(|&left| left >= 0)?;
-            Some(PendingAck { remaining, ..value })
+        ledger.update_remaining(entry_id, |remaining| {
+            let remaining = i64::from(remaining).checked_sub(acked)?;
+            i32::try_from(remaining).ok().filter(|&left| left >= 0)
         })
     }
 
@@ -144,6 +142,41 @@ impl PendingAcks {
         }
         self.entries -= 1;
         Some(value)
+    }
+
+    /// Removes an entry; whether it was pending. O(1) amortised, and cheaper than giving its value.
+    #[inline]
+    pub fn discard(&mut self, ledger_id: i64, entry_id: i64) -> bool {
+        let (page, slot) = split(entry_id);
+        self.discard_slots(ledger_id, page, 1 << slot) == 1
+    }
+
+    /// Removes many entries; how many were pending. Those of one page in a row leave it together.
+    pub fn discard_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> usize {
+        let mut positions = positions.into_iter().peekable();
+        let mut discarded = 0;
+        while let Some((ledger_id, entry_id)) = positions.next() {
+            let (page, slot) = split(entry_id);
+            let mut slots = 1 << slot;
+            let is_same =
+                |&(id, entry_id): &(i64, i64)| id == ledger_id && split(entry_id).0 == page;
+            while let Some((_, entry_id)) = positions.next_if(is_same) {
+                slots |= 1 << split(entry_id).1;
+            }
+            discarded += self.discard_slots(ledger_id, page, slots);
+        }
+        discarded
+    }
+
+    #[inline]
+    fn discard_slots(&mut self, ledger_id: i64, page: i64, slots: u64) -> usize {
+        let Some(ledger) = self.directory.get_mut(ledger_id) else { return 0 };
+        let discarded = ledger.discard(page, slots);
+        if ledger.len() == 0 {
+            self.directory.remove(ledger_id);
+        }
+        self.entries -= discarded;
+        discarded
     }
 
     /// Removes an entry if this is its value; whether it did. O(1) amortised.

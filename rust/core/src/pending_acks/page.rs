@@ -94,6 +94,29 @@ impl Page {
         self.contains(slot).then(|| self.read(self.place(slot)))
     }
 
+    /// The remaining count alone: the bytes of the hashes are not touched.
+    #[inline]
+    pub(super) fn remaining_of(&self, slot: u32) -> Option<i32> {
+        self.contains(slot).then(|| self.remaining().read(&self.bytes, 0, self.place(slot)))
+    }
+
+    /// Changes the remaining count of a slot in place if `change` gives a new one; whether it did.
+    #[inline]
+    pub(super) fn update_remaining(
+        &mut self,
+        slot: u32,
+        change: impl FnOnce(i32) -> Option<i32>,
+    ) -> bool {
+        let Some(remaining) = self.remaining_of(slot).and_then(change) else { return false };
+        let (column, place) = (self.remaining(), self.place(slot));
+        if column.fits(remaining) {
+            column.write(&mut self.bytes, 0, place, remaining);
+        } else {
+            self.reshape_with(slot, PendingAck { remaining, ..self.read(place) });
+        }
+        true
+    }
+
     /// Sets the value of a slot; whether it had none.
     #[inline]
     pub(super) fn put(&mut self, slot: u32, value: PendingAck) -> bool {
@@ -131,17 +154,18 @@ impl Page {
         Some(value)
     }
 
-    /// Forgets the entries of these slots; how many there were.
-    pub(super) fn remove_slots(&mut self, slots: u64) -> usize {
-        let (before, values) = (self.len(), self.by_slot());
-        self.present &= !slots;
-        if self.is_empty() {
-            *self = Self::new();
-        } else {
-            let (remaining, hash) = columns(&values, self.present);
-            self.reshape(&values, remaining, hash, places_for(self.len()));
+    /// Forgets the entries of these slots, values unread; how many there were.
+    #[inline]
+    pub(super) fn discard(&mut self, slots: u64) -> usize {
+        let before = self.present;
+        if self.is_packed() {
+            self.close_all(before & slots);
         }
-        before - self.len()
+        self.present &= !slots;
+        if self.present != before && !self.bytes.is_empty() {
+            self.give_back();
+        }
+        (before & slots).count_ones() as usize
     }
 
     /// Gives back every byte the values do not need.
@@ -216,12 +240,6 @@ impl Page {
 
     #[inline]
     fn read(&self, place: usize) -> PendingAck {
-        if self.bytes.is_empty() {
-            return PendingAck {
-                remaining: self.remaining_prefix,
-                sticky_key_hash: self.hash_prefix,
-            };
-        }
         PendingAck {
             remaining: self.remaining().read(&self.bytes, 0, place),
             sticky_key_hash: self.hash().read(&self.bytes, self.split as usize, place),
@@ -251,6 +269,16 @@ impl Page {
         let (remaining_bytes, hash_bytes) = self.bytes.split_at_mut(self.split as usize);
         remaining.close(remaining_bytes, place, count);
         hash.close(hash_bytes, place, count);
+    }
+
+    /// Closes the places of these slots, which are present, the last one first: it moves the fewest.
+    fn close_all(&mut self, mut slots: u64) {
+        while slots != 0 {
+            let last = slots.ilog2();
+            self.close(self.place(last));
+            self.present &= !(1 << last);
+            slots &= !(1 << last);
+        }
     }
 
     /// After a removal: packs a page that has become thin, and frees what an empty one had.

@@ -5,7 +5,7 @@
 //! the ids close together; without it a cleanup looks at every entry.
 
 use super::value::PendingAck;
-use super::window::split;
+use super::window::{join, split};
 use crate::bit_set::{BitSet, LIMIT_DEFAULT};
 use crate::long_map::LongMap;
 
@@ -91,15 +91,16 @@ impl Sparse {
         is_new
     }
 
-    /// Changes a value in place if `change` gives a new one.
-    pub(super) fn update(
+    /// Changes a remaining count in place if `change` gives a new one; whether it did.
+    pub(super) fn update_remaining(
         &mut self,
         entry_id: i64,
-        change: impl FnOnce(PendingAck) -> Option<PendingAck>,
+        change: impl FnOnce(i32) -> Option<i32>,
     ) -> bool {
         let Some(packed) = self.values.get_mut(entry_id) else { return false };
-        let Some(value) = change(PendingAck::unpack(*packed)) else { return false };
-        *packed = value.pack();
+        let value = PendingAck::unpack(*packed);
+        let Some(remaining) = change(value.remaining) else { return false };
+        *packed = PendingAck { remaining, ..value }.pack();
         true
     }
 
@@ -113,6 +114,16 @@ impl Sparse {
             self.shrink();
         }
         Some(PendingAck::unpack(value))
+    }
+
+    /// Forgets the entries of these slots of a 64-entry page; how many there were.
+    pub(super) fn discard(&mut self, page: i64, mut slots: u64) -> usize {
+        let mut discarded = 0;
+        while slots != 0 {
+            discarded += usize::from(self.remove(join(page, slots.trailing_zeros())).is_some());
+            slots &= slots - 1;
+        }
+        discarded
     }
 
     /// Drops every entry up to and with `last`; how many there were.

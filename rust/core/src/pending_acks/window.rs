@@ -21,7 +21,9 @@ pub(super) const fn split(entry_id: i64) -> (i64, u32) {
     (entry_id >> SLOT_BITS, (entry_id & ((1 << SLOT_BITS) - 1)) as u32)
 }
 
-const fn join(page: i64, slot: u32) -> i64 {
+/// The entry of a page and a slot.
+#[inline]
+pub(super) const fn join(page: i64, slot: u32) -> i64 {
     page << SLOT_BITS | slot as i64
 }
 
@@ -83,18 +85,40 @@ impl Window {
         }
     }
 
-    /// Changes a value in place if `change` gives a new one.
     #[inline]
-    pub(super) fn update(
+    pub(super) fn remaining_of(&self, entry_id: i64) -> Option<i32> {
+        let (page, slot) = self.page(entry_id)?;
+        page.remaining_of(slot)
+    }
+
+    /// Changes a remaining count in place if `change` gives a new one; whether it did.
+    #[inline]
+    pub(super) fn update_remaining(
         &mut self,
         entry_id: i64,
-        change: impl FnOnce(PendingAck) -> Option<PendingAck>,
+        change: impl FnOnce(i32) -> Option<i32>,
     ) -> bool {
         let (at, slot) = self.locate(entry_id);
-        let Some(page) = self.pages.get_mut(at) else { return false };
-        let Some(value) = page.get(slot).and_then(change) else { return false };
-        page.put(slot, value);
-        true
+        self.pages.get_mut(at).is_some_and(|page| page.update_remaining(slot, change))
+    }
+
+    /// The page of an entry, to set more values in, if the window has it.
+    #[inline]
+    pub(super) fn page_mut(&mut self, entry_id: i64) -> Option<&mut Page> {
+        let (at, _) = self.locate(entry_id);
+        self.pages.get_mut(at)
+    }
+
+    /// Forgets the entries of these slots of a page; how many there were.
+    #[inline]
+    pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
+        let at = page.wrapping_sub(self.first_page) as usize;
+        let Some(page) = self.pages.get_mut(at) else { return 0 };
+        let discarded = page.discard(slots);
+        if page.is_empty() {
+            self.trim();
+        }
+        discarded
     }
 
     #[inline]
@@ -117,7 +141,7 @@ impl Window {
         if page == self.first_page
             && let Some(boundary) = self.pages.front_mut()
         {
-            removed += boundary.remove_slots(up_to(slot));
+            removed += boundary.discard(up_to(slot));
         }
         self.trim();
         removed
