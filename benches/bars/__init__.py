@@ -14,7 +14,8 @@ takes medians, holds ours against what each row demands, prints a table and writ
   is known. Java's and our lines for parts A and B share one form, read by `sides.read_operations`;
 - `BARS`: the rows, in order: `AtMost(row, workload, operation, limit, unit)` for a figure of ours alone,
   `AgainstBest(row, workload, operation, factor)` for a share of the best peer's, `Against(…, side, factor)`
-  for a share of one named side's;
+  for a share of one named side's, `AgainstOurs(row, workload, operation, base, factor)` for a share of ours
+  on another workload;
 - optionally `measure()`: figures taken in this process (the Python side), yielding
   `(side, workload, operation, samples)`; `calls.alternate` times callables in turn.
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import thread_time_ns
+from typing import TypeVar
 
 WINDOW_NS = 20_000_000
 WINDOWS = 9
+AFRESH = 50
+
+Subject = TypeVar("Subject")
 
 
 def alternate(sides: Mapping[str, Callable[[], object]], *, per: int = 1) -> dict[str, list[float]]:
@@ -24,6 +28,17 @@ def alternate(sides: Mapping[str, Callable[[], object]], *, per: int = 1) -> dic
                 call()
             samples[name].append((thread_time_ns() - before) / repeats[name] / per)
     return samples
+
+
+def afresh(prepare: Callable[[], Subject], work: Callable[[Subject], object], *, per: int = 1) -> list[float]:
+    """Time what `work` does to something that `prepare` makes anew each time, which is not counted."""
+    samples = []
+    for _ in range(AFRESH):
+        subject = prepare()
+        before = thread_time_ns()
+        work(subject)
+        samples.append((thread_time_ns() - before) / per)
+    return samples[AFRESH // 10 :]
 
 
 def _repeats(call: Callable[[], object]) -> int:

@@ -58,7 +58,8 @@ BARS: list[Row] = [
         )
     ),
     *(
-        Against(f"from Python: {name}", "python", name, "bare call", 1.5)
+        Against(f"from Python, {order}: {name}", f"python {order}", name, "bare call", 1.5)
+        for order in ("in order", "at random")
         for name in ("contains", "get_remaining", "add", "update_remaining", "remove + add")
     ),
     *(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from random import Random
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -13,10 +12,11 @@ from sortedcontainers import SortedDict
 
 from ackwell import PendingAcks
 from benches.bars.bare import bare_call
-from benches.bars.calls import alternate
+from benches.bars.calls import afresh, alternate
 from benches.bars.sides import OURS
 
 Measured: TypeAlias = tuple[str, str, str, list[float]]
+Entries: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 ENTRIES = 50_000
 BATCH = 10_000
@@ -24,9 +24,13 @@ BATCH = 10_000
 
 def measure() -> Iterator[Measured]:
     """Take every figure of this process."""
-    yield from _scalar()
-    yield from _batch("in order", np.arange(BATCH))
-    yield from _batch("at random", np.random.default_rng(42).permutation(ENTRIES)[:BATCH])
+    shuffled = np.random.default_rng(42).permutation(ENTRIES)
+    for order, entries in (("in order", np.arange(BATCH)), ("at random", shuffled[:BATCH])):
+        yield from _scalar(order, entries)
+        yield from _batch(order, entries)
+    flat = _flat()
+    yield OURS, "python", "bytes", [_filled().nbytes / ENTRIES]
+    yield "dict", "python", "bytes", [_bytes_of(flat)]
 
 
 # What each side runs for every key, as one would write it.
@@ -73,13 +77,15 @@ def _loop(statement: str, names: dict[str, Any]) -> Callable[[], object]:
     return loop
 
 
-def _scalar() -> Iterator[Measured]:
-    keys = [(1, entry) for entry in range(ENTRIES)]
-    flat = {key: (1, key[1]) for key in keys}
-    shuffled = keys.copy()
-    Random(42).shuffle(shuffled)
+def _flat() -> dict[tuple[int, int], tuple[int, int]]:
+    return {(1, entry): (1, entry) for entry in range(ENTRIES)}
+
+
+def _scalar(order: str, entries: Entries) -> Iterator[Measured]:
+    flat = _flat()
     names = {
-        "keys": shuffled[:BATCH],
+        # Their objects lie in the order of use, as the peers' do: a bare call waits for no key either.
+        "keys": [(1, entry) for entry in entries.tolist()],
         "bare": bare_call(),
         "pending": _filled(),
         "flat": flat,
@@ -91,31 +97,28 @@ def _scalar() -> Iterator[Measured]:
         samples = alternate({**sides, "loop": _loop("pass", names)}, per=BATCH)
         loop = median(samples.pop("loop"))
         for side, values in samples.items():
-            yield side, "python", operation, [value - loop for value in values]
-    yield OURS, "python", "bytes", [names["pending"].nbytes / ENTRIES]
-    yield "dict", "python", "bytes", [_bytes_of(flat)]
+            yield side, f"python {order}", operation, [value - loop for value in values]
 
 
-def _batch(order: str, entries: np.ndarray[Any, np.dtype[np.int64]]) -> Iterator[Measured]:
+def _batch(order: str, entries: Entries) -> Iterator[Measured]:
     pending = _filled()
     ledgers, ones = np.ones_like(entries), np.ones_like(entries)
     hashes = 31 * entries
-
-    def remove_and_add() -> None:
-        pending.remove_many(ledgers, entries)
-        pending.add_many(ledgers, entries, ones, hashes)
 
     samples = alternate(
         {
             "add_many": lambda: pending.add_many(ledgers, entries, ones, hashes),
             "contains_many": lambda: pending.contains_many(ledgers, entries),
             "get_many": lambda: pending.get_many(ledgers, entries),
-            "remove and add": remove_and_add,
         },
         per=len(entries),
     )
-    both, add = samples.pop("remove and add"), median(samples["add_many"])
-    samples["remove_many"] = [value - add for value in both]
+    samples["remove_many"] = afresh(
+        pending.copy, lambda pending: pending.remove_many(ledgers, entries), per=len(entries)
+    )
+    samples["add_many, new"] = afresh(
+        PendingAcks, lambda empty: empty.add_many(ledgers, entries, ones, hashes), per=len(entries)
+    )
     for operation, values in samples.items():
         yield OURS, f"python {order}", operation, values
 

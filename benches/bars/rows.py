@@ -86,6 +86,27 @@ def Against(  # noqa: N802 - reads as a kind of row
     return AgainstBest(row, workload, operation, factor, (side,))
 
 
+@dataclass(frozen=True)
+class AgainstOurs:
+    """Our figure on a workload as a share of ours on another, which is shown as if it were a peer's."""
+
+    row: str
+    workload: str
+    operation: str
+    base: str
+    factor: float
+
+    def judge(self, samples: Samples) -> Verdict:
+        """Hold the share against the factor."""
+        ours = medians(samples, self.workload, self.operation).get(OURS)
+        base = medians(samples, self.base, self.operation).get(OURS)
+        bar = f"≤ {self.factor:.3g} × {self.base}"
+        if ours is None or base is None:
+            return Verdict(self.row, bar, ours, "", None, {}, None)
+        ratio = ours / base
+        return Verdict(self.row, bar, ours, self.base, ratio, {self.base: base}, ratio <= self.factor)
+
+
 def figures(samples: Samples) -> list[dict[str, object]]:
     """Every figure as it is recorded."""
 

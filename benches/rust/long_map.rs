@@ -6,29 +6,12 @@ use ackwell_core::LongMap;
 use criterion::Criterion;
 
 use crate::cpu_time::CpuTime;
-use crate::workloads::mix;
-
-const ENTRIES: usize = 50_000;
-
-fn keys(kind: &str) -> Vec<i64> {
-    let mut state = 42;
-    let key = |i: i64| match kind {
-        "random" => mix(&mut state) as i64,
-        "consecutive" => i,
-        "multiples of 2^16" => i << 16,
-        "multiples of 2^47" => i << 47,
-        "equal low bits" => i << 32 | 0x5555_5555,
-        _ => unreachable!("the kinds below"),
-    };
-    (0..ENTRIES as i64).map(key).collect()
-}
+use crate::workloads::{long_keys, section};
 
 pub(crate) fn benches(criterion: &mut Criterion<CpuTime>) {
     let mut group = criterion.benchmark_group("long_map");
-    for kind in
-        ["random", "consecutive", "multiples of 2^16", "multiples of 2^47", "equal low bits"]
-    {
-        let keys = keys(kind);
+    for (kind, _) in section("long_map") {
+        let keys = long_keys(&kind);
         let mut map: LongMap = keys.iter().map(|&key| (key, key)).collect();
         let mut next = keys.iter().cycle();
         group.bench_function(format!("get, {kind}"), |bench| {

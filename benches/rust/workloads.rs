@@ -12,6 +12,31 @@ pub(crate) fn section(name: &str) -> toml::Table {
     }
 }
 
+/// The keys of a workload of section `long_map`, shuffled, so that they are asked for in no order of theirs.
+pub(crate) fn long_keys(name: &str) -> Vec<i64> {
+    let entries = section("long_map")[name]["entries"].as_integer().expect("an integer");
+    let mut state = 42;
+    let mut key = |i: i64| match name {
+        "random" => mix(&mut state) as i64,
+        "consecutive" => i,
+        "multiples of 2^16" => i << 16,
+        "multiples of 2^47" => i << 47,
+        "equal low bits" => i << 32 | 0x5555_5555,
+        _ => panic!("no keys of kind {name}"),
+    };
+    let mut keys: Vec<i64> = (0..entries).map(&mut key).collect();
+    shuffle(&mut keys);
+    keys
+}
+
+/// Shuffles the same way everywhere.
+pub(crate) fn shuffle<T>(items: &mut [T]) {
+    let mut state = 7;
+    for i in (1..items.len()).rev() {
+        items.swap(i, (mix(&mut state) % (i as u64 + 1)) as usize);
+    }
+}
+
 /// Positions and values in order of position.
 pub(crate) struct Acks {
     pub(crate) positions: Vec<(i64, i64)>,
@@ -52,11 +77,8 @@ impl Acks {
 
     /// The indexes of the entries, shuffled.
     pub(crate) fn shuffled(&self) -> Vec<usize> {
-        let mut state = 7;
         let mut order: Vec<usize> = (0..self.positions.len()).collect();
-        for i in (1..order.len()).rev() {
-            order.swap(i, (mix(&mut state) % (i as u64 + 1)) as usize);
-        }
+        shuffle(&mut order);
         order
     }
 }

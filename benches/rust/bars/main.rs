@@ -2,6 +2,7 @@
 //! `benches/bars` runs it beside them.
 
 mod delayed;
+mod long_map;
 mod pending_acks;
 #[path = "../range_acks.rs"]
 mod range_acks;
@@ -15,6 +16,7 @@ fn main() {
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["pending_acks", workload] => pending_acks::measure(workload),
+        ["long_map", workload] => long_map::measure(workload),
         ["delayed", workload] => delayed::measure(workload),
         ["range_set", workload] => range_set::measure(workload),
         // `cargo bench` runs every bench target, with the filters and flags meant for criterion; without an

@@ -1,0 +1,27 @@
+"""`LongMap` against itself: on keys a hash may stumble over, and after a million removals and additions."""
+
+from __future__ import annotations
+
+from benches.bars.rows import AgainstOurs, Row
+from benches.bars.sides import ours, read_operations
+from benches.bars.workloads import section
+
+KEYS = list(section("long_map"))
+WORKLOADS = [*KEYS, "cycles"]
+SIDES = [ours("long_map")]
+read = read_operations
+
+USED = "after 10^6 cycles"
+# "The same speed", where medians of one run still differ by this much.
+NOISE = 1.1
+
+BARS: list[Row] = [
+    *(
+        AgainstOurs(f"{operation}, {keys}", keys, operation, "random", 3)
+        for keys in KEYS
+        if keys != "random"
+        for operation in ("get", "miss", "remove and insert")
+    ),
+    AgainstOurs(f"remove and insert another, {USED}", USED, "remove and insert another", "fresh", NOISE),
+    AgainstOurs(f"bytes an entry, {USED}", USED, "bytes", "fresh", 1),
+]
