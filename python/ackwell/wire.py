@@ -1,14 +1,12 @@
-"""The protobuf wire format, read and written by hand, for `CommandAck`.
-
-The reference codec of `PositionInfo` has a reader of its own (`ackwell.reference.position_info.wire`);
-the two should become one.
+"""The Protocol Buffers wire format: tags, varints, lengths and groups, and nothing of any message.
 
 Own code, and not the `protobuf` library, for two reasons: unknown fields must survive byte for byte,
-and every refusal must name the offset at which reading stopped. The library is the tests' oracle.
+and every refusal must name the offset at which reading stopped. The library is the tests' oracle. The
+core has the same reader (`rust/core/src/position_info/wire`), with the same limits and refusals.
 
-A message is a run of fields, each a varint key `(number << 3) | wire type` and a value. Limits are
-those of the format: varints of at most 10 bytes, field numbers from 1 to 2^29 - 1, lengths within the
-message. Groups (deprecated, never written) are skipped as one unknown field, at most 32 deep.
+A message is a run of fields, each a varint tag `number << 3 | wire type` and a value. Limits are
+those of the format: varints of at most 64 bits, field numbers from 1 to 2^29 - 1, lengths within the
+message. Groups (deprecated, never written) are skipped as one unknown field, at most 100 inside each other.
 """
 
 from __future__ import annotations
@@ -18,100 +16,153 @@ from typing import Final, NamedTuple
 
 from ackwell.errors import CorruptStateError
 
-VARINT: Final = 0
-FIXED64: Final = 1
-LENGTH: Final = 2
-GROUP_START: Final = 3
-GROUP_END: Final = 4
-FIXED32: Final = 5
+VARINT, FIXED64, BYTES, GROUP, END_GROUP, FIXED32 = range(6)
 
 _TYPE_NAMES: Final = ("varint", "fixed64", "length-delimited", "group", "end of group", "fixed32")
-_MAX_NUMBER: Final = 2**29 - 1
-_MAX_GROUP_DEPTH: Final = 32
+_NUMBER_MAX: Final = 2**29 - 1
+_GROUP_DEPTH_MAX: Final = 100
+_WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
 
 
 class Field(NamedTuple):
-    """One field as it stands in `data`: the bytes `start` to `end` hold its key and its value."""
+    """One field of a message; `start` and `end` are those of its bytes, the tag included."""
 
     number: int
     wire_type: int
-    value: int
-    """A varint's value, unsigned; for the other types the offset at which the content starts."""
+    value: int | Reader | None
+    """Unsigned for a varint, a reader for what has a length; None for fixed-width numbers and groups."""
     start: int
     end: int
 
     def varint(self) -> int:
         """Give the unsigned value of a varint field; `CorruptStateError` if it is another type."""
-        self.expect(VARINT)
+        if not isinstance(self.value, int):
+            raise self._expected(VARINT)
         return self.value
 
     def int64(self) -> int:
         """Give a varint field as a signed 64-bit integer."""
         return signed64(self.varint())
 
-    def content(self, data: bytes) -> bytes:
-        """Give the content of a length-delimited field."""
-        self.expect(LENGTH)
-        return data[self.value : self.end]
+    def message(self) -> Reader:
+        """Give the content of a length-delimited field; `CorruptStateError` if it is another type."""
+        if not isinstance(self.value, Reader):
+            raise self._expected(BYTES)
+        return self.value
 
-    def text(self, data: bytes) -> str:
-        """Give the content of a string field; it must be UTF-8."""
-        try:
-            return self.content(data).decode()
-        except UnicodeDecodeError as error:
-            raise CorruptStateError("a string that is not UTF-8", self.value + error.start) from None
-
-    def int64s(self, data: bytes) -> Iterator[int]:
+    def int64s(self) -> Iterator[int]:
         """Give the values of a repeated int64 field: one, or many where they are packed."""
         if self.wire_type == VARINT:
-            yield signed64(self.value)
+            yield self.int64()
             return
-        self.expect(LENGTH)
-        offset = self.value
-        while offset < self.end:
-            value, offset = read_varint(data, offset, self.end)
-            yield signed64(value)
+        packed = self.message()
+        while packed.at < packed.end:
+            yield signed64(packed.varint())
 
-    def expect(self, wire_type: int) -> None:
-        """Raise `CorruptStateError` unless the field has this wire type."""
-        if self.wire_type != wire_type:
-            raise CorruptStateError(
-                f"field {self.number} is {_TYPE_NAMES[self.wire_type]}, expected {_TYPE_NAMES[wire_type]}",
-                self.start,
-            )
+    def _expected(self, wire_type: int) -> CorruptStateError:
+        found, expected = _TYPE_NAMES[self.wire_type], _TYPE_NAMES[wire_type]
+        return CorruptStateError(f"field {self.number} is {found}, expected {expected}", self.start)
 
 
-def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Field]:
-    """Read the fields of the message in `data[start:end]`, in order.
+class Reader:
+    """The part of `data` that a message takes, and the next byte to read.
 
-    Raises `CorruptStateError`, with the offset in `data`, where the bytes are no message.
-
-    >>> [(field.number, field.value) for field in fields(bytes([0x08, 0x96, 0x01]))]
+    >>> [(field.number, field.value) for field in Reader(bytes([0x08, 0x96, 0x01])).fields()]
     [(1, 150)]
     """
-    end = len(data) if end is None else end
-    offset = start
-    while offset < end:
-        field = _read_field(data, offset, end, 0)
-        if field.wire_type == GROUP_END:
-            raise CorruptStateError(f"the end of group {field.number}, which was not opened", offset)
-        yield field
-        offset = field.end
 
+    __slots__ = ("at", "data", "end")
 
-def read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Read the varint at `offset`: its unsigned 64-bit value, and the offset after it."""
-    value = 0
-    for shift in range(0, 70, 7):
-        position = offset + shift // 7
-        if position >= end:
-            raise CorruptStateError("the bytes end inside a varint", end)
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            # The tenth byte has one bit of use; like every reader, drop what lies above 64 bits.
-            return value & 0xFFFF_FFFF_FFFF_FFFF, position + 1
-    raise CorruptStateError("a varint longer than 10 bytes", offset)
+    def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
+        self.data = data
+        self.at = at
+        self.end = len(data) if end is None else end
+
+    def rest(self) -> bytes:
+        """Give the bytes left."""
+        return self.data[self.at : self.end]
+
+    def raw(self, field: Field) -> bytes:
+        """Give a field as it stands there, tag included."""
+        return self.data[field.start : field.end]
+
+    def text(self) -> str:
+        """Give the bytes left as a string, which must be UTF-8."""
+        try:
+            return self.rest().decode()
+        except UnicodeDecodeError as error:
+            raise CorruptStateError("a name that is not UTF-8", self.at + error.start) from None
+
+    def take(self, length: int) -> Reader:
+        """Give the next `length` bytes as a reader of their own."""
+        left = self.end - self.at
+        if length > left:
+            raise CorruptStateError(f"{length} bytes announced, {left} bytes are left", self.at)
+        self.at += length
+        return Reader(self.data, self.at - length, self.at)
+
+    def varint(self) -> int:
+        """Read an unsigned number of at most 64 bits."""
+        value = 0
+        for index, byte in enumerate(self.data[self.at : min(self.at + 10, self.end)]):
+            value |= (byte & 0x7F) << (7 * index)
+            if index == 9 and byte > 1:
+                raise CorruptStateError("a varint of more than 64 bits", self.at)
+            if byte < 0x80:
+                self.at += index + 1
+                return value
+        raise CorruptStateError("the input ends inside a varint", self.at)
+
+    def fields(self) -> Iterator[Field]:
+        """Read the fields to the end of the message, in order."""
+        while self.at < self.end:
+            start = self.at
+            number, wire_type = self._tag()
+            value: int | Reader | None = None
+            if wire_type == VARINT:
+                value = self.varint()
+            elif wire_type == BYTES:
+                value = self.take(self.varint())
+            else:
+                self._skip(start, number, wire_type)
+            yield Field(number, wire_type, value, start, self.at)
+
+    def _tag(self) -> tuple[int, int]:
+        start = self.at
+        tag = self.varint()
+        if not 1 <= tag >> 3 <= _NUMBER_MAX:
+            raise CorruptStateError(f"field number {tag >> 3} does not exist", start)
+        return tag >> 3, tag & 7
+
+    def _skip(self, start: int, number: int, wire_type: int) -> None:
+        """Skip fixed-width numbers and groups, the latter with a stack of their own."""
+        groups: list[int] = []
+        while True:
+            if wire_type == GROUP:
+                if len(groups) == _GROUP_DEPTH_MAX:
+                    raise CorruptStateError(f"more than {_GROUP_DEPTH_MAX} groups inside each other", start)
+                groups.append(number)
+            elif wire_type == END_GROUP:
+                if not groups or groups.pop() != number:
+                    raise CorruptStateError("the end of a group that is not open", start)
+            else:
+                self._skip_value(start, wire_type)
+            if not groups:
+                return
+            start = self.at
+            if self.at == self.end:
+                raise CorruptStateError("the input ends inside a group", start)
+            number, wire_type = self._tag()
+
+    def _skip_value(self, start: int, wire_type: int) -> None:
+        if wire_type == VARINT:
+            self.varint()
+        elif wire_type == BYTES:
+            self.take(self.varint())
+        elif wire_type in _WIDTHS:
+            self.take(_WIDTHS[wire_type])
+        else:
+            raise CorruptStateError(f"wire type {wire_type}", start)
 
 
 def signed64(value: int) -> int:
@@ -138,54 +189,11 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def varint_field(number: int, value: int) -> bytes:
+def int_field(number: int, value: int) -> bytes:
     """Write a varint field."""
     return varint(number << 3 | VARINT) + varint(value)
 
 
-def length_field(number: int, content: bytes) -> bytes:
+def bytes_field(number: int, content: bytes) -> bytes:
     """Write a length-delimited field: a string, bytes or a nested message."""
-    return varint(number << 3 | LENGTH) + varint(len(content)) + content
-
-
-def _read_field(data: bytes, start: int, end: int, depth: int) -> Field:
-    key, offset = read_varint(data, start, end)
-    number, wire_type = key >> 3, key & 7
-    if not 1 <= number <= _MAX_NUMBER:
-        raise CorruptStateError(f"field number {number}", start)
-    if wire_type == VARINT:
-        value, after = read_varint(data, offset, end)
-        return Field(number, wire_type, value, start, after)
-    if wire_type == LENGTH:
-        length, offset = read_varint(data, offset, end)
-        return _bounded(number, wire_type, offset, start, offset + length, end)
-    if wire_type == FIXED64:
-        return _bounded(number, wire_type, offset, start, offset + 8, end)
-    if wire_type == FIXED32:
-        return _bounded(number, wire_type, offset, start, offset + 4, end)
-    if wire_type == GROUP_END:
-        return Field(number, wire_type, offset, start, offset)
-    if wire_type == GROUP_START:
-        return Field(number, wire_type, offset, start, _end_of_group(data, number, offset, end, depth))
-    raise CorruptStateError(f"wire type {wire_type}", start)
-
-
-def _bounded(number: int, wire_type: int, value: int, start: int, after: int, end: int) -> Field:
-    if after > end:
-        raise CorruptStateError(
-            f"field {number} is {after - value} bytes long; {end - value} are left", start
-        )
-    return Field(number, wire_type, value, start, after)
-
-
-def _end_of_group(data: bytes, number: int, offset: int, end: int, depth: int) -> int:
-    if depth >= _MAX_GROUP_DEPTH:
-        raise CorruptStateError(f"groups nested deeper than {_MAX_GROUP_DEPTH}", offset)
-    while offset < end:
-        field = _read_field(data, offset, end, depth + 1)
-        offset = field.end
-        if field.wire_type == GROUP_END:
-            if field.number != number:
-                raise CorruptStateError(f"group {number} ends as group {field.number}", field.start)
-            return offset
-    raise CorruptStateError(f"the bytes end inside group {number}", end)
+    return varint(number << 3 | BYTES) + varint(len(content)) + content

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import ackwell
 import ackwell.reference
-import ackwell.reference.position_info.wire as wire
 from ackwell import CorruptStateError, LimitError, StateTooLargeError
+from ackwell.wire import varint
 from tests.differential.pair import outcome, plain
 from tests.differential.pulsar_messages import messages
 from tests.shared import shared_path
@@ -246,7 +246,7 @@ def test_a_lying_size_and_a_bomb_are_refused() -> None:
                 engine.ManagedCursorInfo.decode(data, max_bytes=1_000_000)
         assert len(data) > 12
         for lie in (1, 3_000_000, 3_100_000, 2**31 - 1, 2**31, 2**63):
-            size = wire.varint(lie)
+            size = varint(lie)
             metadata = data[6:8] + b"\x10" + size
             lying = data[:2] + len(metadata).to_bytes(4, "big") + metadata + data[6 + data[5] :]
             for engine in ENGINES:

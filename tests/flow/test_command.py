@@ -133,6 +133,7 @@ def test_any_change_of_bytes_is_read_as_protobuf_reads_it_or_refused(
 @given(st.binary(max_size=40))
 @example(b"\x08\x01\x10\x00\x1a\x00")
 @example(b"\x08\x01\x10\x09")
+@example(b"\x08\x01\x10\x81\x80\x80\x80\x10")  # an enum beyond 32 bits: their low ones count
 def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(data: bytes) -> None:
     check_against_protobuf(data)
 
@@ -197,16 +198,16 @@ def test_half_a_transaction_id_is_none() -> None:
     [
         (b"", 0, "without consumer"),
         (b"\x08", 1, "inside a varint"),
-        (b"\x08" + b"\xff" * 10 + b"\x01", 1, "longer than 10"),
-        (b"\x08\x01\x10\x00\x1a\x05\x08\x01", 4, "5 bytes long; 2 are left"),
+        (b"\x08" + b"\xff" * 10 + b"\x01", 1, "more than 64 bits"),
+        (b"\x08\x01\x10\x00\x1a\x05\x08\x01", 6, "5 bytes announced, 2 bytes are left"),
         (b"\x08\x01\x10\x00\x1a\x02\x08\x01", 6, "without ledger or entry"),
-        (b"\x08\x01\x10\x00\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 4, "are left"),
+        (b"\x08\x01\x10\x00\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 15, "are left"),
         (b"\x0a\x00", 0, "expected varint"),
         (b"\x00\x00", 0, "field number 0"),
         (b"\x0f", 0, "wire type 7"),
-        (b"\x0c", 0, "was not opened"),
-        (b"\x4b" * 40, 33, "nested deeper"),
-        (b"\x4b\x54", 1, "ends as group"),
+        (b"\x0c", 0, "a group that is not open"),
+        (b"\x4b" * 120, 100, "more than 100 groups"),
+        (b"\x4b\x54", 1, "a group that is not open"),
         (b"\x08\x01\x10\x00\x2a\x06\x0a\x02\xff\xfe\x10\x01", 8, "not UTF-8"),
         (b"\x08\x01\x10\x00\x2a\x00", 4, "without name or value"),
     ],

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from ackwell import wire
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
+from ackwell.wire import Reader, bytes_field, int_field
 
 if TYPE_CHECKING:
     from ackwell.wire import Field
@@ -71,40 +71,44 @@ class MessageId:
 
     def encode(self) -> bytes:
         """Write the wire bytes of this `MessageIdData`, in the order of the field numbers."""
-        out = wire.varint_field(1, self.ledger_id) + wire.varint_field(2, self.entry_id)
+        out = int_field(1, self.ledger_id) + int_field(2, self.entry_id)
         if self.partition != -1:
-            out += wire.varint_field(3, self.partition)
+            out += int_field(3, self.partition)
         if self.batch_index != -1:
-            out += wire.varint_field(4, self.batch_index)
-        out += b"".join(wire.varint_field(5, word) for word in self.ack_set)
+            out += int_field(4, self.batch_index)
+        out += b"".join(int_field(5, word) for word in self.ack_set)
         if self.batch_size is not None:
-            out += wire.varint_field(6, self.batch_size)
+            out += int_field(6, self.batch_size)
         if self.first_chunk is not None:
-            out += wire.length_field(7, self.first_chunk.encode())
+            out += bytes_field(7, self.first_chunk.encode())
         return out + self.unknown_fields
 
     @classmethod
-    def decode(cls, data: bytes, start: int = 0, end: int | None = None, *, depth: int = 0) -> Self:
+    def decode(cls, data: bytes) -> Self:
         """Read a `MessageIdData`; ids near 2^64 (earliest, latest) read as negative."""
+        return cls.read(Reader(data))
+
+    @classmethod
+    def read(cls, message: Reader, *, depth: int = 0) -> Self:
+        """Read a `MessageIdData` inside another message."""
+        start = message.at
         if depth > MAX_CHUNK_DEPTH:
             raise CorruptStateError("chunk ids nested in chunk ids", start)
-        end = len(data) if end is None else end
         ids: dict[int, int] = {}
         ack_set: list[int] = []
         unknown = b""
         first_chunk: MessageId | None = None
-        for field in wire.fields(data, start, end):
+        for field in message.fields():
             if field.number in (1, 2):
                 ids[field.number] = field.int64()
             elif field.number in (3, 4, 6):
                 ids[field.number] = _int32(field)
             elif field.number == 5:
-                ack_set.extend(field.int64s(data))
+                ack_set.extend(field.int64s())
             elif field.number == 7:
-                field.expect(wire.LENGTH)
-                first_chunk = cls.decode(data, field.value, field.end, depth=depth + 1)
+                first_chunk = cls.read(field.message(), depth=depth + 1)
             else:
-                unknown += data[field.start : field.end]
+                unknown += message.raw(field)
         if 1 not in ids or 2 not in ids:
             raise CorruptStateError("a message id without ledger or entry", start)
         return cls(
@@ -134,18 +138,18 @@ class CommandAck:
 
     def encode(self) -> bytes:
         """Write the wire bytes, in the order of the field numbers."""
-        out = wire.varint_field(1, self.consumer_id) + wire.varint_field(2, self.ack_type)
-        out += b"".join(wire.length_field(3, message.encode()) for message in self.message_ids)
+        out = int_field(1, self.consumer_id) + int_field(2, self.ack_type)
+        out += b"".join(bytes_field(3, message.encode()) for message in self.message_ids)
         if self.validation_error is not None:
-            out += wire.varint_field(4, self.validation_error)
+            out += int_field(4, self.validation_error)
         for name, value in self.properties:
-            pair = wire.length_field(1, name.encode()) + wire.varint_field(2, value)
-            out += wire.length_field(5, pair)
+            pair = bytes_field(1, name.encode()) + int_field(2, value)
+            out += bytes_field(5, pair)
         if self.transaction is not None:
-            out += wire.varint_field(6, self.transaction.least_bits)
-            out += wire.varint_field(7, self.transaction.most_bits)
+            out += int_field(6, self.transaction.least_bits)
+            out += int_field(7, self.transaction.most_bits)
         if self.request_id is not None:
-            out += wire.varint_field(8, self.request_id)
+            out += int_field(8, self.request_id)
         return out + self.unknown_fields
 
     @classmethod
@@ -159,20 +163,20 @@ class CommandAck:
         message_ids: list[MessageId] = []
         properties: list[tuple[str, int]] = []
         unknown = b""
-        for field in wire.fields(data):
+        command = Reader(data)
+        for field in command.fields():
             if field.number in (1, 6, 7, 8):
                 numbers[field.number] = field.varint()
             elif field.number == 2 and _int32(field) in (0, 1):
-                numbers[2] = field.value
+                numbers[2] = _int32(field)
             elif field.number == 4 and 0 <= _int32(field) < len(ValidationError):
-                numbers[4] = field.value
+                numbers[4] = _int32(field)
             elif field.number == 3:
-                field.expect(wire.LENGTH)
-                message_ids.append(MessageId.decode(data, field.value, field.end))
+                message_ids.append(MessageId.read(field.message()))
             elif field.number == 5:
-                properties.append(_property(data, field))
+                properties.append(_property(field))
             else:
-                unknown += data[field.start : field.end]
+                unknown += command.raw(field)
         if 1 not in numbers or 2 not in numbers:
             raise CorruptStateError("an acknowledgment without consumer or type", len(data))
         both_halves = 6 in numbers and 7 in numbers
@@ -194,13 +198,12 @@ def _int32(field: Field) -> int:
     return low - 2**32 if low >= 2**31 else low
 
 
-def _property(data: bytes, field: Field) -> tuple[str, int]:
-    field.expect(wire.LENGTH)
+def _property(field: Field) -> tuple[str, int]:
     name: str | None = None
     value: int | None = None
-    for part in wire.fields(data, field.value, field.end):
+    for part in field.message().fields():
         if part.number == 1:
-            name = part.text(data)
+            name = part.message().text()
         elif part.number == 2:
             value = part.varint()
     if name is None or value is None:

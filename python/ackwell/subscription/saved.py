@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell import wire
 from ackwell.cursor import from_words, to_words
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
 from ackwell.subscription.command import TransactionId
 from ackwell.subscription.transactions import Held, HeldCumulative, Transactions
+from ackwell.wire import Field, Reader, bytes_field, int_field
 
 if TYPE_CHECKING:
     from ackwell._native import PositionInfo
@@ -44,55 +44,50 @@ def encode_transactions(transactions: Transactions) -> bytes:
     """Write the open transactions, one field each."""
     out = b""
     for transaction, content in transactions.open.items():
-        body = wire.varint_field(1, transaction.most_bits) + wire.varint_field(2, transaction.least_bits)
+        body = int_field(1, transaction.most_bits) + int_field(2, transaction.least_bits)
         for position, held in content.entries.items():
             words = () if held.acked_bits < 0 else to_words(held.acked_bits)
-            entry = _place(position) + wire.varint_field(3, held.batch_size)
-            body += wire.length_field(3, entry + wire.varint_field(4, held.sticky_key_hash) + _words(words))
+            entry = _place(position) + int_field(3, held.batch_size)
+            body += bytes_field(3, entry + int_field(4, held.sticky_key_hash) + _words(words))
         if content.cumulative is not None:
             owed = to_words(content.cumulative.owed_bits)
-            body += wire.length_field(4, _place(content.cumulative.position) + _words(owed))
-        out += wire.length_field(TRANSACTION_FIELD, body)
+            body += bytes_field(4, _place(content.cumulative.position) + _words(owed))
+        out += bytes_field(TRANSACTION_FIELD, body)
     return out
 
 
 def decode_transactions(unknown_fields: bytes, transactions: Transactions) -> None:
     """Open the transactions that stand among a saved state's unknown fields."""
-    for field in wire.fields(unknown_fields):
+    for field in Reader(unknown_fields).fields():
         if field.number == TRANSACTION_FIELD:
-            field.expect(wire.LENGTH)
-            _read_transaction(unknown_fields, field.value, field.end, transactions)
+            _read_transaction(field.message(), transactions)
 
 
 def without_transactions(unknown_fields: bytes) -> bytes:
     """Give the unknown fields that are not ours."""
-    return b"".join(
-        unknown_fields[field.start : field.end]
-        for field in wire.fields(unknown_fields)
-        if field.number != TRANSACTION_FIELD
-    )
+    message = Reader(unknown_fields)
+    return b"".join(message.raw(field) for field in message.fields() if field.number != TRANSACTION_FIELD)
 
 
 def _place(position: Position) -> bytes:
-    return wire.varint_field(1, position.ledger_id) + wire.varint_field(2, position.entry_id)
+    return int_field(1, position.ledger_id) + int_field(2, position.entry_id)
 
 
 def _words(words: tuple[int, ...]) -> bytes:
-    return b"".join(wire.varint_field(5, word) for word in words)
+    return b"".join(int_field(5, word) for word in words)
 
 
-def _read_transaction(data: bytes, start: int, end: int, transactions: Transactions) -> None:
+def _read_transaction(message: Reader, transactions: Transactions) -> None:
     halves = {1: 0, 2: 0}
-    bodies: list[wire.Field] = []
-    for field in wire.fields(data, start, end):
+    bodies: list[Field] = []
+    for field in message.fields():
         if field.number in halves:
             halves[field.number] = field.varint()
         elif field.number in (3, 4):
-            field.expect(wire.LENGTH)
             bodies.append(field)
     transaction = TransactionId(halves[1], halves[2])
     for field in bodies:
-        numbers, words = _read_entry(data, field)
+        numbers, words = _read_entry(field)
         position = Position(numbers[1], numbers[2])
         bits = from_words(words)
         if field.number == 4:
@@ -101,12 +96,12 @@ def _read_transaction(data: bytes, start: int, end: int, transactions: Transacti
             transactions.hold(transaction, position, Held(bits if words else -1, numbers[3], numbers[4]))
 
 
-def _read_entry(data: bytes, field: wire.Field) -> tuple[dict[int, int], list[int]]:
+def _read_entry(field: Field) -> tuple[dict[int, int], list[int]]:
     numbers = {3: 1, 4: 0}
     words: list[int] = []
-    for part in wire.fields(data, field.value, field.end):
+    for part in field.message().fields():
         if part.number == 5:
-            words.extend(part.int64s(data))
+            words.extend(part.int64s())
         else:
             numbers[part.number] = part.int64()
     if 1 not in numbers or 2 not in numbers or min(numbers[1], numbers[2]) < 0:

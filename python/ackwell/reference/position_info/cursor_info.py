@@ -21,7 +21,7 @@ from ackwell.reference.position_info.messages import (
 )
 from ackwell.reference.position_info.pulsar import Acks, put_ranges
 from ackwell.reference.position_info.state import State
-from ackwell.reference.position_info.wire import Reader, int_field, signed
+from ackwell.wire import Reader, int_field, signed64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,7 +135,7 @@ def decode_message(data: bytes) -> ManagedCursorInfo:
     for field in Reader(data).fields():
         match field.number, field.value:
             case (1 | 2 | 3 | 6) as number, int(value):
-                numbers[number] = signed(value)
+                numbers[number] = signed64(value)
             case 4, Reader() as message:
                 acks.add_range(*message_range(message))
             case 5, Reader() as message:

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
-from ackwell.reference.position_info.wire import (
-    BYTES,
-    VARINT,
-    Field,
-    Reader,
-    bytes_field,
-    int_field,
-    signed,
-)
+from ackwell.wire import BYTES, VARINT, Field, Reader, bytes_field, int_field, signed64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +24,7 @@ def scalars(message: Reader) -> dict[tuple[int, int], int | Reader]:
 def integer(values: Mapping[tuple[int, int], int | Reader], number: int) -> int | None:
     """The int64 field of this number."""
     value = values.get((number, VARINT))
-    return signed(value) if isinstance(value, int) else None
+    return signed64(value) if isinstance(value, int) else None
 
 
 def message(values: Mapping[tuple[int, int], int | Reader], number: int) -> Reader | None:
@@ -82,14 +74,6 @@ def put_range(number: int, lower: Position, upper: Position) -> bytes:
     return bytes_field(number, ends)
 
 
-def text(reader: Reader) -> str:
-    """A string, which must be UTF-8."""
-    try:
-        return reader.rest().decode()
-    except UnicodeDecodeError as error:
-        raise CorruptStateError("a name that is not UTF-8", reader.at + error.start) from None
-
-
 def long_property(reader: Reader) -> tuple[str, int]:
     """`LongProperty{name=1, value=2}`."""
     offset = reader.at
@@ -97,7 +81,7 @@ def long_property(reader: Reader) -> tuple[str, int]:
     name, value = message(values, 1), integer(values, 2)
     if name is None or value is None:
         raise CorruptStateError("a property without name or value", offset)
-    return text(name), value
+    return name.text(), value
 
 
 def put_long_properties(number: int, properties: Mapping[str, int]) -> bytes:
@@ -115,7 +99,7 @@ def string_property(reader: Reader) -> tuple[str, str]:
     name, value = message(values, 1), message(values, 2)
     if name is None or value is None:
         raise CorruptStateError("a cursor property without name or value", offset)
-    return text(name), text(value)
+    return name.text(), value.text()
 
 
 def put_string_properties(number: int, properties: Mapping[str, str]) -> bytes:
@@ -127,12 +111,8 @@ def put_string_properties(number: int, properties: Mapping[str, str]) -> bytes:
 
 
 def ints(field: Field) -> Iterator[int]:
-    """The elements of a repeated int64 field, packed or not."""
-    if isinstance(field.value, int):
-        yield signed(field.value)
-    elif isinstance(field.value, Reader):
-        while field.value.at < field.value.end:
-            yield signed(field.value.varint())
+    """The elements of a repeated int64 field, packed or not; of another wire type there are none."""
+    return iter(()) if field.value is None else field.int64s()
 
 
 def trimmed(words: Iterable[int]) -> Words:
@@ -178,7 +158,7 @@ def long_list(reader: Reader) -> tuple[int, Words]:
     words: list[int] = []
     for field in reader.fields():
         if field.number == 1 and isinstance(field.value, int):
-            key = signed(field.value)
+            key = signed64(field.value)
         elif field.number == 2:
             words.extend(ints(field))
     if key is None or key < 0:

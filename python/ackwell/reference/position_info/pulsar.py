@@ -16,8 +16,8 @@ from ackwell.reference.position_info.messages import (
     put_words,
 )
 from ackwell.reference.position_info.state import State
-from ackwell.reference.position_info.wire import Reader, bytes_field, int_field, signed
 from ackwell.reference.range_set import PositionRangeSet
+from ackwell.wire import Reader, bytes_field, int_field, signed64
 
 RANGES, LONG_ARRAY = "pulsar-ranges", "pulsar-long-array"
 
@@ -63,9 +63,9 @@ def decode(data: bytes) -> tuple[State, str]:
     for field in Reader(data).fields():
         match field.number, field.value:
             case 1, int(value):
-                ledger_id = signed(value)
+                ledger_id = signed64(value)
             case 2, int(value):
-                entry_id = signed(value)
+                entry_id = signed64(value)
             case 3, Reader() as message:
                 acks.add_range(*message_range(message))
             case 4, Reader() as message:
@@ -77,7 +77,7 @@ def decode(data: bytes) -> tuple[State, str]:
             case 6, Reader() as message:
                 acks.add_words(*long_list(message))
             case 7, int(value):
-                state.idle_since = signed(value)
+                state.idle_since = signed64(value)
             case _:
                 state.unknown_fields += data[field.start : field.end]
     if ledger_id is None or entry_id is None:

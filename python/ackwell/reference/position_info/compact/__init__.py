@@ -8,14 +8,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from ackwell.errors import CorruptStateError
+from ackwell.errors import CorruptStateError, NewerVersionError
 from ackwell.position import Position
 from ackwell.reference.position_info import pulsar
 from ackwell.reference.position_info.compact import acks, sections
 from ackwell.reference.position_info.compact.bits import BitReader, BitWriter
 from ackwell.reference.position_info.compression import compress, decompress
 from ackwell.reference.position_info.state import State
-from ackwell.reference.position_info.wire import Reader, varint
+from ackwell.wire import Reader, varint
 
 MAGIC = 0xAC
 VERSION = 1
@@ -56,9 +56,11 @@ def unseal(data: bytes, max_bytes: int) -> bytes:
     """Check the header; give the body."""
     if len(data) < HEADER_BYTES or data[0] != MAGIC:
         raise CorruptStateError("not the compact form", 0)
+    whole = checksum(data) == int.from_bytes(data[3:7], "little")
     if data[1] != VERSION:
-        raise CorruptStateError(f"compact version {data[1]}; this release reads {VERSION}", 1)
-    if checksum(data) != int.from_bytes(data[3:7], "little"):
+        error = NewerVersionError if whole and data[1] > VERSION else CorruptStateError
+        raise error(f"compact version {data[1]}; the newest this release reads is {VERSION}", 1)
+    if not whole:
         raise CorruptStateError("the checksum is wrong: bytes are missing or changed", 3)
     flags = data[2]
     if flags & ~COMPRESSED:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ackwell.position import Position
 from ackwell.reference.position_info.compact.column import put_rows, take_rows
-from ackwell.reference.position_info.wire import signed
+from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ def take_batches(bits: BitReader) -> dict[Position, tuple[int, ...]]:
     """Read partly acknowledged entries."""
     rows = take_rows(bits, 3, COUNT_MAX)
     positions = positions_of(bits, rows)
-    words = [signed(word) for (word,) in take_rows(bits, 1, COUNT_MAX)]
+    words = [signed64(word) for (word,) in take_rows(bits, 1, COUNT_MAX)]
     batches = {}
     at = 0
     for position, (_, _, length) in zip(positions, rows, strict=True):
