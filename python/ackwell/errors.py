@@ -38,6 +38,13 @@ class CorruptStateError(AckwellError):
         self.offset = offset
 
 
+class NewerVersionError(CorruptStateError):
+    """A state of a version that this release does not read, whole by its checksum.
+
+    It is not damaged, so recovery stops here: passing over it would lose what a newer release has saved.
+    """
+
+
 class StatsError(AckwellError):
     """The answer of a broker, or the file that should hold one, cannot be used; `source` names it."""
 

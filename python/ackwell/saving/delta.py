@@ -14,7 +14,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ackwell.errors import CorruptStateError
+from ackwell.errors import CorruptStateError, NewerVersionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,7 +60,8 @@ class Delta(NamedTuple):
             raise CorruptStateError("the checksum of the delta does not match", end)
         _, version, flags, previous_id = HEADER.unpack_from(data)
         if version != VERSION:
-            raise CorruptStateError(f"a delta of version {version}; this ackwell reads {VERSION}", 1)
+            error = NewerVersionError if version > VERSION else CorruptStateError
+            raise error(f"a delta of version {version}; the newest this release reads is {VERSION}", 1)
         changes = engine.PositionInfo.decode(data[HEADER.size : end])
         return previous_id, cls(changes, bool(flags & PROPERTIES_FLAG))
 

@@ -23,6 +23,14 @@ pub enum Error {
         /// What was found there and what was expected.
         message: String,
     },
+    /// Bytes of a version that this release does not read, whole by their checksum: not damaged, but not to be
+    /// passed over either.
+    NewerVersion {
+        /// Where the version stands.
+        offset: usize,
+        /// Which version, and which one is read.
+        message: String,
+    },
     /// A limit was reached, for example the words a bit set may hold; nothing was changed.
     Limit(String),
 }
@@ -40,7 +48,9 @@ impl fmt::Display for Error {
             Self::Value(message) | Self::Protocol(message) | Self::Limit(message) => {
                 f.write_str(message)
             }
-            Self::Corrupt { offset, message } => write!(f, "at byte {offset}: {message}"),
+            Self::Corrupt { offset, message } | Self::NewerVersion { offset, message } => {
+                write!(f, "at byte {offset}: {message}")
+            }
         }
     }
 }

@@ -12,12 +12,14 @@ use pyo3::sync::PyOnceLock;
 
 pyo3::import_exception!(ackwell.errors, CorruptStateError);
 pyo3::import_exception!(ackwell.errors, LimitError);
+pyo3::import_exception!(ackwell.errors, NewerVersionError);
 pyo3::import_exception!(ackwell.errors, ProtocolError);
 
 /// The Python exception for a refusal of the core.
 pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Corrupt { offset, message } => CorruptStateError::new_err((message, offset)),
+        Error::NewerVersion { offset, message } => NewerVersionError::new_err((message, offset)),
         Error::Limit(message) => LimitError::new_err(message),
         Error::Protocol(message) => ProtocolError::new_err(message),
         other => PyValueError::new_err(other.to_string()),

@@ -129,19 +129,19 @@ fn open(bytes: &[u8], max_bytes: usize) -> Result<Body<'_>> {
     };
     let expected = u32::from_le_bytes([header[3], header[4], header[5], header[6]]);
     let (version, flags) = (bytes[1], bytes[2]);
-    // A newer version may lay out anything behind the second byte anew, its checksum included.
+    let found = checksum(bytes);
+    // Every version keeps magic, version and checksum where they are, so that a newer one is told from damage.
     if version > VERSION {
-        return Err(Error::corrupt(
-            1,
-            format!(
-                "compact version {version} is newer than {VERSION}, the newest this release reads"
-            ),
-        ));
+        let message =
+            format!("compact version {version}; the newest this release reads is {VERSION}");
+        return Err(match found == expected {
+            true => Error::NewerVersion { offset: 1, message },
+            false => Error::corrupt(1, message),
+        });
     }
     if version == 0 {
         return Err(Error::corrupt(1, "compact version 0 does not exist"));
     }
-    let found = checksum(bytes);
     if found != expected {
         return Err(Error::corrupt(
             3,
