@@ -1,7 +1,9 @@
 //! The codec: every form gives back what was written, and refuses what is no state.
 
+mod ranges;
 mod sizes;
 mod states;
+mod vectors;
 
 use ackwell_core::position_info::RESULT_BYTES_MAX;
 use ackwell_core::{Error, Form, PositionInfo};

@@ -1,121 +1,212 @@
-//! Ranges that follow one of the same ledger: they differ in their entries alone, and a million of them
-//! are read and written by comparing and copying the bytes around those.
+//! Ranges laid out like the one before: of one ledger, with entries of as many bytes each.
 //!
-//! Whatever is not laid out exactly so (a far ledger or entry, an unknown field, an overlong varint, the last
-//! bytes of the input) is left to the reader and writer of every message.
+//! They differ in their entries alone, so a million of them are read and written by comparing and copying the
+//! *frame* around those, whole words at a time. Only where the entries grow by a byte, or the ledger changes, does
+//! one go through the reader and writer of every message, which gives the frame of the next; so does whatever is not
+//! laid out exactly so (a far ledger or entry, an unknown field, the last bytes of the input).
 
 use super::wire::varint_length;
 
-/// A range takes at most 38 bytes here; a window of 64 needs no check of its length at every step.
+/// A range takes at most 34 bytes here; a window of 64 needs no look at where the bytes end.
 pub(super) const WINDOW: usize = 64;
 
-/// The low seven bits of each byte.
-const SEVENS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+/// Both entries of a range are worked on in one word, four bytes each.
+const ENTRY_LIMIT: u64 = 1 << 28;
 
-/// The bytes of one ledger's ranges before each entry: tag and id of the ledger, and the tag of the entry.
-#[derive(Clone, Copy)]
-pub(super) struct Alike {
-    tag: u8,
-    prefix: u64,
-    mask: u64,
+/// The low seven bits of each of four bytes.
+const SEVENS: u64 = 0x7f7f_7f7f;
+
+/// The bytes of a range around its entries.
+///
+/// ```text
+/// head     tag, length, 0A, length, 08, ledger, 10   up to 12 bytes
+/// lower    the entry                                 1 to 4
+/// middle   12, length, 08, ledger, 10                up to 10
+/// upper    the entry                                 1 to 4
+/// ```
+///
+/// The *body* is the lower entry and the middle. Of an entry the frame holds which bytes say that another follows.
+/// The default is a frame into which nothing can be written.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Frame {
+    head: Part<u128>,
+    body: Part<u128>,
+    upper: Part<u64>,
+    /// The bits of the entries in body and upper.
+    lower_bits: u64,
+    upper_bits: u64,
+    body_at: usize,
+    upper_at: usize,
     length: usize,
+    lowers: Within,
+    uppers: Within,
 }
 
-impl Alike {
-    /// For ranges of this ledger as field `number`; `None` when the bytes before an entry do not fit a word.
-    pub(super) fn of(number: u32, ledger_id: i64) -> Option<Self> {
-        let length = 2 + varint_length(ledger_id as u64);
-        if length > 8 || number > 15 {
+/// What some bytes always are, and which bits that is about.
+#[derive(Clone, Copy, Default)]
+struct Part<T> {
+    bits: T,
+    mask: T,
+}
+
+/// Numbers whose varints take equally many bytes.
+#[derive(Clone, Copy, Default)]
+struct Within {
+    first: u64,
+    count: u64,
+}
+
+impl Within {
+    fn of_length(length: usize) -> Self {
+        let end = 1 << (7 * length);
+        let first = if length == 1 { 0 } else { end >> 7 };
+        Self { first, count: end - first }
+    }
+
+    #[inline]
+    fn holds(self, number: i64) -> bool {
+        (number as u64).wrapping_sub(self.first) < self.count
+    }
+}
+
+impl Frame {
+    /// Of ranges of this ledger as field `number` that take the bytes of this one; `None` when they are no such.
+    pub(super) fn like(number: u32, ledger_id: i64, lower: i64, upper: i64) -> Option<Self> {
+        let prefix_length = 2 + varint_length(ledger_id as u64);
+        if (lower | upper) as u64 >= ENTRY_LIMIT || prefix_length > 8 || number > 15 {
             return None;
         }
-        let ledger = 1 << 3 | spread(ledger_id as u64) << 8;
-        let prefix = ledger | 2 << 3 << (8 * (length - 1));
+        let (lower_length, upper_length) =
+            (varint_length(lower as u64), varint_length(upper as u64));
+        let middle_length = 2 + prefix_length;
+        let body_at = 4 + prefix_length;
+        let upper_at = body_at + lower_length + middle_length;
+        let length = upper_at + upper_length;
+        let prefix = |position: &mut Bytes| {
+            position.push(1 << 3);
+            position.push_varint(ledger_id as u64);
+            position.push(2 << 3);
+        };
+        let mut head = Bytes::default();
+        head.push((number << 3 | 2) as u8);
+        head.push((length - 2) as u8);
+        head.push(1 << 3 | 2);
+        head.push((prefix_length + lower_length) as u8);
+        prefix(&mut head);
+        let mut body = Bytes::default();
+        body.push_continuation(lower_length);
+        body.push(2 << 3 | 2);
+        body.push((prefix_length + upper_length) as u8);
+        prefix(&mut body);
+        let mut last = Bytes::default();
+        last.push_continuation(upper_length);
         Some(Self {
-            tag: (number << 3 | 2) as u8,
-            prefix,
-            mask: u64::MAX >> (64 - 8 * length),
+            head: Part { bits: head.bits, mask: head.mask },
+            body: Part { bits: body.bits, mask: body.mask },
+            upper: Part { bits: last.bits as u64, mask: last.mask as u64 },
+            lower_bits: SEVENS >> (32 - 8 * lower_length),
+            upper_bits: SEVENS >> (32 - 8 * upper_length),
+            body_at,
+            upper_at,
             length,
+            lowers: Within::of_length(lower_length),
+            uppers: Within::of_length(upper_length),
         })
     }
 
-    /// The lower and upper entry of the range that begins the window, and how many bytes it takes.
+    /// The bytes of a range.
     #[inline]
-    pub(super) fn read(self, window: &[u8; WINDOW]) -> Option<(i64, i64, usize)> {
-        let (lower, lower_length) = self.endpoint(window, 4)?;
-        let middle = 4 + self.length + lower_length;
-        let (upper, upper_length) = self.endpoint(window, middle + 2)?;
-        let length = middle + 2 + self.length + upper_length;
-        let expected = [self.tag, length as u8 - 2, 1 << 3 | 2, (self.length + lower_length) as u8];
-        let between = [2 << 3 | 2, (self.length + upper_length) as u8];
-        let alike = window[..4] == expected && window[middle..middle + 2] == between;
-        (alike && lower <= upper).then_some((lower as i64, upper as i64, length))
+    pub(super) fn length(&self) -> usize {
+        self.length
     }
 
-    /// An entry behind the prefix at `at`, and the bytes of its varint.
+    /// The lower and upper entry of the range that begins the window.
     #[inline]
-    fn endpoint(self, window: &[u8; WINDOW], at: usize) -> Option<(u64, usize)> {
-        if word(window, at) & self.mask != self.prefix {
+    pub(super) fn read(&self, window: &[u8; WINDOW]) -> Option<(i64, i64)> {
+        let head = u128::from_le_bytes(bytes_at(window, 0));
+        let body = u128::from_le_bytes(bytes_at(window, self.body_at));
+        let upper = u64::from_le_bytes(bytes_at(window, self.upper_at));
+        let other = (head & self.head.mask ^ self.head.bits)
+            | (body & self.body.mask ^ self.body.bits)
+            | u128::from(upper & self.upper.mask ^ self.upper.bits);
+        if other != 0 {
             return None;
         }
-        let bytes = word(window, at + self.length);
-        let ends = !bytes & !SEVENS;
-        if ends == 0 {
-            return None;
-        }
-        let length = ends.trailing_zeros() as usize / 8 + 1;
-        let last = bytes >> (8 * length - 8) & 0x7f;
-        if last == 0 && length > 1 {
-            return None;
-        }
-        Some((gather(bytes & SEVENS & u64::MAX >> (64 - 8 * length)), length))
+        let (lower, upper) = gather(body as u64 & self.lower_bits, upper & self.upper_bits);
+        (lower <= upper).then_some((lower, upper))
     }
 
-    /// Lays a range into the window and gives how many bytes it takes; `None` for a far or negative entry.
+    /// Lays a range into the window; false if its entries take other bytes.
     #[inline]
-    pub(super) fn write(self, window: &mut [u8; WINDOW], lower: i64, upper: i64) -> Option<usize> {
-        if (lower | upper) as u64 >> 56 != 0 {
-            return None;
+    pub(super) fn write(&self, window: &mut [u8; WINDOW], lower: i64, upper: i64) -> bool {
+        if !self.lowers.holds(lower) || !self.uppers.holds(upper) {
+            return false;
         }
-        let lower_length = self.length + varint_length(lower as u64);
-        let upper_length = self.length + varint_length(upper as u64);
-        let middle = 4 + lower_length;
-        let length = middle + 2 + upper_length;
-        window[..4].copy_from_slice(&[self.tag, length as u8 - 2, 1 << 3 | 2, lower_length as u8]);
-        self.put(window, 4, lower);
-        window[middle..middle + 2].copy_from_slice(&[2 << 3 | 2, upper_length as u8]);
-        self.put(window, middle + 2, upper);
-        Some(length)
+        let (lower, upper) = spread(lower, upper);
+        let body = self.body.bits | u128::from(lower);
+        window[..16].copy_from_slice(&self.head.bits.to_le_bytes());
+        window[self.body_at..self.body_at + 16].copy_from_slice(&body.to_le_bytes());
+        let upper = self.upper.bits | upper;
+        window[self.upper_at..self.upper_at + 8].copy_from_slice(&upper.to_le_bytes());
+        true
+    }
+}
+
+/// Bytes of a part, put together lowest first.
+#[derive(Default)]
+struct Bytes {
+    bits: u128,
+    mask: u128,
+    length: usize,
+}
+
+impl Bytes {
+    fn push_masked(&mut self, byte: u8, mask: u8) {
+        self.bits |= u128::from(byte) << (8 * self.length);
+        self.mask |= u128::from(mask) << (8 * self.length);
+        self.length += 1;
     }
 
-    #[inline]
-    fn put(self, window: &mut [u8; WINDOW], at: usize, entry: i64) {
-        window[at..at + 8].copy_from_slice(&self.prefix.to_le_bytes());
-        let at = at + self.length;
-        window[at..at + 8].copy_from_slice(&spread(entry as u64).to_le_bytes());
+    fn push(&mut self, byte: u8) {
+        self.push_masked(byte, 0xff);
+    }
+
+    fn push_varint(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.push(number as u8);
+    }
+
+    /// Room for a varint of this length, of which only the topmost bit of each byte is known.
+    fn push_continuation(&mut self, length: usize) {
+        (1..length).for_each(|_| self.push_masked(0x80, 0x80));
+        self.push_masked(0, 0x80);
     }
 }
 
 #[inline]
-fn word(window: &[u8; WINDOW], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&window[at..at + 8]);
-    u64::from_le_bytes(bytes)
+fn bytes_at<const LENGTH: usize>(window: &[u8; WINDOW], at: usize) -> [u8; LENGTH] {
+    let mut bytes = [0; LENGTH];
+    bytes.copy_from_slice(&window[at..at + LENGTH]);
+    bytes
 }
 
-/// A number below 2^56 as the bytes of its varint.
+/// Two numbers below [`ENTRY_LIMIT`] as groups of seven bits, a byte each.
 #[inline]
-fn spread(number: u64) -> u64 {
-    let pairs = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
-    let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x0fff_c000_0fff_c000) << 2;
-    let eights = fours & 0x007f_007f_007f_007f | (fours & 0x3f80_3f80_3f80_3f80) << 1;
-    let continued = (varint_length(number) as u32 - 1) * 8;
-    eights | !SEVENS & ((1 << continued) - 1)
+fn spread(lower: i64, upper: i64) -> (u64, u64) {
+    let both = lower as u64 | (upper as u64) << 32;
+    let twos = both & 0x0000_3fff_0000_3fff | (both & 0x0fff_c000_0fff_c000) << 2;
+    let ones = twos & 0x007f_007f_007f_007f | (twos & 0x3f80_3f80_3f80_3f80) << 1;
+    (ones & 0xffff_ffff, ones >> 32)
 }
 
-/// The number whose groups of seven bits are these bytes, all below 0x80.
+/// The numbers whose groups of seven bits are these bytes, all below 0x80 and at most four each.
 #[inline]
-fn gather(eights: u64) -> u64 {
-    let fours = eights & 0x007f_007f_007f_007f | (eights & 0x7f00_7f00_7f00_7f00) >> 1;
-    let pairs = fours & 0x0000_3fff_0000_3fff | (fours & 0x3fff_0000_3fff_0000) >> 2;
-    pairs & 0x0fff_ffff | (pairs & 0x0fff_ffff_0000_0000) >> 4
+fn gather(lower: u64, upper: u64) -> (i64, i64) {
+    let ones = lower | upper << 32;
+    let twos = ones & 0x007f_007f_007f_007f | (ones & 0x7f00_7f00_7f00_7f00) >> 1;
+    let both = twos & 0x0000_3fff_0000_3fff | (twos & 0x3fff_0000_3fff_0000) >> 2;
+    ((both & 0xffff_ffff) as i64, (both >> 32) as i64)
 }

@@ -1,16 +1,13 @@
 //! Between the wire and the range set: both of Pulsar's lists of acknowledged entries, in and out.
 
-use super::alike::{Alike, WINDOW};
+use super::alike::{Frame, WINDOW};
 use super::budget::Budget;
 use super::form::Form;
 use super::messages::put_range;
 use super::wire::Reader;
 use crate::error::Result;
 use crate::position::Position;
-use crate::range_set::{PositionRangeSet, WORDS_TOGETHER};
-
-/// Ranges gathered before the set takes them together, which spares it a search for the ledger of each.
-const GATHERED: usize = 1 << 10;
+use crate::range_set::{PositionRangeSet, RANGES_TOGETHER, WORDS_TOGETHER};
 
 /// Gathers what a message lists, in any order, and lets field 3 win over field 6.
 pub(super) struct Collector {
@@ -20,9 +17,7 @@ pub(super) struct Collector {
     saw_ranges: bool,
     /// Ranges of one ledger that the set has yet to take.
     ledger_id: i64,
-    ledgers: Vec<i64>,
-    lowers: Vec<i64>,
-    uppers: Vec<i64>,
+    bounds: Vec<(i64, i64)>,
     /// Words of one ledger that the set has yet to take.
     words: Vec<u64>,
     taken: usize,
@@ -37,28 +32,27 @@ impl Collector {
             form: Form::PulsarRanges,
             saw_ranges: false,
             ledger_id: 0,
-            ledgers: Vec::new(),
-            lowers: Vec::new(),
-            uppers: Vec::new(),
+            bounds: Vec::new(),
             words: Vec::new(),
             taken: 0,
-            measure_at: GATHERED,
+            measure_at: RANGES_TOGETHER,
         }
     }
 
-    /// Reads the ranges that follow one of the same ledger and are laid out alike.
+    /// Reads the ranges behind the one just added that are laid out like it.
     pub(super) fn take_alike(
         &mut self,
         reader: &mut Reader<'_>,
         number: u32,
         budget: &Budget,
     ) -> Result<()> {
-        let Some(alike) = Alike::of(number, self.ledger_id) else { return Ok(()) };
-        while let Some((lower, upper, length)) =
-            reader.rest().first_chunk::<WINDOW>().and_then(|window| alike.read(window))
+        let Some(&(lower, upper)) = self.bounds.last() else { return Ok(()) };
+        let Some(frame) = Frame::like(number, self.ledger_id, lower, upper) else { return Ok(()) };
+        while let Some((lower, upper)) =
+            reader.rest().first_chunk::<WINDOW>().and_then(|window| frame.read(window))
         {
             self.add(self.ledger_id, lower, upper, budget)?;
-            reader.advance(length);
+            reader.advance(frame.length());
         }
         Ok(())
     }
@@ -74,8 +68,7 @@ impl Collector {
             self.saw_ranges = true;
             self.form = Form::PulsarRanges;
             self.set.clear();
-            self.lowers.clear();
-            self.uppers.clear();
+            self.bounds.clear();
         }
         if lower.ledger_id == upper.ledger_id {
             return self.add(upper.ledger_id, lower.entry_id, upper.entry_id, budget);
@@ -102,13 +95,12 @@ impl Collector {
 
     #[inline]
     fn add(&mut self, ledger_id: i64, lower: i64, upper: i64, budget: &Budget) -> Result<()> {
-        if self.lowers.len() == GATHERED || ledger_id != self.ledger_id {
+        if self.bounds.len() == RANGES_TOGETHER || ledger_id != self.ledger_id {
             self.flush()?;
             self.ledger_id = ledger_id;
             self.measure(budget)?;
         }
-        self.lowers.push(lower);
-        self.uppers.push(upper);
+        self.bounds.push((lower, upper));
         Ok(())
     }
 
@@ -122,12 +114,9 @@ impl Collector {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.ledgers.clear();
-        self.ledgers.resize(self.lowers.len(), self.ledger_id);
-        self.set.add_ranges(&self.ledgers, &self.lowers, &self.uppers)?;
-        self.taken += self.lowers.len();
-        self.lowers.clear();
-        self.uppers.clear();
+        self.set.add_ranges_of(self.ledger_id, &self.bounds)?;
+        self.taken += self.bounds.len();
+        self.bounds.clear();
         Ok(())
     }
 }
@@ -176,27 +165,41 @@ const LAID_MAX: usize = 4096;
 
 /// Appends every range as field `number`.
 pub(super) fn put_all(out: &mut Vec<u8>, number: u32, set: &PositionRangeSet) {
-    let mut laid = [0; LAID_MAX + 1 + WINDOW];
+    let mut laid = [0; LAID_MAX + WINDOW];
+    let mut at = 0;
     for ledger_id in set.ledger_ids() {
-        let alike = Alike::of(number, ledger_id);
-        let mut at = 0;
-        for range in set.ranges_of(ledger_id) {
+        let mut frame = Frame::default();
+        set.ranges_of(ledger_id).for_each(|range| {
+            let (lower, upper) = (range.lower_entry_exclusive, range.upper_entry_inclusive);
             if at > LAID_MAX {
                 out.extend_from_slice(&laid[..at]);
                 at = 0;
             }
-            let (lower, upper) = (range.lower_entry_exclusive, range.upper_entry_inclusive);
             let window = laid[at..].first_chunk_mut::<WINDOW>().expect("room for one more");
-            match alike.and_then(|alike| alike.write(window, lower, upper)) {
-                Some(length) => at += length,
-                None => {
-                    out.extend_from_slice(&laid[..at]);
-                    at = 0;
-                    let bound = |entry_id| Position::new(ledger_id, entry_id);
-                    put_range(out, number, bound(lower), bound(upper));
-                }
+            if frame.write(window, lower, upper) {
+                at += frame.length();
+            } else {
+                frame = put_first(out, &laid[..at], number, ledger_id, lower, upper);
+                at = 0;
             }
-        }
-        out.extend_from_slice(&laid[..at]);
+        });
     }
+    out.extend_from_slice(&laid[..at]);
+}
+
+/// Appends what is laid, and a range behind it, and gives the frame of that.
+#[cold]
+#[inline(never)]
+fn put_first(
+    out: &mut Vec<u8>,
+    laid: &[u8],
+    number: u32,
+    ledger_id: i64,
+    lower: i64,
+    upper: i64,
+) -> Frame {
+    out.extend_from_slice(laid);
+    let bound = |entry_id| Position::new(ledger_id, entry_id);
+    put_range(out, number, bound(lower), bound(upper));
+    Frame::like(number, ledger_id, lower, upper).unwrap_or_default()
 }

@@ -122,6 +122,28 @@ impl LedgerAcks {
         added
     }
 
+    /// Adds the entries `(lower, upper]` of each pair, of which there may be none. Runs that rise, close to each other,
+    /// are laid out as bits at first, which spares each its own look-up.
+    pub(super) fn add_runs(&mut self, bounds: &[(i64, i64)]) {
+        let runs = bounds.iter().map(|&(lower, upper)| Run { lower, upper });
+        let rising = bounds.iter().all(|(lower, upper)| lower < upper)
+            && bounds.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        if let (true, [first, .., last]) = (rising, bounds) {
+            let span = Run { lower: first.0, upper: last.1 };
+            if Window::words_over(span) <= words_for(bounds.len()) {
+                let block = Self::Window(Box::new(Window::from_runs(span, runs)));
+                match self.is_empty() {
+                    true => *self = block,
+                    false => self.union_with(&block),
+                }
+                return;
+            }
+        }
+        for run in runs.filter(|run| run.lower < run.upper) {
+            self.add_run(run);
+        }
+    }
+
     /// Removes an entry; false if it was not there.
     pub(super) fn remove(&mut self, entry_id: i64) -> bool {
         if !self.contains(entry_id) {
@@ -348,6 +370,15 @@ impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>, C: Iterator<Item = T>> Ite
             Self::A(iterator) => iterator.next(),
             Self::B(iterator) => iterator.next(),
             Self::C(iterator) => iterator.next(),
+        }
+    }
+
+    /// Chooses once, and not at each item.
+    fn fold<R, F: FnMut(R, T) -> R>(self, start: R, step: F) -> R {
+        match self {
+            Self::A(iterator) => iterator.fold(start, step),
+            Self::B(iterator) => iterator.fold(start, step),
+            Self::C(iterator) => iterator.fold(start, step),
         }
     }
 }

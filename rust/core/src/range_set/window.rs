@@ -26,11 +26,22 @@ impl Window {
     /// A window over `span` with these runs, which lie in it.
     pub(super) fn from_runs(span: Run, runs: impl Iterator<Item = Run>) -> Self {
         let first_word = (span.lower + 1) / BITS;
-        let words = vec![0; (span.upper / BITS - first_word) as usize + 1];
-        let mut window = Self { first_word, words, head: 0, cardinality: 0, runs: 0 };
+        let mut words = vec![0; (span.upper / BITS - first_word) as usize + 1];
         runs.for_each(|run| {
-            window.add_run(run);
+            let word = |entry_id: i64| (entry_id / BITS - first_word) as usize;
+            let (first, last) = (word(run.lower + 1), word(run.upper));
+            let (low, high) =
+                (u64::MAX << (run.lower + 1 & 63), u64::MAX >> (63 - (run.upper & 63)));
+            if first == last {
+                words[first] |= low & high;
+            } else {
+                words[first] |= low;
+                words[first + 1..last].fill(u64::MAX);
+                words[last] |= high;
+            }
         });
+        let mut window = Self { first_word, words, head: 0, cardinality: 0, runs: 0 };
+        window.recount((0, 0), 0..window.words.len());
         window
     }
 

@@ -15,10 +15,7 @@ use super::bits::{BitReader, BitWriter};
 use super::column::Code;
 use crate::error::{Error, Result};
 use crate::position_info::budget::Budget;
-use crate::range_set::{PositionRange, PositionRangeSet};
-
-/// Runs that are given to the set together.
-const GATHERED: usize = 1 << 10;
+use crate::range_set::{PositionRange, PositionRangeSet, RANGES_TOGETHER};
 
 /// What a ledger costs in memory, whatever it holds.
 const LEDGER_BYTES: usize = 160;
@@ -319,15 +316,13 @@ struct Runs<'a> {
     end: u64,
     /// Where the run that is still growing began.
     open: Option<u64>,
-    lowers: Vec<i64>,
-    uppers: Vec<i64>,
+    bounds: Vec<(i64, i64)>,
 }
 
 impl<'a> Runs<'a> {
     fn new(set: &'a mut PositionRangeSet, ledger_id: i64, record: Record) -> Self {
         let end = record.start + record.span;
-        let (lowers, uppers) = (Vec::new(), Vec::new());
-        Self { set, ledger_id, next: record.start, end, open: None, lowers, uppers }
+        Self { set, ledger_id, next: record.start, end, open: None, bounds: Vec::new() }
     }
 
     fn left(&self) -> u64 {
@@ -347,9 +342,8 @@ impl<'a> Runs<'a> {
         if count > 0
             && let Some(start) = self.open.take()
         {
-            self.lowers.push(start as i64 - 1);
-            self.uppers.push((self.next - 1) as i64);
-            if self.lowers.len() == GATHERED {
+            self.bounds.push((start as i64 - 1, (self.next - 1) as i64));
+            if self.bounds.len() == RANGES_TOGETHER {
                 self.flush()?;
             }
         }
@@ -366,10 +360,8 @@ impl<'a> Runs<'a> {
     }
 
     fn flush(&mut self) -> Result<()> {
-        let ledgers = [self.ledger_id; GATHERED];
-        self.set.add_ranges(&ledgers[..self.lowers.len()], &self.lowers, &self.uppers)?;
-        self.lowers.clear();
-        self.uppers.clear();
+        self.set.add_ranges_of(self.ledger_id, &self.bounds)?;
+        self.bounds.clear();
         Ok(())
     }
 
