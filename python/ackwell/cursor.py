@@ -276,11 +276,11 @@ class Cursor:
         cursor.properties = dict(info.properties)
         return cursor
 
-    def save(self, store: Store, *, form: str = "compact") -> Saved:
+    def save(self, store: Store, *, form: str = "compact", compression: str = "NONE") -> Saved:
         """Save the state in a store; once this returns, no crash takes it back.
 
         In the form `compact` only what changed since the save or load before is written, as long as
-        the store stays the same one; see `ackwell.saving.journal`.
+        the store stays the same one; see `ackwell.saving.journal`, also for `compression`.
 
         >>> from ackwell import Ledgers
         >>> from ackwell.store import MemoryStore
@@ -291,8 +291,8 @@ class Cursor:
         >>> str(Cursor.load(store, ledgers).individually_deleted)
         '[(3:4..3:5],(3:6..3:7]]'
         """
-        if self._journal is None or (self._journal.store, self._journal.form) != (store, form):
-            self._journal = Journal(store, form=form, engine=self._engine)
+        if self._journal is None or not self._journal.writes(store, form, compression):
+            self._journal = Journal(store, form=form, compression=compression, engine=self._engine)
         return self._journal.save(self.to_position_info())
 
     @classmethod
@@ -302,15 +302,17 @@ class Cursor:
         ledgers: Ledgers,
         *,
         form: str = "compact",
+        compression: str = "NONE",
         batch_index_acks: bool = True,
         engine: Engine | None = None,
     ) -> Self:
         """Recover the newest whole state in a store; a new cursor where none was saved.
 
-        The cursor's `recovery` tells what was used and what was skipped. `form` is that of saves to come;
-        what is there is read in any. Raises `CorruptStateError` where states were saved but none is whole.
+        The cursor's `recovery` tells what was used and what was skipped. `form` and `compression` are those
+        of saves to come; what is there is read in any. Raises `CorruptStateError` where states were saved but
+        none is whole, `NewerVersionError` where a newer release saved the newest.
         """
-        journal = Journal(store, form=form, engine=engine)
+        journal = Journal(store, form=form, compression=compression, engine=engine)
         recovery = journal.load()
         if recovery.position_info is None:
             cursor = cls(ledgers, batch_index_acks=batch_index_acks, engine=engine)

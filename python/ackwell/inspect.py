@@ -14,15 +14,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ackwell.broker.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
 from ackwell.errors import CorruptStateError
-from ackwell.saving.snapshot import COMPRESSED_CURSOR_MAGIC, decode_entry, is_footer, join
+from ackwell.saving.chunks import is_footer, join
+from ackwell.saving.compression import COMPRESSIONS as COMPRESSION_TYPES
+from ackwell.saving.snapshot import decode_entry
 
 if TYPE_CHECKING:
     from ackwell import ManagedCursorInfo, PositionInfo
     from ackwell.position import Position
 
-COMPRESSIONS: Final = ("LZ4", "ZLIB", "ZSTD", "SNAPPY")
+#: What an entry may be compressed with.
+COMPRESSIONS: Final = COMPRESSION_TYPES[1:]
 
 FORMS: Final = ("pulsar-ranges", "pulsar-long-array", "compact")
+
+#: How a compressed ManagedCursorInfo begins.
+COMPRESSED_CURSOR_MAGIC: Final = b"\x47\x78"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,17 +213,17 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
 
 
 def _is_cursor_info(data: bytes) -> bool:
-    """Tell a ManagedCursorInfo from a PositionInfo by its third field.
+    """Tell a ManagedCursorInfo from a PositionInfo by its second and third field.
 
-    Both begin with two required int64 fields. A PositionInfo goes on with messages (wire type 2) under
-    number 3; a ManagedCursorInfo has an int64 there, the entry of its mark-delete position.
+    A PositionInfo begins with two required int64 fields and goes on with messages (wire type 2) under
+    number 3. A ManagedCursorInfo may lack the second; with it, it has an int64 under number 3, the entry of
+    its mark-delete position.
     """
-    offset = 0
-    for number in (1, 2, 3):
-        if offset >= len(data) or data[offset] != number << 3:
-            return False
+    number, offset = 1, 0
+    while number < 3 and offset < len(data) and data[offset] == number << 3:
         offset += 1
         while offset < len(data) and data[offset] & 0x80:
             offset += 1
         offset += 1
-    return True
+        number += 1
+    return number == 2 or (number == 3 and data[offset : offset + 1] == b"\x18")

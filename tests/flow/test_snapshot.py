@@ -1,4 +1,4 @@
-"""Entries of a ledger: PIP-381 both ways, compression, damaged tails, mixed saves, hostile footers."""
+"""Entries of a ledger: recorded layouts, compression, damaged tails, mixed saves, hostile footers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-import ackwell
-import ackwell.reference
-from ackwell import CorruptStateError, LimitError, PositionInfo
+from ackwell import CorruptStateError, LimitError, ManagedCursorInfo, PositionInfo
+from ackwell.inspect import inspect
 from ackwell.saving import snapshot
-from ackwell.saving.snapshot import EntrySettings, encode_entries, join, recover, split
+from ackwell.saving.chunks import join, split
+from ackwell.saving.compression import COMPRESSIONS
+from ackwell.saving.snapshot import EntrySettings, encode_entries, recover
 from tests.shared import shared_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMPRESSIONS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 FORMS = ("pulsar-ranges", "pulsar-long-array", "compact")
 
 
@@ -38,49 +36,6 @@ def reading(entries: Sequence[bytes | None]) -> Any:
         return entry
 
     return read
-
-
-def plainly_split(data: bytes, size: int, compression: str) -> list[bytes]:
-    """PIP-381 once more, as its text says it."""
-    if compression != "NONE":
-        data = len(data).to_bytes(4, "big") + ackwell.reference.compress(data, compression)
-    if len(data) < size:
-        return [data]
-    parts = []
-    rest = data
-    while rest:
-        parts.append(rest[:size])
-        rest = rest[size:]
-    return [*parts, f'{{"numParts":{len(parts)},"length":{len(data)}}}'.encode()]
-
-
-def plainly_joined(entries: Sequence[bytes], compression: str) -> bytes:
-    last = entries[-1]
-    if last.startswith(b"{"):
-        footer = json.loads(last)
-        last = b"".join(entries[-1 - footer["numParts"] : -1])
-        assert len(last) == footer["length"]
-    if compression == "NONE":
-        return last
-    size = int.from_bytes(last[:4], "big")
-    return ackwell.reference.decompress(last[4:], compression, size)
-
-
-@given(st.integers(0, 300), st.integers(1, 700), st.sampled_from(COMPRESSIONS), st.sampled_from(FORMS))
-@settings(deadline=None, max_examples=60)
-def test_strict_pip_381_is_what_its_text_says(acks: int, size: int, compression: str, form: str) -> None:
-    data = state(acks).encode(form)
-    pip = EntrySettings(True, size, compression, pip_381=True)
-    ours = encode_entries(data, pip)
-    theirs = plainly_split(data, size, compression)
-    if compression == "NONE":
-        assert theirs == ours
-    assert data == plainly_joined(ours, compression)
-    for entries in (ours, theirs):
-        found = recover(reading(entries), len(entries) - 1, settings=pip)
-        assert found.data == data
-        assert not found.skipped
-        assert found.form == form or not acks
 
 
 def test_recorded_layouts_are_read_and_written_alike() -> None:
@@ -229,17 +184,21 @@ def test_footers_say_generation_and_checksum_in_our_own_stores_only() -> None:
     assert strict == b'{"numParts":2,"length":3}'
 
 
-def test_forms_are_told_by_content() -> None:
+def test_kinds_are_told_by_content() -> None:
     info = state(5)
     for form in FORMS:
-        assert form == snapshot.detect_form(info.encode(form))
-    assert snapshot.detect_form(PositionInfo(3, 5).encode("pulsar-ranges")) == "pulsar-ranges"
+        assert ("PositionInfo", form) == (inspect(info.encode(form)).kind, inspect(info.encode(form)).form)
+    assert inspect(PositionInfo(3, 5).encode("pulsar-ranges")).kind == "PositionInfo"
     for compression in (None, *COMPRESSIONS):
-        for record in (ackwell.ManagedCursorInfo(7), ackwell.ManagedCursorInfo(-1, info)):
-            assert snapshot.detect_form(record.encode(compression)) == "managed-cursor-info"
-    for data in (b"", b"\xac", b"\x47\x78", b"{", b"\x00\x00\x00\x05abc"):
+        for record in (
+            ManagedCursorInfo(7),
+            ManagedCursorInfo(7, last_active=3),
+            ManagedCursorInfo(-1, info),
+        ):
+            assert inspect(record.encode(compression)).kind == "ManagedCursorInfo"
+    for data in (b"", b"\xac", b"\x47\x78", b"{", b"\x00\x00\x00\x05abc", split(b"abc")[-1]):
         with pytest.raises(CorruptStateError):
-            snapshot.detect_form(data)
+            inspect(data)
 
 
 def test_every_recorded_file_is_told_by_content() -> None:
@@ -247,9 +206,8 @@ def test_every_recorded_file_is_told_by_content() -> None:
     seen = 0
     for path in folder.glob("*.bin"):
         kind = path.name.split(".")[-2]
-        if kind == "cursorinfo":
-            assert snapshot.detect_form(path.read_bytes()) == "managed-cursor-info"
-        elif kind == "positioninfo":
-            assert snapshot.detect_form(path.read_bytes()).startswith("pulsar-")
-        seen += 1
+        if kind in ("cursorinfo", "positioninfo"):
+            expected = "ManagedCursorInfo" if kind == "cursorinfo" else "PositionInfo"
+            assert expected == inspect(path.read_bytes()).kind
+            seen += 1
     assert seen > 100

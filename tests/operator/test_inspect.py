@@ -15,7 +15,8 @@ from ackwell.difference import difference, read_state
 from ackwell.errors import CorruptStateError, StateTooLargeError
 from ackwell.holes import blockage, holes
 from ackwell.inspect import COMPRESSIONS, Entry, inspect, inspect_entries
-from ackwell.saving.snapshot import EntrySettings, encode_entries, split
+from ackwell.saving.chunks import split
+from ackwell.saving.snapshot import EntrySettings, encode_entries
 from tests.operator.test_doctor import answer, subscription
 from tests.operator.test_doctor import holes as every_second
 from tests.shared import shared_path

@@ -21,15 +21,18 @@ CRASHES_MIN = 20_000
 
 SAVES = 30
 FORMS_AND_SIZES = [
-    pytest.param(form, size, id=f"{form} {name}")
-    for form in FORMS
-    for size, name in ((40, "in parts"), (1 << 20, "whole"))
+    *(
+        pytest.param(form, size, "NONE", id=f"{form} {name}")
+        for form in FORMS
+        for size, name in ((40, "in parts"), (1 << 20, "whole"))
+    ),
+    pytest.param("pulsar-ranges", 40, "LZ4", id="pulsar-ranges in compressed parts"),
 ]
 
 crashes_seen = 0
 
 
-def crash_everywhere(form: str, entry_bytes_max: int, seed: int) -> int:
+def crash_everywhere(form: str, entry_bytes_max: int, compression: str, seed: int) -> int:
     """Live a life of saves, crash at every point of it and recover; give the number of crashes."""
     crashes = 0
     ledger = MemoryLedger()
@@ -39,7 +42,7 @@ def crash_everywhere(form: str, entry_bytes_max: int, seed: int) -> int:
         # Every few saves the owner changes, so that deltas also begin after a recovery.
         if number % 7 == 0:
             store = SimulatedStore(ledger)
-            journal = Journal(store, form=form, entry_bytes_max=entry_bytes_max)
+            journal = Journal(store, form=form, entry_bytes_max=entry_bytes_max, compression=compression)
             assert journal.load().position_info == before
         store.writes.clear()
         journal.save(state)
@@ -47,6 +50,7 @@ def crash_everywhere(form: str, entry_bytes_max: int, seed: int) -> int:
         inside = (crash for write in store.writes for crash in write.crashes(sector_bytes=16))
         for crash in itertools.chain(inside, reordered(store.writes)):
             crashes += 1
+            # The next owner saves as it is by default, whatever the one before did.
             survivor = Journal(MemoryStore(crash.ledger), form=form, entry_bytes_max=entry_bytes_max)
             assert survivor.load().position_info in (before, state), f"save {number}, {crash.where}"
             if crashes % 10 == 0:
@@ -58,10 +62,12 @@ def crash_everywhere(form: str, entry_bytes_max: int, seed: int) -> int:
     return crashes
 
 
-@pytest.mark.parametrize(("form", "entry_bytes_max"), FORMS_AND_SIZES)
-def test_a_crash_leaves_the_save_before_or_the_one_in_flight(form: str, entry_bytes_max: int) -> None:
+@pytest.mark.parametrize(("form", "entry_bytes_max", "compression"), FORMS_AND_SIZES)
+def test_a_crash_leaves_the_save_before_or_the_one_in_flight(
+    form: str, entry_bytes_max: int, compression: str
+) -> None:
     global crashes_seen
-    crashes_seen += crash_everywhere(form, entry_bytes_max, seed=7)
+    crashes_seen += crash_everywhere(form, entry_bytes_max, compression, seed=7)
 
 
 def test_the_proof_saw_as_many_crashes_as_it_claims() -> None:
@@ -71,8 +77,9 @@ def test_the_proof_saw_as_many_crashes_as_it_claims() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("form", "entry_bytes_max"), FORMS_AND_SIZES)
+@pytest.mark.parametrize(("form", "entry_bytes_max", "compression"), FORMS_AND_SIZES)
 def test_a_crash_in_many_lives_leaves_the_save_before_or_the_one_in_flight(
-    form: str, entry_bytes_max: int
+    form: str, entry_bytes_max: int, compression: str
 ) -> None:
-    assert sum(crash_everywhere(form, entry_bytes_max, seed) for seed in range(100, 130)) > 30 * SAVES
+    crashes = (crash_everywhere(form, entry_bytes_max, compression, seed) for seed in range(100, 130))
+    assert sum(crashes) > 30 * SAVES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import CorruptStateError, LimitError, PositionInfo, PositionRangeSet, StoreError
+from ackwell import (
+    CorruptStateError,
+    LimitError,
+    NewerVersionError,
+    PositionInfo,
+    PositionRangeSet,
+    StoreError,
+)
 from ackwell import engine as engines
 from ackwell.saving import delta
+from ackwell.saving.chunks import split
+from ackwell.saving.compression import COMPRESSION_TYPE, COMPRESSIONS
 from ackwell.saving.journal import DELTA_BYTES_MIN, DELTAS_MAX, Journal, Saved
 from ackwell.store import MemoryLedger, MemoryStore
 from tests.store.saves import states
@@ -77,7 +87,7 @@ def test_a_newer_delta_is_refused_by_number(version: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(delta, "VERSION", version)
     data = change.encode(1)
     monkeypatch.undo()
-    with pytest.raises(CorruptStateError, match=f"version {version}; this ackwell reads 1"):
+    with pytest.raises(CorruptStateError, match=f"version {version}; the newest this release reads is 1"):
         delta.Delta.decode(data, engines.native())
 
 
@@ -245,3 +255,117 @@ def test_a_state_above_the_memory_limit_is_an_error_not_a_skip() -> None:
     journal.save(PositionInfo(3, 4, [(number, 3, 4) for number in range(1000)]))
     with pytest.raises(LimitError):
         Journal(MemoryStore(ledger), max_bytes=1000).load()
+
+
+def of_a_newer_version(state: PositionInfo) -> bytes:
+    """A compact state as a release with another version would write it: whole by its checksum."""
+    data = state.encode("compact")
+    head = bytes((data[0], data[1] + 1, data[2]))
+    return head + zlib.crc32(data[7:], zlib.crc32(head)).to_bytes(4, "little") + data[7:]
+
+
+def newer_delta(state: PositionInfo, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    change = delta.difference(PositionInfo(3, 5), state)
+    assert change is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(delta, "VERSION", 2)
+        return change.encode(0)
+
+
+@pytest.mark.parametrize("kind", ["a delta", "one entry", "parts"])
+def test_a_whole_save_of_a_newer_version_is_refused_by_name_and_not_passed_over(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = MemoryLedger()
+    Journal(MemoryStore(ledger)).save(PositionInfo(3, 5))
+    state = PositionInfo(3, 6, [(3, 8, 9)])
+    entries = {
+        "a delta": [newer_delta(state, monkeypatch)],
+        "one entry": [of_a_newer_version(state)],
+        "parts": split(of_a_newer_version(state), 10, generation=1),
+    }[kind]
+    store = MemoryStore(ledger)
+    last_id = [store.append(entry) for entry in entries][-1]
+    # What a crash of a later save leaves behind changes nothing.
+    store.append(b"torn")
+    with pytest.raises(NewerVersionError, match=rf"version 2.*newest.* 1 \(in entry {last_id}\)"):
+        Journal(MemoryStore(ledger)).load()
+    # Damage to it is damage: the state before it counts.
+    damaged = bytearray(ledger.entries[last_id])
+    damaged[-2] ^= 1
+    ledger.entries[last_id] = bytes(damaged)
+    assert Journal(MemoryStore(ledger)).load().position_info == PositionInfo(3, 5)
+
+
+def test_a_delta_on_a_newer_version_is_refused_by_name_too() -> None:
+    store = MemoryStore(ledger := MemoryLedger())
+    store.append(of_a_newer_version(PositionInfo(3, 5)))
+    change = delta.difference(PositionInfo(3, 5), PositionInfo(3, 6))
+    assert change is not None
+    store.append(change.encode(0))
+    with pytest.raises(NewerVersionError, match=r"compact version 2.*\(in entry 0\)"):
+        Journal(MemoryStore(ledger)).load()
+
+
+@pytest.mark.parametrize("form", ["pulsar-ranges", "pulsar-long-array", "pulsar-auto"])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_saves_are_read_by_the_compression_that_the_metadata_tells(form: str, compression: str) -> None:
+    ledger = MemoryLedger(metadata={"kept": b"as it is"})
+    journal = Journal(MemoryStore(ledger), form=form, compression=compression, entry_bytes_max=100)
+    saved = list(states(5, 6, acks_per_save=30))
+    for state in saved:
+        journal.save(state)
+        assert Journal(MemoryStore(ledger)).load().position_info == state
+        journal.store = MemoryStore(ledger)
+    told = {} if compression == "NONE" else {COMPRESSION_TYPE: compression.encode()}
+    assert {"kept": b"as it is", **told} == ledger.metadata
+
+
+def test_a_compression_may_change_and_each_save_is_read_by_its_own() -> None:
+    ledger = MemoryLedger()
+    settings = [
+        *(("pulsar-ranges", compression) for compression in COMPRESSIONS),
+        ("compact", "NONE"),
+        ("pulsar-ranges", "LZ4"),
+    ]
+    for number, (form, compression) in enumerate(settings):
+        # The newest save is damaged each time, so the one before it is read.
+        journal = Journal(MemoryStore(ledger), form=form, compression=compression)
+        journal.load()
+        journal.save(PositionInfo(3, number))
+        entry = ledger.entries[ledger.last_id]
+        ledger.entries[ledger.last_id] = b"damaged"
+        if number:
+            recovery = Journal(MemoryStore(ledger)).load()
+            assert (recovery.position_info, recovery.form) == (
+                PositionInfo(3, number - 1),
+                settings[number - 1][0],
+            )
+        ledger.entries[ledger.last_id] = entry
+    # Only what is still there needs a word: the save before the last two full ones is deleted.
+    assert ledger.metadata[COMPRESSION_TYPE].count(b":") <= 2
+
+
+def test_metadata_of_an_unknown_compression_is_an_error() -> None:
+    ledger = MemoryLedger(metadata={COMPRESSION_TYPE: b"BROTLI"})
+    MemoryStore(ledger).append(PositionInfo(3, 5).encode("compact"))
+    with pytest.raises(StoreError, match="BROTLI"):
+        Journal(MemoryStore(ledger)).load()
+
+
+def test_compact_takes_no_compression() -> None:
+    with pytest.raises(ValueError, match="compresses itself"):
+        Journal(MemoryStore(), compression="ZSTD")
+    with pytest.raises(ValueError, match="expected one of NONE, LZ4"):
+        Journal(MemoryStore(), form="pulsar-ranges", compression="zstd")
+
+
+@pytest.mark.parametrize(("more", "entries"), [(-1, 3), (0, 1), (1, 1)])
+def test_a_compact_state_of_exactly_the_threshold_is_one_entry(more: int, entries: int) -> None:
+    state = PositionInfo(3, 5, properties={f"property {number}": number for number in range(40)})
+    size = len(state.encode("compact"))
+    ledger = MemoryLedger()
+    saved = Journal(MemoryStore(ledger), entry_bytes_max=size + more).save(state)
+    assert (saved.kind, saved.entries) == ("full", entries)
+    recovery = Journal(MemoryStore(ledger)).load()
+    assert (recovery.position_info, recovery.full_bytes) == (state, size)

@@ -73,7 +73,7 @@ inspect.__doc__ = f"{inspect.__doc__}\n{EXAMPLES}"
 def _entries(files: list[str]) -> Iterator[Entry]:
     """Read the files; with a footer among them, in the order of the numbers in their names."""
     from ackwell.inspect import Entry
-    from ackwell.saving.snapshot import is_footer
+    from ackwell.saving.chunks import is_footer
 
     entries = [
         Entry(file, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()) for file in files

@@ -16,9 +16,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell import engine as engines
+from ackwell.saving import compression as compressions
 from ackwell.saving import delta
+from ackwell.saving.chunks import ENTRY_BYTES_MAX, STATE_BYTES_MAX
 from ackwell.saving.recovery import Recovery, recover
-from ackwell.saving.snapshot import ENTRY_BYTES_MAX, STATE_BYTES_MAX, EntrySettings, encode_entries
+from ackwell.saving.snapshot import EntrySettings, encode_entries
 
 if TYPE_CHECKING:
     from ackwell._native import PositionInfo
@@ -50,7 +52,11 @@ class Journal:
     form : str
         The form of full saves: `compact`, or one of Pulsar's, in which every save is a full one.
     entry_bytes_max : int
-        Larger states are saved in parts. Pulsar and BookKeeper refuse entries of more than 5 MB.
+        Larger states are saved in parts; PIP-381's `persistentUnackedRangesMaxEntrySize`. Pulsar and
+        BookKeeper refuse entries of more than 5 MB.
+    compression : str
+        PIP-381's `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY, for Pulsar's forms; `compact`
+        compresses itself. The store's metadata tells it to readers.
     max_bytes : int
         The most that loading a state may take in memory; `LimitError` where one takes more.
 
@@ -75,16 +81,25 @@ class Journal:
         *,
         form: str = "compact",
         entry_bytes_max: int = ENTRY_BYTES_MAX,
+        compression: str = compressions.COMPRESSIONS[0],
         max_bytes: int = STATE_BYTES_MAX,
         engine: Engine | None = None,
     ) -> None:
+        if form == "compact" and compression != compressions.COMPRESSIONS[0]:
+            raise ValueError(f"compression {compression}: the form compact compresses itself")
         self.store = store
         self.form = form
-        self._settings = EntrySettings(multiple_entries=True, max_entry_bytes=entry_bytes_max)
+        self._settings = EntrySettings(
+            multiple_entries=True, max_entry_bytes=entry_bytes_max, compression=compression
+        )
         self._max_bytes = max_bytes
         self._engine = engine or engines.native()
         # What the newest save is made of; nothing is known of the store before the first save or load.
         self._newest = Recovery()
+
+    def writes(self, store: Store, form: str, compression: str) -> bool:
+        """Tell whether it saves just so."""
+        return (self.store, self.form, self._settings.compression) == (store, form, compression)
 
     def load(self) -> Recovery:
         """Find the newest whole state, and say how; saves continue from it. See `recover`."""
@@ -105,7 +120,10 @@ class Journal:
         change = self._change(newest, state)
         if change is None:
             data = state.encode(self.form)
-            entries = encode_entries(data, self._settings, generation=self.store.generation)
+            entries = encode_entries(
+                data, self._settings, generation=self.store.generation, engine=self._engine
+            )
+            self._declare_compression()
             ids = [self.store.append(entry) for entry in entries]
             self._newest = Recovery(state, self.form, ids[0], ids[-1], len(data), entry_id=ids[-1])
             # The full save before this one stays; without one, this one does.
@@ -121,6 +139,14 @@ class Journal:
             delta_bytes=newest.delta_bytes + len(change),
         )
         return Saved("delta", 1, len(change))
+
+    def _declare_compression(self) -> None:
+        store = self.store
+        metadata = compressions.changed(
+            store.metadata, self._settings.compression, store.last_id + 1, store.first_id
+        )
+        if metadata is not None:
+            store.set_metadata(metadata)
 
     def _change(self, newest: Recovery, state: PositionInfo) -> bytes | None:
         """Give a delta on the newest save, or None where a full save is due."""

@@ -11,18 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ackwell.errors import CorruptStateError
+from ackwell.errors import CorruptStateError, NewerVersionError
 from ackwell.saving import delta
+from ackwell.saving.chunks import STATE_BYTES_MAX
+from ackwell.saving.compression import compression_at
 from ackwell.saving.delta import Delta
-from ackwell.saving.snapshot import STATE_BYTES_MAX, EntrySettings, Skipped, state_at
+from ackwell.saving.snapshot import EntrySettings, Skipped, state_at
 
 if TYPE_CHECKING:
     from ackwell._native import PositionInfo
     from ackwell.engine import Engine
     from ackwell.store import Store
-
-# Reading, all that matters is that our footers have checksums.
-_OURS = EntrySettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,8 @@ def recover(store: Store, engine: Engine, max_bytes: int = STATE_BYTES_MAX) -> R
     """Find the newest whole state.
 
     Reads the newest save and its deltas once, and what is damaged after them. `CorruptStateError` where
-    states were saved but none is whole; `StoreError` where the store cannot be read, which is no reason to
-    pass over an entry.
+    states were saved but none is whole. No reason to pass over an entry are `StoreError`, where the store
+    cannot be read, and `NewerVersionError`, where a newer release has saved a state that is whole.
     """
     reading = _Reading(store, engine, max_bytes)
     skipped: list[Skipped] = []
@@ -95,6 +94,7 @@ class _Reading:
 
     def __init__(self, store: Store, engine: Engine, max_bytes: int) -> None:
         self._store = store
+        self._metadata = store.metadata
         self._engine = engine
         self._max_bytes = max_bytes
         self._broken: dict[int, str] = {}
@@ -115,9 +115,14 @@ class _Reading:
                 changes.append(change)
                 delta_bytes += len(data)
                 walked.append(previous_id)
+            # Of the settings, all that matters to a reader is how the entries are compressed.
+            settings = EntrySettings(compression=compression_at(self._metadata, walked[-1]))
             state, full_data, full_first_id, full_last_id, _ = state_at(
-                self._read, walked[-1], self._store.first_id, _OURS, self._max_bytes, self._engine
+                self._read, walked[-1], self._store.first_id, settings, self._max_bytes, self._engine
             )
+        except NewerVersionError as error:
+            message = str(error).partition(": ")[2]
+            raise NewerVersionError(f"{message} (in entry {walked[-1]})", error.offset) from None
         except (CorruptStateError, _NoState) as error:
             *above, broken_id = walked
             self._broken |= dict.fromkeys(above, f"builds on entry {broken_id}: {error}")

@@ -1,62 +1,29 @@
-"""State bytes as entries of a ledger, and back: PIP-381's chunks and footer, compression, recovery.
+"""State bytes as entries of a ledger, and back: compression, chunks where they are too large, recovery.
 
-A state up to a threshold is one entry as it is. A larger one is cut into chunks, one entry each, and a
-*footer* entry behind them, the JSON object `{"numParts":N,"length":L}`. A `PositionInfo` never begins with
-`{`, nor does our form, so the last entry tells by its first byte which of the two it is.
-
-PIP-381 has no checksum, so chunks of two saves can mix unseen, and what a crash left of a save may look
-like a state. Our own stores therefore write two more keys into the footer, the owner's `generation` and the
-CRC-32 of the stored bytes; `pip_381=True` leaves them out for readers that refuse what they do not know.
-Released brokers read neither: a footer as the last entry makes them refuse the topic.
+A state up to a threshold is one entry as it is, a larger one is in parts (see `ackwell.saving.chunks`). In
+our own stores whatever has no checksum of its own is in parts, too, because a footer has one;
+`pip_381=True` writes and reads PIP-381 to the letter, for readers that refuse what they do not know.
 """
 
 from __future__ import annotations
 
-import json
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import engine as engines
-from ackwell.errors import CorruptStateError, LimitError
-from ackwell.loss import LossReport
+from ackwell.errors import CorruptStateError, LimitError, NewerVersionError
+from ackwell.saving import compression as compressions
+from ackwell.saving.chunks import ENTRY_BYTES_MAX, STATE_BYTES_MAX, Footer, is_footer, join, split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ackwell.engine import Engine
+    from ackwell.saving.chunks import Read
 
-    Read = Callable[[int], bytes]
-
-__all__ = [
-    "ENTRY_BYTES_MAX",
-    "FOOTER_MAGIC",
-    "STATE_BYTES_MAX",
-    "EntrySettings",
-    "Footer",
-    "LossReport",
-    "Recovered",
-    "Skipped",
-    "decode_entry",
-    "detect_form",
-    "encode_entries",
-    "join",
-    "recover",
-    "split",
-    "state_at",
-]
-
-#: PIP-381's default for an entry: 1 MiB.
-ENTRY_BYTES_MAX = 1 << 20
-#: The most that a state may take while it is joined and decompressed.
-STATE_BYTES_MAX = 64 << 20
-#: How a footer begins, and nothing else among uncompressed entries.
-FOOTER_MAGIC = b"{"
-#: A footer has four small numbers; what is longer is none, however deeply it nests.
-FOOTER_BYTES_MAX = 256
 #: The size before a compressed state, big-endian.
 SIZE_BYTES = 4
-COMPACT_MAGIC, COMPRESSED_CURSOR_MAGIC = b"\xac", b"\x47\x78"
+COMPACT_MAGIC = b"\xac"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +44,7 @@ class EntrySettings:
     pip_381: bool = False
 
     def __post_init__(self) -> None:
+        compressions.check(self.compression)
         if self.max_entry_bytes < 1:
             raise ValueError(f"max_entry_bytes {self.max_entry_bytes}: expected at least 1")
 
@@ -88,96 +56,9 @@ class EntrySettings:
         return cls(
             multiple_entries=enabled.strip().lower() == "true",
             max_entry_bytes=int(size),
-            compression=properties.get("cursorInfoCompressionType", "NONE"),
+            compression=properties.get(compressions.COMPRESSION_TYPE, "NONE"),
             pip_381=True,
         )
-
-
-class Footer(NamedTuple):
-    """The entry behind the chunks of a state."""
-
-    parts: int
-    length: int
-    generation: int | None = None
-    checksum: int | None = None
-
-    def encode(self) -> bytes:
-        """Write it, without white space, as the PIP shows it."""
-        keys: dict[str, int] = {"numParts": self.parts, "length": self.length}
-        if self.generation is not None:
-            keys["generation"] = self.generation
-        if self.checksum is not None:
-            keys["checksum"] = self.checksum
-        return json.dumps(keys, separators=(",", ":")).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> Footer:
-        """Read it; `CorruptStateError` for anything that is no footer. Other keys are ignored."""
-        if len(data) > FOOTER_BYTES_MAX:
-            raise CorruptStateError(f"{len(data)} bytes are no footer", FOOTER_BYTES_MAX)
-        try:
-            keys = json.loads(data)
-        except (ValueError, RecursionError):
-            raise CorruptStateError("the footer is not JSON", 0) from None
-        if not isinstance(keys, dict):
-            raise CorruptStateError("the footer is not a JSON object", 0)
-        values: list[Any] = [keys.get(key) for key in ("numParts", "length", "generation", "checksum")]
-        footer = cls(*values)
-        for value in (footer.parts, footer.length, footer.generation or 0, footer.checksum or 0):
-            # A boolean is an int to Python, and NaN, Infinity and 1e9 are floats.
-            if type(value) is not int or not 0 <= value < 1 << 63:
-                raise CorruptStateError(f"footer {keys}: expected numbers of at least 0", 0)
-        if not footer.parts:
-            raise CorruptStateError("a footer of no parts", 0)
-        return footer
-
-
-def split(
-    data: bytes, entry_bytes_max: int = ENTRY_BYTES_MAX, *, generation: int | None = None
-) -> list[bytes]:
-    """Cut the bytes of a state into chunks and put a footer behind them.
-
-    With a generation the footer also holds it and a checksum, without one it is strictly PIP-381's.
-
-    >>> split(b"abcde", 2)
-    [b'ab', b'cd', b'e', b'{"numParts":3,"length":5}']
-    """
-    chunks = [data[at : at + entry_bytes_max] for at in range(0, len(data), entry_bytes_max)] or [b""]
-    checksum = None if generation is None else zlib.crc32(data)
-    return [*chunks, Footer(len(chunks), len(data), generation, checksum).encode()]
-
-
-def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[bytes, int]:
-    """Give the bytes of the state whose footer is entry `footer_id`, and the id of its first chunk.
-
-    `read` gives an entry or raises `KeyError` or `CorruptStateError`. The number of parts is believed only as
-    far as entries are there, and the length as far as `max_bytes`.
-    """
-    footer = Footer.decode(read(footer_id))
-    if footer.length > max_bytes:
-        raise LimitError(f"a state of {footer.length} bytes; raise max_bytes to read it")
-    first_id = footer_id - footer.parts
-    if first_id < 0:
-        raise CorruptStateError(f"{footer.parts} parts before entry {footer_id}", 0)
-    # PIP-381's first writer counts 1 + length / chunk parts, so an exact multiple leaves an empty last chunk.
-    # No other part is empty: a footer's word for a billion of them costs no more reads than bytes.
-    parts: list[bytes] = []
-    left = footer.length
-    for entry_id in range(first_id, footer_id):
-        try:
-            part = read(entry_id)
-        except KeyError:
-            raise CorruptStateError(f"part {entry_id} of the state is missing", 0) from None
-        if len(part) > left or (not part and entry_id < footer_id - 1):
-            raise CorruptStateError(f"part {entry_id} has {len(part)} bytes, {left} are left", 0)
-        left -= len(part)
-        parts.append(part)
-    if left:
-        raise CorruptStateError(f"the parts are {left} bytes short of {footer.length}", 0)
-    data = b"".join(parts)
-    if footer.checksum is not None and footer.checksum != zlib.crc32(data):
-        raise CorruptStateError("the parts are not of one save: the checksum is wrong", 0)
-    return data, first_id
 
 
 def encode_entries(
@@ -273,10 +154,10 @@ def recover(
     `settings` must be those of the writer, as the ledger's metadata tells them: PIP-381's single entries have
     no checksum, and a compressed one begins with its size. In such a ledger an entry of the full chunk
     size, or one that is a state together with those before it, is a chunk without its footer and no state.
-    Raises `CorruptStateError` when no entry completes a state.
+    Raises `CorruptStateError` when no entry completes a state, and `NewerVersionError` for the newest whole
+    one of a version that this release does not read.
 
     >>> from ackwell import PositionInfo
-
     >>> state = PositionInfo(3, 5, [(3, 6, 8)])
     >>> entries = [*encode_entries(state.encode("compact")), b"torn"]
     >>> found = recover(entries.__getitem__, 1)
@@ -291,6 +172,8 @@ def recover(
             found = state_at(read, entry_id, first_id, settings, max_bytes, engine)
         except KeyError:
             skipped.append(Skipped(entry_id, "missing"))
+        except NewerVersionError:
+            raise
         except CorruptStateError as error:
             skipped.append(Skipped(entry_id, str(error)))
         else:
@@ -359,44 +242,3 @@ def _is_last_chunk(
     except (CorruptStateError, LimitError):
         return False
     return True
-
-
-def is_footer(data: bytes) -> bool:
-    """Whether an entry is the footer of chunks and not a state.
-
-    Also in a ledger of compressed entries: those begin with a size, and `{"` as one would be 2 GB.
-    """
-    return data[:1] == FOOTER_MAGIC
-
-
-def detect_form(data: bytes, *, max_bytes: int = STATE_BYTES_MAX) -> str:
-    """Tell persisted cursor bytes by their content.
-
-    Gives `compact`, `pulsar-ranges`, `pulsar-long-array`, `managed-cursor-info` or `chunk-footer`; raises
-    `CorruptStateError` for anything else. `PositionInfo` and `ManagedCursorInfo` share their first fields,
-    but not the kind of field 3, a range here and the mark-delete entry there: only one of them ever reads.
-
-    >>> from ackwell import PositionInfo
-    >>> detect_form(PositionInfo(3, 5).encode("compact")), detect_form(b'{"numParts":1,"length":4}')
-    ('compact', 'chunk-footer')
-    """
-    engine = engines.native()
-    if is_footer(data):
-        Footer.decode(data)
-        return "chunk-footer"
-    if data[:2] == COMPRESSED_CURSOR_MAGIC:
-        engine.ManagedCursorInfo.decode(data, max_bytes=max_bytes)
-        return "managed-cursor-info"
-    try:
-        record = engine.ManagedCursorInfo.decode(data, max_bytes=max_bytes)
-    except CorruptStateError:
-        record = None
-    if record is not None and record.position_info is not None:
-        return "managed-cursor-info"
-    try:
-        form: str = engine.PositionInfo.decode(data, max_bytes=max_bytes).form
-    except CorruptStateError:
-        if record is None:
-            raise
-        return "managed-cursor-info"
-    return form
