@@ -8,6 +8,7 @@ mod long_map;
 mod bit_set;
 mod pending_acks;
 mod range_set;
+mod position_info;
 
 fn main() {
     let mut criterion = cpu_time::criterion();
@@ -16,5 +17,6 @@ fn main() {
     bit_set::benches(&mut criterion);
     pending_acks::benches(&mut criterion);
     range_set::benches(&mut criterion);
+    position_info::benches(&mut criterion);
     criterion.final_summary();
 }

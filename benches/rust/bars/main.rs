@@ -4,6 +4,7 @@
 mod delayed;
 mod long_map;
 mod pending_acks;
+mod position_info;
 #[path = "../range_acks.rs"]
 mod range_acks;
 mod range_set;
@@ -18,6 +19,7 @@ fn main() {
         ["pending_acks", workload] => pending_acks::measure(workload),
         ["long_map", workload] => long_map::measure(workload),
         ["delayed", workload] => delayed::measure(workload),
+        ["position_info", workload] => position_info::measure(workload),
         ["range_set", workload] => range_set::measure(workload),
         // `cargo bench` runs every bench target, with the filters and flags meant for criterion; without an
         // area and a workload there is nothing to compare with.

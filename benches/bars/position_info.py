@@ -1,0 +1,81 @@
+"""A cursor's state to bytes and back: Pulsar 4.2.4's own classes, Python protobuf, and ours.
+
+A side's figure is the sum of what it does one after the other: Pulsar's classes build a message and serialize
+it, parse one and recover a range set from it. Our decoding gives the range set. `v1` in the record are
+Pulsar's ranges (field 3), `v2` its long array (field 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from benches.bars import position_info_python
+from benches.bars.rows import Row, Verdict, medians
+from benches.bars.sides import OURS, Samples, ours, peer
+
+MILLION, RANDOM = WORKLOADS = ("alt1m", "rand70")
+SIDES = [ours("position_info"), peer("D", "open")]
+MS = 1_000_000
+RANGES, ARRAY = "pulsar-ranges", "pulsar-long-array"
+
+
+def read(line: dict[str, Any]) -> Iterator[tuple[str, str, list[float]]]:
+    """Read our lines, and those of part D that are about messages."""
+    if "cpuNs" in line:
+        yield line["dataset"], line["op"], line["cpuNs"]
+    elif line.get("unit") == "ms":
+        yield line["pattern"], line["op"], [value * MS for value in line["values"]]
+        if "size" in line:
+            yield line["pattern"], f"{line['op']} bytes", [line["size"]]
+
+
+def measure() -> Iterator[tuple[str, str, str, list[float]]]:
+    """Take the figures of this process: our class and cursor, and Python protobuf."""
+    return position_info_python.measure()
+
+
+@dataclass(frozen=True)
+class Faster:
+    """How many times longer a side takes for all of its operations than we do for ours."""
+
+    row: str
+    workload: str
+    operation: str
+    side: str
+    theirs: tuple[str, ...]
+    times: float
+    their_workload: str = ""
+
+    def judge(self, samples: Samples) -> Verdict:
+        """Hold the quotient against the bar."""
+        mine = medians(samples, self.workload, self.operation).get(OURS)
+        workload = self.their_workload or self.workload
+        parts = [medians(samples, workload, operation).get(self.side) for operation in self.theirs]
+        bar = f"≥ {self.times:g} × faster than {self.side}"
+        if mine is None or None in parts:
+            return Verdict(self.row, bar, mine, self.side, None, {}, None)
+        theirs = sum(part for part in parts if part is not None)
+        return Verdict(
+            self.row, bar, mine, self.side, theirs / mine, {self.side: theirs}, theirs / mine >= self.times
+        )
+
+
+BUILD, PARSE, RECOVER = ("v1-build", "v1-serialize"), ("v1-parse",), ("v1-parse", "v1-recover")
+ARRAY_BUILD, ARRAY_RECOVER = ("v2-build", "v2-serialize"), ("v2-parse", "v2-recover")
+PYTHON, PROTOBUF = "python alt1m", "protobuf"
+
+BARS: list[Row] = [
+    Faster("1 M ranges: encode, ns", MILLION, f"{RANGES} encode", "open", BUILD, 8),
+    Faster("1 M ranges: decode, ns", MILLION, f"{RANGES} decode", "open", PARSE, 2),
+    Faster("… from Python: encode", PYTHON, f"{RANGES} encode", "open", BUILD, 8, MILLION),
+    Faster("… from Python: decode", PYTHON, f"{RANGES} decode", "open", PARSE, 2, MILLION),
+    Faster("… decoded and in a cursor", PYTHON, f"{RANGES} cursor", "open", RECOVER, 2, MILLION),
+    Faster("… encode", PYTHON, f"{RANGES} encode", PROTOBUF, ("build", "serialize"), 8),
+    Faster("… decode", PYTHON, f"{RANGES} decode", PROTOBUF, ("parse",), 2),
+    Faster("2 M, random 70 %: encode", RANDOM, f"{RANGES} encode", "open", BUILD, 8),
+    Faster("… decode", RANDOM, f"{RANGES} decode", "open", PARSE, 2),
+    Faster("… long array: encode", RANDOM, f"{ARRAY} encode", "open", ARRAY_BUILD, 1),
+    Faster("… long array: decode and recover", RANDOM, f"{ARRAY} decode", "open", ARRAY_RECOVER, 1),
+]
