@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ackwell.broker.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
-from ackwell.errors import CorruptStateError
+from ackwell.errors import CorruptStateError, StateTooLargeError
 from ackwell.saving.chunks import is_footer, join
 from ackwell.saving.compression import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving.snapshot import decode_entry
@@ -55,11 +55,9 @@ class Inspection:
         # The metadata store holds ranges and nothing else.
         return "pulsar-ranges" if self.kind == "ManagedCursorInfo" else self.info.form
 
-    def sizes(self) -> dict[str, int]:
-        """Give the bytes this state takes in each form."""
-        if self.info is None:
-            return {}
-        return {form: len(self.info.encode(form)) for form in FORMS}
+    def sizes(self) -> dict[str, int | None]:
+        """Give the bytes this state takes in each form; None where the form cannot hold all of it."""
+        return {} if self.info is None else {form: _size(self.info, form) for form in FORMS}
 
     def restart_losses(
         self, settings: BrokerSettings | None = None, restarts: Sequence[Restart] = RESTARTS
@@ -119,6 +117,13 @@ class Inspection:
             "properties": {} if info is None else dict(info.properties),
             "cannotSay": list(self.cannot_say),
         }
+
+
+def _size(info: PositionInfo, form: str) -> int | None:
+    try:
+        return len(info.encode(form))
+    except StateTooLargeError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,16 @@ def test_every_form_of_a_state_is_told_by_its_content(form: str) -> None:
     assert found.sizes()[form] == len(data)
 
 
+def test_a_state_that_pulsar_cannot_hold_is_shown_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "state.bin"
+    path.write_bytes(PositionInfo(3, 5, redelivery_counts={(3, 7): 2}).encode("compact"))
+    sizes = inspect(path.read_bytes()).sizes()
+    assert (None, None, path.stat().st_size) == tuple(sizes.values())
+    code, text = run("inspect", path)
+    assert code == 0
+    assert text.count("cannot hold all of it") == 2
+
+
 @pytest.mark.parametrize("compression", [None, *COMPRESSIONS])
 def test_a_value_of_the_metadata_store_is_told_by_its_content(compression: str | None) -> None:
     found = inspect(ManagedCursorInfo(-1, STATE).encode(compression))

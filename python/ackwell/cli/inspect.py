@@ -110,7 +110,8 @@ def _screen(inspection: Inspection, settings: BrokerSettings) -> Iterator[str]:
     for name, value in info.properties.items():
         yield f"  property              {name} = {value}"
     for form, size in inspection.sizes().items():
-        yield f"  {form:<21} {size:>12,} bytes  {size / settings.max_entry_bytes:7.2%} of an entry's limit"
+        share = "" if size is None else f"{size / settings.max_entry_bytes:7.2%} of an entry's limit"
+        yield f"  {form:<21} " + ("cannot hold all of it" if size is None else f"{size:>12,} bytes  {share}")
     for loss in inspection.restart_losses(settings):
         yield f"  {loss.restart} restart forgets {loss.entries:,} entries, {loss.partial_entries:,} partly"
         yield from (f"    because {reason}" for reason in loss.reasons)

@@ -31,7 +31,7 @@ impl Window {
             let word = |entry_id: i64| (entry_id / BITS - first_word) as usize;
             let (first, last) = (word(run.lower + 1), word(run.upper));
             let (low, high) =
-                (u64::MAX << (run.lower + 1 & 63), u64::MAX >> (63 - (run.upper & 63)));
+                (u64::MAX << ((run.lower + 1) & 63), u64::MAX >> (63 - (run.upper & 63)));
             if first == last {
                 words[first] |= low & high;
             } else {
