@@ -14,6 +14,8 @@ read = read_operations
 USED = "after 10^6 cycles"
 # "The same speed", where medians of one run still differ by this much.
 NOISE = 1.1
+# A run that once spilled over the array's end keeps the slots it took: a few of 57,000.
+SPILL = 1.001
 
 BARS: list[Row] = [
     *(
@@ -23,5 +25,5 @@ BARS: list[Row] = [
         for operation in ("get", "miss", "remove and insert")
     ),
     AgainstOurs(f"remove and insert another, {USED}", USED, "remove and insert another", "fresh", NOISE),
-    AgainstOurs(f"bytes an entry, {USED}", USED, "bytes", "fresh", 1),
+    AgainstOurs(f"bytes an entry, {USED}", USED, "bytes", "fresh", SPILL),
 ]

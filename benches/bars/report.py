@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from benches.bars.rows import Verdict, figures
-from benches.bars.sides import ROOT, Samples, Side
+from benches.bars.sides import ROOT, Figure, Samples, Side
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,10 +68,24 @@ def _cpuinfo() -> Iterable[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+def _path(area: str) -> Path:
+    return RECORDS / f"{area}-{machine()}-{datetime.now(UTC):%Y-%m-%d}.json"
+
+
+def recorded(area: str) -> Samples:
+    """Today's record, its medians in place of the samples."""
+    if not _path(area).exists():
+        return {}
+    return {
+        Figure(entry["side"], entry["workload"], entry["operation"]): [entry["median"]] * entry["samples"]
+        for entry in json.loads(_path(area).read_text())["figures"]
+    }
+
+
 def record(area: str, verdicts: list[Verdict], samples: Samples, skipped: list[Side]) -> Path:
     """Write everything measured to `benches/record`, by area, machine and date."""
     now = datetime.now(UTC)
-    path = RECORDS / f"{area}-{machine()}-{now:%Y-%m-%d}.json"
+    path = _path(area)
     content = {
         "area": area,
         "machine": machine(),

@@ -100,7 +100,7 @@ class AgainstOurs:
         """Hold the share against the factor."""
         ours = medians(samples, self.workload, self.operation).get(OURS)
         base = medians(samples, self.base, self.operation).get(OURS)
-        bar = f"≤ {self.factor:.3g} × {self.base}"
+        bar = f"≤ {self.factor:g} × {self.base}"
         if ours is None or base is None:
             return Verdict(self.row, bar, ours, "", None, {}, None)
         ratio = ours / base
