@@ -87,13 +87,43 @@ fn the_ends_of_i64_interleave_like_std() {
 }
 
 #[test]
-fn bulk_adds_hold_at_most_25_5_bytes_a_message() {
-    let mut heap = TripleLongHeap::new();
-    let mut next = numbers(5);
-    for index in 0..2_000_000 {
-        heap.push(Delayed::new(next(3_600_000), index / 1000, index));
+fn bulk_adds_hold_at_most_10_bytes_a_message_and_25_5_where_nothing_packs() {
+    // Ids of all 63 bits beside any time need more than 64.
+    let hash = |index: i64| (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 & i64::MAX;
+    for (most, wide) in [(10.0, false), (25.5, true)] {
+        let mut heap = TripleLongHeap::new();
+        let mut next = numbers(5);
+        for index in 0..2_000_000 {
+            let entry = if wide { hash(index) } else { index };
+            heap.push(Delayed::new(next(3_600_000), index / 1000, entry));
+        }
+        let mut before = heap.peek().expect("two million");
+        let each = heap.nbytes() as f64 / 2e6;
+        assert!(each <= most, "{each}");
+        for _ in 0..5_000 {
+            let message = heap.pop().expect("two million");
+            assert!(before <= message);
+            before = message;
+        }
     }
-    assert!(heap.nbytes() as f64 / 2e6 <= 25.5, "{}", heap.nbytes() as f64 / 2e6);
-    heap.pop();
-    assert!(heap.nbytes() as f64 / 2e6 <= 25.5, "{}", heap.nbytes() as f64 / 2e6);
+}
+
+#[test]
+fn columns_that_pack_into_64_bits_and_not_into_65_pop_alike() {
+    // 30 bits of time, and of ledger and entry as many as fill 64, or one more.
+    for (ledger_bits, entry_bits) in
+        [(17, 17), (34, 0), (0, 34), (17, 18), (0, 35), (34, 30), (64, 64)]
+    {
+        let end = |bits: u32| if bits == 64 { i64::MAX } else { (1i64 << bits) - 1 };
+        let mut next = numbers(6);
+        let (mut heap, mut expected) = (TripleLongHeap::new(), Vec::new());
+        for index in 0..5_000 {
+            let ends = [0, end(ledger_bits), end(entry_bits)];
+            let message = Delayed::new(next(1 << 30), ends[index % 2], ends[index / 2 % 2 * 2]);
+            heap.push(message);
+            expected.push(message);
+        }
+        expected.sort_unstable();
+        assert_eq!(expected, heap.pop_due(i64::MAX, 5_000).iter().collect::<Vec<_>>());
+    }
 }

@@ -4,6 +4,8 @@
 //! a truncation and memory goes back as the rung is used up. What is added later to a bucket not yet
 //! opened lies in that bucket's own vector.
 
+use super::SORT_MAX;
+use super::packing::{Extent, Messages, Packing, sort_descending};
 use crate::delayed::Delayed;
 
 #[derive(Debug, Clone)]
@@ -13,30 +15,21 @@ pub(super) struct Rung {
     shift: u32,
     /// Buckets before this one are opened.
     next: usize,
-    flat: Vec<Delayed>,
+    flat: Messages,
     /// Where bucket `b` starts in `flat`; it ends where bucket `b - 1` starts.
     starts: Vec<u32>,
     late: Vec<Vec<Delayed>>,
 }
 
 impl Rung {
-    /// Cuts messages into buckets of about `aim`; `None` if their times are all equal.
-    pub(super) fn cut(messages: &[Delayed], aim: usize) -> Option<Self> {
-        Self::cut_chunks(std::iter::once(messages), aim)
-    }
-
-    pub(super) fn cut_chunks<'a>(
-        chunks: impl Iterator<Item = &'a [Delayed]> + Clone,
+    /// Cuts `length` messages into buckets of about `aim`; `None` if their times are all equal.
+    pub(super) fn cut(
+        messages: impl Iterator<Item = Delayed> + Clone,
+        length: usize,
+        extent: &Extent,
         aim: usize,
     ) -> Option<Self> {
-        let (mut least, mut greatest, mut length) = (i64::MAX, i64::MIN, 0);
-        for chunk in chunks.clone() {
-            length += chunk.len();
-            for message in chunk {
-                least = least.min(message.deliver_at_ms);
-                greatest = greatest.max(message.deliver_at_ms);
-            }
-        }
+        let (least, greatest) = (extent.least.deliver_at_ms, extent.greatest.deliver_at_ms);
         // `starts` counts in 32 bits; a longer one is cut into fewer by its parent or sorted whole.
         if least >= greatest || length > u32::MAX as usize {
             return None;
@@ -49,20 +42,29 @@ impl Rung {
             (message.deliver_at_ms.wrapping_sub(least) as u64 >> shift) as usize
         };
         let mut ends = vec![0u32; buckets];
-        chunks.clone().flatten().for_each(|message| ends[bucket_of(message)] += 1);
+        messages.clone().for_each(|message| ends[bucket_of(&message)] += 1);
         let mut end = 0;
         for count in ends.iter_mut().rev() {
             end += *count;
             *count = end;
         }
-        let mut flat = vec![Delayed::new(0, 0, 0); length];
-        for chunk in chunks {
-            for message in chunk {
-                let slot = &mut ends[bucket_of(message)];
-                *slot -= 1;
-                flat[*slot as usize] = *message;
+        let mut place = |message: &Delayed| {
+            let place = &mut ends[bucket_of(message)];
+            *place -= 1;
+            *place as usize
+        };
+        let flat = match Packing::of(extent) {
+            Some(packing) => {
+                let mut keys = vec![0; length];
+                messages.for_each(|message| keys[place(&message)] = packing.pack(&message));
+                Messages::Packed(packing, keys)
             }
-        }
+            None => {
+                let mut plain = vec![Delayed::new(0, 0, 0); length];
+                messages.for_each(|message| plain[place(&message)] = message);
+                Messages::Plain(plain)
+            }
+        };
         let late = vec![Vec::new(); buckets];
         Some(Self { base: least, shift, next: 0, flat, starts: ends, late })
     }
@@ -87,27 +89,34 @@ impl Rung {
         true
     }
 
-    /// Moves the next bucket that holds anything into `bucket`, which is empty; false when none is left.
+    /// Moves the next bucket that holds anything into `bucket`, which is empty: sorted, the earliest last,
+    /// unless there are more than `SORT_MAX`. False when none is left.
     pub(super) fn open(&mut self, bucket: &mut Vec<Delayed>) -> bool {
         while self.next < self.late.len() {
             let start = self.starts[self.next] as usize;
             let late = std::mem::take(&mut self.late[self.next]);
             self.next += 1;
-            if start < self.flat.len() || !late.is_empty() {
-                bucket.extend_from_slice(&self.flat[start..]);
+            let count = self.flat.len() - start + late.len();
+            if count == 0 {
+                continue;
+            }
+            if late.is_empty() && count <= SORT_MAX {
+                self.flat.take_descending(start, bucket);
+            } else {
+                bucket.extend(self.flat.iter_from(start));
                 bucket.extend_from_slice(&late);
                 self.flat.truncate(start);
-                if self.flat.len() < self.flat.capacity() / 4 {
-                    self.flat.shrink_to(self.flat.len() * 2);
+                if count <= SORT_MAX {
+                    sort_descending(bucket);
                 }
-                return true;
             }
+            return true;
         }
         false
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Delayed> + '_ {
-        self.flat.iter().chain(self.late.iter().flatten()).copied()
+        self.flat.iter().chain(self.late.iter().flatten().copied())
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -115,7 +124,8 @@ impl Rung {
     }
 
     pub(super) fn nbytes(&self) -> usize {
-        self.capacity() * size_of::<Delayed>()
+        self.flat.nbytes()
+            + self.late.iter().map(Vec::capacity).sum::<usize>() * size_of::<Delayed>()
             + self.starts.capacity() * size_of::<u32>()
             + self.late.capacity() * size_of::<Vec<Delayed>>()
     }
@@ -133,9 +143,9 @@ impl Rung {
         let mut end = self.flat.len();
         for bucket in self.next..self.late.len() {
             let start = self.starts[bucket] as usize;
-            let held = self.flat[start..end].iter().chain(&self.late[bucket]);
-            for message in held {
-                if message.deliver_at_ms < self.base || bucket_of(message) != bucket {
+            let held = self.flat.iter_from(start).take(end - start);
+            for message in held.chain(self.late[bucket].iter().copied()) {
+                if message.deliver_at_ms < self.base || bucket_of(&message) != bucket {
                     return Err(format!("bucket {bucket} holds {message:?}"));
                 }
             }
