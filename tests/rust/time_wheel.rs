@@ -1,5 +1,7 @@
 //! `TimeWheel` against the sorted model, its saved form, and the sizes it is there for.
 
+use std::collections::BTreeSet;
+
 use ackwell_core::{Delayed, DelayedIndex, Error, TimeWheel};
 use proptest::prelude::*;
 
@@ -160,4 +162,59 @@ fn a_batch_rounds_like_single_adds_where_time_ends() {
     assert_eq!(Ok(3), wheel.add_many(&times, &[0; 3], &[0; 3]));
     let rounded = times.map(|time| rounded_up(time, tick_ms));
     assert_eq!([rounded[0], rounded[2], rounded[1]].to_vec(), wheel.to_columns().deliver_at_ms);
+}
+
+/// Long runs, apart or meeting in time, drained while others come, go and are saved.
+#[test]
+fn long_runs_drain_in_order_while_messages_come_and_go() {
+    let mut state = 1u64;
+    let mut next = |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % below) as i64
+    };
+    for (tick_ms, apart_ms) in [(1, 40_000), (1, 100), (7, 100), (1_000, 0)] {
+        let mut wheel = TimeWheel::new(tick_ms).unwrap();
+        let mut model = BTreeSet::new();
+        let rounded = |message: Delayed| Delayed {
+            deliver_at_ms: rounded_up(message.deliver_at_ms, tick_ms),
+            ..message
+        };
+        for ledger in 0..3 {
+            for entry in 0..20_000 {
+                let time = ledger * apart_ms + entry * (ledger + 1) / 4;
+                let message = Delayed::new(time, ledger, entry);
+                assert_eq!(Ok(model.insert(rounded(message))), wheel.add(message));
+            }
+        }
+        let (mut round, mut late) = (0, 0);
+        while let Some(first) = model.first().copied() {
+            let now = first.deliver_at_ms + next(400);
+            let adds = if model.len() > 1_000 { next(30) } else { 0 };
+            for _ in 0..adds {
+                // Some at a time and ledger of the runs, so that they land inside them.
+                let message = Delayed::new(now + next(300) - 50, next(4), next(20_000));
+                let new = model.insert(rounded(message));
+                late += usize::from(new);
+                assert_eq!(Ok(new), wheel.add(message));
+            }
+            let taken: Vec<_> = model.iter().copied().filter(|_| next(9) == 0).take(5).collect();
+            for message in taken {
+                assert!(wheel.contains(message) && wheel.remove(message));
+                assert!(!wheel.contains(message) && model.remove(&message));
+            }
+            let due: Vec<_> =
+                model.iter().take_while(|m| m.deliver_at_ms <= now).take(997).copied().collect();
+            due.iter().for_each(|message| _ = model.remove(message));
+            assert_eq!(due, wheel.pop_due(now, 997).iter().collect::<Vec<_>>());
+            assert_eq!(model.first().map(|message| message.deliver_at_ms), wheel.next_due());
+            if round % 64 == 0 {
+                assert_eq!(Ok(()), wheel.validate());
+                wheel = TimeWheel::from_bytes(&wheel.to_bytes()).unwrap();
+                assert_eq!(Ok(()), wheel.validate());
+            }
+            round += 1;
+        }
+        assert!(wheel.is_empty() && late > 500, "{late} late");
+    }
 }

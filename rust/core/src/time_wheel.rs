@@ -6,7 +6,7 @@
 //! a handful of staircase runs, random times take 2.7 to 4 bytes a message, and a tick of 1 ms is exact.
 //!
 //! ```text
-//! front   the open slot, sorted by time                      pops: from the back of a vector
+//! front   the open slot, its runs sorted by time             pops: cut off the back of a vector
 //! slots   B-tree of first tick → slot of 2^bits ticks        adds: append to the slot's stream
 //! slot    tail run · stream of bits · a few late and removed messages beside it
 //! ```
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use crate::delayed::{Delayed, DelayedColumns, DelayedIndex, btree_nbytes, check_positions};
 use crate::error::{Error, Result};
 use front::Front;
-use run::{Run, Stair};
+use run::Run;
 use slot::Slot;
 
 /// A new slot spans about 2^22 ms, 70 minutes: a week has 144, so their fixed costs vanish, and what random
@@ -34,12 +34,14 @@ use slot::Slot;
 const SLOT_MS_BITS: u32 = 22;
 /// Slots of ticks of hours still span a few.
 const SLOT_BITS_MIN: u32 = 6;
-/// A slot with more messages is split before it is opened: 4,096 stairs of 32 bytes are 128 KiB.
+/// A slot of up to so many messages is opened whatever it is made of: 4,096 runs are 224 KiB.
 const OPEN_MAX: u64 = 4096;
-/// … unless its times are scattered: then the stairs, 32 bytes a message, are to the stream at most
-const SCATTERED_BYTES: usize = 2;
-/// as 16 to 1, and splitting would write each message once more. Up to 8 MiB.
-const SCATTERED_MAX: u64 = 1 << 18;
+/// … up to so many, 14 MiB, if its times are scattered: the stream has at least
+const WHOLE_MAX: u64 = 1 << 18;
+/// so many bytes a message, and splitting it would write each once more;
+const SCATTERED_BYTES: u64 = 2;
+/// or if it is a few runs, one after the other, in a stream of so many bytes. Any other slot is split first
+const RUNS_BYTES_MAX: u64 = 1 << 14;
 /// … into 2^6 parts.
 const SPLIT_BITS: u32 = 6;
 
@@ -134,19 +136,46 @@ impl TimeWheel {
     /// Opens the first slot, split until its first part is small.
     fn open_first(&mut self) {
         while let Some((start, slot)) = self.slots.pop_first() {
-            let scattered = slot.len() <= SCATTERED_MAX
-                && slot.len() <= (slot.nbytes() / SCATTERED_BYTES) as u64;
-            if slot.len() <= OPEN_MAX || scattered || slot.bits == 0 {
-                let mut stairs = Vec::with_capacity(slot.len().min(SCATTERED_MAX) as usize);
-                slot.for_each_run(|run| stairs.extend(run.stairs()));
-                self.front.open(start, last(start, slot.bits), stairs);
-                return;
+            let (bits, bytes) = (slot.bits, slot.nbytes() as u64);
+            let whole = slot.len() <= WHOLE_MAX;
+            let scattered = whole && slot.len() <= bytes / SCATTERED_BYTES;
+            let few = slot.len() <= OPEN_MAX || scattered || bits == 0;
+            if few || whole && bytes <= RUNS_BYTES_MAX {
+                // A run takes more than a byte.
+                let mut runs = Vec::with_capacity(slot.len().min(bytes) as usize);
+                slot.for_each_run(|run| runs.push(run));
+                let mut in_order = front::sort_descending(&mut runs, bits);
+                if !in_order && few {
+                    runs = runs.iter().rev().flat_map(|run| run.stairs()).collect();
+                    in_order = front::sort_descending(&mut runs, bits);
+                }
+                if in_order {
+                    return self.front.open(start, bits, runs);
+                }
             }
             for (place, part) in split(&slot).into_iter().enumerate() {
                 if let Some(part) = part {
                     self.slots.insert(start + ((place as i64) << part.bits), part);
                 }
             }
+        }
+    }
+
+    /// Puts the open slot back among the others.
+    fn close_front(&mut self) {
+        let Some((start, bits)) = self.front.range else { return };
+        let (runs, late) = std::mem::take(&mut self.front).into_parts();
+        if !runs.is_empty() {
+            let mut slot = Slot::new(bits);
+            for run in runs {
+                add_run(&mut slot, run);
+            }
+            self.slots.insert(start, Box::new(slot));
+        }
+        for message in late {
+            let (start, slot) = self.slot_at(message.deliver_at_ms);
+            let tick = message.deliver_at_ms.wrapping_sub(start) as u64;
+            slot.add(message.ledger_id, message.entry_id, tick);
         }
     }
 }
@@ -166,6 +195,16 @@ fn within(tick: i64, start: i64, bits: u32) -> bool {
     (tick.wrapping_sub(start) as u64) >> bits == 0
 }
 
+/// Adds a run that comes after all others; one message may also come before, at a tick of its own.
+fn add_run(slot: &mut Slot, run: Run) {
+    if (run.ledger, run.entry) > slot.last() {
+        slot.add_run(run);
+    } else {
+        debug_assert_eq!(run.count, 1);
+        slot.add(run.ledger, run.entry, run.tick);
+    }
+}
+
 /// Cuts a slot into parts of equal width; a part without messages is `None`.
 fn split(slot: &Slot) -> Vec<Option<Box<Slot>>> {
     let bits = slot.bits.saturating_sub(SPLIT_BITS);
@@ -178,12 +217,7 @@ fn split(slot: &Slot) -> Vec<Option<Box<Slot>>> {
             rest = after;
             let Some(piece) = piece else { continue };
             let part = parts[place as usize].get_or_insert_with(|| Box::new(Slot::new(bits)));
-            let tick = piece.tick - (place << bits);
-            if (piece.ledger, piece.entry) > part.last() {
-                part.add_run(Run { tick, ..piece });
-            } else {
-                part.add(piece.ledger, piece.entry, tick);
-            }
+            add_run(part, Run { tick: piece.tick - (place << bits), ..piece });
         }
     });
     parts
@@ -255,11 +289,10 @@ impl DelayedIndex for TimeWheel {
     fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns {
         let mut due = DelayedColumns::with_capacity(max.min(self.length));
         // The last tick that is due; at the end of time, also the one whose time is saturated.
-        let tick_ms = self.tick_ms;
-        let due_tick = if now_ms == i64::MAX { now_ms } else { now_ms.div_euclid(tick_ms) };
+        let due_tick = if now_ms == i64::MAX { now_ms } else { now_ms.div_euclid(self.tick_ms) };
         while due.len() < max {
             if !self.front.is_empty() {
-                self.front.drain(due_tick, |tick| tick.saturating_mul(tick_ms), max, &mut due);
+                self.front.drain(due_tick, self.tick_ms, max, &mut due);
                 if !self.front.is_empty() {
                     break;
                 }
@@ -352,9 +385,10 @@ impl DelayedIndex for TimeWheel {
         for (&start, slot) in &self.slots {
             let from = messages.len();
             slot.for_each_run(|run| {
-                for Stair { tick, ledger, first, last } in run.stairs() {
-                    let tick = start.wrapping_add(tick as i64);
-                    messages.extend((first..=last).map(|entry| Delayed::new(tick, ledger, entry)));
+                for stair in run.stairs() {
+                    let (tick, ledger) = (start.wrapping_add(stair.tick as i64), stair.ledger);
+                    let entries = stair.entry..=stair.last_entry();
+                    messages.extend(entries.map(|entry| Delayed::new(tick, ledger, entry)));
                 }
             });
             messages[from..].sort_unstable();
@@ -372,7 +406,7 @@ impl DelayedIndex for TimeWheel {
 
     fn validate(&self) -> std::result::Result<(), String> {
         self.front.validate()?;
-        let mut end = self.front.last_tick;
+        let mut end = self.front.last_tick();
         let mut length = self.front.messages().count() as u64;
         for (&start, slot) in &self.slots {
             if start & low_bits(slot.bits) != 0 || end.is_some_and(|end| end >= start) {

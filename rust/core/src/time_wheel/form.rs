@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! "AKTW" · version 1 · varint tick_ms
-//! front    varint messages; message: zigzag tick, varint ledger, varint entry
 //! slots    varint slots; slot: zigzag first tick · bits u8 · varint messages in the stream ·
 //!          varint bits of the stream, its words little-endian ·
 //!          varint late messages; message: varint ledger, entry, tick in the slot
@@ -13,7 +12,7 @@
 use super::bits::Bits;
 use super::slot::Slot;
 use super::stream::Stream;
-use super::{Delayed, Error, Result, TimeWheel, last, low_bits};
+use super::{Error, Result, TimeWheel, last, low_bits};
 use crate::delayed::RESTORED_MAX;
 use crate::frame::{FrameReader, FrameWriter};
 
@@ -25,14 +24,9 @@ const BITS_MAX: u32 = 60;
 impl TimeWheel {
     /// The wheel as bytes, restored by [`TimeWheel::from_bytes`].
     pub fn to_bytes(&mut self) -> Vec<u8> {
+        self.close_front();
         let mut out = FrameWriter::new(MAGIC, VERSION);
         out.varint(self.tick_ms as u64);
-        out.varint(self.front.messages().count() as u64);
-        for message in self.front.messages() {
-            out.zigzag(message.deliver_at_ms);
-            out.varint(message.ledger_id as u64);
-            out.varint(message.entry_id as u64);
-        }
         out.varint(self.slots.len() as u64);
         for (&start, slot) in &mut self.slots {
             slot.seal();
@@ -60,10 +54,6 @@ impl TimeWheel {
         let mut input = FrameReader::open(bytes, MAGIC, VERSION, "TimeWheel")?;
         let tick_ms = input.natural()?;
         let mut wheel = Self::new(tick_ms).map_err(|error| input.refuse(error.to_string()))?;
-        let mut front = Vec::new();
-        for _ in 0..input.count(3)? {
-            front.push(Delayed::new(input.zigzag()?, input.natural()?, input.natural()?));
-        }
         let (mut end, mut length) = (None, 0);
         for _ in 0..input.count(6)? {
             let (start, slot) = read_slot(&mut input)?;
@@ -80,15 +70,6 @@ impl TimeWheel {
         }
         input.end()?;
         wheel.length = length as usize;
-        for message in front {
-            // What was open goes back into slots; their ticks are times of a wheel of 1 ms.
-            let (start, slot) = wheel.slot_at(message.deliver_at_ms);
-            let tick = message.deliver_at_ms.wrapping_sub(start) as u64;
-            if !slot.add(message.ledger_id, message.entry_id, tick) {
-                return Err(input.refuse("a message is there twice"));
-            }
-            wheel.length += 1;
-        }
         Ok(wheel)
     }
 }

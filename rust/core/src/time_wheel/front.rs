@@ -1,55 +1,79 @@
-//! The open slot: its messages sorted by tick and position, taken from the back.
+//! The open slot: its runs sorted by tick and position, drained from the back.
+//!
+//! Runs that do not meet in time stay whole, and a batch is cut off them at the speed of filling memory.
+//! Those that do are cut into their stairs first, so that the runs here are always in order as a whole:
+//! one search finds the only run that can hold a message.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::bits::low_mask;
-use super::run::Stair;
+use super::run::Run;
 use crate::delayed::{Delayed, DelayedColumns};
 use crate::radix;
 
-/// Ticks here are absolute, as [`Delayed::deliver_at_ms`] holds them; stairs never overlap.
+/// Ticks of `late` are absolute, as [`Delayed::deliver_at_ms`] holds them; those of runs count from `start`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Front {
-    /// All ticks up to this one belong here; `None` while nothing is open.
-    pub(super) last_tick: Option<i64>,
-    /// Descending by `(tick, ledger, first)`; the tick counts from `start`.
-    stairs: Vec<Stair>,
-    start: i64,
+    /// The range that is open, `start..start + 2^bits`; earlier ticks belong here, too. `None`: nothing is.
+    pub(super) range: Option<(i64, u32)>,
+    /// Descending, each as a whole before the one in front of it.
+    runs: Vec<Run>,
     /// What was added after the slot was opened.
     late: BTreeSet<Delayed>,
 }
 
+/// Where a message stands in the order of delivery.
+type Key = (u64, i64, i64);
+
+fn first_key(run: &Run) -> Key {
+    (run.tick, run.ledger, run.entry)
+}
+
+fn last_key(run: &Run) -> Key {
+    (run.last_tick(), run.ledger, run.last_entry())
+}
+
+/// Sorts the runs of a slot of `2^bits` ticks descending; whether each lies as a whole before the next.
+pub(super) fn sort_descending(runs: &mut Vec<Run>, bits: u32) -> bool {
+    if bits <= radix::KEY_BITS_MAX && !runs.is_empty() {
+        // Runs come by position, the late ones after: sorted by tick from the back they are almost right.
+        let keys = runs.iter().rev().map(|run| low_mask(bits) - run.tick);
+        let (order, end) = (radix::order(keys, bits), runs.len() - 1);
+        *runs = order.iter().map(|&index| runs[end - index as usize]).collect();
+    }
+    if in_order(runs) {
+        return true;
+    }
+    // Something came out of order, or runs meet; the standard sort sees what is in order.
+    runs.sort_by_key(|run| Reverse(first_key(run)));
+    in_order(runs)
+}
+
+fn in_order(runs: &[Run]) -> bool {
+    runs.is_sorted_by(|after, before| last_key(before) < first_key(after))
+}
+
 impl Front {
-    /// Opens a slot: its stairs in any order.
-    pub(super) fn open(&mut self, start: i64, last_tick: i64, mut stairs: Vec<Stair>) {
-        debug_assert!(self.is_empty());
-        let key = |stair: &Stair| Reverse((stair.tick, stair.ledger, stair.first));
-        let bits = u64::BITS - (last_tick.wrapping_sub(start) as u64).leading_zeros();
-        if bits <= radix::KEY_BITS_MAX {
-            // Stairs come by position, the late ones after: sorted by tick from the back they are almost right.
-            let keys = stairs.iter().rev().map(|stair| low_mask(bits) - stair.tick);
-            let order = radix::order(keys, bits);
-            let end = stairs.len() - 1;
-            stairs = order.iter().map(|&index| stairs[end - index as usize]).collect();
-            if !stairs.is_sorted_by_key(key) {
-                // Only where something came out of order; the standard sort sees the runs that are there.
-                stairs.sort_by_key(key);
-            }
-        } else {
-            stairs.sort_unstable_by_key(key);
-        }
-        (self.start, self.last_tick, self.stairs) = (start, Some(last_tick), stairs);
+    /// Opens a slot with its runs as [`sort_descending`] left them, in order.
+    pub(super) fn open(&mut self, start: i64, bits: u32, runs: Vec<Run>) {
+        debug_assert!(self.is_empty() && in_order(&runs));
+        (self.range, self.runs) = (Some((start, bits)), runs);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.stairs.is_empty() && self.late.is_empty()
+        self.runs.is_empty() && self.late.is_empty()
+    }
+
+    /// The last tick of the open range.
+    pub(super) fn last_tick(&self) -> Option<i64> {
+        self.range.map(|(start, bits)| super::last(start, bits))
     }
 
     /// Whether messages of this tick belong here.
     #[inline]
     pub(super) fn covers(&self, tick: i64) -> bool {
-        self.last_tick.is_some_and(|last| tick <= last)
+        self.last_tick().is_some_and(|last| tick <= last)
     }
 
     /// Forgets the range when nothing is left in it.
@@ -59,133 +83,177 @@ impl Front {
         }
     }
 
-    fn stair_of(&self, message: &Delayed) -> Option<usize> {
-        let tick = message.deliver_at_ms.wrapping_sub(self.start) as u64;
-        if message.deliver_at_ms < self.start {
+    /// The runs in order of position, a single message after the run that it lies in (at another tick), and
+    /// the late messages.
+    pub(super) fn into_parts(mut self) -> (Vec<Run>, BTreeSet<Delayed>) {
+        self.runs.sort_unstable_by_key(|run| (run.ledger, run.entry, Reverse(run.count)));
+        (self.runs, self.late)
+    }
+
+    fn start(&self) -> i64 {
+        self.range.map_or(0, |(start, _)| start)
+    }
+
+    fn run_of(&self, message: &Delayed) -> Option<usize> {
+        if message.deliver_at_ms < self.start() {
             return None;
         }
+        let tick = message.deliver_at_ms.wrapping_sub(self.start()) as u64;
         let key = (tick, message.ledger_id, message.entry_id);
-        let at = self.stairs.partition_point(|stair| (stair.tick, stair.ledger, stair.first) > key);
-        let stair = self.stairs.get(at)?;
-        let holds = (stair.tick, stair.ledger) == (tick, message.ledger_id);
-        (holds && message.entry_id <= stair.last).then_some(at)
+        let at = self.runs.partition_point(|run| first_key(run) > key);
+        let run = self.runs.get(at)?;
+        let holds = run.ledger == message.ledger_id && run.tick_at(message.entry_id) == Some(tick);
+        holds.then_some(at)
     }
 
     pub(super) fn contains(&self, message: &Delayed) -> bool {
-        self.late.contains(message) || self.stair_of(message).is_some()
+        self.late.contains(message) || self.run_of(message).is_some()
     }
 
     pub(super) fn add(&mut self, message: Delayed) -> bool {
-        self.stair_of(&message).is_none() && self.late.insert(message)
+        self.run_of(&message).is_none() && self.late.insert(message)
     }
 
     pub(super) fn remove(&mut self, message: &Delayed) -> bool {
         if self.late.remove(message) {
             return true;
         }
-        let Some(at) = self.stair_of(message) else { return false };
-        let stair = self.stairs[at];
-        let before = Stair { last: message.entry_id - 1, ..stair };
-        let after = Stair { first: message.entry_id.saturating_add(1), ..stair };
-        let parts = [after, before].into_iter().filter(|part| part.first <= part.last);
-        // Entry i64::MAX has no successor: its saturated part would hold itself.
-        let parts = parts.filter(|part| !(part.first..=part.last).contains(&message.entry_id));
-        self.stairs.splice(at..=at, parts);
+        let Some(at) = self.run_of(message) else { return false };
+        let mut run = self.runs[at];
+        let before = run.cut_front((message.entry_id - run.entry) as u64);
+        let after = (run.count > 1).then(|| {
+            run.cut_front(1);
+            run
+        });
+        self.runs.splice(at..=at, [after, before].into_iter().flatten());
         true
     }
 
     /// The earliest tick.
     pub(super) fn next(&self) -> Option<i64> {
-        let stair = self.stairs.last().map(|stair| self.start + stair.tick as i64);
+        let run = self.runs.last().map(|run| self.start() + run.tick as i64);
         let late = self.late.first().map(|message| message.deliver_at_ms);
-        match (stair, late) {
-            (Some(stair), Some(late)) => Some(stair.min(late)),
-            (stair, late) => stair.or(late),
+        match (run, late) {
+            (Some(run), Some(late)) => Some(run.min(late)),
+            (run, late) => run.or(late),
         }
     }
 
-    /// Moves up to `max` messages of ticks up to `due_tick` into the columns; `time_of` gives a tick's time.
+    /// Moves up to `max` messages of ticks up to `due_tick` into the columns, ticks as times.
     pub(super) fn drain(
         &mut self,
         due_tick: i64,
-        time_of: impl Fn(i64) -> i64,
+        tick_ms: i64,
         max: usize,
         due: &mut DelayedColumns,
     ) {
+        let start = self.start();
         while due.len() < max {
             let late = self.late.first();
-            let Some(stair) = self.stairs.last_mut() else {
-                match late {
-                    Some(late) if late.deliver_at_ms <= due_tick => self.take_late(&time_of, due),
-                    _ => return,
-                }
-                continue;
-            };
-            let tick = self.start + stair.tick as i64;
-            if late.is_some_and(|late| *late < Delayed::new(tick, stair.ledger, stair.first)) {
-                if late.is_some_and(|late| late.deliver_at_ms > due_tick) {
+            let head = self.runs.last_mut();
+            if let Some(late) = late
+                && head.as_ref().is_none_or(|run| *late < first_of(run, start))
+            {
+                if late.deliver_at_ms > due_tick {
                     return;
                 }
-                self.take_late(&time_of, due);
+                let time = late.deliver_at_ms.saturating_mul(tick_ms);
+                due.push(Delayed { deliver_at_ms: time, ..*late });
+                self.late.pop_first();
                 continue;
             }
+            let Some(run) = head else { return };
+            let tick = start + run.tick as i64;
             if tick > due_tick {
                 return;
             }
-            let left = i64::try_from(max - due.len()).unwrap_or(i64::MAX);
-            let last = stair.last.min(stair.first.saturating_add(left - 1));
-            if last == stair.first {
-                due.push(Delayed::new(time_of(tick), stair.ledger, last));
-            } else {
-                due.push_run(time_of(tick), stair.ledger, stair.first, last);
+            let mut count = run.count.min((max - due.len()) as u64);
+            if run.step > 0 {
+                let due_up_to = due_tick.wrapping_sub(start) as u64;
+                count = count.min(run.count_before(due_up_to.saturating_add(1)));
             }
-            if last == stair.last {
-                self.stairs.pop();
+            if let Some(late) = late {
+                count = count.min(count_up_to(run, start, late));
+            }
+            push_front(due, run, count, tick, tick_ms);
+            if count == run.count {
+                self.runs.pop();
             } else {
-                stair.first = last + 1;
+                run.cut_front(count);
             }
         }
     }
 
-    fn take_late(&mut self, time_of: impl Fn(i64) -> i64, due: &mut DelayedColumns) {
-        if let Some(late) = self.late.pop_first() {
-            due.push(Delayed { deliver_at_ms: time_of(late.deliver_at_ms), ..late });
-        }
-    }
-
-    /// Every message, ticks as times.
+    /// Every message in order, ticks as times.
     pub(super) fn messages(&self) -> impl Iterator<Item = Delayed> + '_ {
-        let stairs = self.stairs.iter().flat_map(|stair| {
-            let tick = self.start + stair.tick as i64;
-            (stair.first..=stair.last).map(move |entry| Delayed::new(tick, stair.ledger, entry))
+        let runs = self.runs.iter().flat_map(|run| run.stairs()).flat_map(|stair| {
+            let tick = self.start() + stair.tick as i64;
+            (stair.entry..=stair.last_entry())
+                .map(move |entry| Delayed::new(tick, stair.ledger, entry))
         });
-        stairs.chain(self.late.iter().copied())
+        runs.chain(self.late.iter().copied())
     }
 
     pub(super) fn nbytes(&self) -> usize {
         // A set is a tree whose values take no room.
-        self.stairs.capacity() * size_of::<Stair>()
+        self.runs.capacity() * size_of::<Run>()
             + crate::delayed::btree_nbytes::<Delayed, ()>(self.late.len())
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
-        self.stairs.shrink_to_fit();
+        self.runs.shrink_to_fit();
     }
 
     pub(super) fn validate(&self) -> Result<(), String> {
-        let apart = |after: &Stair, before: &Stair| {
-            (before.tick, before.ledger, before.last) < (after.tick, after.ledger, after.first)
-        };
-        if !self.stairs.is_sorted_by(apart) {
-            return Err("stairs of the open slot are not descending".into());
+        if !in_order(&self.runs) {
+            return Err("runs of the open slot are not descending".into());
         }
-        if self.late.iter().any(|message| self.stair_of(message).is_some()) {
-            return Err("a late message is in a stair, too".into());
+        if self.late.iter().any(|message| self.run_of(message).is_some()) {
+            return Err("a late message is in a run, too".into());
         }
-        match (self.last_tick, self.messages().map(|message| message.deliver_at_ms).max()) {
+        match (self.last_tick(), self.messages().map(|message| message.deliver_at_ms).max()) {
             (None, Some(_)) => Err("messages in front without an open slot".into()),
             (Some(last), Some(tick)) if tick > last => Err(format!("{tick} lies after {last}")),
             _ => Ok(()),
+        }
+    }
+}
+
+fn first_of(run: &Run, start: i64) -> Delayed {
+    Delayed::new(start + run.tick as i64, run.ledger, run.entry)
+}
+
+/// The messages of a run before a late one, which lies after the first of them.
+fn count_up_to(run: &Run, start: i64, late: &Delayed) -> u64 {
+    let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
+    match run.count_before(tick) {
+        0 if late.ledger_id == run.ledger => (late.entry_id - run.entry) as u64,
+        0 => run.count_before(tick + 1),
+        count => count,
+    }
+}
+
+/// Appends the first `count` messages of a run whose first tick is `tick`.
+#[inline]
+fn push_front(due: &mut DelayedColumns, run: &Run, count: u64, mut tick: i64, tick_ms: i64) {
+    let time = tick.saturating_mul(tick_ms);
+    if count == 1 {
+        return due.push(Delayed::new(time, run.ledger, run.entry));
+    }
+    due.push_run(time, run.ledger, run.entry, run.entry + (count - 1) as i64);
+    let Some(climbing) = count.checked_sub(run.first) else { return };
+    let after = due.len() - climbing as usize;
+    let times = &mut due.deliver_at_ms[after..];
+    let step = run.step as i64;
+    if run.per == 1 && tick_ms == 1 {
+        for time in times {
+            tick += step;
+            *time = tick;
+        }
+    } else {
+        for stair in times.chunks_mut(run.per.try_into().unwrap_or(usize::MAX)) {
+            tick += step;
+            stair.fill(tick.saturating_mul(tick_ms));
         }
     }
 }

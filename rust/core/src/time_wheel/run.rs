@@ -19,15 +19,6 @@ pub(super) struct Run {
     pub(super) count: u64,
 }
 
-/// Consecutive entries of one ledger on one tick: `first..=last`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stair {
-    pub(super) tick: u64,
-    pub(super) ledger: i64,
-    pub(super) first: i64,
-    pub(super) last: i64,
-}
-
 impl Run {
     pub(super) fn one(ledger: i64, entry: i64, tick: u64) -> Self {
         Self { ledger, entry, tick, first: 1, per: u64::MAX, step: 0, count: 1 }
@@ -60,7 +51,7 @@ impl Run {
     }
 
     /// The messages whose tick is below `tick`.
-    fn count_before(&self, tick: u64) -> u64 {
+    pub(super) fn count_before(&self, tick: u64) -> u64 {
         let Some(above) = tick.checked_sub(self.tick).filter(|&above| above > 0) else { return 0 };
         if self.step == 0 {
             return self.count;
@@ -111,16 +102,16 @@ impl Run {
         }
     }
 
-    /// The run stair by stair.
-    pub(super) fn stairs(self) -> impl Iterator<Item = Stair> {
-        let (mut left, mut first, mut tick, mut size) =
+    /// The run stair by stair, each a run on one tick.
+    pub(super) fn stairs(self) -> impl Iterator<Item = Self> {
+        let (mut left, mut entry, mut tick, mut size) =
             (self.count, self.entry, self.tick, self.first);
         std::iter::from_fn(move || {
             let count = size.min(left);
-            let last = first.checked_add(count.checked_sub(1)? as i64)?;
-            let stair = Stair { tick, ledger: self.ledger, first, last };
+            let last = entry.checked_add(count.checked_sub(1)? as i64)?;
+            let stair = Self { entry, tick, first: count, count, ..Self::one(self.ledger, 0, 0) };
             left -= count;
-            (first, tick, size) = (last.wrapping_add(1), tick + self.step, self.per);
+            (entry, tick, size) = (last.wrapping_add(1), tick + self.step, self.per);
             Some(stair)
         })
     }
