@@ -97,7 +97,8 @@ BARS: list[Row] = [
     AtMost("… ticks of 1 s: 10 M × 3.1 B", SCATTERED[1], "wheel bytes while filling", 31e6, "B"),
     *(
         AtMost(f"({name}) {index}: {what}", name, f"{index} {what}", limit, unit)
-        for name, index in (*((seed, "buckets") for seed in SEED), *((seed, "wheel") for seed in SEED))
+        for index in ("buckets", "wheel", "exact wheel")
+        for name in SEED
         for what, limit, unit in (
             ("add in batches, ns", 8, "ns"),
             ("drain in batches of 1,000, ns", 3, "ns"),

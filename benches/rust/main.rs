@@ -1,6 +1,7 @@
 //! Benches of the core, a module a structure, in thread CPU time.
 
 mod cpu_time;
+mod delayed;
 mod range_acks;
 mod workloads;
 mod ledgers;
@@ -18,5 +19,6 @@ fn main() {
     pending_acks::benches(&mut criterion);
     range_set::benches(&mut criterion);
     position_info::benches(&mut criterion);
+    delayed::benches(&mut criterion);
     criterion.final_summary();
 }

@@ -110,7 +110,7 @@ def test_counter_and_positions_agree_whatever_is_taken_out(
 def test_popping_in_small_batches_skips_and_repeats_nothing(
     make: Callable[[], DelayedIndex],
 ) -> None:
-    """apache/pulsar#19615: what was merged in parts was recorded again (also run for #26280)."""
+    """apache/pulsar#19615: what was merged in parts was recorded again."""
     tracker = tracker_over(make, strict=True)
     entries = np.arange(3_000)
     tracker.add_many(entries * 7_919 % 60_000 + 100_000, entries // 1_000, entries, now_ms=0)

@@ -35,9 +35,10 @@ pub fn agrees<I: DelayedIndex>(
                 assert_eq!(index.add(message), Ok(new));
             }
             1..=3 => {
-                // A run: some entries on a tick, a tick every so often.
+                // A run: some entries on a tick, a tick every so often. One of sixteen is long.
+                let most = if operation[9] < 240 { 32 } else { 4096 };
                 let (length, per, step) = (
-                    number(8) % 2048,
+                    number(8) % most,
                     1 + i64::from(operation[0] >> 5),
                     i64::from(operation[0] >> 3 & 3),
                 );
