@@ -1,80 +1,132 @@
-"""Measure the pipeline against Spark SQL: `make bench-spark`.
+"""Measure the pipeline against Spark SQL and hold it against its bars: `make bench-spark`.
 
-One session, all variants in turn, CPU time of driver, JVM and Python workers together. The session's
-start is not counted, and a small replay of each variant has warmed the JVM.
+The variants run in turn in one session, and what counts is the CPU time of driver, JVM and Python
+workers together. The session's start is not counted, and a small replay of each variant has warmed it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from rich.console import Console
 
 from ackwell.spark import generate, local_session, replay
-from ackwell.spark.finish import cursor_batches
 from ackwell.spark.fleet import Fleet
-from ackwell.spark.folded import Turns
-from ackwell.spark.splits import SPLIT_BYTES, Split, fold_split
-from benches.spark import peers
+from benches.bars import report
+from benches.bars.rows import Against, AtMost, Row
+from benches.bars.sides import OURS, Figure, Samples
+from benches.spark import peers, tasks
 from benches.spark.process_tree import cpu_seconds, worker_peak_mb
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PATTERNS = ("holes", "random", "oldest", "drained")
+COST, PATH, FINISH, WORKER = "CPU-s a million", "critical path, s", "hot finish, s", "worker, MB"
+BARS: list[Row] = [
+    AtMost("files", "skewed", COST, 0.25, "(≥ 4 M events per CPU-second)"),
+    Against("files beside SQL words", "skewed", COST, "SQL words", 1 / 2),
+    Against("files beside SQL windows", "skewed", COST, "SQL windows", 1 / 10),
+    AtMost("finish of the hot subscription", "skewed", FINISH, 0.3, "s"),
+    AtMost("… a tenth of it open at random", "hot at random", FINISH, 0.3, "s"),
+    Against("critical path, beside even data", "skewed", PATH, "even data", 1.2),
+    AtMost("worker, 10 M-event subscription", "10 M", WORKER, 256, "MB"),
+    AtMost("worker, 60 M-event subscription", "60 M", WORKER, 256, "MB"),
+]
+WIDTH = 160
 
 
 def main() -> int:
-    """Run the benchmark and print its table."""
+    """Run the benchmark, print its table and record it."""
     arguments = parser().parse_args()
-    spark = local_session("local[2]", name="ackwell-bench")
-    folder = arguments.folder / f"fleet-{arguments.entries}"
-    small, large = folder / "small", folder / "large"
-    write_fleet(spark, small, min(200_000, arguments.entries), 0.5)
-    write_fleet(spark, large, arguments.entries, 0.5)
-    variants = {
-        "files": lambda events: replay(events, strategy="files"),
-        "words": lambda events: replay(events, strategy="words"),
-        "peer: SQL words, popcount": peers.words_and_popcount,
-        "peer: SQL windows": peers.windows,
-        "scan": lambda events: events.select("topic", "subscription", "kind", "ledger_id", "entry_id"),
-    }
-    variants = {name: variants[name] for name in arguments.only or variants}
-    for build in variants.values():
-        run(spark, small, build)
-    count = spark.read.parquet(str(large)).count()
-    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    for _ in range(arguments.rounds):
-        for name, build in variants.items():
-            measured[name].append(run(spark, large, build))
-    results: dict[str, Any] = {"events": count, "worker_peak_mb": round(worker_peak_mb())}
-    for name, runs in measured.items():
-        cpu, wall = statistics.median(r[0] for r in runs), statistics.median(r[1] for r in runs)
-        results[name] = {"events_per_cpu_s": count / cpu, "cpu_s": cpu, "wall_s": wall}
-        print(f"{name:28} {count / cpu / 1e6:6.2f} M events a CPU-s   {cpu:7.1f} CPU-s   {wall:6.1f} s")
-    write_fleet(spark, folder / "even", arguments.entries, 1 / 200)
-    spark.stop()
-    for name in ("large", "even"):
-        results[f"critical path, {name}"] = critical_path(folder / name)
-    print(json.dumps(results, indent=2))
+    folder = arguments.folder
+    write_fleets(folder, arguments.entries)
+    if arguments.generate_only:
+        return 0
+    samples: Samples = {}
+    measure_workers(samples, folder)
+    with session() as spark:
+        measure_variants(samples, spark, folder, arguments.rounds, arguments.only)
+    tasks.measure(samples, folder, arguments.rounds)
+    verdicts = [bar.judge(samples) for bar in BARS]
+    report.show(Console(width=WIDTH), "spark", verdicts, [])
+    for figure, values in samples.items():
+        print(f"{figure.side:24} {figure.workload:14} {figure.operation:18}", *(f"{v:.3f}" for v in values))
+    print("recorded:", report.record("spark", verdicts, samples, []))
     return 0
 
 
-def write_fleet(spark: SparkSession, path: Path, entries: int, hot_share: float) -> None:
-    """Write a fleet once; it is the same each time."""
-    if not (path / "_SUCCESS").exists():
-        shutil.rmtree(path, ignore_errors=True)
-        fleet = Fleet(entries=entries, hot_share=hot_share, patterns=PATTERNS, delayed_share=0)
-        generate(spark, fleet, tasks=8).write.option("compression", "zstd").parquet(str(path))
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """Start a session whose Python workers are new, so that their memory is that of what it runs."""
+    spark = local_session("local[2]", name="ackwell-bench")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def write_fleets(folder: Path, entries: int) -> None:
+    """Write the events once; they are the same each time."""
+    skewed = Fleet(entries=entries, patterns=PATTERNS, delayed_share=0)
+    fleets = {
+        "small": replace(skewed, entries=min(200_000, entries)),
+        "skewed": skewed,
+        "even": replace(skewed, hot_share=1 / skewed.subscriptions),
+        "60 M": replace(skewed, entries=3 * entries, subscriptions=1),
+    }
+    missing = {name: fleet for name, fleet in fleets.items() if not (folder / name / "_SUCCESS").exists()}
+    if not missing:
+        return
+    with session() as spark:
+        for name, fleet in missing.items():
+            shutil.rmtree(folder / name, ignore_errors=True)
+            written = generate(spark, fleet, tasks=8).write.option("compression", "zstd")
+            written.parquet(str(folder / name))
+
+
+def measure_workers(samples: Samples, folder: Path) -> None:
+    """Find how large a Python worker becomes."""
+    for workload, name in (("10 M", "skewed"), ("60 M", "60 M")):
+        with session() as spark:
+            run(spark, folder / name, files)
+            samples[Figure(OURS, workload, WORKER)] = [worker_peak_mb()]
+
+
+def measure_variants(
+    samples: Samples, spark: SparkSession, folder: Path, rounds: int, only: list[str] | None
+) -> None:
+    """Time each variant on the same events, in turn."""
+    variants: dict[str, Callable[[DataFrame], DataFrame]] = {
+        OURS: files,
+        "ackwell, words": lambda events: replay(events, strategy="words"),
+        "SQL words": peers.words_and_popcount,
+        "SQL words, by name": peers.words_by_name,
+        "SQL windows": peers.windows,
+        "scan": lambda events: events.select("topic", "subscription", "kind", "ledger_id", "entry_id"),
+    }
+    chosen = {name: variants[name] for name in only or variants}
+    for build in chosen.values():
+        run(spark, folder / "small", build)
+    millions = spark.read.parquet(str(folder / "skewed")).count() / 1e6
+    for _ in range(rounds):
+        for name, build in chosen.items():
+            cpu, wall = run(spark, folder / "skewed", build)
+            samples.setdefault(Figure(name, "skewed", COST), []).append(cpu / millions)
+            samples.setdefault(Figure(name, "skewed", "wall, s"), []).append(wall)
+
+
+def files(events: DataFrame) -> DataFrame:
+    """Give ours as it is measured."""
+    return replay(events, strategy="files")
 
 
 def run(spark: SparkSession, path: Path, build: Callable[[DataFrame], DataFrame]) -> tuple[float, float]:
@@ -84,40 +136,13 @@ def run(spark: SparkSession, path: Path, build: Callable[[DataFrame], DataFrame]
     return cpu_seconds() - cpu, time.perf_counter() - wall
 
 
-def critical_path(folder: Path) -> dict[str, float]:
-    """Measure the tasks of `files` one by one: the longest fold, and the longest finish of one name."""
-    folds, partials = [], []
-    for path in sorted(folder.glob("*.parquet")):
-        size = path.stat().st_size
-        for start in range(0, size, SPLIT_BYTES):
-            cpu = time.process_time()
-            split = Split(path.as_uri(), start, min(size, start + SPLIT_BYTES))
-            partials += list(fold_split(split, Turns({}, {})))
-            folds.append(time.process_time() - cpu)
-    by_name: dict[str, list[pa.RecordBatch]] = {}
-    table = pa.Table.from_batches(partials)
-    for topic in table.column("topic").unique().to_pylist():
-        own = table.filter(pc.equal(table.column("topic"), topic))
-        by_name[topic] = own.append_column("directory", pa.nulls(own.num_rows)).to_batches()
-    finishes = []
-    for batches in by_name.values():
-        cpu = time.process_time()
-        list(cursor_batches(batches))
-        finishes.append(time.process_time() - cpu)
-    return {
-        "tasks": len(folds),
-        "longest_fold_s": max(folds),
-        "longest_finish_s": max(finishes),
-        "sum_s": max(folds) + max(finishes),
-    }
-
-
 def parser() -> argparse.ArgumentParser:
     """Describe the arguments."""
     described = argparse.ArgumentParser(description=__doc__)
     described.add_argument("--entries", type=int, default=10_000_000, help="two events each")
     described.add_argument("--rounds", type=int, default=3)
     described.add_argument("--only", action="append", help="a variant; may be given again")
+    described.add_argument("--generate-only", action="store_true", help="write the events and stop")
     described.add_argument("--folder", type=Path, default=Path("benches/record/spark-data"))
     return described
 

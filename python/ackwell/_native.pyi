@@ -29,6 +29,7 @@ __all__ = [
     "TripleLongHeap",
     "compress",
     "decompress",
+    "group_rows",
 ]
 
 @final
@@ -474,3 +475,6 @@ class ManagedCursorInfo:
 
 def compress(data: bytes, compression: str) -> bytes: ...
 def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes: ...
+def group_rows(
+    codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.int64]]]: ...

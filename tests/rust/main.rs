@@ -10,3 +10,4 @@ mod triple_heap;
 mod time_buckets;
 mod time_wheel;
 mod position_info;
+mod group;

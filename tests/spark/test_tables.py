@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackwell import SchemaError
+from ackwell import PositionInfo, SchemaError
 from ackwell.events import Event, Kind
+from ackwell.replay import Replay
+from ackwell.saving.chunks import split
 from ackwell.spark import partials, replay, restart_audit
 from ackwell.spark.reading import to_batches
+from ackwell.spark.rows import cursor_row
 from ackwell.spark.schema import EVENTS
 from tests.spark.test_replay import local_rows, parquet_of, rows_of, same
 
@@ -126,6 +129,28 @@ def test_a_million_ranges_are_one_row(spark: SparkSession) -> None:
     (row,) = replay(table.union(acks)).select("range_count", "backlog_entries", "compact_bytes").collect()
     assert (entries // 2, entries // 2) == (row.range_count, row.backlog_entries)
     assert row.compact_bytes < 10_000
+
+
+def test_a_cursor_tells_its_bytes_by_form_and_its_chunks() -> None:
+    """A state of more than 1 MiB, as the broker would write it, is more than one chunk."""
+    import numpy as np
+
+    ledger_ids = np.repeat(np.arange(3_000), 25)
+    entry_ids = np.tile(np.append(np.arange(1, 45_000, 1_900), 49_999), 3_000)
+    fold = Replay()
+    for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+        fold.feed(event(1, Kind.PUBLISH, ledger_id=ledger_id, entry_id=entry_id))
+        fold.feed(event(2, Kind.ACK, ledger_id=ledger_id, entry_id=entry_id))
+    (state,) = fold.states()
+    row = cursor_row(state)
+    assert row["chunks"] == len(split(row["position_info"])) - 1 > 1
+    assert row["range_count"] == len(entry_ids)
+    assert row["backlog_entries"] == row["unacked_messages"] == 3_000 * 50_000 - len(entry_ids)
+    assert (row["mark_delete_ledger_id"], row["mark_delete_entry_id"]) == (0, -1)
+    info = PositionInfo.decode(row["compact"])
+    assert PositionInfo.decode(row["position_info"]) == info
+    for form in ("pulsar-ranges", "pulsar-long-array", "compact"):
+        assert row[f"{form.replace('-', '_')}_bytes"] == len(info.encode(form))
 
 
 def test_the_unordered_path_sorts_no_rows_and_runs_no_python_over_them(

@@ -79,6 +79,15 @@ def is_footer(data: bytes) -> bool:
     return data[:1] == FOOTER_MAGIC
 
 
+def chunk_count(length: int, entry_bytes_max: int = ENTRY_BYTES_MAX) -> int:
+    """Count the chunks that `split` cuts a state of so many bytes into.
+
+    >>> chunk_count(5, 2), chunk_count(0)
+    (3, 1)
+    """
+    return max(1, -(-length // entry_bytes_max))
+
+
 def split(
     data: bytes, entry_bytes_max: int = ENTRY_BYTES_MAX, *, generation: int | None = None
 ) -> list[bytes]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ackwell._native import group_rows
 from ackwell.errors import EventError
 from ackwell.events import Event, Kind, event_from_fields
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ackwell.spark.folded import Order, Seek
 
     Ints = NDArray[np.int64]
+    Codes = NDArray[np.int32]
 
 Name = tuple[str, str]
 """Topic and subscription."""
@@ -73,6 +75,27 @@ _NEED_POSITION: Final = {Kind.NACK.value} | _ACTION_OF_KIND.keys() - {
 }
 _INDEX_MAX: Final = 62
 """Batch indexes up to here are folded as bits of one int64."""
+_WIDTH_MAX: Final = 1 << 16
+"""Codes are grouped as they are below this; where names are many, only those that meet are counted."""
+
+
+class Group(NamedTuple):
+    """The rows of a batch that do the same for one subscription, in their order."""
+
+    name: Name
+    action: Action
+    ledger_ids: Ints
+    entry_ids: Ints
+    indexes: Ints
+    """Where they stand in the batch; empty where nothing needs more of them than their positions."""
+
+    def only(self, mask: NDArray[np.bool_]) -> Group:
+        """Keep some of the rows."""
+        return self._replace(
+            ledger_ids=self.ledger_ids[mask],
+            entry_ids=self.entry_ids[mask],
+            indexes=self.indexes[mask],
+        )
 
 
 class EventRows:
@@ -96,31 +119,34 @@ class EventRows:
         self.sequences = self._integers("sequence")
         # Order by file only where there are files: most tables have one sequence for all.
         self._files = None if self._column("file") is None else self._encoded("file", null="")
-        self._check(np.array([kind in _NEED_POSITION for kind in self._kinds])[self._kind_codes])
+        self._check()
         self._actions = self._classify()
 
-    def groups(self) -> Iterator[tuple[Name, Action, Ints]]:
-        """Give the rows of each (subscription, action), in their order."""
-        codes = self._topic_codes * len(self._subscriptions) + self._subscription_codes
-        codes = codes * len(Action) + self._actions
-        width = len(self._topics) * len(self._subscriptions) * len(Action)
-        if width > np.iinfo(np.uint16).max:
-            encoded = pc.dictionary_encode(pa.array(codes))
-            known = encoded.dictionary.to_numpy()
-            codes, width = encoded.indices.to_numpy(), len(known)
-        else:
-            known = np.arange(width)
-        # A stable sort of 16-bit integers is a radix sort: O(n).
-        small = np.uint16 if width <= np.iinfo(np.uint16).max else np.int32
-        codes = codes.astype(small)
-        order = np.argsort(codes, kind="stable")
-        codes = codes[order]
-        starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1, [len(codes)]))
-        for start, end in pairwise(starts):
-            pair, action = divmod(int(known[codes[start]]), len(Action))
+    def groups(self, *, indexed: bool) -> Iterator[Group]:
+        """Give the rows of each (subscription, action); with their indexes if any needs them anyway."""
+        codes, known = self._coded()
+        columns = [self.ledger_ids, self.entry_ids]
+        if indexed or self._has_more:
+            columns.append(np.arange(len(codes)))
+        present, starts, columns = group_rows(codes, len(known), columns)
+        ledger_ids, entry_ids, indexes = (*columns, np.empty(0, np.int64))[:3]
+        for code, (start, end) in zip(known[present].tolist(), pairwise(starts.tolist()), strict=True):
+            pair, action = divmod(code, len(Action))
             topic, subscription = divmod(pair, len(self._subscriptions))
             name = self._topics[topic], self._subscriptions[subscription]
-            yield name, Action(action), order[start:end]
+            rows = slice(start, end)
+            yield Group(name, Action(action), ledger_ids[rows], entry_ids[rows], indexes[rows])
+
+    def _coded(self) -> tuple[Codes, Ints]:
+        """Give each row's (topic, subscription, action) as a small code, and what each code stands for."""
+        width = len(self._topics) * len(self._subscriptions) * len(Action)
+        if width <= _WIDTH_MAX:
+            # Plain integers leave arrays of int32 what they are.
+            pairs = self._topic_codes * len(self._subscriptions) + self._subscription_codes
+            return pairs * len(Action) + self._actions, np.arange(width)
+        wide = self._topic_codes.astype(np.int64) * len(self._subscriptions) + self._subscription_codes
+        encoded = pc.dictionary_encode(pa.array(wide * len(Action) + self._actions))
+        return encoded.indices.to_numpy(), encoded.dictionary.to_numpy()
 
     def of_kind(self, *kinds: Kind) -> Ints:
         """Find the rows of some kinds."""
@@ -146,19 +172,15 @@ class EventRows:
         first, last = min(orders), max(orders)
         return (first[0], first[1]), (last[0], last[2])
 
-    def after(self, seek: Seek | None, indexes: Ints) -> Ints:
-        """Keep the rows that come after a seek."""
-        if seek is None:
-            return indexes
+    def after(self, seek: Seek, indexes: Ints) -> NDArray[np.bool_]:
+        """Tell which rows come after a seek."""
         sequences = self.sequences[indexes]
         if self._files is None:
-            later = (sequences > seek.order[1]) & (seek.order[0] == "")
-        else:
-            codes, files = self._files
-            same = np.array([file == seek.order[0] for file in files])[codes[indexes]]
-            beyond = np.array([file > seek.order[0] for file in files])[codes[indexes]]
-            later = beyond | (same & (sequences > seek.order[1]))
-        return indexes[later]
+            return (sequences > seek.order[1]) & (seek.order[0] == "")
+        codes, files = self._files
+        same = np.array([file == seek.order[0] for file in files])[codes[indexes]]
+        beyond = np.array([file > seek.order[0] for file in files])[codes[indexes]]
+        return beyond | (same & (sequences > seek.order[1]))
 
     def events(self, indexes: Ints) -> Iterator[Event]:
         """Give rows as events, checked as those of a trace are."""
@@ -166,16 +188,17 @@ class EventRows:
             return
         for fields in self._batch.take(pa.array(np.sort(indexes))).to_pylist():
             file = fields.get("file")
-            yield event_from_fields(fields, file=file, line=fields["sequence"])
+            yield event_from_fields(fields, file=file, line=fields.get("sequence"))
 
-    def _check(self, needs_position: NDArray[np.bool_]) -> None:
+    def _check(self) -> None:
         """Refuse what is no event, by the rules of `ackwell.events.event_from_fields`."""
         for name in ("ledger_id", "entry_id"):
             column = self._column(name)
             if column is None or column.null_count:
                 missing = self._constant(True) if column is None else _nulls(column)
+                needs_position = np.array([kind in _NEED_POSITION for kind in self._kinds])
                 self._refuse(
-                    missing & needs_position,
+                    missing & needs_position[self._kind_codes],
                     "no position; this kind needs a ledger id and an entry id",
                 )
         for name in ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size"):
@@ -184,14 +207,18 @@ class EventRows:
                 negative = (values < 0) & ~_nulls(column)
                 self._refuse(negative, f"{name} is negative; it is at least 0")
 
-    def _classify(self) -> Ints:
+    def _classify(self) -> Codes:
         """Tell what each row does."""
-        actions = np.array([_ACTION_OF_KIND.get(kind, Action.NOTHING) for kind in self._kinds])[
-            self._kind_codes
-        ]
-        # A cleared backlog without position is among the turns.
-        actions[(actions == Action.UP_TO) & (self.ledger_ids < 0)] = Action.NOTHING
+        # Of the other actions, more than a position must be known.
+        self._has_more = any(_ACTION_OF_KIND.get(kind) is Action.ROW for kind in self._kinds)
+        by_kind = np.array([_ACTION_OF_KIND.get(kind, Action.NOTHING) for kind in self._kinds], np.int32)
+        actions = by_kind[self._kind_codes]
+        ledger_ids = self._column("ledger_id")
+        if Action.UP_TO in by_kind and (ledger_ids is None or ledger_ids.null_count):
+            # A cleared backlog without position is among the turns.
+            actions[(actions == Action.UP_TO) & (self.ledger_ids < 0)] = Action.NOTHING
         if self._column("batch_index") is not None or self._column("batch_size") is not None:
+            self._has_more = True
             indexed = self._present("batch_index")
             batched = indexed | self._present("batch_size")
             actions[batched & (actions == Action.EXISTS)] = Action.SIZED
@@ -200,6 +227,7 @@ class EventRows:
             actions[acks & batched] = Action.ROW
             actions[acks & indexed & (self.batch_indexes <= _INDEX_MAX)] = Action.INDEX
         if self._column("ack_set") is not None:
+            self._has_more = True
             partly = (actions == Action.ACK) | (actions == Action.UP_TO) | (actions == Action.INDEX)
             actions[self._present("ack_set") & partly] = Action.ROW
         return actions
@@ -228,7 +256,7 @@ class EventRows:
                 self._arrays[name] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
         return self._arrays[name]
 
-    def _encoded(self, name: str, null: str | None = None) -> tuple[Ints, list[str]]:
+    def _encoded(self, name: str, null: str | None = None) -> tuple[Codes, list[str]]:
         column = self._column(name)
         if column is None:
             known = self._batch.schema.get_field_index(name) >= 0
@@ -239,7 +267,7 @@ class EventRows:
             self._refuse(_nulls(column), f"{name} is null")
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), column.dictionary.to_pylist()
+        return column.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), column.dictionary.to_pylist()
 
     def _refuse(self, mask: NDArray[np.bool_], message: str) -> None:
         """Raise `EventError` for the first row in `mask`, if any."""

@@ -13,11 +13,11 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from ackwell.spark.schema import PARTIALS
-from ackwell.spark.splits import SPLIT_BYTES, Split, fold_split
+from ackwell.spark.splits import SURVEY, Split, fold_split, look_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from ackwell.spark.folded import Turns
 
@@ -36,28 +36,31 @@ def is_exactly_files(events: DataFrame) -> bool:
     return len(nodes) == 1 and nodes[0].startswith("Relation [") and nodes[0].endswith(" parquet")
 
 
-def fold(events: DataFrame, turns: Turns) -> DataFrame:
-    """Fold the Parquet files of `events` into partials."""
-    units = splits(events)
-    session = events.sparkSession
+def survey(events: DataFrame) -> tuple[list[Split], bool]:
+    """Cut the files of `events` into splits, and tell whether any of them may hold a turn (`find_turns`).
+
+    One small job, of the files' footers and their column `kind` alone.
+    """
+    paths = events.inputFiles()
+    if not paths:
+        return [], False
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                yield look_at(paths[index])
+
+    rows = events.sparkSession.range(len(paths)).mapInArrow(look, SURVEY).collect()
+    return [Split(row.path, row.start, row.end) for row in sorted(rows)], any(row.turning for row in rows)
+
+
+def fold(session: SparkSession, splits: list[Split], turns: Turns, *, ordered: bool = True) -> DataFrame:
+    """Fold Parquet files into partials, a task for each split; `ordered` as in `Fold`."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column("id").to_pylist():
-                yield from fold_split(units[index], turns)
+                yield from fold_split(splits[index], turns, ordered=ordered)
 
-    tasks = max(1, len(units))
-    return session.range(0, len(units), 1, tasks).mapInArrow(read, PARTIALS)
-
-
-def splits(events: DataFrame) -> list[Split]:
-    """Cut the files of `events` into the pieces that one task reads."""
-    paths = events.inputFiles()
-    if not paths:
-        return []
-    listing = events.sparkSession.read.format("binaryFile").load(paths).select("path", "length")
-    return [
-        Split(row.path, start, min(start + SPLIT_BYTES, row.length))
-        for row in sorted(listing.collect())
-        for start in range(0, row.length, SPLIT_BYTES)
-    ]
+    tasks = max(1, len(splits))
+    return session.range(0, len(splits), 1, tasks).mapInArrow(read, PARTIALS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -102,15 +103,23 @@ def generate(spark: SparkSession, fleet: Fleet | None = None, *, tasks: int = 8)
     from ackwell.spark.schema import EVENTS
 
     fleet = fleet or Fleet()
-    units = chunks(fleet)
+    shares = _shares(chunks(fleet), tasks)
 
     def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column("id").to_pylist():
-                yield chunk_events(fleet, units[index])
+                for chunk in shares[index]:
+                    yield chunk_events(fleet, chunk)
 
-    indexes = spark.range(0, len(units), 1, max(1, min(tasks, len(units))))
-    return indexes.mapInArrow(draw, EVENTS)
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(draw, EVENTS)
+
+
+def _shares(units: list[Chunk], tasks: int) -> list[list[Chunk]]:
+    """Cut the chunks, in their order, into shares of as many entries each."""
+    ends = np.cumsum([unit.entries for unit in units])
+    bounds = np.searchsorted(ends, ends[-1] * np.arange(1, tasks) / tasks).tolist() if units else []
+    shares = [units[start:end] for start, end in pairwise([0, *bounds, len(units)])]
+    return [share for share in shares if share] or [[]]
 
 
 def chunk_events(fleet: Fleet, chunk: Chunk) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """Fold columns of events into partials, a batch of rows at a time; runs on the executors.
 
-A batch is grouped by (subscription, what its rows do) with one stable sort of small integers, so that
-every group goes to `Partial` as arrays. Rows that no array method serves (settings, seeks, ack sets)
+A batch is grouped by (subscription, what its rows do), natively and by dictionary codes, so that every
+group goes to `Partial` as arrays. Rows that no array method serves (settings, seeks, ack sets)
 are fed one by one. The result is the same as `Partial.feed` gives, event by event and in any order,
 but for seeks and cleared backlogs: where those turn the order around must be known before (`Turns`).
 """
@@ -18,7 +18,7 @@ from ackwell.errors import EventError
 from ackwell.events import Kind
 from ackwell.position import Position
 from ackwell.spark import tables
-from ackwell.spark.event_rows import Action, EventRows, Name
+from ackwell.spark.event_rows import Action, EventRows, Group, Name
 from ackwell.spark.folded import Folded, Turns
 
 if TYPE_CHECKING:
@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 
 
 class Fold:
-    """Partials of many subscriptions, fed with batches of event rows."""
+    """Partials of many subscriptions, fed with batches of event rows.
 
-    def __init__(self, turns: Turns | None = None) -> None:
+    `turns` are the seeks and cleared backlogs of all events, where they are known before. `ordered` keeps
+    the order of each partial's first and last acknowledgment, which a later seek must know; where all
+    events are folded at once and their seeks are known, there is no later one.
+    """
+
+    def __init__(self, turns: Turns | None = None, *, ordered: bool = True) -> None:
         self._turns = turns or Turns({}, {})
         self._turns_known = turns is not None
+        self._ordered = ordered or turns is None
         self._folded: dict[Name, Folded] = {}
 
     def __len__(self) -> int:
@@ -47,11 +53,12 @@ class Fold:
         rows = EventRows(batch)
         if not self._turns_known:
             self._turn(rows)
-        for names, action, indexes in rows.groups():
-            folded = self._folded.get(names)
+        indexed = self._ordered or not self._turns_known or bool(self._turns.seeks)
+        for group in rows.groups(indexed=indexed):
+            folded = self._folded.get(group.name)
             if folded is None:
-                folded = self._folded[names] = begin(names, self._turns)
-            self._apply(folded, rows, action, indexes)
+                folded = self._folded[group.name] = begin(group.name, self._turns)
+            self._apply(folded, rows, group)
 
     def _turn(self, rows: EventRows) -> None:
         """Take the seeks of a batch first, for they make its earlier acknowledgments void."""
@@ -73,17 +80,19 @@ class Fold:
         folded, self._folded = self._folded, {}
         yield from partial_rows(folded)
 
-    def _apply(self, folded: Folded, rows: EventRows, action: Action, indexes: Ints) -> None:
-        if action in _ACKNOWLEDGING:
-            indexes = rows.after(folded.seek, indexes)
-            if not len(indexes):
-                return
-            folded.cover(*rows.bounds(indexes))
-        if action is Action.ROW:
-            for event in rows.events(indexes):
+    def _apply(self, folded: Folded, rows: EventRows, group: Group) -> None:
+        if group.action in _ACKNOWLEDGING:
+            if folded.seek is not None:
+                group = group.only(rows.after(folded.seek, group.indexes))
+                if not len(group.ledger_ids):
+                    return
+            if self._ordered:
+                folded.cover(*rows.bounds(group.indexes))
+        if group.action is Action.ROW:
+            for event in rows.events(group.indexes):
                 folded.feed(event)
-        elif action is not Action.NOTHING:
-            _APPLY[action](folded.partial, rows, indexes)
+        elif group.action is not Action.NOTHING:
+            _APPLY[group.action](folded.partial, rows, group)
 
 
 def begin(name: Name, turns: Turns) -> Folded:
@@ -104,33 +113,33 @@ def fold_batches(batches: Iterable[pa.RecordBatch], turns: Turns | None = None) 
     yield from fold.partials()
 
 
-def _acknowledge(partial: Partial, rows: EventRows, indexes: Ints) -> None:
-    partial.acknowledge_many(rows.ledger_ids[indexes], rows.entry_ids[indexes])
+def _acknowledge(partial: Partial, _: EventRows, group: Group) -> None:
+    partial.acknowledge_many(group.ledger_ids, group.entry_ids)
 
 
-def _publish(partial: Partial, rows: EventRows, indexes: Ints) -> None:
-    partial.publish_many(rows.ledger_ids[indexes], rows.entry_ids[indexes])
+def _publish(partial: Partial, _: EventRows, group: Group) -> None:
+    partial.publish_many(group.ledger_ids, group.entry_ids)
 
 
-def _acknowledge_up_to(partial: Partial, rows: EventRows, indexes: Ints) -> None:
-    ledger_ids = rows.ledger_ids[indexes]
-    last = ledger_ids.max()
-    entry_id = rows.entry_ids[indexes][ledger_ids == last].max()
+def _acknowledge_up_to(partial: Partial, _: EventRows, group: Group) -> None:
+    last = group.ledger_ids.max()
+    entry_id = group.entry_ids[group.ledger_ids == last].max()
     partial.acknowledge_up_to(Position(int(last), int(entry_id)))
 
 
-def _publish_batches(partial: Partial, rows: EventRows, indexes: Ints) -> None:
-    _publish(partial, rows, indexes)
-    for position, size in _reduced(rows, indexes, rows.sizes(indexes), np.maximum):
+def _publish_batches(partial: Partial, rows: EventRows, group: Group) -> None:
+    _publish(partial, rows, group)
+    for position, size in _reduced(group, rows.sizes(group.indexes), np.maximum):
         partial.has_size(position, size)
 
 
-def _acknowledge_indexes(partial: Partial, rows: EventRows, indexes: Ints) -> None:
-    sized = indexes[rows.batch_sizes[indexes] >= 0]
-    for position, size in _reduced(rows, sized, rows.batch_sizes[sized], np.maximum):
+def _acknowledge_indexes(partial: Partial, rows: EventRows, group: Group) -> None:
+    told = rows.batch_sizes[group.indexes]
+    sized = told >= 0
+    for position, size in _reduced(group.only(sized), told[sized], np.maximum):
         partial.has_size(position, size)
-    bits = np.left_shift(1, rows.batch_indexes[indexes])
-    for position, acked in _reduced(rows, indexes, bits, np.bitwise_or):
+    bits = np.left_shift(1, rows.batch_indexes[group.indexes])
+    for position, acked in _reduced(group, bits, np.bitwise_or):
         partial.acknowledge(position, ~acked)
 
 
@@ -169,11 +178,11 @@ def _record_batch(rows: list[tuple[str, str, int | None, bytes]]) -> pa.RecordBa
     return pa.record_batch(columns, schema=PARTIAL_SCHEMA)
 
 
-def _reduced(rows: EventRows, indexes: Ints, values: Ints, join: np.ufunc) -> Iterator[tuple[Position, int]]:
+def _reduced(group: Group, values: Ints, join: np.ufunc) -> Iterator[tuple[Position, int]]:
     """Join the values of each position."""
-    if not len(indexes):
+    ledger_ids, entry_ids = group.ledger_ids, group.entry_ids
+    if not len(ledger_ids):
         return
-    ledger_ids, entry_ids = rows.ledger_ids[indexes], rows.entry_ids[indexes]
     order = np.lexsort((entry_ids, ledger_ids))
     ledger_ids, entry_ids = ledger_ids[order], entry_ids[order]
     changes = (ledger_ids[1:] != ledger_ids[:-1]) | (entry_ids[1:] != entry_ids[:-1])

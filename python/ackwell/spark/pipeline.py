@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.spark import files, finish, tables, words
+from ackwell.spark.folded import Turns
 from ackwell.spark.rows import state_of_row
 from ackwell.spark.schema import CURSORS, PARTIALS, conform
 from ackwell.spark.seeks import find_turns
@@ -50,14 +51,20 @@ def partials(events: DataFrame, *, strategy: Strategy = "auto") -> DataFrame:
     Raises `SchemaError` before any job starts where a column is missing or wrong. One small query runs
     at once, for the seeks and cleared backlogs.
     """
+    return _fold(events, strategy, ordered=True)
+
+
+def _fold(events: DataFrame, strategy: Strategy, *, ordered: bool) -> DataFrame:
     table = conform(events, tables.EVENTS, "events")
     if strategy == "auto":
         strategy = "files" if files.is_exactly_files(events) else "words"
     elif strategy not in ("files", "words"):
         raise ValueError(f"unknown strategy {strategy!r}; known are auto, files, words")
-    turns = find_turns(table)
-    fold = files.fold if strategy == "files" else words.fold
-    return fold(events if strategy == "files" else table, turns)
+    if strategy == "words":
+        return words.fold(table, find_turns(table), ordered=ordered)
+    splits, turning = files.survey(events)
+    turns = find_turns(table) if turning else Turns({}, {})
+    return files.fold(events.sparkSession, splits, turns, ordered=ordered)
 
 
 def merge(*parts: DataFrame) -> DataFrame:
@@ -96,11 +103,12 @@ def replay(
     *,
     strategy: Strategy = "auto",
 ) -> DataFrame:
-    """Replay events into cursors, a row per (topic, subscription): `cursors(partials(events))`.
+    """Replay events into cursors, a row per (topic, subscription).
 
-    See `partials` for `events` and `strategy`, `cursors` for `ledgers` and the result.
+    The same as `cursors(partials(events))`, and cheaper: no other seek can come, so the order of what was
+    acknowledged need not be kept. See `partials` for `events` and `strategy`, `cursors` for the rest.
     """
-    return cursors(partials(events, strategy=strategy), ledgers)
+    return cursors(_fold(events, strategy, ordered=False), ledgers)
 
 
 def collect_states(table: DataFrame) -> list[SubscriptionState]:

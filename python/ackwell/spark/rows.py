@@ -13,6 +13,7 @@ from ackwell.broker.restart import BatchSizes
 from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.replay import SubscriptionState
+from ackwell.saving.chunks import chunk_count
 
 
 def cursor_row(state: SubscriptionState) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def cursor_row(state: SubscriptionState) -> dict[str, Any]:
     sizes = batch_sizes(state)
     loss = state.restart_loss()
     compact = info.encode("compact")
+    position_info = info.encode("pulsar-auto")
     deleted = cursor.individually_deleted
     return {
         "topic": state.topic,
@@ -34,12 +36,12 @@ def cursor_row(state: SubscriptionState) -> dict[str, Any]:
         "batch_deleted": {str(position): list(words) for position, words in cursor.batch_deleted.items()},
         "backlog_entries": cursor.backlog_entries,
         "unacked_messages": unacked_messages(state),
-        "position_info": info.encode("pulsar-auto"),
+        "position_info": position_info,
         "compact": compact,
         "pulsar_ranges_bytes": _size(info, "pulsar-ranges"),
         "pulsar_long_array_bytes": _size(info, "pulsar-long-array"),
         "compact_bytes": len(compact),
-        "chunks": None,
+        "chunks": chunk_count(len(position_info)),
         "restart_loses": loss.messages.at_least,
         "restart_reason": "; ".join(map(str, loss.reasons)) or None,
         "ledgers": dict(cursor.ledgers),

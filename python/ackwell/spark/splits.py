@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from ackwell.errors import EventError
+from ackwell.events import Kind
 from ackwell.spark.event_rows import COLUMNS
 from ackwell.spark.fold import Fold
 
@@ -18,8 +21,16 @@ if TYPE_CHECKING:
 SPLIT_BYTES: Final = 32 * 1024 * 1024
 """Bytes of Parquet a task reads: some five million events."""
 
-SLICE_ROWS: Final = 131_072
-"""Rows decoded at a time."""
+_SLICE_ROWS: Final = 65_536
+"""Rows decoded at a time: their columns stay in the second-level cache."""
+
+_BUFFER: Final = 1 << 20
+"""Bytes of a column read at a time."""
+
+_NAMES: Final = ("topic", "subscription")
+_ENCODED: Final = [*_NAMES, "kind", "file"]
+_TURNING: Final = {Kind.SEEK.value, Kind.CLEAR_BACKLOG.value}
+_OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "detail", "file")
 
 
 class Split(NamedTuple):
@@ -30,41 +41,110 @@ class Split(NamedTuple):
     end: int
 
 
-def fold_split(split: Split, turns: Turns) -> Iterator[pa.RecordBatch]:
-    """Fold the row groups of one split."""
-    filesystem, path = fs.FileSystem.from_uri(_uri(split.path))
-    encoded = ["topic", "subscription", "kind", "file"]
-    with filesystem.open_input_file(path) as source:
-        parquet = pq.ParquetFile(source, read_dictionary=encoded)
+SURVEY: Final = "path string, start bigint, end bigint, turning boolean"
+"""What `look_at` tells of each split."""
+
+
+def look_at(uri: str) -> pa.RecordBatch:
+    """Cut a file into splits, and tell whether it may hold seeks or cleared backlogs."""
+    with _open(uri) as source:
+        parquet = pq.ParquetFile(source, read_dictionary=["kind"], pre_buffer=False, buffer_size=_BUFFER)
+        kinds = parquet.iter_batches(_SLICE_ROWS, columns=["kind"], use_threads=False)
+        # The dictionaries alone tell, so no row is looked at.
+        turning = any(
+            _TURNING & set(kind.dictionary.to_pylist()) for batch in kinds for kind in batch.columns
+        )
+        size = source.size()
+    rows = [
+        {"path": uri, "start": start, "end": min(start + SPLIT_BYTES, size), "turning": turning}
+        for start in range(0, size, SPLIT_BYTES)
+    ]
+    return pa.RecordBatch.from_pylist(rows)
+
+
+def _open(uri: str) -> pa.NativeFile:
+    filesystem, path = fs.FileSystem.from_uri(_uri(uri))
+    return filesystem.open_input_file(path)
+
+
+def fold_split(split: Split, turns: Turns, *, ordered: bool = True) -> Iterator[pa.RecordBatch]:
+    """Fold the row groups of one split; `ordered` as in `Fold`."""
+    with _open(split.path) as source:
+        # Column chunks are streamed, not held: a row group may be much larger than what is folded of it.
+        parquet = pq.ParquetFile(source, read_dictionary=_ENCODED, pre_buffer=False, buffer_size=_BUFFER)
         groups = [
             index
             for index in range(parquet.num_row_groups)
             if split.start <= _middle(parquet.metadata.row_group(index)) < split.end
         ]
-        columns = [name for name in COLUMNS if _holds_values(parquet.metadata, groups, name)]
-        folding = Fold(turns)
-        for batch in parquet.iter_batches(SLICE_ROWS, row_groups=groups, columns=columns, use_threads=False):
-            folding.feed(batch)
-    yield from folding.partials()
+        lean = not ordered and not any(turns)
+        try:
+            folded = _fold(parquet, groups, Fold(turns, ordered=ordered), lean=lean)
+        except EventError:
+            if not lean:
+                raise
+            # The same again, with what names the row.
+            folded = _fold(parquet, groups, Fold(turns, ordered=ordered), lean=False)
+    yield from folded.partials()
 
 
-def _holds_values(metadata: pq.FileMetaData, groups: list[int], name: str) -> bool:
-    """Tell whether a column is there and, by its statistics, holds anything but nulls."""
+def _fold(parquet: pq.ParquetFile, groups: list[int], folding: Fold, *, lean: bool) -> Fold:
     for index in groups:
-        group = metadata.row_group(index)
-        for number in range(group.num_columns):
-            chunk = group.column(number)
-            if chunk.path_in_schema.partition(".")[0] != name:
-                continue
-            statistics = chunk.statistics
-            if statistics is None or not statistics.has_null_count:
-                return True
-            if name not in _OPTIONAL or statistics.null_count < chunk.num_values:
-                return True
-    return False
+        chosen = _choose(parquet.metadata.row_group(index), lean=lean)
+        batches = parquet.iter_batches(_SLICE_ROWS, [index], chosen.read, use_threads=False)
+        for batch in batches:
+            folding.feed(chosen.complete(batch))
+    return folding
 
 
-_OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "detail", "file")
+class _Columns(NamedTuple):
+    """What is read of a row group, and what its statistics tell already."""
+
+    read: list[str]
+    constant: dict[str, str]
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Add the columns that hold one value, as dictionaries of one."""
+        codes = pa.array(np.zeros(batch.num_rows, np.int32)) if self.constant else None
+        for name, value in self.constant.items():
+            column = pa.DictionaryArray.from_arrays(codes, [value])
+            batch = batch.append_column(name, column)
+        return batch
+
+
+def _choose(group: pq.RowGroupMetaData, *, lean: bool) -> _Columns:
+    """Choose the columns to read: none whose statistics say that it is null throughout, or one name.
+
+    A lean fold reads no sequence where its statistics say that it is well-formed, and where no row needs
+    to be fed as an event.
+    """
+    chunks = [group.column(number) for number in range(group.num_columns)]
+    statistics = {chunk.path_in_schema.partition(".")[0]: chunk.statistics for chunk in chunks}
+    sizes = {chunk.path_in_schema.partition(".")[0]: chunk.num_values for chunk in chunks}
+    read: list[str] = []
+    constant: dict[str, str] = {}
+    for name in COLUMNS:
+        if name not in statistics:
+            continue
+        told = statistics[name]
+        if told is None or not told.has_null_count:
+            read.append(name)
+        elif name in _OPTIONAL and told.null_count == sizes[name]:
+            continue
+        elif name in _NAMES and not told.null_count and told.has_min_max and told.min == told.max:
+            constant[name] = told.min
+        else:
+            read.append(name)
+    if lean and not set(read) & set(_OPTIONAL) and _is_count(statistics.get("sequence")):
+        read.remove("sequence")
+    return _Columns(read, constant)
+
+
+def _is_count(told: pq.Statistics | None) -> bool:
+    """Tell whether a column is known to hold integers of at least 0, and no nulls."""
+    if told is None or not told.has_null_count or told.null_count or not told.has_min_max:
+        return False
+    return bool(told.min >= 0)
 
 
 def _middle(group: pq.RowGroupMetaData) -> int:

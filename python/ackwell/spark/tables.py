@@ -28,6 +28,25 @@ _NAMES: Final = (
     Column("subscription", "string", "the subscription's name", required=True),
 )
 
+# What several of the tables below tell of a cursor, in the same words.
+_MARK_DELETE: Final = (
+    Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
+    Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
+    Column("individually_deleted", "string", "the ranges beyond it, as stats-internal prints them"),
+)
+_RANGE_COUNTS: Final = (
+    Column("range_count", "bigint", "how many ranges that are"),
+    Column("individually_deleted_entries", "bigint", "how many entries they hold"),
+)
+_BATCH_DELETED: Final = Column(
+    "batch_deleted", "map<string,array<bigint>>", "ack sets of partly acknowledged batches"
+)
+_BACKLOG: Final = Column("backlog_entries", "bigint", "entries not wholly acknowledged")
+_LEDGERS: Final = Column("ledgers", "map<bigint,bigint>", "the topic's ledgers and their entries")
+_BATCH_SIZES: Final = Column(
+    "batch_sizes", "binary", "messages of the batches beyond the mark-delete position"
+)
+
 EVENTS: Final[Table] = (
     *_NAMES,
     Column("sequence", "bigint", "orders the events of one file", required=True),
@@ -57,40 +76,35 @@ LEDGERS: Final[Table] = (
 PARTIALS: Final[Table] = (
     *_NAMES,
     Column("ledger_id", "bigint", "the ledger; null for what belongs to none"),
-    Column("state", "binary", "what some events say of it: ackwell.partial_form", required=True),
+    Column("state", "binary", "what some events say of it: ackwell.spark.folded", required=True),
 )
 
 CURSORS: Final[Table] = (
     *_NAMES,
-    Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
-    Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
-    Column("individually_deleted", "string", "the ranges beyond it, as stats-internal prints them"),
-    Column("range_count", "bigint", "how many ranges that are"),
-    Column("individually_deleted_entries", "bigint", "how many entries they hold"),
-    Column("batch_deleted", "map<string,array<bigint>>", "ack sets of partly acknowledged batches"),
-    Column("backlog_entries", "bigint", "entries not wholly acknowledged"),
+    *_MARK_DELETE,
+    *_RANGE_COUNTS,
+    _BATCH_DELETED,
+    _BACKLOG,
     Column("unacked_messages", "bigint", "messages not acknowledged, batches counted by index"),
     Column("position_info", "binary", "the state in the form that the broker would write"),
     Column("compact", "binary", "the state in ackwell's compact form"),
     Column("pulsar_ranges_bytes", "bigint", "size in the form pulsar-ranges"),
     Column("pulsar_long_array_bytes", "bigint", "size in the form pulsar-long-array"),
     Column("compact_bytes", "bigint", "size in the form compact"),
-    Column("chunks", "bigint", "entries of the cursor ledger that the state takes"),
+    Column("chunks", "bigint", "chunks that PIP-381, by its defaults, cuts position_info into"),
     Column("restart_loses", "bigint", "acknowledged entries that come back after a restart"),
     Column("restart_reason", "string", "why; null where nothing is lost"),
-    Column("ledgers", "map<bigint,bigint>", "the topic's ledgers and their entries"),
-    Column("batch_sizes", "binary", "messages of the batches beyond the mark-delete position"),
+    _LEDGERS,
+    _BATCH_SIZES,
 )
 """`batch_sizes` is packed: `ackwell.spark.rows.unpack_sizes`."""
 
 AUDITED: Final[Table] = (
     *_NAMES,
-    Column("mark_delete_ledger_id", "bigint", "the mark-delete position", required=True),
-    Column("mark_delete_entry_id", "bigint", "its entry", required=True),
-    Column("individually_deleted", "string", "the ranges beyond it", required=True),
-    Column("batch_deleted", "map<string,array<bigint>>", "ack sets"),
-    Column("ledgers", "map<bigint,bigint>", "the topic's ledgers"),
-    Column("batch_sizes", "binary", "messages of batches"),
+    *(column._replace(required=True) for column in _MARK_DELETE),
+    _BATCH_DELETED,
+    _LEDGERS,
+    _BATCH_SIZES,
 )
 """What `restart_audit` reads of `CURSORS` or `STATS`."""
 
@@ -111,10 +125,8 @@ AUDIT: Final[Table] = (
 MOMENTS: Final[Table] = (
     *_NAMES,
     Column("at_ms", "bigint", "the moment; null for the end"),
-    Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
-    Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
-    Column("individually_deleted", "string", "the ranges beyond it, as stats-internal prints them"),
-    Column("backlog_entries", "bigint", "entries not wholly acknowledged"),
+    *_MARK_DELETE,
+    _BACKLOG,
     Column("unacked_messages", "bigint", "messages with consumers"),
     Column("pending_entries", "map<string,bigint>", "by consumer: entries it has not acknowledged"),
     Column("pending_messages", "map<string,bigint>", "by consumer: messages it has not acknowledged"),
@@ -142,15 +154,12 @@ STATS: Final[Table] = (
     *_NAMES,
     Column("file", "string", "where it was read"),
     Column("time_ms", "bigint", "when the broker answered, where the dump tells"),
-    Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
-    Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),
-    Column("individually_deleted", "string", "the ranges beyond it, as stats-internal prints them"),
-    Column("range_count", "bigint", "how many ranges that are"),
-    Column("individually_deleted_entries", "bigint", "how many entries they hold"),
-    Column("batch_deleted", "map<string,array<bigint>>", "ack sets, where the dump tells"),
-    Column("backlog_entries", "bigint", "entries not wholly acknowledged"),
+    *_MARK_DELETE,
+    *_RANGE_COUNTS,
+    _BATCH_DELETED,
+    _BACKLOG,
     Column("delayed_messages", "bigint", "messages held back, where the dump tells"),
-    Column("ledgers", "map<bigint,bigint>", "the topic's ledgers and their entries"),
+    _LEDGERS,
 )
 """Names are those of `CURSORS`, so that `restart_audit` takes both."""
 

@@ -30,11 +30,11 @@ _NAMES = ("topic", "subscription")
 _NOTHING, _EXISTS, _ACK, _PARTLY, _UP_TO, _PARTLY_UP_TO, _CLEAR, _PLACED = range(8)
 
 
-def fold(events: DataFrame, turns: Turns) -> DataFrame:
-    """Fold events, with the columns of the table `EVENTS`, into partials."""
+def fold(events: DataFrame, turns: Turns, *, ordered: bool = True) -> DataFrame:
+    """Fold events, with the columns of the table `EVENTS`, into partials; `ordered` as in `Fold`."""
     rows = events.withColumn("file", F.coalesce("file", F.lit(""))).withColumn("what", _what())
     rows = _mark_void(rows, turns).withColumn("code", _code())
-    reduced = [_named(rows, _plain(rows))]
+    reduced = [_named(rows, _plain(rows, ordered=ordered))]
     reduced += [_sizes(rows), _ack_sets(rows), _settings(rows)]
     branches = [_branch(number, table) for number, table in enumerate(reduced)]
     joined = reduce(lambda left, right: left.unionByName(right), branches)
@@ -141,10 +141,12 @@ def _code() -> Column:
     )
 
 
-def _plain(rows: DataFrame) -> DataFrame:
+def _plain(rows: DataFrame, *, ordered: bool) -> DataFrame:
     """Fold whole entries: acknowledged, existing, acknowledged cumulatively; and find flaws."""
     entry, code, sequence = F.col("entry_id"), F.col("code"), F.col("sequence")
     bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), entry.bitwiseAND(63).cast("int"))
+    acking = F.when(code >= _ACK, sequence)
+    order = [F.min(acking).alias("first"), F.max(acking).alias("last")] if ordered else []
     up_to = F.when(code == _UP_TO, entry).when(code == _PARTLY_UP_TO, entry - 1)
     return (
         rows.select(_hash().alias("key"), "ledger_id", "entry_id", "sequence", "code")
@@ -154,8 +156,7 @@ def _plain(rows: DataFrame) -> DataFrame:
             F.bit_or(F.when(code == _ACK, bit)).alias("bits"),
             F.max(F.when(code == _EXISTS, entry)).alias("exists"),
             F.max(up_to).alias("up_to"),
-            F.min(F.when(code >= _ACK, sequence)).alias("first"),
-            F.max(F.when(code >= _ACK, sequence)).alias("last"),
+            *order,
             F.max(F.when(code < 0, -1 - code)).alias("flaw"),
             F.min(F.when(code < 0, sequence)).alias("flaw_at"),
         )

@@ -18,6 +18,7 @@ pub mod range_set;
 pub mod delayed;
 mod frame;
 mod radix;
+pub mod group;
 pub mod triple_heap;
 pub mod time_buckets;
 pub mod time_wheel;

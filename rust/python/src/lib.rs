@@ -17,6 +17,7 @@ mod time_wheel;
 mod position_info;
 mod managed_cursor_info;
 mod compression;
+mod group;
 
 #[pyo3::pymodule]
 mod _native {
@@ -24,6 +25,8 @@ mod _native {
     use crate::bit_set::BitSet;
     #[pymodule_export]
     use crate::compression::{compress, decompress};
+    #[pymodule_export]
+    use crate::group::group_rows;
     #[pymodule_export]
     use crate::ledgers::Ledgers;
     #[pymodule_export]
