@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -61,11 +61,12 @@ def replay(
 
     spark = _session(master)
     table = replay_events(read_events(spark, *source), strategy=strategy)  # type: ignore[arg-type]
-    summary = _write(
+    _write(
         table,
         output,
         file_format,
         mode,
+        as_json,
         {
             "subscriptions": F.count(F.lit(1)),
             "ranges": F.sum("range_count"),
@@ -75,7 +76,6 @@ def replay(
             "bytes, compact": F.sum("compact_bytes"),
         },
     )
-    _print(summary, output, as_json)
 
 
 @app.command()
@@ -102,11 +102,12 @@ def audit(
     spark = _session(master)
     table = restart_audit(_cursors(spark, source), settings)
     lossy = F.col("lost_messages_min") > 0
-    summary = _write(
+    _write(
         table,
         output,
         file_format,
         mode,
+        as_json,
         {
             "subscriptions and restarts": F.count(F.lit(1)),
             "lose messages": F.count_if(lossy),
@@ -114,7 +115,6 @@ def audit(
             "most of one": F.max("lost_messages_min"),
         },
     )
-    _print(summary, output, as_json)
 
 
 @app.command()
@@ -137,11 +137,12 @@ def sizing(
 
     spark = _session(master)
     table = delayed_sizing(read_events(spark, *source), width or None)
-    summary = _write(
+    _write(
         table,
         output,
         file_format,
         mode,
+        as_json,
         {
             "subscriptions and widths": F.count(F.lit(1)),
             "bytes, heap": F.sum("heap_bytes"),
@@ -149,7 +150,6 @@ def sizing(
             "bytes, wheel": F.sum("wheel_bytes"),
         },
     )
-    _print(summary, output, as_json)
 
 
 @app.command()
@@ -215,14 +215,14 @@ def generate(
         receives=receives,
         seed=seed,
     )
-    summary = _write(
+    _write(
         generate_events(spark, fleet),
         output,
         file_format,
         mode,
+        as_json,
         {"events": F.count(F.lit(1)), "last": F.max("time_ms")},
     )
-    _print(summary, output, as_json)
 
 
 def _session(master: str | None) -> SparkSession:
@@ -252,28 +252,24 @@ def _files(path: Path) -> list[Path]:
 
 
 def _write(
-    table: DataFrame, output: str, file_format: str, mode: str, summary: dict[str, Column]
-) -> dict[str, Any]:
-    """Write a table; the summary is counted on the way, without reading it again."""
+    table: DataFrame, output: str, file_format: str, mode: str, as_json: bool, summary: dict[str, Column]
+) -> None:
+    """Write a table and print its summary, which is counted on the way, without reading it again."""
     from pyspark.sql import Observation
 
     observation = Observation("ackwell")
     columns = [column.alias(name) for name, column in summary.items()]
     observed = table.observe(observation, *columns)
     observed.write.mode(mode).format(file_format).save(output)
-    return observation.get
-
-
-def _print(summary: dict[str, Any], output: str, as_json: bool) -> None:
     if as_json:
-        print_json({**summary, "output": output})
+        print_json({**observation.get, "output": output})
         return
-    table = Table(box=box.SIMPLE_HEAD, caption=f"written to {output}", show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in summary.items():
-        table.add_row(name, "-" if value is None else f"{value:,}")
-    out.print(table)
+    shown = Table(box=box.SIMPLE_HEAD, caption=f"written to {output}", show_header=False)
+    shown.add_column()
+    shown.add_column(justify="right")
+    for name, value in observation.get.items():
+        shown.add_row(name, "-" if value is None else f"{value:,}")
+    out.print(shown)
 
 
 if __name__ == "__main__":
