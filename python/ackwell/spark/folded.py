@@ -6,7 +6,7 @@ keeps all of them, or drops all, or refuses: it never guesses.
 
 Bytes, one string a ledger (what belongs to no ledger has one of its own):
 
-    magic "AKPT" · version u8 · CRC-32 of the rest u32 · length of the header u32 ·
+    magic "AKPT" · version u8 · CRC-32 of the rest, begun from the version, u32 · length of the header u32 ·
     header, JSON · acked positions, a `PositionInfo` in the form compact · batch sizes · ack sets
 
 The last two are DEFLATE'd int64 arrays: entry ids then sizes, entry ids then 64-bit words.
@@ -194,7 +194,7 @@ def _encode(header: dict[str, Any], *parts: bytes) -> bytes:
     header["parts"] = [len(part) for part in parts]
     text = json.dumps(header, separators=(",", ":")).encode()
     body = struct.pack("<I", len(text)) + text + b"".join(parts)
-    return struct.pack("<4sBI", MAGIC, VERSION, zlib.crc32(body)) + body
+    return struct.pack("<4sBI", MAGIC, VERSION, zlib.crc32(body, VERSION)) + body
 
 
 def _decode(state: bytes) -> tuple[dict[str, Any], bytes, bytes, bytes]:
@@ -203,7 +203,7 @@ def _decode(state: bytes) -> tuple[dict[str, Any], bytes, bytes, bytes]:
     _, version, checksum, length = _HEAD.unpack_from(state)
     if version > VERSION:
         raise CorruptStateError(f"a partial of version {version}, newer than {VERSION}; update ackwell", 4)
-    if zlib.crc32(state[9:]) != checksum:
+    if zlib.crc32(state[9:], version) != checksum:
         raise CorruptStateError("the partial's checksum does not match", 5)
     offset = _HEAD.size + length
     header = json.loads(state[_HEAD.size : offset])
