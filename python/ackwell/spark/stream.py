@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from ackwell.spark import tables
@@ -41,7 +43,9 @@ def cursor_stream(events: DataFrame, *, forget_after: timedelta | None = None) -
     events
         A streaming DataFrame with the columns of `ackwell.spark.schema.EVENTS`.
     forget_after
-        Forget a subscription of which nothing was heard for so long; never where `None`.
+        Forget a subscription of which nothing was heard for so long, in the first micro-batch after
+        it; never where `None`. Set `spark.sql.streaming.noDataMicroBatches.enabled` to false, as
+        `local_session` does, or Spark runs empty micro-batches without end.
 
     Returns
     -------
@@ -54,7 +58,10 @@ def cursor_stream(events: DataFrame, *, forget_after: timedelta | None = None) -
     """
     rows = conform(events, tables.EVENTS, "events").select(*COLUMNS)
     return (
-        rows.mapInArrow(_fold, PARTIALS)
+        # A list would cross from the JVM in time quadratic in the rows of an Arrow batch: after each row
+        # Spark asks for the batch's size, and a list column walks all of its rows to tell.
+        rows.withColumn("ack_set", F.array_join("ack_set", ",", "null"))
+        .mapInArrow(_fold, PARTIALS)
         .groupBy("topic", "subscription")
         .transformWithState(
             _Cursors(forget_after),
@@ -65,8 +72,21 @@ def cursor_stream(events: DataFrame, *, forget_after: timedelta | None = None) -
     )
 
 
-def _fold(batches: Iterator[Any]) -> Iterator[Any]:
-    yield from fold_batches(batches)
+def _fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from fold_batches(map(_with_lists, batches))
+
+
+def _with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Give the ack sets as lists again; most batches have none."""
+    index = batch.schema.get_field_index("ack_set")
+    texts = batch.column(index)
+    if texts.null_count == len(texts):
+        return batch
+    sets = [
+        None if text is None else [int(word) for word in text.split(",") if text]
+        for text in texts.to_pylist()
+    ]
+    return batch.set_column(index, "ack_set", pa.array(sets, pa.list_(pa.int64())))
 
 
 class _Cursors(StatefulProcessor):
