@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ackwell.spark.pipeline import partials as partials
     from ackwell.spark.pipeline import replay as replay
     from ackwell.spark.session import local_session as local_session
+    from ackwell.spark.shipping import ship as ship
     from ackwell.spark.sizing import delayed_sizing as delayed_sizing
     from ackwell.spark.sources import read_events as read_events
     from ackwell.spark.sources import register as register
@@ -41,6 +42,7 @@ _HOMES = {
     "replay": "pipeline",
     "replay_files": "local",
     "restart_audit": "audit",
+    "ship": "shipping",
 }
 """Where each public name lives."""
 

@@ -1,0 +1,74 @@
+"""Send this package to executors whose Python does not have it."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import ackwell
+from ackwell.spark import shipped
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LEFT_OUT: Final = ("__pycache__", ".pyi")
+
+
+def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
+    """Send ackwell to the executors of a session, before its first query that needs it.
+
+    Parameters
+    ----------
+    spark
+        Any session, classic or Connect.
+    wheel
+        An ackwell wheel for the executors' platform; the package that runs here where `None`, which
+        serves executors of the same operating system and processor.
+
+    Returns
+    -------
+    Path
+        The archive that was sent: a Python file to Spark (`--py-files` takes it too), which unpacks
+        itself in each executor's working folder. It is kept until this process ends.
+
+    The executors need Python ≥ 3.11 with what Spark's Arrow functions need (PyArrow, pandas) and NumPy.
+    What is shipped wins over an ackwell that is installed there.
+    """
+    archive = pack(_of_wheel(Path(wheel)) if wheel else _of_package(Path(ackwell.__file__).parent))
+    spark.addArtifacts(str(archive), pyfile=True)
+    return archive
+
+
+def pack(files: Iterator[tuple[str, bytes]]) -> Path:
+    """Write the archive: the same bytes, under the same name, for the same files."""
+    folder = Path(tempfile.mkdtemp(prefix="ackwell-ship-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    scratch = folder / "scratch"
+    with ZipFile(scratch, "w", ZIP_DEFLATED) as archive:
+        archive.writestr(ZipInfo("ackwell/__init__.py"), Path(shipped.__file__).read_bytes())
+        for name, content in files:
+            archive.writestr(ZipInfo(f"{shipped.FOLDER}/{name}"), content, ZIP_DEFLATED)
+    # A session keeps one file a name, so another package needs another name.
+    digest = hashlib.sha256(scratch.read_bytes()).hexdigest()[:12]
+    return scratch.rename(folder / f"ackwell-{digest}.zip")
+
+
+def _of_package(package: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and not any(part.endswith(_LEFT_OUT) for part in path.parts):
+            yield path.relative_to(package.parent).as_posix(), path.read_bytes()
+
+
+def _of_wheel(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    with ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith("ackwell/")]
+        if not names:
+            raise ValueError(f"{wheel} holds no package ackwell")
+        for name in names:
+            yield name, archive.read(name)
