@@ -1,7 +1,11 @@
-"""One local Spark session for all tests that need one: starting it costs seconds."""
+"""One local Spark session for all tests that need one: starting it costs seconds.
+
+With `ACKWELL_SPARK_CONNECT=1` the tests speak to it through Spark Connect.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     from ackwell.spark import local_session
 
-    session = local_session("local[2]", conf={"spark.sql.shuffle.partitions": "4"})
+    connect = os.environ.get("ACKWELL_SPARK_CONNECT") == "1"
+    session = local_session("local[2]", conf={"spark.sql.shuffle.partitions": "4"}, connect=connect)
     yield session
     session.stop()

