@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +24,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@pytest.fixture(autouse=True)
+def _few_partitions(spark: SparkSession) -> Iterator[None]:
+    """Opening and committing the state of a partition is most of a small micro-batch."""
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", partitions or "2")
+
+
 def run_to_end(table: DataFrame, folder: Path) -> None:
     """Run a stream until its input is read; each micro-batch's rows become one Parquet folder."""
+    place = str(folder / "out")
 
     def keep(batch: DataFrame, number: int) -> None:
-        batch.write.mode("overwrite").parquet(str(folder / "out" / f"{number:06}"))
+        batch.write.mode("overwrite").parquet(f"{place}/{number:06}")
 
     query = (
         table.writeStream.outputMode("update")
@@ -97,3 +111,66 @@ def test_a_cleared_backlog_without_position_is_refused(spark: SparkSession, tmp_
     stream = spark.readStream.schema(EVENTS).parquet(str(tmp_path / "events"))
     with pytest.raises(Exception, match="cleared backlog"):
         run_to_end(cursor_stream(stream), tmp_path)
+
+
+def stream_of(spark: SparkSession, folder: Path) -> DataFrame:
+    """A file a micro-batch, in the order of their writing."""
+    return spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).parquet(str(folder / "events"))
+
+
+def add_file(events: list[Event], folder: Path, number: int) -> None:
+    """Let a file appear after those before it."""
+    (folder / "events").mkdir(exist_ok=True)
+    path = folder / "events" / f"{number:03}.parquet"
+    pq.write_table(pa.Table.from_batches(to_batches(events)), path)
+    os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+def history(subscription: str, entries: range, *kinds: Kind) -> list[Event]:
+    return [
+        Event("t", subscription, 2 * entry + number, kind, ledger_id=3, entry_id=entry)
+        for entry in entries
+        for number, kind in enumerate(kinds)
+    ]
+
+
+def test_late_and_duplicate_events_are_harmless(spark: SparkSession, tmp_path: Path) -> None:
+    """The publishes first; then acknowledgments backwards, each file twice, through a restart."""
+    events = history("s", range(300), Kind.PUBLISH, Kind.ACK)
+    published = [event for event in events if event.kind is Kind.PUBLISH]
+    acked = [event for event in events if event.kind is Kind.ACK and event.entry_id != 7]
+    late = [acked[200:], acked[100:200], acked[:100]]
+    for number, part in enumerate([published, *late]):
+        add_file(part, tmp_path, number)
+    run_to_end(cursor_stream(stream_of(spark, tmp_path)), tmp_path)
+    same(local_rows(published + acked), last_rows(spark, tmp_path))
+    for number, part in enumerate([published, *late]):
+        add_file(part, tmp_path, 10 + number)
+    run_to_end(cursor_stream(stream_of(spark, tmp_path)), tmp_path)
+    assert len(list((tmp_path / "out").iterdir())) == 8
+    same(local_rows(published + acked), last_rows(spark, tmp_path))
+
+
+def test_a_subscription_not_heard_of_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
+    """One falls silent and begins anew with its next event; the other one is heard of in time."""
+    forget_after = timedelta(seconds=1)
+    silent = [history("silent", range(at, at + 5), Kind.PUBLISH, Kind.ACK) for at in (0, 20)]
+    heard = [history("heard", range(5 * at, 5 * at + 5), Kind.PUBLISH, Kind.ACK) for at in range(3)]
+    for number, part in enumerate([silent[0] + heard[0], heard[1], silent[1] + heard[2]]):
+        add_file(part, tmp_path, number)
+        run_to_end(cursor_stream(stream_of(spark, tmp_path), forget_after=forget_after), tmp_path)
+        time.sleep(forget_after.total_seconds() + 0.1)
+    same(local_rows([*silent[1], *heard[0], *heard[1], *heard[2]]), last_rows(spark, tmp_path))
+
+
+def test_ack_sets_of_a_stream_are_folded(spark: SparkSession, tmp_path: Path) -> None:
+    events = [
+        Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0, batch_index=0, batch_size=70),
+        Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0, ack_set=(-2, 7), batch_size=70),
+        Event("t", "s", 3, Kind.ACK, ledger_id=3, entry_id=0, ack_set=(), batch_size=70),
+        Event("t", "s", 4, Kind.PUBLISH, ledger_id=3, entry_id=1, batch_index=69, batch_size=70),
+        Event("t", "s", 5, Kind.ACK, ledger_id=3, entry_id=1, ack_set=(-9, 3), batch_size=70),
+    ]
+    add_file(events, tmp_path, 0)
+    run_to_end(cursor_stream(stream_of(spark, tmp_path)), tmp_path)
+    same(local_rows(events), last_rows(spark, tmp_path))

@@ -1,0 +1,103 @@
+"""Every strategy gives what the in-process engine gives, byte for byte, however the events are cut.
+
+The events are read as they are; then shuffled, a tenth of them twice, and split into other partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from ackwell.events import Event, Kind
+from ackwell.replay import replay_files
+from ackwell.spark import generate, ordered_replay, read_events, replay
+from ackwell.spark.fleet import Fleet, chunk_events, chunks
+from ackwell.spark.rows import cursor_row
+from tests.shared import shared_folder
+from tests.spark.test_replay import Rows, local_rows, rows_of, same
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+STRATEGIES: Final[tuple[Any, ...]] = ("files", "words")
+SHARED: Final = shared_folder("data/traces")
+TRACES: Final = sorted(
+    path for folder in (SHARED or Path("examples/traces"),) for path in folder.rglob("*.jsonl*")
+)
+
+
+def as_events(batches: Iterable[pa.RecordBatch]) -> Iterator[Event]:
+    """Rows of the table `EVENTS` as events."""
+    for batch in batches:
+        for fields in batch.to_pylist():
+            yield Event(**fields | {"kind": Kind(fields["kind"])})
+
+
+def scattered(events: DataFrame, path: Path) -> DataFrame:
+    """Write events shuffled, a tenth of them twice, and cut into other files."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    again = events.sample(fraction=0.1, seed=1)
+    shuffled = events.union(again).repartitionByRange(5, F.rand(2)).sortWithinPartitions(F.rand(3))
+    shuffled.write.option("parquet.block.size", 1 << 20).parquet(str(path))
+    return events.sparkSession.read.parquet(str(path))
+
+
+def equal_by_every_strategy(expected: Rows, events: DataFrame, folder: Path) -> None:
+    """Hold every strategy to the rows of the in-process engine."""
+    same(expected, rows_of(replay(events, strategy="auto")))
+    table = scattered(events, folder / "scattered")
+    for strategy in STRATEGIES:
+        same(expected, rows_of(replay(table, strategy=strategy)))
+
+
+def equal_in_order(expected: Rows, events: DataFrame) -> None:
+    """Hold the ordered path, which tells less of a cursor and more of its consumers, to the same.
+
+    Not where acknowledgments are cumulative: a fleet does not tell its type, and nobody told is Shared.
+    """
+    cumulative = {
+        row.topic for row in events.where("kind = 'ack_cumulative'").select("topic").distinct().collect()
+    }
+    expected = {name: row for name, row in expected.items() if name[0] not in cumulative}
+    events = events.where(~events.topic.isin(cumulative))
+    found = {(row.topic, row.subscription): row for row in ordered_replay(events).collect()}
+    assert sorted(expected) == sorted(found)
+    columns = ("mark_delete_ledger_id", "mark_delete_entry_id", "individually_deleted", "backlog_entries")
+    for name, row in expected.items():
+        assert [row[column] for column in columns] == [found[name][column] for column in columns], name
+
+
+def test_every_recorded_trace_is_equal_by_every_strategy(spark: SparkSession, tmp_path: Path) -> None:
+    assert len(TRACES) > 8
+    expected: Rows = {(state.topic, state.subscription): cursor_row(state) for state in replay_files(TRACES)}
+    read_events(spark, *map(str, TRACES)).write.parquet(str(tmp_path / "events"))
+    equal_by_every_strategy(expected, spark.read.parquet(str(tmp_path / "events")), tmp_path)
+
+
+def generated_is_equal(spark: SparkSession, fleet: Fleet, events_min: int, folder: Path) -> None:
+    generate(spark, fleet, tasks=3).write.parquet(str(folder / "events"))
+    events = spark.read.parquet(str(folder / "events"))
+    assert events.count() >= events_min
+    expected = local_rows(as_events(chunk_events(fleet, chunk) for chunk in chunks(fleet)))
+    assert len(expected) == fleet.subscriptions
+    equal_by_every_strategy(expected, events, folder)
+    equal_in_order(expected, events)
+
+
+def test_a_million_generated_events_are_equal_by_every_strategy(spark: SparkSession, tmp_path: Path) -> None:
+    fleet = Fleet(subscriptions=12, entries=201_000, receives=True)
+    generated_is_equal(spark, fleet, 1_000_000, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_ten_million_generated_events_are_equal_by_every_strategy(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    fleet = Fleet(subscriptions=30, entries=2_100_000, receives=True)
+    generated_is_equal(spark, fleet, 10_000_000, tmp_path)
