@@ -6,10 +6,10 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-rust test-python test-pulsar test-faults soak lint format types \
         fuzz bench bench-rust bench-python bench-peers wheel lock clean \
-        bench-spark
+        bench-spark bench-stream test-spark-oldest
 
 help:  ## List the verbs
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
 
 # The installer is pinned by requirements/bootstrap.txt, everything else by requirements/lock.txt.
 .venv/.locked: requirements/bootstrap.txt requirements/lock.txt
@@ -36,8 +36,20 @@ test-python: install  ## Differential, flow, fault and Spark tests
 test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
 	$(PYTEST) -m pulsar
 
-test-faults: install  ## Real processes killed with kill -9 in the middle of a save
+test-faults: install  ## Real processes killed with kill -9: in the middle of a save, a stream's driver and JVM
 	$(PYTEST) -m faults
+
+# The oldest of everything that pyproject.toml allows, so that its lower bounds are true. That NumPy has
+# wheels for Python 3.11 and 3.12.
+OLDEST := .venv-oldest
+
+$(OLDEST)/.locked: .venv/.locked requirements/spark-oldest.txt
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(OLDEST)
+	$(BIN)/uv pip sync --quiet --python $(OLDEST)/bin/python --require-hashes requirements/spark-oldest.txt
+	@touch $@
+
+test-spark-oldest: install $(OLDEST)/.locked  ## The Spark tests on the oldest PySpark supported (Python 3.11 or 3.12)
+	PYTHONPATH=python $(OLDEST)/bin/python -m pytest tests/spark
 
 soak: install  ## Long proofs
 	$(PYTEST) -m soak
@@ -85,6 +97,9 @@ bench-peers: install  ## Both beside Pulsar's own classes (where Java and Maven 
 bench-spark: install  ## The pipeline against Spark SQL, 20 M events (minutes)
 	PYTHONPATH=. $(BIN)/python -m benches.spark.bench
 
+bench-stream: install  ## A stream of 20 M events on two cores (minutes)
+	PYTHONPATH=. $(BIN)/python -m benches.spark.streaming
+
 wheel: .venv/.locked  ## Build a wheel into dist/
 	$(BIN)/maturin build --release --out dist
 
@@ -92,7 +107,10 @@ lock: .venv/.locked  ## Pin the newest allowed versions of everything
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-emit-index-url --no-emit-find-links --all-extras --group dev pyproject.toml \
 	  -o requirements/lock.txt
+	$(BIN)/uv pip compile --quiet --upgrade --resolution lowest-direct --python-version 3.11 --generate-hashes \
+	  --no-header --no-emit-index-url --no-emit-find-links --extra spark --extra connect --group dev pyproject.toml \
+	  -o requirements/spark-oldest.txt
 	cargo update
 
 clean:  ## Remove what the verbs made
-	rm -rf .venv target dist
+	rm -rf .venv $(OLDEST) target dist
