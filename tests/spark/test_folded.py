@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 import pytest
 
-from ackwell.errors import CorruptStateError
+from ackwell.errors import CorruptStateError, NewerVersionError
 from ackwell.events import Kind
 from ackwell.spark.folded import MAGIC, VERSION, Folded
 from tests.spark.test_replay import random_history
@@ -41,6 +44,7 @@ def test_no_flipped_bit_and_no_torn_end_is_read() -> None:
 
 def test_a_newer_version_is_refused_by_name() -> None:
     ledger_id, state = some_states()[0]
-    newer = state[:4] + bytes([VERSION + 1]) + state[5:]
-    with pytest.raises(CorruptStateError, match=f"version {VERSION + 1}, newer than {VERSION}"):
+    checksum = zlib.crc32(state[9:], VERSION + 1)
+    newer = state[:4] + struct.pack("<BI", VERSION + 1, checksum) + state[9:]
+    with pytest.raises(NewerVersionError, match=f"version {VERSION + 1}, newer than {VERSION}"):
         Folded.decode(ledger_id, newer)

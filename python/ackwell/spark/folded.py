@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ackwell import PositionInfo, PositionRangeSet
-from ackwell.errors import CorruptStateError, ProtocolError
+from ackwell.errors import CorruptStateError, NewerVersionError, ProtocolError
 from ackwell.events import Event, Kind
 from ackwell.partial import Partial
 from ackwell.position import Position
@@ -201,10 +201,10 @@ def _decode(state: bytes) -> tuple[dict[str, Any], bytes, bytes, bytes]:
     if len(state) < _HEAD.size or state[:4] != MAGIC:
         raise CorruptStateError("not a partial: no magic number AKPT", 0)
     _, version, checksum, length = _HEAD.unpack_from(state)
-    if version > VERSION:
-        raise CorruptStateError(f"a partial of version {version}, newer than {VERSION}; update ackwell", 4)
     if zlib.crc32(state[9:], version) != checksum:
         raise CorruptStateError("the partial's checksum does not match", 5)
+    if version > VERSION:
+        raise NewerVersionError(f"a partial of version {version}, newer than {VERSION}; update ackwell", 4)
     offset = _HEAD.size + length
     header = json.loads(state[_HEAD.size : offset])
     parts = []
