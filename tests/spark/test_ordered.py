@@ -10,6 +10,7 @@ import pytest
 from ackwell import TimeBuckets
 from ackwell.events import Event, Kind, read_events
 from ackwell.spark import delayed_sizing, ordered_replay
+from ackwell.spark.following import Followed
 from ackwell.spark.reading import to_batches
 from tests.spark.test_replay import TRACES, local_rows, parquet_of
 
@@ -28,6 +29,20 @@ def test_ordered_replay_ends_where_replay_does(spark: SparkSession, tmp_path: Pa
         mine = expected[row.topic, row.subscription]
         assert mine["individually_deleted"] == row.individually_deleted
         assert mine["backlog_entries"] == row.backlog_entries
+
+
+def test_a_cursor_without_acknowledgments_stands_before_its_first_ledger() -> None:
+    followed = Followed()
+    events = [
+        Event("t", "s", 1, Kind.CONSUMER_OPEN, consumer="a", detail="Shared"),
+        Event("t", "s", 2, Kind.PUBLISH, ledger_id=3, entry_id=0),
+        Event("t", "s", 3, Kind.RECEIVE, consumer="a", ledger_id=3, entry_id=0),
+    ]
+    for event in events:
+        followed.feed(event)
+    row = followed.row(("t", "s"), None)
+    assert (row["mark_delete_ledger_id"], row["mark_delete_entry_id"]) == (3, -1)
+    assert row["pending_entries"] == {"a": 1}
 
 
 def test_pending_acknowledgments_are_told_at_their_moments(spark: SparkSession, tmp_path: Path) -> None:

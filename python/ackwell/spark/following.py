@@ -19,6 +19,9 @@ from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_
 MOMENT_SCHEMA: Final = tables.arrow_schema(tables.MOMENTS)
 _ROWS: Final = 64
 
+_NOWHERE: Final = Cursor(Ledgers()).mark_delete_position
+"""Where a cursor stands before any ledger is known."""
+
 NO_LIMITS: Final = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
 """What a broker let happen is not held back a second time."""
 
@@ -88,7 +91,10 @@ class Followed:
         }
 
     def _publish(self, event: Event, position: Position) -> None:
+        nowhere = self.ledgers.last_position is None and self.cursor.mark_delete_position == _NOWHERE
         self.ledgers.grow(position.ledger_id, position.entry_id + 1)
+        if nowhere:
+            self.cursor.reset(position.ledger_id, 0)
         size = event.batch_size
         if size is None and event.batch_index is not None:
             size = event.batch_index + 1
