@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,6 @@ import pytest
 from ackwell.events import Event, Kind, read_events
 from ackwell.replay import Replay
 from ackwell.spark import collect_states, cursors, merge, partials, replay
-from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.fleet import generate as generate_fleet
 from ackwell.spark.reading import to_batches
 from ackwell.spark.rows import cursor_row
 from ackwell.spark.schema import EVENTS
@@ -129,30 +127,6 @@ def test_auto_takes_files_only_for_exactly_the_files(
     assert not is_exactly_files(events.where("sequence > 3"))
     assert not is_exactly_files(events.limit(3))
     assert not is_exactly_files(spark.createDataFrame([], EVENTS))
-
-
-def fleet_events(fleet: Fleet) -> Iterator[Event]:
-    for chunk in chunks(fleet):
-        batch = chunk_events(fleet, chunk)
-        for fields in batch.to_pylist():
-            yield Event(**fields | {"kind": Kind(fields["kind"])})
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_generated_fleet_replays_to_the_local_rows(
-    spark: SparkSession, tmp_path: Path, strategy: Any
-) -> None:
-    fleet = Fleet(subscriptions=12, entries=30_000, receives=True)
-    path = str(tmp_path / "fleet")
-    generate_fleet(spark, fleet, tasks=3).write.parquet(path)
-    events = spark.read.parquet(path)
-    expected = local_rows(fleet_events(fleet))
-    assert len(expected) == fleet.subscriptions
-    same(expected, rows_of(replay(events, strategy=strategy)))
-    scattered = events.union(events.sample(fraction=0.1, seed=1)).repartition(5, "entry_id")
-    scattered.write.parquet(path + "-scattered")
-    again = spark.read.parquet(path + "-scattered")
-    same(expected, rows_of(replay(again, strategy=strategy)))
 
 
 def random_history(seed: int) -> list[Event]:  # noqa: C901 (a die with many faces)

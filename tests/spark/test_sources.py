@@ -13,7 +13,7 @@ from ackwell.spark import read_events, register, replay, restart_audit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TRACES = Path("examples/traces")
+TRACES = Path("examples/traces").resolve()
 
 
 @pytest.mark.parametrize(
