@@ -41,7 +41,8 @@ def survey(events: DataFrame) -> tuple[list[Split], bool]:
 
     One small job, of the files' footers and their column `kind` alone.
     """
-    paths = events.inputFiles()
+    # Connect gives a sequence of its own, which it does not take back.
+    paths = list(events.inputFiles())
     if not paths:
         return [], False
 

@@ -91,6 +91,8 @@ def local_session(
         builder = builder.master(master or "local[*]")
     settings = _QUIET | _LOCAL if not submitted else {}
     settings |= {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
+    if connect:
+        settings |= {"spark.connect.grpc.binding.address": "127.0.0.1"}
     if conf:
         settings |= conf
     for key, value in settings.items():
