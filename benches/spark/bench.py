@@ -41,21 +41,28 @@ BARS: list[Row] = [
     AtMost("worker, 10 M-event subscription", "10 M", WORKER, 256, "MB"),
     AtMost("worker, 60 M-event subscription", "60 M", WORKER, 256, "MB"),
 ]
+FLEETS = {
+    "workers": ("skewed", "60 M"),
+    "variants": ("small", "skewed"),
+    "tasks": ("small", "skewed", "even"),
+}
+"""The parts of the benchmark, and the events that each reads."""
 WIDTH = 160
 
 
 def main() -> int:
     """Run the benchmark, print its table and record it."""
     arguments = parser().parse_args()
-    folder = arguments.folder
-    write_fleets(folder, arguments.entries)
-    if arguments.generate_only:
-        return 0
+    folder, parts = arguments.folder, arguments.part or list(FLEETS)
+    write_fleets(folder, arguments.entries, {name for part in parts for name in FLEETS[part]})
     samples: Samples = {}
-    measure_workers(samples, folder)
-    with session() as spark:
-        measure_variants(samples, spark, folder, arguments.rounds, arguments.only)
-    tasks.measure(samples, folder, arguments.rounds)
+    if "workers" in parts:
+        measure_workers(samples, folder)
+    if "variants" in parts:
+        with session() as spark:
+            measure_variants(samples, spark, folder, arguments.rounds, arguments.only)
+    if "tasks" in parts:
+        tasks.measure(samples, folder, arguments.rounds)
     verdicts = [bar.judge(samples) for bar in BARS]
     report.show(Console(width=WIDTH), "spark", verdicts, [])
     for figure, values in samples.items():
@@ -74,8 +81,8 @@ def session() -> Iterator[SparkSession]:
         spark.stop()
 
 
-def write_fleets(folder: Path, entries: int) -> None:
-    """Write the events once; they are the same each time."""
+def write_fleets(folder: Path, entries: int, names: set[str]) -> None:
+    """Write the events of some fleets once; they are the same each time."""
     skewed = Fleet(entries=entries, patterns=PATTERNS, delayed_share=0)
     fleets = {
         "small": replace(skewed, entries=min(200_000, entries)),
@@ -83,7 +90,11 @@ def write_fleets(folder: Path, entries: int) -> None:
         "even": replace(skewed, hot_share=1 / skewed.subscriptions),
         "60 M": replace(skewed, entries=3 * entries, subscriptions=1),
     }
-    missing = {name: fleet for name, fleet in fleets.items() if not (folder / name / "_SUCCESS").exists()}
+    missing = {
+        name: fleet
+        for name, fleet in fleets.items()
+        if name in names and not (folder / name / "_SUCCESS").exists()
+    }
     if not missing:
         return
     with session() as spark:
@@ -142,7 +153,7 @@ def parser() -> argparse.ArgumentParser:
     described.add_argument("--entries", type=int, default=10_000_000, help="two events each")
     described.add_argument("--rounds", type=int, default=3)
     described.add_argument("--only", action="append", help="a variant; may be given again")
-    described.add_argument("--generate-only", action="store_true", help="write the events and stop")
+    described.add_argument("--part", action="append", choices=list(FLEETS), help="may be given again")
     described.add_argument("--folder", type=Path, default=Path("benches/record/spark-data"))
     return described
 
