@@ -218,3 +218,39 @@ fn long_runs_drain_in_order_while_messages_come_and_go() {
         assert!(wheel.is_empty() && late > 500, "{late} late");
     }
 }
+
+#[test]
+fn a_scattered_batch_adds_what_single_adds_do() {
+    let mut state = 9u64;
+    let mut bits = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state ^ state >> 29
+    };
+    for tick_ms in [1, 1_000, 3_600_000] {
+        // Over a week, and over all of time, where slots have more than 32 bits.
+        for span in [7 * 86_400_000, u64::MAX] {
+            let messages: Vec<_> = (0..70_000)
+                .map(|entry| Delayed::new((bits() % span) as i64, entry / 50_000, entry % 50_000))
+                .collect();
+            // Some come twice, others late.
+            let messages: Vec<_> = messages.iter().chain(messages.iter().step_by(9)).collect();
+            let (mut one_by_one, mut batch) =
+                (TimeWheel::new(tick_ms).unwrap(), TimeWheel::new(tick_ms).unwrap());
+            // An open slot, which a batch meets, too.
+            for wheel in [&mut one_by_one, &mut batch] {
+                wheel.add(Delayed::new(0, 9, 0)).unwrap();
+                wheel.add(Delayed::new(0, 9, 1)).unwrap();
+                assert_eq!(1, wheel.pop_due(0, 1).len());
+            }
+            let new = messages.iter().filter(|&&&message| one_by_one.add(message) == Ok(true));
+            let column =
+                |of: fn(&Delayed) -> i64| messages.iter().map(|m| of(m)).collect::<Vec<_>>();
+            let times = column(|m| m.deliver_at_ms);
+            let added = batch.add_many(&times, &column(|m| m.ledger_id), &column(|m| m.entry_id));
+            assert_eq!(Ok(new.count()), added);
+            assert_eq!(Ok(()), batch.validate());
+            assert_eq!(one_by_one.to_columns(), batch.to_columns());
+        }
+    }
+}
