@@ -5,7 +5,15 @@ tests hold them to the same results and the same errors. The classes are typed a
 purpose: the stub `_native.pyi` is the one place where their signatures stand.
 """
 
-from typing import Any, Protocol
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
 class Engine(Protocol):
@@ -27,6 +35,11 @@ class Engine(Protocol):
 
     def decompress(self, data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
         """Decompress to exactly `size` bytes."""
+
+    def group_rows(
+        self, codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.int64]]]:
+        """Bring the rows of columns together by a code below `width`."""
 
 
 def native() -> Engine:

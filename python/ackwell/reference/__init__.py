@@ -5,6 +5,7 @@ fallback.
 """
 
 from ackwell.reference.bit_set import BitSet
+from ackwell.reference.group import group_rows
 from ackwell.reference.ledgers import Ledgers
 from ackwell.reference.long_map import LongMap
 from ackwell.reference.pending_acks import PendingAcks
@@ -32,4 +33,5 @@ __all__ = [
     "TripleLongHeap",
     "compress",
     "decompress",
+    "group_rows",
 ]

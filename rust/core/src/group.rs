@@ -16,15 +16,23 @@ pub struct Grouped {
     pub columns: Vec<Vec<i64>>,
 }
 
+/// Codes there may be, where there are not more rows than that: counting them takes 4 bytes a code.
+const WIDTH_MAX: usize = 1 << 24;
+
 /// Groups the rows of `columns` by `codes`, which lie below `width`.
 ///
 /// # Errors
-/// [`Error::Value`] for columns of different lengths, 2^32 rows or more, and codes outside `0..width`.
+/// [`Error::Value`] for columns of different lengths, 2^32 rows or more, codes outside `0..width`, and a width
+/// beyond both 2^24 and the number of rows.
 pub fn group_rows(codes: &[i32], width: usize, columns: &[&[i64]]) -> Result<Grouped> {
     if columns.iter().any(|column| column.len() != codes.len()) {
         return Err(Error::Value("columns of different lengths".into()));
     }
     u32::try_from(codes.len()).map_err(|_| Error::Value("2^32 rows or more at once".into()))?;
+    if width > WIDTH_MAX.max(codes.len()) {
+        let message = format!("{width} codes for {} rows: at most {WIDTH_MAX}", codes.len());
+        return Err(Error::Value(message));
+    }
     let mut next = vec![0u32; width];
     for code in codes {
         // A negative code becomes one past every width.
