@@ -63,6 +63,8 @@ def main() -> int:
             measure_variants(samples, spark, folder, arguments.rounds, arguments.only)
     if "tasks" in parts:
         tasks.measure(samples, folder, arguments.rounds)
+    if arguments.add:
+        samples = {**report.recorded("spark"), **samples}
     verdicts = [bar.judge(samples) for bar in BARS]
     report.show(Console(width=WIDTH), "spark", verdicts, [])
     for figure, values in samples.items():
@@ -154,6 +156,9 @@ def parser() -> argparse.ArgumentParser:
     described.add_argument("--rounds", type=int, default=3)
     described.add_argument("--only", action="append", help="a variant; may be given again")
     described.add_argument("--part", action="append", choices=list(FLEETS), help="may be given again")
+    described.add_argument(
+        "--add", action="store_true", help="keep what today's record has and this run has not"
+    )
     described.add_argument("--folder", type=Path, default=Path("benches/record/spark-data"))
     return described
 
