@@ -49,7 +49,7 @@ def _path(folder: Path) -> tuple[float, float]:
     for path in sorted(folder.glob("*.parquet")):
         size = path.stat().st_size
         for start in range(0, size, SPLIT_BYTES):
-            split = Split(path.as_uri(), start, min(size, start + SPLIT_BYTES))
+            split = Split(path.resolve().as_uri(), start, min(size, start + SPLIT_BYTES))
             folded, seconds = _timed(fold_split(split, _NONE, ordered=False))
             partials += folded
             folds.append(seconds)
