@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::{PositionInfo, pulsar};
-
 /// How a state is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -45,25 +43,5 @@ impl Form {
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// The bytes of an entry that a bookie takes by default: a frame of 5 MiB, less room for its header.
-pub const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
-
-/// The first major version whose every release reads [`Form::PulsarLongArray`] (apache/pulsar#9292).
-const LONG_ARRAY_SINCE_MAJOR: u32 = 4;
-
-impl PositionInfo {
-    /// The smaller of Pulsar's forms that a broker of this major version reads: `pulsar-auto`.
-    #[must_use]
-    pub fn smaller_pulsar_form(&self, broker_major: u32) -> Form {
-        if broker_major < LONG_ARRAY_SINCE_MAJOR {
-            return Form::PulsarRanges;
-        }
-        match self.encode(Form::PulsarLongArray) {
-            Ok(bytes) if bytes.len() < pulsar::encode_ranges(self).len() => Form::PulsarLongArray,
-            _ => Form::PulsarRanges,
-        }
     }
 }

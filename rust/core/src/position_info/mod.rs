@@ -22,8 +22,9 @@ use std::collections::BTreeMap;
 pub use budget::RESULT_BYTES_MAX;
 pub use compression::Compression;
 pub use cursor_info::ManagedCursorInfo;
-pub use form::{BROKER_ENTRY_BYTES_MAX, Form};
+pub use form::Form;
 pub use limits::{Limits, Loss};
+pub use pulsar::BROKER_ENTRY_BYTES_MAX;
 
 use crate::error::{Error, Result};
 use crate::position::Position;

@@ -29,6 +29,26 @@ const USUAL_RANGE_BYTES: usize = 20;
 /// A Protocol Buffers message is smaller than this; a far entry would ask for a longer bit set.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
+/// The bytes of an entry that a bookie takes by default: a frame of 5 MiB, less room for its header.
+pub const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
+
+/// The first major version whose every release reads [`Form::PulsarLongArray`] (apache/pulsar#9292).
+const LONG_ARRAY_SINCE_MAJOR: u32 = 4;
+
+impl PositionInfo {
+    /// The smaller of Pulsar's forms that a broker of this major version reads: `pulsar-auto`.
+    #[must_use]
+    pub fn smaller_pulsar_form(&self, broker_major: u32) -> Form {
+        if broker_major < LONG_ARRAY_SINCE_MAJOR {
+            return Form::PulsarRanges;
+        }
+        match self.encode(Form::PulsarLongArray) {
+            Ok(bytes) if bytes.len() < encode_ranges(self).len() => Form::PulsarLongArray,
+            _ => Form::PulsarRanges,
+        }
+    }
+}
+
 /// Reads a `PositionInfo`.
 pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, Form)> {
     let mut budget = Budget::new(max_bytes);
