@@ -60,6 +60,17 @@ def test_it_is_never_early_and_less_than_a_tick_late(engine: Any) -> None:
     assert wheel.next_due() == 2000
 
 
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+def test_a_late_message_is_given_before_the_later_ticks_of_a_run_with_earlier_entries(engine: Any) -> None:
+    # The run climbs a tick an entry; the late message shares the tick of its head, not that of entry 5.
+    wheel = engine.TimeWheel(1)
+    wheel.add_many(np.arange(41, 102), np.full(61, 2), np.arange(61))
+    assert wheel.pop_due(44, 4)[2].tolist() == [0, 1, 2, 3]
+    wheel.add(45, 2, 6)
+    times, _, entries = wheel.pop_due(46, 100)
+    assert list(zip(times.tolist(), entries.tolist(), strict=True)) == [(45, 4), (45, 6), (46, 5)]
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused_with_an_offset(data: bytes) -> None:
     body = b"AKTW\x01" + data

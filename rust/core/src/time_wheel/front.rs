@@ -227,7 +227,10 @@ fn first_of(run: &Run, start: i64) -> Delayed {
 fn count_up_to(run: &Run, start: i64, late: &Delayed) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {
-        0 if late.ledger_id == run.ledger => (late.entry_id - run.entry) as u64,
+        // Both begin on one tick, and the run may climb from it before it reaches the late one's entry.
+        0 if late.ledger_id == run.ledger => {
+            run.count_before(tick + 1).min((late.entry_id - run.entry) as u64)
+        }
         0 => run.count_before(tick + 1),
         count => count,
     }
