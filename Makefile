@@ -49,7 +49,7 @@ $(OLDEST)/.locked: .venv/.locked requirements/spark-oldest.txt
 	@touch $@
 
 test-spark-oldest: install $(OLDEST)/.locked  ## The Spark tests on the oldest PySpark supported (Python 3.11 or 3.12)
-	PYTHONPATH=python $(OLDEST)/bin/python -m pytest tests/spark
+	PYTHONPATH=$(CURDIR)/python $(OLDEST)/bin/python -m pytest tests/spark
 
 soak: install  ## Long proofs
 	$(PYTEST) -m soak

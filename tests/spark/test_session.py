@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def test_a_machine_without_java_runs_spark_on_the_runtime_from_pypi(tmp_path: Pa
     )
     run = subprocess.run(
         [sys.executable, "-c", script],
-        env={"PATH": str(tmp_path), "HOME": str(tmp_path)},
+        env={"PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         timeout=120,

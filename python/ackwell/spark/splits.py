@@ -49,7 +49,9 @@ def look_at(uri: str) -> pa.RecordBatch:
     """Cut a file into splits, and tell whether it may hold seeks or cleared backlogs."""
     with _open(uri) as source:
         parquet = pq.ParquetFile(source, read_dictionary=["kind"], pre_buffer=False, buffer_size=_BUFFER)
-        kinds = parquet.iter_batches(_SLICE_ROWS, columns=["kind"], use_threads=False)
+        # PyArrow 18 cannot iterate over no row groups at all.
+        groups = range(parquet.num_row_groups)
+        kinds = parquet.iter_batches(_SLICE_ROWS, groups, ["kind"], use_threads=False) if groups else ()
         # The dictionaries alone tell, so no row is looked at.
         turning = any(
             _TURNING & set(kind.dictionary.to_pylist()) for batch in kinds for kind in batch.columns
