@@ -1,44 +1,11 @@
 //! `nbytes` of the indexes of delayed messages against what the allocator counts.
 //!
-//! A test binary of its own, since an allocator is the whole program's. It counts by thread, so tests run
-//! side by side.
+//! A test binary of its own, because it counts every allocation.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
 
 use ackwell_core::{Delayed, DelayedIndex, Rounding, TimeBuckets, TimeWheel, TripleLongHeap};
-
-struct Counting;
-
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: isize) {
-    let _ = LIVE.try_with(|live| {
-        live.set(live.get() + bytes);
-        PEAK.with(|peak| peak.set(peak.get().max(live.get())));
-    });
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting::{HELD, PEAK};
 
 const MESSAGES: i64 = 500_000;
 
@@ -52,7 +19,7 @@ fn reported_to_counted<I: DelayedIndex>(
     make: impl Fn() -> I,
     time: impl Fn(i64) -> i64,
 ) -> (f64, f64) {
-    let before = LIVE.get();
+    let before = HELD.get();
     PEAK.set(before);
     let mut index = make();
     for number in 0..MESSAGES {
@@ -63,11 +30,11 @@ fn reported_to_counted<I: DelayedIndex>(
     // What is asked for opens what is waiting to be opened.
     index.next_due();
     let reported = index.nbytes() as f64;
-    let counted = (LIVE.get() - before) as f64;
+    let counted = (HELD.get() - before) as f64;
     let peak = (PEAK.get() - before) as f64 / MESSAGES as f64;
     assert!(counted > 0.0);
     index.clear();
-    assert_eq!(0, LIVE.get() - before, "cleared, and not given back");
+    assert_eq!(0, HELD.get() - before, "cleared, and not given back");
     // Only now, for the harness keeps what is printed, in memory that would be counted.
     println!("{reported} reported, {counted} counted, peak {peak:.2} a message");
     (reported / counted, peak)

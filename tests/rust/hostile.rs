@@ -4,52 +4,11 @@
 //! A test binary of its own, because it counts every allocation. The bound is the promise of `docs/formats.md`:
 //! at no time more than twice the input and what it decompresses to, plus the result, plus 64 KB.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
 
 use ackwell_core::position_info::RESULT_BYTES_MAX;
 use ackwell_core::{Compression, Error, Form, ManagedCursorInfo, Position, PositionInfo};
-
-/// Counts what this thread holds and the most it has held.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: isize) {
-    let held = HELD.get() + bytes;
-    HELD.set(held);
-    PEAK.set(PEAK.get().max(held));
-}
-
-// SAFETY: every call goes to the system's allocator as it came; counting allocates nothing, as the thread's
-// counters are constants without destructors.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Moved bytes are held twice for a moment.
-        count(size as isize);
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting::{HELD, PEAK};
 
 /// Runs `decode` and holds it to the bound; `decompressed` is what the input says it becomes.
 fn bounded<T>(
