@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from rich.console import Console
 
 from ackwell import spark
-from ackwell.agreement import Agreement, Verdict, compare
 from ackwell.cli.replay import state_table
-from ackwell.events import Event, Kind
+from ackwell.replay.agreement import Agreement, Verdict, compare
+from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +26,7 @@ out = Console()
 
 
 def at_snapshots(events: DataFrame) -> DataFrame:
-    """Give every snapshot a subscription of its own, which sees only the events before it."""
+    """Return every snapshot a subscription of its own, which sees only the events before it."""
     snapshots = events.where(F.col("kind") == Kind.SNAPSHOT).select(
         "topic", "subscription", F.col("sequence").alias("until")
     )

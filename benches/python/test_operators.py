@@ -13,8 +13,8 @@ import pytest
 from ackwell import PositionInfo, PositionRangeSet
 from ackwell.broker.restart import BrokerSettings
 from ackwell.broker.stats import parse_stats
-from ackwell.doctor import diagnose, examine
-from ackwell.inspect import inspect
+from ackwell.diagnosis.doctor import diagnose, examine
+from ackwell.diagnosis.inspection import inspect
 from benches.python.browser import BROWSER, milliseconds_to_open, running
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ def test_diagnose_five_thousand_files(benchmark: BenchmarkFixture, fleet: Path) 
 
 @pytest.fixture(scope="module")
 def page(fleet: Path) -> str:
-    from ackwell.report import report_html
+    from ackwell.diagnosis.report import report_html
 
     settings = BrokerSettings.of("4.0")
     return report_html(diagnose(found.stats, settings) for found in examine([fleet]))
 
 
 def test_write_the_page_of_five_thousand_subscriptions(benchmark: BenchmarkFixture, fleet: Path) -> None:
-    from ackwell.report import report_html
+    from ackwell.diagnosis.report import report_html
 
     settings = BrokerSettings.of("4.0")
     diagnoses = [diagnose(found.stats, settings) for found in examine([fleet])]

@@ -138,7 +138,7 @@ def measure_variants(
 
 
 def files(events: DataFrame) -> DataFrame:
-    """Give ours as it is measured."""
+    """Return ours as it is measured."""
     return replay(events, strategy="files")
 
 

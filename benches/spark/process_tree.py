@@ -27,7 +27,7 @@ def cpu_seconds() -> float:
 
 
 def worker_peak_mb() -> float:
-    """Give the largest resident size that any Python worker has had."""
+    """Return the largest resident size that any Python worker has had."""
     return max((_peak_mb(pid) for pid in tree()[1:] if _is_worker(pid)), default=0.0)
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackwell.spark.finish import cursor_batches
+from ackwell.replay.columns import fold_batches
+from ackwell.replay.folded import Turns
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.fold import fold_batches
-from ackwell.spark.folded import Turns
-from ackwell.spark.splits import SPLIT_BYTES, Split, fold_split
+from ackwell.spark.tasks.cursors import cursor_batches
+from ackwell.spark.tasks.files import SPLIT_BYTES, Split, fold_split
 from benches.bars.sides import OURS, Figure
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def measure(samples: Samples, folder: Path, rounds: int) -> None:
 
 
 def _path(folder: Path) -> tuple[float, float]:
-    """Give the CPU seconds of the longest fold, and of the longest finish of one subscription."""
+    """Return the CPU seconds of the longest fold, and of the longest finish of one subscription."""
     folds: list[float] = []
     partials: list[pa.RecordBatch] = []
     for path in sorted(folder.glob("*.parquet")):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:
-    """Give `values` as a one-dimensional int64 array; an int64 array is returned as it is.
+    """Return `values` as a one-dimensional int64 array; an int64 array is returned as it is.
 
     Raises `TypeError` for anything but integers, `ValueError` for another shape or a value outside
     int64.

@@ -94,7 +94,7 @@ class Cursor:
         )
 
     def owed(self, ledger_id: int, entry_id: int) -> int | None:
-        """Give the bits still owed of a partly acknowledged entry; `None` for any other. O(1)."""
+        """Return the bits still owed of a partly acknowledged entry; `None` for any other. O(1)."""
         return self._ack_sets.get(Position(ledger_id, entry_id))
 
     @property
@@ -115,13 +115,13 @@ class Cursor:
         return self._consumed_before + self._individually_deleted.cardinality
 
     def is_acked(self, ledger_id: int, entry_id: int) -> bool:
-        """Tell whether the entry is wholly acknowledged."""
+        """Return whether the entry is wholly acknowledged."""
         if (ledger_id, entry_id) <= self._mark_delete:
             return True
         return self._individually_deleted.contains(ledger_id, entry_id)
 
     def acknowledged(self) -> PositionRangeSet:
-        """Give every existing position that is wholly acknowledged, as a set of its own."""
+        """Return every existing position that is wholly acknowledged, as a set of its own."""
         return acknowledged(self._ledgers, self._mark_delete, self._individually_deleted)
 
     def ack(self, ledger_id: int, entry_id: int) -> bool:
@@ -235,7 +235,7 @@ class Cursor:
         self._consumed_before = 0
 
     def to_position_info(self, **others: Any) -> PositionInfo:
-        """Give the state as it is persisted; `others` go to `PositionInfo` as they are."""
+        """Return the state as it is persisted; `others` go to `PositionInfo` as they are."""
         info: PositionInfo = self._engine.PositionInfo(
             *self._mark_delete,
             individually_deleted=self._individually_deleted,
@@ -346,7 +346,7 @@ class Cursor:
         )
 
     def _between(self, lower: Position, upper: Position) -> PositionRangeSet:
-        """Give the existing positions of a range that goes over the border of a ledger."""
+        """Return the existing positions of a range that goes over the border of a ledger."""
         split: PositionRangeSet = self._engine.PositionRangeSet()
         for ledger_id, entries in self._ledgers:
             if lower.ledger_id <= ledger_id <= upper.ledger_id:
@@ -412,7 +412,7 @@ class Cursor:
 def acknowledged(
     ledgers: Ledgers, mark_delete: tuple[int, int], individually_deleted: PositionRangeSet
 ) -> PositionRangeSet:
-    """Give every existing position at or before `mark_delete`, and those individually deleted.
+    """Return every existing position at or before `mark_delete`, and those individually deleted.
 
     Two states are the same if these are, however their mark-delete positions are written.
     """

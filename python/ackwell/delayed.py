@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, Self
 
 from ackwell._native import PositionRangeSet, TimeWheel
-from ackwell.delay_advice import DelayAdvice, WidthAdvice, advise
+from ackwell.diagnosis.delay_advice import DelayAdvice, WidthAdvice, advise
 from ackwell.errors import LimitError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class DelayedIndex(Protocol):
         """Forget every message."""
 
     def shrink_to_fit(self) -> None:
-        """Give back memory that is allocated and not used."""
+        """Release memory that is allocated and not used."""
 
     def copy(self) -> Self:
         """Copy the index; the two are independent."""
@@ -308,7 +308,7 @@ class DelayedDeliveryTracker:
         return due
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Tell whether a position waits here."""
+        """Return whether a position waits here."""
         return self._positions.contains(ledger_id, entry_id)
 
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> bool:
@@ -335,7 +335,7 @@ class DelayedDeliveryTracker:
             self._fixed_delay, self._latest_ms = True, None
 
     def has_due(self, now_ms: int) -> bool:
-        """Tell whether `pop_due(now_ms, 1)` would give a message."""
+        """Return whether `pop_due(now_ms, 1)` would give a message."""
         return self.index.has_due(min(self.cutoff(now_ms), 2**63 - 1))
 
     def next_wakeup(self) -> int | None:
@@ -347,7 +347,7 @@ class DelayedDeliveryTracker:
         return due if due is None or self.strict else due - self.tick_time_ms
 
     def should_pause_dispatch(self, now_ms: int) -> bool:
-        """Tell whether reading on is useless: all delays are equal, enough wait, and none is due."""
+        """Return whether reading on is useless: all delays are equal, enough wait, and none is due."""
         return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay and not self.has_due(now_ms)
 
     @property

@@ -43,7 +43,7 @@ class Engine(Protocol):
 
 
 def native() -> Engine:
-    """Give the default engine."""
+    """Return the default engine."""
     from ackwell import _native
 
     return _native

@@ -35,23 +35,23 @@ class Field(NamedTuple):
     end: int
 
     def varint(self) -> int:
-        """Give the unsigned value of a varint field; `CorruptStateError` if it is another type."""
+        """Return the unsigned value of a varint field; `CorruptStateError` if it is another type."""
         if not isinstance(self.value, int):
             raise self._expected(VARINT)
         return self.value
 
     def int64(self) -> int:
-        """Give a varint field as a signed 64-bit integer."""
+        """Return a varint field as a signed 64-bit integer."""
         return signed64(self.varint())
 
     def message(self) -> Reader:
-        """Give the content of a length-delimited field; `CorruptStateError` if it is another type."""
+        """Return the content of a length-delimited field; `CorruptStateError` if it is another type."""
         if not isinstance(self.value, Reader):
             raise self._expected(BYTES)
         return self.value
 
     def int64s(self) -> Iterator[int]:
-        """Give the values of a repeated int64 field: one, or many where they are packed."""
+        """Return the values of a repeated int64 field: one, or many where they are packed."""
         if self.wire_type == VARINT:
             yield self.int64()
             return
@@ -79,22 +79,22 @@ class Reader:
         self.end = len(data) if end is None else end
 
     def rest(self) -> bytes:
-        """Give the bytes left."""
+        """Return the bytes left."""
         return self.data[self.at : self.end]
 
     def raw(self, field: Field) -> bytes:
-        """Give a field as it stands there, tag included."""
+        """Return a field as it stands there, tag included."""
         return self.data[field.start : field.end]
 
     def text(self) -> str:
-        """Give the bytes left as a string, which must be UTF-8."""
+        """Return the bytes left as a string, which must be UTF-8."""
         try:
             return self.rest().decode()
         except UnicodeDecodeError as error:
             raise CorruptStateError("a name that is not UTF-8", self.at + error.start) from None
 
     def take(self, length: int) -> Reader:
-        """Give the next `length` bytes as a reader of their own."""
+        """Return the next `length` bytes as a reader of their own."""
         left = self.end - self.at
         if length > left:
             raise CorruptStateError(f"{length} bytes announced, {left} bytes are left", self.at)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ackwell import Cursor
-from ackwell.replay import replay_files
+from ackwell.replay.states import replay_files
 from ackwell.store import SqliteStore
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"

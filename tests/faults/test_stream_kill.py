@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackwell.replay import Replay
+from ackwell.replay.states import Replay
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.rows import cursor_row
+from ackwell.spark.tasks.rows import cursor_row
 from tests.spark.test_equality import as_events
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "worker_pool.py"
 
 
 def lines(path: Path) -> list[str]:
-    """Give the whole lines of a file; a kill may have torn the last one."""
+    """Return the whole lines of a file; a kill may have torn the last one."""
     text = path.read_text() if path.exists() else ""
     return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
 

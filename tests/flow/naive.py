@@ -111,7 +111,7 @@ class Naive:
         self.release(consumer, set(self.sizes), counted=False)
 
     def hold(self, transaction: int, messages: set[Message]) -> bool:
-        """Tell whether the transaction may have them; all or none.
+        """Return whether the transaction may have them; all or none.
 
         A whole entry may be had also where a part of it is acknowledged.
         """

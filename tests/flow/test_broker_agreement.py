@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ackwell.agreement import Verdict, agreements
-from ackwell.events import event_files, read_events
+from ackwell.replay.agreement import Verdict, agreements
+from ackwell.replay.events import event_files, read_events
 from tests.shared import shared_folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "traces"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ackwell import EventError, reference
-from ackwell.events import Event, Kind
-from ackwell.partial import Partial
-from ackwell.replay import Replay, replay_files
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.partial import Partial
+from ackwell.replay.states import Replay, replay_files
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 SMALL = TRACES / "shared_small_holes.jsonl"

@@ -95,7 +95,7 @@ Operation = Callable[[World], object]
 
 
 def operations(kind: str, state: State) -> Iterator[tuple[Operation, State]]:
-    """Give every operation with the state that it must lead to."""
+    """Return every operation with the state that it must lead to."""
     if not state.runs:
         yield World.start, state._replace(acked=state.saved_acked, counts=state.saved_counts, runs=True)
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import CorruptStateError, LimitError, ManagedCursorInfo, PositionInfo
-from ackwell.inspect import inspect
+from ackwell.diagnosis.inspection import inspect
 from ackwell.saving import snapshot
 from ackwell.saving.chunks import join, split
 from ackwell.saving.compression import COMPRESSIONS

@@ -209,7 +209,7 @@ class SharedSubscription(RuleBasedStateMachine):
 
 
 def ack_set(messages: set[Message]) -> tuple[int, ...]:
-    """Give the words that acknowledge these messages of one entry, bit set = not acknowledged."""
+    """Return the words that acknowledge these messages of one entry, bit set = not acknowledged."""
     ((position, _), *_) = messages
     acked = sum(1 << index for _, index in messages)
     return to_words(((1 << SIZES[position]) - 1) & ~acked)

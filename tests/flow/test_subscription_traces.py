@@ -12,7 +12,7 @@ import pytest
 
 from ackwell import Ledgers, Position
 from ackwell.cursor import acknowledged, to_words
-from ackwell.events import Event, Kind, read_events
+from ackwell.replay.events import Event, Kind, read_events
 from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash
 from tests.shared import shared_folder
 
@@ -174,7 +174,7 @@ def _traces(folder: Path) -> list[Path]:
 
 
 def _more_traces() -> list[Path]:
-    """Give the recordings beyond those of the repository, where they are at hand."""
+    """Return the recordings beyond those of the repository, where they are at hand."""
     folder = shared_folder("data/traces")
     known = {path.name for path in _traces(EXAMPLES)}
     return [path for path in _traces(folder) if path.name not in known] if folder else []

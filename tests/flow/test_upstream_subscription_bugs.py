@@ -19,7 +19,7 @@ from tests.flow.naive import EncodedJournal
 
 
 def shared(entries: int, consumers: str = "a", **settings: Any) -> Subscription:
-    """Give a Shared subscription over one ledger, everything delivered to its consumers in turn."""
+    """Return a Shared subscription over one ledger, everything delivered to its consumers in turn."""
     subscription = Subscription(
         "Shared", Ledgers({3: entries}), settings=SubscriptionSettings(round_robin_batch_size=1, **settings)
     )

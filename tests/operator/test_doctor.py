@@ -22,7 +22,7 @@ from ackwell.broker.admin import Admin
 from ackwell.broker.restart import BrokerSettings, Count
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.cli import app
-from ackwell.doctor import Verdict, diagnose, examine
+from ackwell.diagnosis.doctor import Verdict, diagnose, examine
 from ackwell.errors import StatsError
 from tests.broker.test_stats import internal, stats
 
@@ -328,7 +328,7 @@ def test_what_goes_wrong_on_the_way_names_the_address() -> None:
 
 
 def test_the_oldest_unacknowledged_entry_is_the_one_after_the_mark_delete_position() -> None:
-    from ackwell.doctor import oldest_unacked
+    from ackwell.diagnosis.doctor import oldest_unacked
 
     assert oldest_unacked(subscription(holes(3))) == Position(3, 0)
     everything = replace(

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from ackwell import ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
 from ackwell.broker.restart import BrokerSettings
 from ackwell.cli import app
-from ackwell.difference import difference, read_state
+from ackwell.diagnosis.difference import difference, read_state
+from ackwell.diagnosis.holes import blockage, holes
+from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_entries
 from ackwell.errors import CorruptStateError, StateTooLargeError
-from ackwell.holes import blockage, holes
-from ackwell.inspect import COMPRESSIONS, Entry, inspect, inspect_entries
 from ackwell.saving.chunks import split
 from ackwell.saving.snapshot import EntrySettings, encode_entries
 from tests.operator.test_doctor import answer, subscription

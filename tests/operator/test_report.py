@@ -14,13 +14,13 @@ import pytest
 
 from ackwell import Position
 from ackwell.broker.restart import BrokerSettings
-from ackwell.doctor import Diagnosis, diagnose
+from ackwell.diagnosis.doctor import Diagnosis, diagnose
 from tests.operator.test_doctor import holes, subscription
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
-report = pytest.importorskip("ackwell.report", reason="needs the extra [report]")
+report = pytest.importorskip("ackwell.diagnosis.report", reason="needs the extra [report]")
 pytest.importorskip("bokeh", reason="needs the extra [report]")
 
 RANGES_FORM = BrokerSettings.of("4.0")
@@ -84,7 +84,7 @@ def test_a_map_says_whether_it_shows_every_entry() -> None:
 
 
 def test_the_line_of_blocks_shows_shares_and_never_hides_a_hole() -> None:
-    from ackwell.report.backlog import blocks
+    from ackwell.diagnosis.report.backlog import blocks
 
     nearly = subscription("[(3:0..3:99999]]")
     assert blocks(diagnose(nearly)) == "▇" + "█" * 9 + " " * 10

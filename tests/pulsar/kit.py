@@ -41,7 +41,7 @@ class Case(NamedTuple):
     options: Mapping[str, bool] = {}
 
     def question(self) -> dict[str, Any]:
-        """Give the case as the probe reads it."""
+        """Return the case as the probe reads it."""
         encoded = {"position": self.position, "cursorInfo": self.cursor_info}
         return {
             "ledgers": {str(ledger_id): entries for ledger_id, entries in self.ledgers.items()},

@@ -70,7 +70,7 @@ def edges() -> dict[str, tuple[PositionInfo, dict[int, int]]]:
 
 
 def believed(answer: dict[str, Any]) -> PositionInfo:
-    """Give the broker's memory as a state of ours."""
+    """Return the broker's memory as a state of ours."""
     assert answer["accepted"], answer
     acked = PositionRangeSet()
     for ledger_id, lower, upper_ledger_id, upper in answer["ranges"]:
@@ -82,7 +82,7 @@ def believed(answer: dict[str, Any]) -> PositionInfo:
 
 
 def settled(state: PositionInfo, ledgers: dict[int, int]) -> PositionInfo:
-    """Give the state as a cursor has it: one mark-delete position for all that cover the same entries."""
+    """Return the state as a cursor has it: one mark-delete position for all that cover the same entries."""
     directory = Ledgers(ledgers, open=False)
     state = Cursor.from_position_info(state, directory).to_position_info()
     ledger_id, entry_id = directory.next_valid(*state.position)

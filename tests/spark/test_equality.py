@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from ackwell.events import Event, Kind
-from ackwell.replay import replay_files
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.states import replay_files
 from ackwell.spark import generate, ordered_replay, read_events, replay
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.rows import cursor_row
+from ackwell.spark.tasks.rows import cursor_row
 from tests.shared import shared_folder
 from tests.spark.test_replay import Rows, local_rows, rows_of, same
 

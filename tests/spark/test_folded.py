@@ -8,8 +8,8 @@ import zlib
 import pytest
 
 from ackwell.errors import CorruptStateError, NewerVersionError
-from ackwell.events import Kind
-from ackwell.spark.folded import MAGIC, VERSION, Folded
+from ackwell.replay.events import Kind
+from ackwell.replay.folded import MAGIC, VERSION, Folded
 from tests.spark.test_replay import random_history
 
 

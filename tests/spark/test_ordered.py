@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ackwell import TimeBuckets
-from ackwell.events import Event, Kind, read_events
+from ackwell.replay.events import Event, Kind, read_events
 from ackwell.spark import delayed_sizing, ordered_replay
-from ackwell.spark.following import Followed
-from ackwell.spark.reading import to_batches
+from ackwell.spark.tasks.following import Followed
+from ackwell.spark.tasks.reading import to_batches
 from tests.spark.test_replay import TRACES, local_rows, parquet_of
 
 if TYPE_CHECKING:

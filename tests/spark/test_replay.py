@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackwell.events import Event, Kind, read_events
-from ackwell.replay import Replay
+from ackwell.replay.events import Event, Kind, read_events
+from ackwell.replay.states import Replay
 from ackwell.spark import collect_states, cursors, merge, partials, replay
-from ackwell.spark.reading import to_batches
-from ackwell.spark.rows import cursor_row
 from ackwell.spark.schema import EVENTS
+from ackwell.spark.tasks.reading import to_batches
+from ackwell.spark.tasks.rows import cursor_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,7 +19,7 @@ from ackwell.spark import ship
 PROGRAM: Final = """
 import sys
 sys.path.insert(0, sys.argv[2])  # not on PYTHONPATH, which workers inherit
-from ackwell.events import Kind
+from ackwell.replay.events import Kind
 from ackwell.spark import local_session, replay, restart_audit, ship
 
 def places(batches):

@@ -47,7 +47,7 @@ def test_stats_dumps_are_read_as_the_doctor_reads_them(spark: SparkSession) -> N
 
 
 def test_the_audit_is_the_in_process_one_worst_first(spark: SparkSession) -> None:
-    from ackwell.replay import replay_files
+    from ackwell.replay.states import replay_files
 
     traces = [TRACES / f"{name}.jsonl.gz" for name in ("holes_long_10k_graceful", "batch_partial")]
     states = {state.topic: state for state in replay_files(traces)}

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackwell.errors import EventError
-from ackwell.events import Event, Kind
-from ackwell.spark.finish import cursor_batches
-from ackwell.spark.fold import fold_batches
-from ackwell.spark.folded import Turns
-from ackwell.spark.reading import to_batches
-from ackwell.spark.splits import Split, fold_split, look_at
+from ackwell.replay.columns import fold_batches
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.folded import Turns
+from ackwell.spark.tasks.cursors import cursor_batches
+from ackwell.spark.tasks.files import Split, fold_split, look_at
+from ackwell.spark.tasks.reading import to_batches
 
 NONE = Turns({}, {})
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackwell.events import Event, Kind
+from ackwell.replay.events import Event, Kind
 from ackwell.spark import cursor_stream
-from ackwell.spark.reading import to_batches
 from ackwell.spark.schema import EVENTS
+from ackwell.spark.tasks.reading import to_batches
 from tests.spark.test_replay import Rows, local_rows, random_history, rows_of, same
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import ackwell
-from ackwell.replay import replay_files
+from ackwell.replay.states import replay_files
 from ackwell.spark.session import find_java
 
 TRACE = Path("examples/traces/shared_small_holes.jsonl")

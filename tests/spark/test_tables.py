@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import PositionInfo, SchemaError
-from ackwell.events import Event, Kind
-from ackwell.replay import Replay
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.states import Replay
 from ackwell.saving.chunks import split
 from ackwell.spark import partials, replay, restart_audit
-from ackwell.spark.reading import to_batches
-from ackwell.spark.rows import cursor_row
 from ackwell.spark.schema import EVENTS
+from ackwell.spark.tasks.reading import to_batches
+from ackwell.spark.tasks.rows import cursor_row
 from tests.spark.test_replay import local_rows, parquet_of, rows_of, same
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ackwell import PositionInfo, PositionRangeSet
 
 
 def states(seed: int, count: int, *, acks_per_save: int = 3) -> Iterator[PositionInfo]:
-    """Give `count` states, each after some more acks; at times a reset, which no delta can say."""
+    """Return `count` states, each after some more acks; at times a reset, which no delta can say."""
     chance = random.Random(seed)
     ledger_id, mark_delete = 3, -1
     acked = PositionRangeSet()

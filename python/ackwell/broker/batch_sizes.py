@@ -100,7 +100,7 @@ def _owed(words: Sequence[int]) -> int:
 
 
 def _highest(words: Sequence[int]) -> int:
-    """Give the greatest index owed, -1 for none."""
+    """Return the greatest index owed, -1 for none."""
     for number in range(len(words) - 1, -1, -1):
         if words[number]:
             return 64 * number + (int(words[number]) & _WORD).bit_length() - 1

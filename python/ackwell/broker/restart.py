@@ -87,7 +87,7 @@ def restart_loss(
     batch_sizes: BatchSizes | None = None,
     persisted_mark_delete: tuple[int, int] | None = None,
 ) -> RestartLoss:
-    """Tell which acknowledged messages are delivered again after a restart, and why.
+    """Return which acknowledged messages are delivered again after a restart, and why.
 
     `batch_deleted` holds the ack sets. With `ledgers` only entries that exist are counted. Without
     `cursor_ledger`, one is open as soon as any entry was wholly acknowledged. Without `batch_sizes`,

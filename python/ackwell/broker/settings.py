@@ -68,7 +68,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @classmethod
     def of(cls, version: str) -> Self:
-        """Give the defaults of a broker version such as `4.0`, `4.2` or `4.2.4`.
+        """Return the defaults of a broker version such as `4.0`, `4.2` or `4.2.4`.
 
         Raises `ValueError` for one whose defaults are not known.
         """
@@ -108,7 +108,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def named(self) -> dict[str, int | bool]:
-        """Give every setting under the broker's own name."""
+        """Return every setting under the broker's own name."""
         return {entry.metadata["name"]: getattr(self, entry.name) for entry in fields(self)}
 
     @property

@@ -228,7 +228,7 @@ def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> N
 
 
 def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
-    """Give the size of the entry where it exceeds `limit`; it is encoded only where it might."""
+    """Return the size of the entry where it exceeds `limit`; it is encoded only where it might."""
     at_most = 64 * len(kept.ranges) + sum(48 + 11 * len(state.partial[position]) for position in kept.partial)
     if kept.form == "pulsar-ranges" and at_most <= limit:
         return None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ackwell.inspect import COMPRESSIONS
+from ackwell.diagnosis.inspection import COMPRESSIONS
 
 
 def _known(value: str | None) -> str | None:

@@ -40,7 +40,7 @@ def convert(
     compression: Compression = None,
 ) -> None:
     """Write a state in another form; what a limit would cut is refused, unless --lossy."""
-    from ackwell.difference import read_state
+    from ackwell.diagnosis.difference import read_state
     from ackwell.errors import StateTooLargeError
 
     if to not in FORMATS:

@@ -50,7 +50,7 @@ def delay_advise(
     """Recommend a width of time buckets, with the bytes a message takes and the least any index needs."""
     from dataclasses import asdict
 
-    from ackwell.delay_advice import advise
+    from ackwell.diagnosis.delay_advice import advise
 
     try:
         advice = advise(
@@ -126,7 +126,7 @@ def _published(path: Path) -> NDArray[np.int64]:
     """Take the delays from the publishes of a trace."""
     import numpy as np
 
-    from ackwell.events import Kind, read_events
+    from ackwell.replay.events import Kind, read_events
 
     found = [
         max(event.deliver_at_ms - event.time_ms, 0)

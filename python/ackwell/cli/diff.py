@@ -34,7 +34,7 @@ def diff(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
 ) -> None:
     """Show what is acknowledged in B and not in A, and the other way round."""
-    from ackwell.difference import difference, read_state
+    from ackwell.diagnosis.difference import difference, read_state
 
     states = (
         read_state(path, subscription=subscription, compression=compression) for path in (before, after)

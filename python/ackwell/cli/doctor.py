@@ -18,7 +18,7 @@ from ackwell.cli.console import out, print_json
 if TYPE_CHECKING:
     from ackwell.broker.restart import Restart
     from ackwell.broker.stats import SubscriptionStats
-    from ackwell.doctor import Diagnosis
+    from ackwell.diagnosis.doctor import Diagnosis
 
 ROWS = 30
 EXPLAINED = 5
@@ -102,10 +102,10 @@ def doctor(
         bool, typer.Option("--tls-allow-insecure", help="Accept any certificate.")
     ] = False,
 ) -> None:
-    """Tell for each subscription what a restart of its broker brings back, why, and what mends it."""
+    """Return for each subscription what a restart of its broker brings back, why, and what mends it."""
     from ackwell.broker.admin import Admin
     from ackwell.broker.restart import RESTARTS, BrokerSettings
-    from ackwell.doctor import diagnose
+    from ackwell.diagnosis.doctor import diagnose
 
     try:
         settings = BrokerSettings.of(broker_version).with_values(broker_setting or ())
@@ -129,7 +129,7 @@ def doctor(
     ]
     found.sort(key=_severity)
     if html is not None:
-        from ackwell.report import write_report
+        from ackwell.diagnosis.report import write_report
 
         write_report(html, found)
     if as_json:

@@ -27,9 +27,9 @@ def holes(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
-    """Tell which entry blocks each mark-delete position, for how long, and how many bytes it pins."""
+    """Return which entry blocks each mark-delete position, for how long, and how many bytes it pins."""
     from ackwell.broker.stats import read_stats
-    from ackwell.holes import blockage
+    from ackwell.diagnosis.holes import blockage
 
     found = [
         blocked

@@ -16,7 +16,7 @@ from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads an
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
     from ackwell.broker.settings import BrokerSettings
-    from ackwell.inspect import Entry, Inspection
+    from ackwell.diagnosis.inspection import Entry, Inspection
 
 RANGES = 8
 """How many ranges a screen shows."""
@@ -50,7 +50,7 @@ def inspect(
 ) -> None:
     """Show what persisted cursor bytes say, in any form, and what a restart would forget of them."""
     from ackwell.broker.settings import BrokerSettings
-    from ackwell.inspect import inspect_entries
+    from ackwell.diagnosis.inspection import inspect_entries
 
     try:
         settings = BrokerSettings.of(broker_version).with_values(broker_setting or ())
@@ -72,7 +72,7 @@ inspect.__doc__ = f"{inspect.__doc__}\n{EXAMPLES}"
 
 def _entries(files: list[str]) -> Iterator[Entry]:
     """Read the files; with a footer among them, in the order of the numbers in their names."""
-    from ackwell.inspect import Entry
+    from ackwell.diagnosis.inspection import Entry
     from ackwell.saving.chunks import is_footer
 
     entries = [

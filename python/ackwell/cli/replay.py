@@ -12,7 +12,7 @@ from rich.table import Table
 from ackwell.cli.console import file_progress, out, print_json
 
 if TYPE_CHECKING:
-    from ackwell.replay import SubscriptionState
+    from ackwell.replay.states import SubscriptionState
 
 
 def replay(
@@ -34,8 +34,8 @@ def replay(
     ackwell replay --spark --save cursors.db examples/traces
     ackwell replay --json --at 1000 trace.jsonl.gz | jq '.[0].markDeletePosition'
     """
-    from ackwell.events import event_files
-    from ackwell.replay import replay_files
+    from ackwell.replay.events import event_files
+    from ackwell.replay.states import replay_files
 
     files = event_files(sources)
     with file_progress(files, "replaying") as progress:

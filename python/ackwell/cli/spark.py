@@ -92,7 +92,7 @@ def audit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what a restart would lose: of events, of replayed cursors, or of stats-internal dumps."""
+    """Return what a restart would lose: of events, of replayed cursors, or of stats-internal dumps."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from ackwell.broker.restart import BrokerSettings
@@ -130,7 +130,7 @@ def sizing(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what an index of the delayed messages would weigh, and which bucket width to choose."""
+    """Return what an index of the delayed messages would weigh, and which bucket width to choose."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from ackwell.spark import delayed_sizing, read_events

@@ -17,7 +17,7 @@ LIMIT_DEFAULT = 2**31
 
 
 def index(bit: int) -> int:
-    """Give `bit`; `ValueError` below 0 or outside int64."""
+    """Return `bit`; `ValueError` below 0 or outside int64."""
     if int64(bit) < 0:
         raise ValueError(f"bit {bit}: bits are at least 0")
     return bit
@@ -66,7 +66,7 @@ class BitSet:
         return was_set
 
     def get(self, bit: int, /) -> bool:
-        """Tell whether a bit is set."""
+        """Return whether a bit is set."""
         return index(bit) in self._bits
 
     def __contains__(self, bit: int, /) -> bool:
@@ -80,7 +80,7 @@ class BitSet:
         return len(self._bits) - before
 
     def get_many(self, bits: ArrayLike) -> NDArray[np.bool_]:
-        """Tell of each bit whether it is set."""
+        """Return, for each bit, whether it is set."""
         import numpy as np
 
         return np.array([self.get(bit) for bit in as_int64(bits).tolist()], dtype=np.bool_)

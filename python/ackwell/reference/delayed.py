@@ -28,7 +28,7 @@ class DelayedList:
         self._messages: list[Triple] = []
 
     def rounded(self, deliver_at_ms: int) -> int:
-        """Give the time at which the index will deliver; the subclass's rule."""
+        """Return the time at which the index will deliver; the subclass's rule."""
         return deliver_at_ms
 
     def settings(self) -> str:
@@ -80,7 +80,7 @@ class DelayedList:
         return _columns(due)
 
     def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Tell whether a message added with these three integers is here."""
+        """Return whether a message added with these three integers is here."""
         return self._holds(self._key(deliver_at_ms, ledger_id, entry_id))
 
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
@@ -92,7 +92,7 @@ class DelayedList:
         return True
 
     def has_due(self, now_ms: int) -> bool:
-        """Tell whether the earliest rounded time is at or before `now_ms`."""
+        """Return whether the earliest rounded time is at or before `now_ms`."""
         now_ms = int64(now_ms)
         return bool(self._messages) and self._messages[0][0] <= now_ms
 

@@ -19,7 +19,7 @@ WIDTH_MAX = 1 << 24
 def group_rows(
     codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
 ) -> tuple[Ints, Ints, list[Ints]]:
-    """Give the codes that occur, where the rows of each begin, and the columns in order of code."""
+    """Return the codes that occur, where the rows of each begin, and the columns in order of code."""
     arrays = [np.asarray(column, dtype=np.int64) for column in columns]
     if any(len(array) != len(codes) for array in arrays):
         raise ValueError("columns of different lengths")

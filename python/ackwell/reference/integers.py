@@ -8,7 +8,7 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def int64(value: object) -> int:
-    """Give `value` as an int; `TypeError` for anything else, `ValueError` outside int64.
+    """Return `value` as an int; `TypeError` for anything else, `ValueError` outside int64.
 
     >>> int64(7)
     7
@@ -20,7 +20,7 @@ def int64(value: object) -> int:
 
 
 def pair(values: tuple[int, int]) -> tuple[int, int]:
-    """Give both integers of a tuple; `TypeError` for anything else, `ValueError` for another length.
+    """Return both integers of a tuple; `TypeError` for anything else, `ValueError` for another length.
 
     >>> pair((3, 15))
     (3, 15)

@@ -72,7 +72,7 @@ class Ledgers:
         return len(gone)
 
     def entries(self, ledger_id: int) -> int:
-        """Give the entries of a ledger that is kept."""
+        """Return the entries of a ledger that is kept."""
         return self._entries[int64(ledger_id)]
 
     def state(self, ledger_id: int) -> State:
@@ -83,7 +83,7 @@ class Ledgers:
         return "open" if self._open and ledger_id == max(self._entries) else "closed"
 
     def next_valid(self, ledger_id: int, entry_id: int) -> Position:
-        """Give the first existing entry after; past the last, where the next one would stand."""
+        """Return the first existing entry after; past the last, where the next one would stand."""
         place = bound((ledger_id, entry_id))
         if not self._entries:
             raise ProtocolError("no ledger is known; add one first")
@@ -94,7 +94,7 @@ class Ledgers:
         return self._end()
 
     def previous_valid(self, ledger_id: int, entry_id: int) -> Position:
-        """Give the last existing entry before; with none, entry -1 of the first ledger."""
+        """Return the last existing entry before; with none, entry -1 of the first ledger."""
         place = bound((ledger_id, entry_id))
         for ledger, entries in sorted(self._entries.items(), reverse=True):
             end = min(entries, place.entry_id) if ledger == place.ledger_id else entries
@@ -143,7 +143,7 @@ class Ledgers:
         assert self._entries or not self._open
 
     def copy(self) -> Self:
-        """Give an independent copy."""
+        """Return an independent copy."""
         return type(self)(self._entries, open=self._open, trimmed_before=self._trimmed_before)
 
     __copy__ = copy
@@ -192,14 +192,14 @@ class Ledgers:
 
 
 def checked(ledger_id: int, entries: int) -> tuple[int, int]:
-    """Give both; neither may be negative."""
+    """Return both; neither may be negative."""
     if int64(ledger_id) < 0 or int64(entries) < 0:
         raise ValueError(f"ledger {ledger_id} with {entries} entries: both are at least 0")
     return ledger_id, entries
 
 
 def bound(place: tuple[int, int]) -> Position:
-    """Give a place in the order of positions: entry -1 is before the first."""
+    """Return a place in the order of positions: entry -1 is before the first."""
     ledger_id, entry_id = place
     if int64(ledger_id) < 0 or int64(entry_id) < -1:
         raise ValueError(f"bound {place}: the ledger id is at least 0, the entry id at least -1")

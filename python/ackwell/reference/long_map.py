@@ -47,7 +47,7 @@ class LongMap(MutableMapping[int, int]):
         return len(self._values)
 
     def contains(self, key: int, /) -> bool:
-        """Tell whether `key` is here."""
+        """Return whether `key` is here."""
         return int64(key) in self._values
 
     def put(self, key: int, value: int, /) -> int | None:
@@ -96,7 +96,7 @@ class LongMap(MutableMapping[int, int]):
         return as_int64([self._values.get(key, default) for key in as_int64(keys).tolist()])
 
     def contains_many(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Tell of each key whether it is here."""
+        """Return, for each key, whether it is here."""
         import numpy as np
 
         return np.array([key in self._values for key in as_int64(keys).tolist()], dtype=np.bool_)

@@ -27,7 +27,7 @@ LAST = Position(INT64_MAX, INT64_MAX)
 
 
 def value_of(remaining: int, sticky_key_hash: int) -> PendingAck:
-    """Give the value; `ValueError` outside 0..2**31 and 32 signed bits."""
+    """Return the value; `ValueError` outside 0..2**31 and 32 signed bits."""
     if not 0 <= int64(remaining) < 2**31:
         raise ValueError(f"remaining {remaining}: expected 0 to 2147483647")
     if not -(2**31) <= int64(sticky_key_hash) < 2**31:
@@ -116,11 +116,11 @@ class PendingAcks(Mapping[Position, PendingAck]):
         return sum(self._put(at, value) for at, value in zip(positions, values, strict=True))
 
     def contains(self, ledger_id: int, entry_id: int, /) -> bool:
-        """Tell whether an entry is pending."""
+        """Return whether an entry is pending."""
         return self._position(ledger_id, entry_id) in self._values
 
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Tell of each position whether it is pending."""
+        """Return, for each position, whether it is pending."""
         import numpy as np
 
         found = [at in self._values for at in self._positions(ledger_ids, entry_ids)]

@@ -155,7 +155,7 @@ class PositionRangeSet:
         return self.range_containing(ledger_id, entry_id) is not None
 
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
-        """Tell it of each of two columns."""
+        """Return it of each of two columns."""
         import numpy as np
 
         found = [self.contains(ledger, entry) for ledger, entry in rows(ledger_ids, entry_ids)]
@@ -167,15 +167,15 @@ class PositionRangeSet:
         return sum(self.cardinality_of(ledger_id) for ledger_id in self._ledgers)
 
     def cardinality_of(self, ledger_id: int) -> int:
-        """Give the number of positions of one ledger."""
+        """Return the number of positions of one ledger."""
         return sum(high - low for low, high in self._ledgers.get(int64(ledger_id), []))
 
     def ledger_ids(self) -> list[int]:
-        """Give the ledgers that have a position."""
+        """Return the ledgers that have a position."""
         return sorted(self._ledgers)
 
     def words_of(self, ledger_id: int) -> NDArray[np.int64]:
-        """Give the bits of one ledger as `add_words` takes them."""
+        """Return the bits of one ledger as `add_words` takes them."""
         import numpy as np
 
         ranges = self._ledgers.get(int64(ledger_id), [])
@@ -186,11 +186,11 @@ class PositionRangeSet:
         return np.frombuffer(bits.to_bytes(8 * length, "little"), dtype="<i8").astype(np.int64)
 
     def first_range(self) -> Range | None:
-        """Give the first range."""
+        """Return the first range."""
         return next(self.ranges(), None)
 
     def range_containing(self, ledger_id: int, entry_id: int) -> Range | None:
-        """Give the range that a position lies in."""
+        """Return the range that a position lies in."""
         entry = int64(entry_id)
         for low, high in self._ledgers.get(int64(ledger_id), []):
             if low < entry <= high:
@@ -210,27 +210,27 @@ class PositionRangeSet:
         )
 
     def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Give the ranges as three columns."""
+        """Return the ranges as three columns."""
         import numpy as np
 
         ledger_ids, lowers, uppers = np.array(list(self.ranges()), dtype=np.int64).reshape(-1, 3).T
         return ledger_ids, lowers, uppers
 
     def union(self, other: PositionRangeSet) -> Self:
-        """Give a set with the positions of both."""
+        """Return a set with the positions of both."""
         both = self.copy()
         both |= other
         return both
 
     def difference(self, other: PositionRangeSet) -> Self:
-        """Give a set with the positions that the other has not."""
+        """Return a set with the positions that the other has not."""
         left = self.copy()
         for range_ in own(other).ranges():
             left.remove_range(*range_)
         return left
 
     def copy(self) -> Self:
-        """Give an independent copy."""
+        """Return an independent copy."""
         return type(self)(self.ranges())
 
     @property
@@ -310,14 +310,14 @@ def checked_range(ledger_id: int, lower: int, upper: int) -> None:
 
 
 def rows(*columns: ArrayLike) -> list[tuple[int, ...]]:
-    """Give columns of one length as rows."""
+    """Return columns of one length as rows."""
     arrays = [as_int64(column) for column in columns]
     same_length(*arrays)
     return list(zip(*(array.tolist() for array in arrays), strict=True))
 
 
 def pair(position: tuple[int, int]) -> tuple[int, int]:
-    """Give a tuple of two, which is the only thing that can be a position."""
+    """Return a tuple of two, which is the only thing that can be a position."""
     if not isinstance(position, tuple) or len(position) != 2:
         raise TypeError(f"not a position: {position!r}")
     return position

@@ -104,7 +104,7 @@ def split(
 
 
 def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[bytes, int]:
-    """Give the bytes of the state whose footer is entry `footer_id`, and the id of its first chunk.
+    """Return the bytes of the state whose footer is entry `footer_id`, and the id of its first chunk.
 
     `read` gives an entry or raises `KeyError` or `CorruptStateError`. The number of parts is believed only as
     far as entries are there, and the length as far as `max_bytes`.

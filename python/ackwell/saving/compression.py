@@ -27,7 +27,7 @@ def check(compression: str) -> None:
 
 
 def compression_at(metadata: Mapping[str, bytes], entry_id: int) -> str:
-    """Give the type of an entry; `StoreError` for metadata that this release does not read.
+    """Return the type of an entry; `StoreError` for metadata that this release does not read.
 
     >>> [compression_at({COMPRESSION_TYPE: b"NONE,17:ZSTD"}, entry_id) for entry_id in (16, 17)]
     ['NONE', 'ZSTD']
@@ -38,7 +38,7 @@ def compression_at(metadata: Mapping[str, bytes], entry_id: int) -> str:
 def changed(
     metadata: Mapping[str, bytes], compression: str, next_id: int, first_id: int
 ) -> dict[str, bytes] | None:
-    """Give the metadata that says an entry's type, or None where it says so already.
+    """Return the metadata that says an entry's type, or None where it says so already.
 
     What held for entries before `first_id`, which are deleted, is left out.
 
@@ -57,7 +57,7 @@ def changed(
 
 
 def _changes(metadata: Mapping[str, bytes]) -> list[tuple[int, str]]:
-    """Give the types with the first entry of each, in order."""
+    """Return the types with the first entry of each, in order."""
     value = metadata.get(COMPRESSION_TYPE, COMPRESSIONS[0].encode())
     changes = []
     for index, part in enumerate(value.decode(errors="replace").split(",")):

@@ -45,7 +45,7 @@ class Delta(NamedTuple):
     properties: bool
 
     def encode(self, previous_id: int) -> bytes:
-        """Give the delta as an entry, on the state that the entry `previous_id` completes."""
+        """Return the delta as an entry, on the state that the entry `previous_id` completes."""
         flags = PROPERTIES_FLAG if self.properties else 0
         body = HEADER.pack(MAGIC, VERSION, flags, previous_id) + self.changes.encode("compact")
         return body + CHECKSUM.pack(zlib.crc32(body))
@@ -96,7 +96,7 @@ def difference(before: PositionInfo, after: PositionInfo) -> Delta | None:
 
 
 def replay(before: PositionInfo, deltas: Iterable[Delta]) -> PositionInfo:
-    """Give the state after all changes, in their order.
+    """Return the state after all changes, in their order.
 
     What a change covers is covered for good, so it is dropped once, at the end.
     """

@@ -98,7 +98,7 @@ class Journal:
         self._newest = Recovery()
 
     def writes(self, store: Store, form: str, compression: str) -> bool:
-        """Tell whether it saves just so."""
+        """Return whether it saves just so."""
         return (self.store, self.form, self._settings.compression) == (store, form, compression)
 
     def load(self) -> Recovery:
@@ -149,7 +149,7 @@ class Journal:
             store.set_metadata(metadata)
 
     def _change(self, newest: Recovery, state: PositionInfo) -> bytes | None:
-        """Give a delta on the newest save, or None where a full save is due."""
+        """Return a delta on the newest save, or None where a full save is due."""
         if newest.position_info is None or self.form != newest.form or self.form != "compact":
             return None
         change = delta.difference(newest.position_info, state)

@@ -103,7 +103,7 @@ class _Reading:
         self.bytes = 0
 
     def state_at(self, entry_id: int) -> Recovery:
-        """Give the state that an entry completes, or raise `_NoState`."""
+        """Return the state that an entry completes, or raise `_NoState`."""
         changes: list[Delta] = []
         delta_bytes = 0
         walked = [entry_id]

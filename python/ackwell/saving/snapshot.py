@@ -68,7 +68,7 @@ def encode_entries(
     generation: int = 0,
     engine: Engine | None = None,
 ) -> list[bytes]:
-    """Give the entries that hold the bytes of a state: compressed, then cut where they are too large.
+    """Return the entries that hold the bytes of a state: compressed, then cut where they are too large.
 
     The threshold counts the bytes as stored. In our own stores (`pip_381=False`) only the compact form, which
     has a checksum of its own, is ever one entry: every other state gets a footer with one.
@@ -100,7 +100,7 @@ def decode_entry(
     max_bytes: int = STATE_BYTES_MAX,
     engine: Engine | None = None,
 ) -> bytes:
-    """Give the bytes of a state as they were before compression."""
+    """Return the bytes of a state as they were before compression."""
     if compression == "NONE":
         return stored
     if len(stored) < SIZE_BYTES:
@@ -185,7 +185,7 @@ def recover(
 def state_at(
     read: Read, entry_id: int, oldest_id: int, settings: EntrySettings, max_bytes: int, engine: Engine
 ) -> tuple[Any, bytes, int, int, int | None]:
-    """Give the state that an entry completes; `CorruptStateError` if it completes none.
+    """Return the state that an entry completes; `CorruptStateError` if it completes none.
 
     Beside the state its bytes, its first and last entry, and the generation in its footer.
     """

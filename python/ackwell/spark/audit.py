@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.broker.restart import BrokerSettings, Restart
-from ackwell.spark import auditing, tables
+from ackwell.replay import tables
 from ackwell.spark.schema import AUDIT, conform
+from ackwell.spark.tasks import audit as auditing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +23,7 @@ def restart_audit(
     *,
     restarts: tuple[Restart, ...] = ("graceful", "crash"),
 ) -> DataFrame:
-    """Tell what each subscription would lose in a restart, and why; most at risk first.
+    """Return what each subscription would lose in a restart, and why; most at risk first.
 
     Parameters
     ----------

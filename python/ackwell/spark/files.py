@@ -13,17 +13,17 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from ackwell.spark.schema import PARTIALS
-from ackwell.spark.splits import SURVEY, Split, fold_split, look_at
+from ackwell.spark.tasks.files import SURVEY, Split, fold_split, look_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from ackwell.spark.folded import Turns
+    from ackwell.replay.folded import Turns
 
 
 def is_exactly_files(events: DataFrame) -> bool:
-    """Tell whether a DataFrame is what reading its Parquet files gives: no filter, no projection.
+    """Return whether a DataFrame is what reading its Parquet files gives: no filter, no projection.
 
     Read off the analysed plan as `explain` prints it, which Spark Connect has too: one relation, and
     nothing above it.

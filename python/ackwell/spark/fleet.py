@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ackwell.events import Kind
-from ackwell.spark import tables
+from ackwell.replay import tables
+from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +99,7 @@ def chunks(fleet: Fleet) -> list[Chunk]:
 
 
 def generate(spark: SparkSession, fleet: Fleet | None = None, *, tasks: int = 8) -> DataFrame:
-    """Give the events of a synthetic fleet as a DataFrame; the same for any number of tasks."""
+    """Return the events of a synthetic fleet as a DataFrame; the same for any number of tasks."""
     from ackwell.spark.schema import EVENTS
 
     fleet = fleet or Fleet()
@@ -166,7 +166,7 @@ def chunk_events(fleet: Fleet, chunk: Chunk) -> pa.RecordBatch:
 
 
 def _acked(pattern: str, entry: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.bool_]:
-    """Tell which messages are acknowledged."""
+    """Return which messages are acknowledged."""
     acked = np.ones(len(entry), dtype=bool)
     if pattern == "holes":
         acked[entry % 1_000 == 0] = False

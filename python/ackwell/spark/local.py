@@ -15,17 +15,17 @@ from ackwell.spark.sources import read_events
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ackwell.replay import SubscriptionState
+    from ackwell.replay.states import SubscriptionState
 
 
 def replay_files(files: Sequence[str | Path], *, at: int | None = None) -> list[SubscriptionState]:
-    """Do what `ackwell.replay.replay_files` does, on Spark; `at` costs a sort of all events."""
+    """Do what `ackwell.replay.states.replay_files` does, on Spark; `at` costs a sort of all events."""
     events = read_events(local_session(), *map(str, files))
     return collect_states(replay(events if at is None else first(events, at)))
 
 
 def first(events: DataFrame, at: int) -> DataFrame:
-    """Give the first `at` events in the order of replay."""
+    """Return the first `at` events in the order of replay."""
     if "file" not in events.columns:
         # Rows of plain Parquet do not tell their file; Spark does.
         events = events.withColumn("file", F.col("_metadata.file_path"))

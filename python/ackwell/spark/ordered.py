@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.spark import following, tables
+from ackwell.replay import tables
 from ackwell.spark.schema import MOMENTS, conform
+from ackwell.spark.tasks import following
 
 if TYPE_CHECKING:
     import pyarrow as pa

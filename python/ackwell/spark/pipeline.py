@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.spark import files, finish, tables, words
-from ackwell.spark.folded import Turns
-from ackwell.spark.rows import state_of_row
+from ackwell.replay import tables
+from ackwell.replay.folded import Turns
+from ackwell.spark import files, words
 from ackwell.spark.schema import CURSORS, PARTIALS, conform
 from ackwell.spark.seeks import find_turns
+from ackwell.spark.tasks import cursors as finish
+from ackwell.spark.tasks.rows import state_of_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ackwell.replay import SubscriptionState
+    from ackwell.replay.states import SubscriptionState
 
 Strategy = Literal["auto", "files", "words"]
 _NAMES = ("topic", "subscription")
@@ -73,7 +75,7 @@ def merge(*parts: DataFrame) -> DataFrame:
 
 
 def cursors(parts: DataFrame, ledgers: DataFrame | None = None) -> DataFrame:
-    """Give the cursor that the partials of each subscription lead to.
+    """Return the cursor that the partials of each subscription lead to.
 
     Parameters
     ----------
@@ -125,7 +127,7 @@ def _union(parts: tuple[DataFrame, ...]) -> DataFrame:
 
 
 def _directories(rows: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Give a row per subscription with its topic's ledgers."""
+    """Return a row per subscription with its topic's ledgers."""
     entry = F.struct("ledger_id", "entries")
     directory = ledgers.groupBy("topic", "ledger_id").agg(F.max("entries").alias("entries"))
     directory = directory.groupBy("topic").agg(F.map_from_entries(F.collect_list(entry)).alias("directory"))

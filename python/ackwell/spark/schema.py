@@ -1,6 +1,6 @@
 """The pipeline's tables as Spark schemas, and the check that a DataFrame is one of them.
 
-The columns of an event are the fields of `ackwell.events.Event`, no more and no less: one schema for
+The columns of an event are the fields of `ackwell.replay.events.Event`, no more and no less: one schema for
 traces, Parquet and Spark. `conform` runs when a query is built, before any job starts: it names every
 column that is missing or of the wrong type, adds the optional ones that are not there as nulls, and
 widens integers.
@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from ackwell.errors import SchemaError
-from ackwell.spark import tables
+from ackwell.replay import tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +44,7 @@ _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
 
 
 def spark_schema(table: tables.Table) -> StructType:
-    """Give a table's Spark schema, with each column's meaning as its comment."""
+    """Return a table's Spark schema, with each column's meaning as its comment."""
     return StructType(
         [
             StructField(
@@ -78,7 +78,7 @@ STATS: Final = spark_schema(tables.STATS)
 
 
 def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
-    """Give `given` exactly the columns of `table`, or raise `SchemaError` naming all that is wrong.
+    """Return `given` exactly the columns of `table`, or raise `SchemaError` naming all that is wrong.
 
     Columns that `table` does not know are left out. Nothing is computed: only the plan is read.
     """

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.errors import ProtocolError
-from ackwell.events import Kind
 from ackwell.position import Position
-from ackwell.spark.folded import Seek, Turns
+from ackwell.replay.events import Kind
+from ackwell.replay.folded import Seek, Turns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ackwell.spark.folded import Order
+    from ackwell.replay.folded import Order
 
 Name = tuple[str, str]
 

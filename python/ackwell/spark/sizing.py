@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.events import Kind
-from ackwell.spark import tables
+from ackwell.replay import tables
+from ackwell.replay.events import Kind
 from ackwell.spark.schema import SIZING, conform
-from ackwell.spark.weighing import weigher
+from ackwell.spark.tasks.sizing import weigher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

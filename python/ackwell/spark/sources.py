@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from ackwell.spark import tables
+from ackwell.replay import tables
 from ackwell.spark.schema import conform, spark_schema
 
 if TYPE_CHECKING:
@@ -81,19 +81,19 @@ class _Files(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name that `format` takes."""
+        """Return the name that `format` takes."""
         return cls.source
 
     def schema(self) -> StructType:
-        """Give the schema of every file."""
+        """Return the schema of every file."""
         return spark_schema(self.table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Give the reader of a batch."""
+        """Return the reader of a batch."""
         return _Reader(self)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Give the reader of a stream."""
+        """Return the reader of a stream."""
         return _StreamReader(self)
 
     def files(self) -> list[Path]:
@@ -124,7 +124,7 @@ class EventTrace(_Files):
     source = "ackwell_trace"
     table = tables.EVENTS
     suffixes = (".jsonl", ".jsonl.gz")
-    batches = ("ackwell.spark.reading", "event_batches")
+    batches = ("ackwell.spark.tasks.reading", "event_batches")
 
 
 class PulsarStats(_Files):
@@ -133,7 +133,7 @@ class PulsarStats(_Files):
     source = "pulsar_stats"
     table = tables.STATS
     suffixes = (".json", ".json.gz")
-    batches = ("ackwell.spark.reading", "stats_batches")
+    batches = ("ackwell.spark.tasks.reading", "stats_batches")
 
 
 class _File(InputPartition):

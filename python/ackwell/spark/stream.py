@@ -21,10 +21,10 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from ackwell.spark import tables
-from ackwell.spark.event_rows import COLUMNS
-from ackwell.spark.fold import fold_batches
-from ackwell.spark.folded import Folded
+from ackwell.replay import tables
+from ackwell.replay.columns import fold_batches
+from ackwell.replay.event_rows import COLUMNS
+from ackwell.replay.folded import Folded
 from ackwell.spark.schema import CURSORS, PARTIALS, conform
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Give the ack sets as lists again; most batches have none."""
+    """Return the ack sets as lists again; most batches have none."""
     index = batch.schema.get_field_index("ack_set")
     texts = batch.column(index)
     if texts.null_count == len(texts):
@@ -107,8 +107,8 @@ class _Cursors(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
         """Join the micro-batch's partials into the state, and give the cursor."""
-        from ackwell.spark.finish import state_of
-        from ackwell.spark.rows import cursor_row
+        from ackwell.spark.tasks.cursors import state_of
+        from ackwell.spark.tasks.rows import cursor_row
 
         arrived: dict[int | None, Folded] = {}
         for row in rows:

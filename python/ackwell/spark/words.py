@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.events import Kind
-from ackwell.spark import assemble
+from ackwell.replay.events import Kind
 from ackwell.spark.schema import PARTIALS
+from ackwell.spark.tasks import words as assemble
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from ackwell.spark.folded import Turns
+    from ackwell.replay.folded import Turns
 
 _NAMES = ("topic", "subscription")
 
@@ -97,7 +97,7 @@ def _mark_void(rows: DataFrame, turns: Turns) -> DataFrame:
 
 
 def _whole() -> Column:
-    """Tell whether an acknowledgment leaves nothing of its entry."""
+    """Return whether an acknowledgment leaves nothing of its entry."""
     # Not F.forall: a lambda would take the whole query out of compiled code.
     smallest, greatest = F.array_min("ack_set"), F.array_max("ack_set")
     nothing_set = F.coalesce((smallest == 0) & (greatest == 0), F.lit(True))
@@ -105,7 +105,7 @@ def _whole() -> Column:
 
 
 def _what() -> Column:
-    """Give a row's kind as a small integer, the frequent ones first; null for an unknown kind."""
+    """Return a row's kind as a small integer, the frequent ones first; null for an unknown kind."""
     codes = {
         Kind.ACK: _ACK,
         Kind.PUBLISH: _EXISTS,
@@ -122,7 +122,7 @@ def _what() -> Column:
 
 
 def _code() -> Column:
-    """Give what a row does, or below 0 what is wrong with it: computed once, and not in every sum."""
+    """Return what a row does, or below 0 what is wrong with it: computed once, and not in every sum."""
     what, acks = F.col("what"), F.col("acks")
     unnamed = [F.col(name).isNull() for name in (*_NAMES, "kind", "sequence")]
     placed = F.col("ledger_id").isNotNull() & F.col("entry_id").isNotNull()

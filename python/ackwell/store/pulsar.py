@@ -52,7 +52,7 @@ class Record(NamedTuple):
     body: bytes
 
     def encode(self) -> bytes:
-        """Give the message's payload."""
+        """Return the message's payload."""
         header = HEADER.pack(MAGIC, VERSION, self.kind, self.generation, self.entry_id)
         return header + self.body
 

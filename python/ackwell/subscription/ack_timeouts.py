@@ -53,7 +53,7 @@ class AckTimeouts:
         return due
 
     def next_due_ms(self) -> int | None:
-        """Give the next deadline, or `None`."""
+        """Return the next deadline, or `None`."""
         return self._sets[0][0] if self._sets else None
 
     @property

@@ -49,7 +49,7 @@ class Acknowledgments:
         self._unread = unread
 
     def exists(self, position: Position) -> bool:
-        """Tell whether an entry exists or did; `ProtocolError` for one ahead of the last.
+        """Return whether an entry exists or did; `ProtocolError` for one ahead of the last.
 
         One of a ledger that is unknown, trimmed or shorter is the broker's range that covers nothing:
         ignored.
@@ -123,7 +123,7 @@ class Acknowledgments:
         return changed
 
     def owed_bits(self, position: Position) -> int:
-        """Give the messages of a partly acknowledged entry that are with its consumer; else all."""
+        """Return the messages of a partly acknowledged entry that are with its consumer; else all."""
         owed = self._cursor.owed(*position)
         bits = WHOLE if owed is None else owed
         return bits & ~self._transactions.held_bits(position)
@@ -214,7 +214,7 @@ class Acknowledgments:
 
 
 def _acked_bits(message: MessageId) -> int:
-    """Give the messages that an acknowledgment inside a transaction names."""
+    """Return the messages that an acknowledgment inside a transaction names."""
     if not any(message.ack_set):
         return WHOLE
     if not message.batch_size or message.batch_size < 1:

@@ -18,13 +18,13 @@ class DelayedMessages(Protocol):
         """Take a message in; `False`, and nothing is taken, when it is due already."""
 
     def has_due(self, now_ms: int) -> bool:
-        """Tell whether a message is due."""
+        """Return whether a message is due."""
 
     def pop_due(self, now_ms: int, max: int) -> tuple[Int64s, Int64s, Int64s]:  # noqa: A002
         """Take due messages out: times, ledger ids, entry ids."""
 
     def next_wakeup(self) -> int | None:
-        """Give when the next message is due."""
+        """Return when the next message is due."""
 
     def clear(self) -> None:
         """Let go of every message."""

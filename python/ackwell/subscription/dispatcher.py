@@ -185,7 +185,7 @@ class Dispatcher:
         return found
 
     def _may_look_ahead(self) -> bool:
-        """Tell whether more may be read while so much waits for its key."""
+        """Return whether more may be read while so much waits for its key."""
         if not self._policy.by_key:
             return True
         settings, limits = self._settings, []
@@ -196,7 +196,7 @@ class Dispatcher:
         return len(self._replay) < min(limits, default=2**62)
 
     def _stops(self, ledger_id: int, entry_id: int, now_ms: int, deliver_at_ms: int) -> bool:
-        """Tell whether an entry goes to no consumer at all: acknowledged, dead, or delayed.
+        """Return whether an entry goes to no consumer at all: acknowledged, dead, or delayed.
 
         Only a new entry is delayed: one that the tracker let go is not given back to it.
         """
@@ -231,7 +231,7 @@ class Dispatcher:
         return (bits & ~self._transactions.held_bits(Position(ledger_id, entry_id))).bit_count()
 
     def _needs_a_look(self, new: Offered, now_ms: int) -> bool:
-        """Tell whether one of these entries may be other than plainly next: delayed, in part, dead."""
+        """Return whether one of these entries may be other than plainly next: delayed, in part, dead."""
         return (
             (self._delayed is not None and new.asks_for_delay(now_ms))
             or (new.sizes is not None and (bool(self._transactions.open) or self._cursor.partly_acked > 0))

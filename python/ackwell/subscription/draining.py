@@ -26,7 +26,7 @@ class DrainingHashes:
         self.pending = drained(consumers, selector)
 
     def blocks(self, consumer: str, sticky_key_hash: int) -> bool:
-        """Tell whether another consumer still has entries of this hash."""
+        """Return whether another consumer still has entries of this hash."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         return any(holder != consumer for holder in holders)
 

@@ -42,7 +42,7 @@ class Offered(NamedTuple):
         return len(self.ledger_ids)
 
     def pick(self, which: Bools | slice) -> Offered:
-        """Give some of the entries."""
+        """Return some of the entries."""
         return Offered(*(None if column is None else column[which] for column in self))  # type: ignore[arg-type]
 
     def split(self, read_position: tuple[int, int]) -> tuple[Offered, Offered]:
@@ -54,7 +54,7 @@ class Offered(NamedTuple):
         return self.pick(~new), self.pick(new)
 
     def at(self, indexes: list[int]) -> Offered:
-        """Give the entries at these places."""
+        """Return the entries at these places."""
         import numpy as np
 
         places = np.array(indexes, dtype=np.int64)
@@ -74,18 +74,18 @@ class Offered(NamedTuple):
         return [ordered.pick(slice(ends[index], ends[index + 1])) for index in range(count)]
 
     def rows(self) -> Iterable[tuple[int, int, int, int, int]]:
-        """Give the entries one by one, with the values that left-out columns stand for."""
+        """Return the entries one by one, with the values that left-out columns stand for."""
         sizes = repeat(1) if self.sizes is None else self.sizes.tolist()
         hashes = repeat(0) if self.hashes is None else self.hashes.tolist()
         times = repeat(0) if self.deliver_at_ms is None else self.deliver_at_ms.tolist()
         return zip(self.ledger_ids.tolist(), self.entry_ids.tolist(), sizes, hashes, times)  # noqa: B905
 
     def asks_for_delay(self, now_ms: int) -> bool:
-        """Tell whether one of the entries is to be delivered later."""
+        """Return whether one of the entries is to be delivered later."""
         return self.deliver_at_ms is not None and bool((self.deliver_at_ms > now_ms).any())
 
     def follows(self, ledger_ids: Int64s, entry_ids: Int64s) -> bool:
-        """Tell whether the entries are exactly these."""
+        """Return whether the entries are exactly these."""
         import numpy as np
 
         return np.array_equal(self.entry_ids, entry_ids) and np.array_equal(self.ledger_ids, ledger_ids)

@@ -48,7 +48,7 @@ class Outstanding:
         return consumer
 
     def unknown(self, name: str) -> ProtocolError:
-        """Give the refusal of a name that nobody has."""
+        """Return the refusal of a name that nobody has."""
         return ProtocolError(f"no consumer {name!r}; it never joined, or has left")
 
     @property
@@ -208,7 +208,7 @@ class Outstanding:
                         self.draining.settled(consumer.name, sticky_key_hash)
 
     def allowance(self, consumer: Consumer) -> int:
-        """Give how many messages a consumer may be sent before its permits or a limit stop it.
+        """Return how many messages a consumer may be sent before its permits or a limit stop it.
 
         The entry that passes the mark is still sent whole, as the broker sends a batch.
         """
@@ -220,7 +220,7 @@ class Outstanding:
         return max(allowance, 0)
 
     def room(self) -> int:
-        """Give how many messages all consumers together may be sent before the subscription's limit."""
+        """Return how many messages all consumers together may be sent before the subscription's limit."""
         if self.blocked:
             return 0
         return self._limit - self.unacked if self._limit else 2**62
@@ -279,7 +279,7 @@ class Outstanding:
 
 
 def _blocked(now: bool, unacked: int, limit: int, *, inclusive: bool) -> bool:
-    """Tell what a flag must be: between half and all of the limit it may be either."""
+    """Return what a flag must be: between half and all of the limit it may be either."""
     if limit == 0:
         return False
     free = unacked * 2 <= limit if inclusive else unacked * 2 < limit

@@ -54,7 +54,7 @@ class Policy(Protocol):
         """
 
     def available(self) -> bool:
-        """Tell whether anybody could get a message now."""
+        """Return whether anybody could get a message now."""
 
     def audit(self) -> list[str]:
         """Recompute what the policy counts; describe each difference."""
@@ -97,7 +97,7 @@ class RoundRobin:
         return False
 
     def choose(self, sticky_key_hash: int) -> Consumer | None:
-        """Give the consumer whose turn it is, or whose turn begins."""
+        """Return the consumer whose turn it is, or whose turn begins."""
         consumer = self._current
         if (
             self._left > 0
@@ -176,7 +176,7 @@ class RoundRobin:
         return owners
 
     def available(self) -> bool:
-        """Tell whether anybody has permits and is not blocked."""
+        """Return whether anybody has permits and is not blocked."""
         return any(self._outstanding.allowance(consumer) > 0 for consumer in self._order)
 
     def audit(self) -> list[str]:
@@ -214,19 +214,19 @@ class ByKey:
         self._owners: NDArray[np.int16] | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Give the consumer its slots; what others have of them drains first."""
+        """Return the consumer its slots; what others have of them drains first."""
         self.selector.add(consumer.name, hash_ranges)
         self._reassign()
         return False
 
     def leave(self, consumer: Consumer) -> bool:
-        """Give the consumer's slots to the others."""
+        """Return the consumer's slots to the others."""
         self.selector.remove(consumer.name)
         self._reassign()
         return False
 
     def choose(self, sticky_key_hash: int) -> Consumer | None:
-        """Give the owner of the hash if it can take a message and nobody else has one of the hash."""
+        """Return the owner of the hash if it can take a message and nobody else has one of the hash."""
         outstanding = self._outstanding
         name = self.selector.select(sticky_key_hash)
         if name is None or outstanding.blocked:
@@ -264,7 +264,7 @@ class ByKey:
         return owners if fits and int(wanted.sum()) <= self._outstanding.room() else None
 
     def available(self) -> bool:
-        """Tell whether anybody has permits and is not blocked."""
+        """Return whether anybody has permits and is not blocked."""
         return any(
             self._outstanding.allowance(consumer) > 0 for consumer in self._outstanding.consumers.values()
         )
@@ -311,14 +311,14 @@ class OneActive:
         return self._pick([each for each in self._outstanding.consumers.values() if each is not consumer])
 
     def choose(self, sticky_key_hash: int) -> Consumer | None:
-        """Give the active consumer if it has permits."""
+        """Return the active consumer if it has permits."""
         active = self.active
         return active if active is not None and active.permits > 0 else None
 
     def choose_many(
         self, consumers: Sequence[Consumer], sizes: Int64s | None, hashes: Int64s | None, count: int
     ) -> Owners | None:
-        """Give the active consumer as many entries as its permits allow."""
+        """Return the active consumer as many entries as its permits allow."""
         import numpy as np
 
         owners = np.full(count, -1, dtype=np.int64)
@@ -330,7 +330,7 @@ class OneActive:
         return owners
 
     def available(self) -> bool:
-        """Tell whether the active consumer has permits."""
+        """Return whether the active consumer has permits."""
         return self.active is not None and self.active.permits > 0
 
     def audit(self) -> list[str]:

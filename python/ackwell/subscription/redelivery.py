@@ -39,7 +39,7 @@ class Redelivery:
         """Whether there is anything here that a dispatch or an acknowledgment has to look at."""
 
     def count(self, ledger_id: int, entry_id: int) -> int:
-        """Give how often an entry was redelivered."""
+        """Return how often an entry was redelivered."""
         value = self._counts.get((ledger_id, entry_id)) if len(self._counts) else None
         return value[0] if value is not None else 0
 
@@ -53,7 +53,7 @@ class Redelivery:
         return len(self._counts)
 
     def counts_of(self, ledger_ids: Int64s, entry_ids: Int64s) -> Int64s | None:
-        """Give the counts of many entries; `None` where no entry at all has one."""
+        """Return the counts of many entries; `None` where no entry at all has one."""
         if not len(self._counts):
             return None
         import numpy as np
@@ -119,7 +119,7 @@ class Redelivery:
         return found
 
     def next_due_ms(self) -> int | None:
-        """Give when the next back-off ends, or `None`."""
+        """Return when the next back-off ends, or `None`."""
         return min(self._due_ms.values(), default=None)
 
     @property
@@ -128,7 +128,7 @@ class Redelivery:
         return len(self._due_ms)
 
     def is_dead(self, ledger_id: int, entry_id: int) -> bool:
-        """Tell whether an entry was redelivered too often; it becomes a dead letter then."""
+        """Return whether an entry was redelivered too often; it becomes a dead letter then."""
         limit = self._settings.max_redeliver_count
         if limit is None or self.count(ledger_id, entry_id) <= limit:
             return False

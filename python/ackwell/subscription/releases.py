@@ -83,7 +83,7 @@ class Releases:
         return owed
 
     def next_due_ms(self) -> int | None:
-        """Give when `advance` has something to do next."""
+        """Return when `advance` has something to do next."""
         times = [self._redelivery.next_due_ms()]
         if self._delayed is not None:
             times.append(self._delayed.next_wakeup())

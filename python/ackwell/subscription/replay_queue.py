@@ -38,7 +38,7 @@ class ReplayQueue:
         return self._positions.cardinality
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Tell whether a position is here."""
+        """Return whether a position is here."""
         return self._positions.contains(ledger_id, entry_id)
 
     def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int = 0) -> None:
@@ -84,18 +84,18 @@ class ReplayQueue:
         return self._positions.positions()
 
     def first(self, limit: int) -> list[Position]:
-        """Give the first few positions."""
+        """Return the first few positions."""
         return list(islice(self._positions.positions(), limit))
 
     def hash_of(self, position: Position) -> int:
-        """Give a position's hash, 0 where it is not known."""
+        """Return a position's hash, 0 where it is not known."""
         if self._hashes is None:
             return 0
         value = self._hashes.get(position)
         return value[1] if value is not None else 0
 
     def waits(self, sticky_key_hash: int) -> bool:
-        """Tell whether a message of this hash is here, so that no newer one may go out."""
+        """Return whether a message of this hash is here, so that no newer one may go out."""
         return sticky_key_hash in self._waiting
 
     @property

@@ -64,7 +64,7 @@ def decode_transactions(unknown_fields: bytes, transactions: Transactions) -> No
 
 
 def without_transactions(unknown_fields: bytes) -> bytes:
-    """Give the unknown fields that are not ours."""
+    """Return the unknown fields that are not ours."""
     message = Reader(unknown_fields)
     return b"".join(message.raw(field) for field in message.fields() if field.number != TRANSACTION_FIELD)
 

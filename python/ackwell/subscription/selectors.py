@@ -40,7 +40,7 @@ class Selector(Protocol):
         """Take a consumer in; `ProtocolError` if it cannot be given any slot."""
 
     def remove(self, consumer: str) -> None:
-        """Give its slots to the others."""
+        """Return its slots to the others."""
 
     def select(self, sticky_key_hash: int) -> str | None:
         """Name the owner of a slot, or `None` where there is none."""
@@ -140,7 +140,7 @@ class AutoSplit:
         self._owners[end] = consumer
 
     def remove(self, consumer: str) -> None:
-        """Give the consumer's range to a neighbour."""
+        """Return the consumer's range to a neighbour."""
         end = next(end for end, owner in self._owners.items() if owner == consumer)
         if end == self._size and len(self._ends) > 1:
             self._owners[end] = self._owners.pop(self._ends.pop(-2))
@@ -215,7 +215,7 @@ class StickyRanges:
 
 
 def hash_ranges(selector: Selector) -> dict[str, list[HashRange]]:
-    """Give each consumer's slots as the broker's statistics list them (`keyHashRangeArrays`).
+    """Return each consumer's slots as the broker's statistics list them (`keyHashRangeArrays`).
 
     >>> split = AutoSplit()
     >>> split.add("a")
@@ -238,7 +238,7 @@ def hash_ranges(selector: Selector) -> dict[str, list[HashRange]]:
 
 
 def select_many(selector: Selector, hashes: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
-    """Give the owner of each slot as an index into `names`, -1 where there is none."""
+    """Return the owner of each slot as an index into `names`, -1 where there is none."""
     import numpy as np
 
     runs = selector.boundaries()

@@ -27,7 +27,7 @@ class RedeliveryBackoff:
             raise ValueError(f"multiplier {self.multiplier}; a back-off does not get shorter")
 
     def delay_ms(self, redelivery_count: int) -> int:
-        """Give the wait before the next delivery of a message redelivered this often before."""
+        """Return the wait before the next delivery of a message redelivered this often before."""
         try:
             delay = self.min_ms * self.multiplier ** max(redelivery_count, 0)
         except OverflowError:

@@ -34,7 +34,7 @@ _C2: Final = 0x1B87_3593
 
 
 def sticky_key_hash(key: str | bytes | None, slots: HashRange = FROM_ONE) -> int:
-    """Give the slot of a key, never 0; text counts as UTF-8.
+    """Return the slot of a key, never 0; text counts as UTF-8.
 
     >>> sticky_key_hash("k20"), sticky_key_hash("k20", FROM_ZERO)
     (27157, 12379)
@@ -45,7 +45,7 @@ def sticky_key_hash(key: str | bytes | None, slots: HashRange = FROM_ONE) -> int
 
 
 def murmur3_32(data: bytes) -> int:
-    """Give the 32-bit MurmurHash3 (x86 variant, seed 0) of `data`, unsigned.
+    """Return the 32-bit MurmurHash3 (x86 variant, seed 0) of `data`, unsigned.
 
     >>> hex(murmur3_32(b"hello"))
     '0x248bfa47'

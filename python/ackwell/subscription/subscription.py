@@ -200,7 +200,7 @@ class Subscription:
         return active.name if active is not None else None
 
     def sticky_key_hash(self, key: str | bytes | None) -> int:
-        """Give the hash that `dispatch` needs for a message with this key; 0 unless Key_Shared."""
+        """Return the hash that `dispatch` needs for a message with this key; 0 unless Key_Shared."""
         if isinstance(self._policy, ByKey):
             return sticky_key_hash(key, self._policy.selector.slots)
         return 0
@@ -269,7 +269,7 @@ class Subscription:
         return self._redelivery.dead_letters()
 
     def redelivery_count(self, ledger_id: int, entry_id: int) -> int:
-        """Give how often an entry was redelivered; the next delivery carries it."""
+        """Return how often an entry was redelivered; the next delivery carries it."""
         return self._redelivery.count(ledger_id, entry_id)
 
     def delivered(
@@ -378,7 +378,7 @@ class Subscription:
     # Redelivery
 
     def nack(self, consumer: str, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Give a message back after its back-off; tell whether this consumer has it.
+        """Return a message back after its back-off; tell whether this consumer has it.
 
         It stays with the consumer until then. On Exclusive and Failover, where order rules, everything
         unacknowledged is read again then.
@@ -400,7 +400,7 @@ class Subscription:
         return self._releases.advance(now_ms)
 
     def next_wakeup_ms(self) -> int | None:
-        """Give when `advance` has something to do next; `None` for never."""
+        """Return when `advance` has something to do next; `None` for never."""
         return self._releases.next_due_ms()
 
     def seek(self, ledger_id: int, entry_id: int) -> None:

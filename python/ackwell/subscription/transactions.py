@@ -66,11 +66,11 @@ class Transactions:
         return len(self._bits)
 
     def held_bits(self, position: Position) -> int:
-        """Give what open transactions hold of an entry; 0 for nothing."""
+        """Return what open transactions hold of an entry; 0 for nothing."""
         return self._bits.get(position, 0)
 
     def holds_all(self, position: Position, owed_bits: int | None) -> bool:
-        """Tell whether nothing of an entry is left outside; `owed_bits` if some of it was acknowledged."""
+        """Return whether nothing of an entry is left outside; `owed_bits` if some of it was acknowledged."""
         bits = self._bits.get(position, 0)
         if bits in (0, WHOLE):
             return bits == WHOLE

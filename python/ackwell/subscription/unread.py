@@ -37,7 +37,7 @@ class Unread:
         self.position = max(self.position, (ledger_id, entry_id + 1))
 
     def wanted(self, ledger_id: int, entry_id: int) -> bool:
-        """Tell whether an entry is neither acknowledged nor held whole by an open transaction."""
+        """Return whether an entry is neither acknowledged nor held whole by an open transaction."""
         if self._cursor.is_acked(ledger_id, entry_id):
             return False
         if not self._transactions.open:
@@ -46,14 +46,14 @@ class Unread:
         return not self._transactions.holds_all(Position(ledger_id, entry_id), owed)
 
     def is_next(self, ledger_id: int, entry_id: int) -> bool:
-        """Tell whether no unread entry stands between the read position and this one."""
+        """Return whether no unread entry stands between the read position and this one."""
         if self.position == (ledger_id, entry_id):
             return True
         ledger_ids, entry_ids = self.first(1)
         return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)
 
     def before(self, position: Position) -> list[Position]:
-        """Give the unread positions before this one."""
+        """Return the unread positions before this one."""
         count = self._cursor.ledgers.entries_between(self._just_before(), position)
         ledger_ids, entry_ids = self.first(count)
         pairs = zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)
@@ -64,7 +64,7 @@ class Unread:
         return Position(ledger_id, entry_id - 1)
 
     def first(self, limit: int) -> tuple[Int64s, Int64s]:
-        """Give the next unread positions, ledger ids and entry ids; the read position stays."""
+        """Return the next unread positions, ledger ids and entry ids; the read position stays."""
         import numpy as np
 
         found: list[tuple[Int64s, Int64s]] = []

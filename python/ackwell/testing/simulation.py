@@ -54,7 +54,7 @@ class Write:
         return frozenset(self.before.entries.keys() - self.after.entries.keys())
 
     def crashes(self, *, sector_bytes: int = 64) -> Iterator[Crash]:
-        """Give every ledger that a crash inside this write may leave, each a copy of its own.
+        """Return every ledger that a crash inside this write may leave, each a copy of its own.
 
         The first has nothing of the write.
         """
@@ -76,7 +76,7 @@ class Write:
 
 
 def reordered(writes: Sequence[Write]) -> Iterator[Crash]:
-    """Give every ledger that a crash may leave of writes of which none was synced.
+    """Return every ledger that a crash may leave of writes of which none was synced.
 
     Any of them lost, up to four in every set; and each entry cut in half or zeros, all others whole.
     """
@@ -94,7 +94,7 @@ def reordered(writes: Sequence[Write]) -> Iterator[Crash]:
 
 
 def _after(before: MemoryLedger, writes: Iterable[Write]) -> MemoryLedger:
-    """Give the ledger with these writes done, whatever others lie between them."""
+    """Return the ledger with these writes done, whatever others lie between them."""
     ledger = copy_of(before)
     for write in writes:
         for entry_id in write.appended:
@@ -137,7 +137,7 @@ class SimulatedStore(MemoryStore):
 
 
 def torn(data: bytes, sector_bytes: int) -> Iterator[tuple[bytes, str]]:
-    """Give what a crash may leave of an entry: every prefix, and with sectors that were never written."""
+    """Return what a crash may leave of an entry: every prefix, and with sectors that were never written."""
     for length in range(len(data) + 1):
         yield data[:length], f"{length} of {len(data)} bytes"
     sectors = [data[start : start + sector_bytes] for start in range(0, len(data), sector_bytes)]
@@ -149,7 +149,7 @@ def torn(data: bytes, sector_bytes: int) -> Iterator[tuple[bytes, str]]:
 
 
 def partly(deleted: list[int]) -> Iterator[tuple[frozenset[int], str]]:
-    """Give what a crash may leave of a deletion: as far as any entry, or any of them alone."""
+    """Return what a crash may leave of a deletion: as far as any entry, or any of them alone."""
     for count in range(1, len(deleted) + 1):
         yield frozenset(deleted[:count]), f"{count} of {len(deleted)} deletions"
     for entry_id in deleted[1:]:

@@ -243,7 +243,7 @@ impl BitSet {
         self.words = Vec::new();
     }
 
-    /// Gives back what the bits do not need.
+    /// Return back what the bits do not need.
     pub fn shrink_to_fit(&mut self) {
         self.words.shrink_to_fit();
     }

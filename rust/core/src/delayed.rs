@@ -174,7 +174,7 @@ pub trait DelayedIndex {
     /// Forgets every message and gives all memory back.
     fn clear(&mut self);
 
-    /// Gives back memory that is allocated and not used.
+    /// Release memory that is allocated and not used.
     fn shrink_to_fit(&mut self);
 
     /// The bytes allocated on the heap, once what is being filled is in its place.

@@ -173,7 +173,7 @@ impl LongMap {
         }
     }
 
-    /// Gives back what the entries do not need.
+    /// Return back what the entries do not need.
     pub fn shrink_to_fit(&mut self) {
         let homes = if self.filled == 0 { 0 } else { homes_for(self.filled) };
         if homes < self.homes {

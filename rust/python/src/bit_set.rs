@@ -113,7 +113,7 @@ impl BitSet {
         Ok(self.0.locked(py).clear(bit))
     }
 
-    /// Tell whether a bit is set.
+    /// Return whether a bit is set.
     #[pyo3(signature = (bit, /))]
     fn get(&self, py: Python<'_>, bit: Int) -> PyResult<bool> {
         let bit = index(bit)?;
@@ -140,7 +140,7 @@ impl BitSet {
             .map_err(raise)
     }
 
-    /// Tell of each bit of an int64 array whether it is set.
+    /// Return, for each bit of an int64 array, whether it is set.
     fn get_many<'py>(&self, py: Python<'py>, bits: Ints<'_>) -> PyResult<Array<'py, bool>> {
         let bits = bits.slice();
         if let Some(&negative) = bits.iter().find(|&&bit| bit < 0) {
@@ -269,7 +269,7 @@ impl BitSet {
         self.0.locked(py).and_not(&other);
     }
 
-    /// Give back memory that the bits do not need.
+    /// Release memory that the bits do not need.
     fn shrink_to_fit(&self, py: Python<'_>) {
         self.0.locked(py).shrink_to_fit();
     }

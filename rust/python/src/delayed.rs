@@ -102,7 +102,7 @@ macro_rules! delayed_index {
                 Ok($crate::delayed::arrays(py, due))
             }
 
-            /// Tell whether a message added with these three integers is here.
+            /// Return whether a message added with these three integers is here.
             #[pyo3(signature = (deliver_at_ms, ledger_id, entry_id, /))]
             fn contains(
                 &self,
@@ -136,7 +136,7 @@ macro_rules! delayed_index {
                 self.0.locked(py).remove(message)
             }
 
-            /// Tell whether any message is due at `now_ms`.
+            /// Return whether any message is due at `now_ms`.
             fn has_due(&self, py: Python<'_>, now_ms: $crate::convert::Int) -> bool {
                 self.0.locked(py).next_due().is_some_and(|due| due <= now_ms.0)
             }
@@ -155,7 +155,7 @@ macro_rules! delayed_index {
                 self.0.locked(py).clear();
             }
 
-            /// Give back memory that is allocated and not used.
+            /// Release memory that is allocated and not used.
             fn shrink_to_fit(&self, py: Python<'_>) {
                 self.0.detached(py, |index| index.shrink_to_fit());
             }

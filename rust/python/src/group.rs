@@ -9,7 +9,7 @@ type Array<'py> = Bound<'py, PyArray1<i64>>;
 
 /// Bring the rows of int64 columns together by a code, an int32 array of values in `range(width)`.
 ///
-/// Gives the codes that occur, where each one's rows begin and the last ones' end, and the columns: rows by
+/// Return the codes that occur, where each one's rows begin and the last ones' end, and the columns: rows by
 /// code, those of one code in their order. Raises `ValueError` for a code outside, for different lengths, and for
 /// a width beyond both 2**24 and the number of rows. O(rows + width).
 ///

@@ -120,12 +120,12 @@ impl Ledgers {
         self.0.locked(py).trim_before(ledger_id.0).map_err(raise)
     }
 
-    /// Give the number of entries of a ledger; `KeyError` if it is not kept. O(log n).
+    /// Return the number of entries of a ledger; `KeyError` if it is not kept. O(log n).
     fn entries(&self, py: Python<'_>, ledger_id: Int) -> PyResult<i64> {
         self.0.locked(py).entries(ledger_id.0).ok_or_else(|| PyKeyError::new_err(ledger_id.0))
     }
 
-    /// Tell whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
+    /// Return whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
     ///
     /// Ledger ids only grow, so every one below `trimmed_before` counts as trimmed.
     fn state(&self, py: Python<'_>, ledger_id: Int) -> PyResult<&'static str> {
@@ -137,7 +137,7 @@ impl Ledgers {
         }
     }
 
-    /// Give the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
+    /// Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
     ///
     /// Past the last entry it is where the next one would stand: one past the end of the open ledger, or, if
     /// none is open, one past the last entry there is. The position may be anything with a ledger id >= 0
@@ -156,7 +156,7 @@ impl Ledgers {
         position(py, next.ok_or_else(no_ledger)?)
     }
 
-    /// Give the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
+    /// Return the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
     ///
     /// Before the first entry it is entry -1 of the first ledger kept, or of the position's own if that is
     /// smaller. Positions as in `next_valid`. (Pulsar: `getPreviousPosition`.)
@@ -229,7 +229,7 @@ impl Ledgers {
         crate::convert::validate(|| self.0.locked(py).validate())
     }
 
-    /// Give an independent copy.
+    /// Return an independent copy.
     fn copy(&self, py: Python<'_>) -> Self {
         Self(Shared::new(self.0.locked(py).clone()))
     }

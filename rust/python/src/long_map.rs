@@ -129,7 +129,7 @@ impl LongMap {
         self.0.locked(py).remove_if_value(key.0, value.0)
     }
 
-    /// Tell whether `key` is here.
+    /// Return whether `key` is here.
     #[pyo3(signature = (key, /))]
     fn contains(&self, py: Python<'_>, key: Int) -> bool {
         self.0.locked(py).contains(key.0)
@@ -203,7 +203,7 @@ impl LongMap {
         values.into_pyarray(py)
     }
 
-    /// Tell of each key of an int64 array whether it is here.
+    /// Return, for each key of an int64 array, whether it is here.
     fn contains_many<'py>(&self, py: Python<'py>, keys: Ints<'_>) -> Array<'py, bool> {
         let keys = keys.slice();
         let found: Vec<bool> =
@@ -239,7 +239,7 @@ impl LongMap {
         Ok(())
     }
 
-    /// Give back memory that the entries do not need.
+    /// Release memory that the entries do not need.
     fn shrink_to_fit(&self, py: Python<'_>) {
         self.0.detached(py, ackwell_core::LongMap::shrink_to_fit);
     }

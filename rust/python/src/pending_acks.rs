@@ -388,7 +388,7 @@ impl PendingAcks {
         Ok(allowed)
     }
 
-    /// Tell whether an entry is pending.
+    /// Return whether an entry is pending.
     #[pyo3(signature = (ledger_id, entry_id, /))]
     fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
         self.acks.locked(py).contains(ledger_id.0, entry_id.0)
@@ -398,7 +398,7 @@ impl PendingAcks {
         self.contains(py, position.0, position.1)
     }
 
-    /// Tell of each position, given as two int64 arrays, whether it is pending.
+    /// Return, for each position, given as two int64 arrays, whether it is pending.
     fn contains_many<'py>(
         &self,
         py: Python<'py>,

@@ -200,7 +200,7 @@ impl PositionRangeSet {
         self.0.locked(py).contains(ledger_id.0, entry_id.0)
     }
 
-    /// Tell of each position of two int64 arrays whether it is acknowledged, as a bool array.
+    /// Return, for each position of two int64 arrays, whether it is acknowledged, as a bool array.
     ///
     /// >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
     /// array([ True, False])
@@ -222,17 +222,17 @@ impl PositionRangeSet {
         self.0.locked(py).cardinality()
     }
 
-    /// Give the number of positions of one ledger.
+    /// Return the number of positions of one ledger.
     fn cardinality_of(&self, py: Python<'_>, ledger_id: Int) -> u64 {
         self.0.locked(py).cardinality_of(ledger_id.0)
     }
 
-    /// Give the ledgers that have a position, in order.
+    /// Return the ledgers that have a position, in order.
     fn ledger_ids(&self, py: Python<'_>) -> Vec<i64> {
         self.0.locked(py).ledger_ids().collect()
     }
 
-    /// Give the bits of one ledger as an int64 array in the order of Java's `BitSet.toLongArray`.
+    /// Return the bits of one ledger as an int64 array in the order of Java's `BitSet.toLongArray`.
     ///
     /// Trailing zero words are dropped; an unknown ledger gives none. Raises `LimitError` if an entry lies at
     /// 2**31 or above, past what a Java `BitSet` can hold.
@@ -248,12 +248,12 @@ impl PositionRangeSet {
         Ok(words.into_pyarray(py))
     }
 
-    /// Give the first range; None if there is none.
+    /// Return the first range; None if there is none.
     fn first_range(&self, py: Python<'_>) -> Option<RangeTuple> {
         self.0.locked(py).first_range().map(tuple)
     }
 
-    /// Give the range that a position lies in; None if it is not acknowledged.
+    /// Return the range that a position lies in; None if it is not acknowledged.
     ///
     /// >>> PositionRangeSet([(3, -1, 5)]).range_containing(3, 2)
     /// (3, -1, 5)
@@ -279,7 +279,7 @@ impl PositionRangeSet {
         PositionIterator(Shared::new((RangeIterator::of(self.0.locked(py).clone()), None)))
     }
 
-    /// Give all ranges as three int64 arrays: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
+    /// Return all ranges as three int64 arrays: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
     fn to_arrays<'py>(&self, py: Python<'py>) -> Columns<'py> {
         let (ledger_ids, lowers, uppers) = self.0.detached(py, |set| {
             let mut columns = (
@@ -297,14 +297,14 @@ impl PositionRangeSet {
         (ledger_ids.into_pyarray(py), lowers.into_pyarray(py), uppers.into_pyarray(py))
     }
 
-    /// Give a set with the positions of both.
+    /// Return a set with the positions of both.
     fn union(&self, py: Python<'_>, other: &Self) -> Self {
         let union = self.copy(py);
         union.__ior__(py, other);
         union
     }
 
-    /// Give a set with the positions that the other has not.
+    /// Return a set with the positions that the other has not.
     fn difference(&self, py: Python<'_>, other: &Self) -> Self {
         let theirs = other.0.locked(py).clone();
         let difference = self.copy(py);
@@ -312,7 +312,7 @@ impl PositionRangeSet {
         difference
     }
 
-    /// Give an independent copy, at the speed of copying its memory.
+    /// Return an independent copy, at the speed of copying its memory.
     fn copy(&self, py: Python<'_>) -> Self {
         Self::of(self.0.locked(py).clone())
     }

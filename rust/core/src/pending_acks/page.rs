@@ -168,7 +168,7 @@ impl Page {
         (before & slots).count_ones() as usize
     }
 
-    /// Gives back every byte the values do not need.
+    /// Return back every byte the values do not need.
     pub(super) fn settle(&mut self) {
         if self.bytes.is_empty() {
             return;

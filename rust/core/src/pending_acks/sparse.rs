@@ -191,7 +191,7 @@ impl Sparse {
         self.values.len()
     }
 
-    /// Gives back what a removal left, and lays the index anew over what stayed.
+    /// Return back what a removal left, and lays the index anew over what stayed.
     fn shrink(&mut self) {
         self.values.shrink_to_fit();
         self.rebuild_index();

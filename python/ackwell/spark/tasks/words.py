@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from ackwell.errors import EventError
-from ackwell.events import Kind
 from ackwell.position import Position
-from ackwell.spark.fold import begin, partial_rows
+from ackwell.replay.columns import begin, partial_rows
+from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ackwell.partial import Partial
-    from ackwell.spark.folded import Folded, Turns
+    from ackwell.replay.folded import Folded, Turns
+    from ackwell.replay.partial import Partial
 
     Ints = NDArray[np.int64]
 
@@ -59,7 +59,7 @@ class Assemble:
         self._turns = turns
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give rows of the table `PARTIALS`."""
+        """Return rows of the table `PARTIALS`."""
         folded: dict[tuple[str, str], Folded] = {}
         for batch in batches:
             _refuse_flaws(batch)
@@ -71,7 +71,7 @@ class Assemble:
 
 
 def _by_name(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
-    """Give the rows of each subscription."""
+    """Return the rows of each subscription."""
     topics, subscriptions = (batch.column(name).dictionary_encode() for name in ("topic", "subscription"))
     count = len(subscriptions.dictionary)
     codes = topics.indices.to_numpy() * np.int64(count) + subscriptions.indices.to_numpy()

@@ -12,12 +12,12 @@ from ackwell import Cursor, Ledgers, PositionInfo
 from ackwell.broker.restart import BatchSizes
 from ackwell.errors import LimitError
 from ackwell.position import Position
-from ackwell.replay import SubscriptionState
+from ackwell.replay.states import SubscriptionState
 from ackwell.saving.chunks import chunk_count
 
 
 def cursor_row(state: SubscriptionState) -> dict[str, Any]:
-    """Give the row of one subscription."""
+    """Return the row of one subscription."""
     cursor = state.cursor
     info = cursor.to_position_info()
     sizes = batch_sizes(state)
@@ -50,7 +50,7 @@ def cursor_row(state: SubscriptionState) -> dict[str, Any]:
 
 
 def state_of_row(row: Mapping[str, Any]) -> SubscriptionState:
-    """Give the state that a row of the table `CURSORS` was built from; the events' settings are not in it."""
+    """Return the state that a row of `CURSORS` was built from; the events' settings are not in it."""
     ledgers = Ledgers(sorted(row["ledgers"].items()))
     info = PositionInfo.decode(bytes(row["compact"]))
     return SubscriptionState(
@@ -63,7 +63,7 @@ def state_of_row(row: Mapping[str, Any]) -> SubscriptionState:
 
 
 def _size(info: PositionInfo, form: str) -> int | None:
-    """Give the size in a form; `None` where the form would pass what any store takes."""
+    """Return the size in a form; `None` where the form would pass what any store takes."""
     try:
         return len(info.encode(form))
     except LimitError:
@@ -71,7 +71,7 @@ def _size(info: PositionInfo, form: str) -> int | None:
 
 
 def batch_sizes(state: SubscriptionState) -> BatchSizes:
-    """Give the sizes of the batches beyond the mark-delete position; other entries hold one message."""
+    """Return the sizes of the batches beyond the mark-delete position; other entries hold one message."""
     mark_delete = state.cursor.mark_delete_position
     return BatchSizes(of={p: size for p, size in state.batch_sizes.items() if p > mark_delete})
 

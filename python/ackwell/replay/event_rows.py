@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from ackwell._native import group_rows
 from ackwell.errors import EventError
-from ackwell.events import Event, Kind, event_from_fields
+from ackwell.replay.events import Event, Kind, event_from_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ackwell.spark.folded import Order, Seek
+    from ackwell.replay.folded import Order, Seek
 
     Ints = NDArray[np.int64]
     Codes = NDArray[np.int32]
@@ -123,7 +123,7 @@ class EventRows:
         self._actions = self._classify()
 
     def groups(self, *, indexed: bool) -> Iterator[Group]:
-        """Give the rows of each (subscription, action); with their indexes if any needs them anyway."""
+        """Return the rows of each (subscription, action); with their indexes if any needs them anyway."""
         codes, known = self._coded()
         columns = [self.ledger_ids, self.entry_ids]
         if indexed or self._has_more:
@@ -138,7 +138,7 @@ class EventRows:
             yield Group(name, Action(action), ledger_ids[rows], entry_ids[rows], indexes[rows])
 
     def _coded(self) -> tuple[Codes, Ints]:
-        """Give each row's (topic, subscription, action) as a small code, and what each code stands for."""
+        """Return each row's (topic, subscription, action) as a small code, and what each code stands for."""
         width = len(self._topics) * len(self._subscriptions) * len(Action)
         if width <= _WIDTH_MAX:
             # Plain integers leave arrays of int32 what they are.
@@ -154,12 +154,12 @@ class EventRows:
         return np.flatnonzero(np.isin(self._kind_codes, codes)) if codes else np.empty(0, np.int64)
 
     def sizes(self, indexes: Ints) -> Ints:
-        """Give the batch's size as far as each row tells it."""
+        """Return the batch's size as far as each row tells it."""
         sizes = self.batch_sizes[indexes]
         return np.where(sizes > 0, sizes, self.batch_indexes[indexes] + 1)
 
     def bounds(self, indexes: Ints) -> tuple[Order, Order]:
-        """Give the order of the first and the last of these rows."""
+        """Return the order of the first and the last of these rows."""
         sequences = self.sequences[indexes]
         if self._files is None:
             return ("", int(sequences.min())), ("", int(sequences.max()))
@@ -173,7 +173,7 @@ class EventRows:
         return (first[0], first[1]), (last[0], last[2])
 
     def after(self, seek: Seek, indexes: Ints) -> NDArray[np.bool_]:
-        """Tell which rows come after a seek."""
+        """Return which rows come after a seek."""
         sequences = self.sequences[indexes]
         if self._files is None:
             return (sequences > seek.order[1]) & (seek.order[0] == "")
@@ -183,7 +183,7 @@ class EventRows:
         return beyond | (same & (sequences > seek.order[1]))
 
     def events(self, indexes: Ints) -> Iterator[Event]:
-        """Give rows as events, checked as those of a trace are."""
+        """Return rows as events, checked as those of a trace are."""
         if not len(indexes):
             return
         for fields in self._batch.take(pa.array(np.sort(indexes))).to_pylist():
@@ -191,7 +191,7 @@ class EventRows:
             yield event_from_fields(fields, file=file, line=fields.get("sequence"))
 
     def _check(self) -> None:
-        """Refuse what is no event, by the rules of `ackwell.events.event_from_fields`."""
+        """Refuse what is no event, by the rules of `ackwell.replay.events.event_from_fields`."""
         for name in ("ledger_id", "entry_id"):
             column = self._column(name)
             if column is None or column.null_count:
@@ -208,7 +208,7 @@ class EventRows:
                 self._refuse(negative, f"{name} is negative; it is at least 0")
 
     def _classify(self) -> Codes:
-        """Tell what each row does."""
+        """Return what each row does."""
         # Of the other actions, more than a position must be known.
         self._has_more = any(_ACTION_OF_KIND.get(kind) is Action.ROW for kind in self._kinds)
         by_kind = np.array([_ACTION_OF_KIND.get(kind, Action.NOTHING) for kind in self._kinds], np.int32)
@@ -240,13 +240,13 @@ class EventRows:
         return np.full(self._batch.num_rows, value)
 
     def _column(self, name: str) -> pa.Array | None:
-        """Give a column; `None` where it is missing or holds nothing but nulls."""
+        """Return a column; `None` where it is missing or holds nothing but nulls."""
         index = self._batch.schema.get_field_index(name)
         column = None if index < 0 else self._batch.column(index)
         return None if column is None or column.null_count == len(column) else column
 
     def _integers(self, name: str) -> Ints:
-        """Give an int64 column, -1 for null."""
+        """Return an int64 column, -1 for null."""
         if name not in self._arrays:
             column = self._column(name)
             if column is None:

@@ -11,9 +11,9 @@ import pyarrow as pa
 from ackwell import Ledgers
 from ackwell.cursor import Cursor, to_words
 from ackwell.errors import ProtocolError
-from ackwell.events import Event, Kind, event_from_fields
 from ackwell.position import Position
-from ackwell.spark import tables
+from ackwell.replay import tables
+from ackwell.replay.events import Event, Kind, event_from_fields
 from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash
 
 MOMENT_SCHEMA: Final = tables.arrow_schema(tables.MOMENTS)
@@ -74,7 +74,7 @@ class Followed:
                     self._close(name)
 
     def row(self, name: tuple[str, str], at_ms: int | None) -> dict[str, Any]:
-        """Give the row of the table `MOMENTS` for now."""
+        """Return the row of the table `MOMENTS` for now."""
         summary = self._subscription.summary(at_ms or 0)
         return {
             "topic": name[0],

@@ -50,7 +50,7 @@ _BATCH_SIZES: Final = Column(
 EVENTS: Final[Table] = (
     *_NAMES,
     Column("sequence", "bigint", "orders the events of one file", required=True),
-    Column("kind", "string", "what happened: ackwell.events.Kind", required=True),
+    Column("kind", "string", "what happened: ackwell.replay.events.Kind", required=True),
     Column("time_ms", "bigint", "when, in ms since the epoch"),
     Column("consumer", "string", "the consumer's name"),
     Column("ledger_id", "bigint", "the position's ledger", required=True),
@@ -65,7 +65,7 @@ EVENTS: Final[Table] = (
     Column("detail", "string", "what else the kind says"),
     Column("file", "string", "where the event was read; orders events of several files"),
 )
-"""The fields of `ackwell.events.Event`, in its order."""
+"""The fields of `ackwell.replay.events.Event`, in its order."""
 
 LEDGERS: Final[Table] = (
     Column("topic", "string", "the topic's name", required=True),
@@ -76,7 +76,7 @@ LEDGERS: Final[Table] = (
 PARTIALS: Final[Table] = (
     *_NAMES,
     Column("ledger_id", "bigint", "the ledger; null for what belongs to none"),
-    Column("state", "binary", "what some events say of it: ackwell.spark.folded", required=True),
+    Column("state", "binary", "what some events say of it: ackwell.replay.folded", required=True),
 )
 
 CURSORS: Final[Table] = (
@@ -97,7 +97,7 @@ CURSORS: Final[Table] = (
     _LEDGERS,
     _BATCH_SIZES,
 )
-"""`batch_sizes` is packed: `ackwell.spark.rows.unpack_sizes`."""
+"""`batch_sizes` is packed: `ackwell.spark.tasks.rows.unpack_sizes`."""
 
 AUDITED: Final[Table] = (
     *_NAMES,
@@ -165,7 +165,7 @@ STATS: Final[Table] = (
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """Give a table's Arrow schema; every column may be null there, as Spark hands them over."""
+    """Return a table's Arrow schema; every column may be null there, as Spark hands them over."""
     import pyarrow as pa
 
     return pa.schema([pa.field(column.name, _arrow_type(column.type)) for column in table])

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.cursor import acknowledged, from_words
 from ackwell.errors import EventError
-from ackwell.events import Event, Kind
-from ackwell.replay import Replay, SubscriptionState
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.states import Replay, SubscriptionState
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
@@ -102,7 +102,7 @@ def _compare(state: SubscriptionState, answer: SubscriptionStats, restarted: boo
 
 
 def _owed(ack_sets: AckSets, position: Position) -> int:
-    """Give the indexes still owed; all of them, ones without end, where none was acknowledged."""
+    """Return the indexes still owed; all of them, ones without end, where none was acknowledged."""
     return from_words(ack_sets[position]) if position in ack_sets else -1
 
 

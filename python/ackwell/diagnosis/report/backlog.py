@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ackwell import PositionRangeSet
-    from ackwell.doctor import Diagnosis
+    from ackwell.diagnosis.doctor import Diagnosis
 
     Ints = NDArray[np.int64]
 
@@ -84,7 +84,7 @@ def blocks(diagnosis: Diagnosis) -> str:
 
 
 def runs(diagnosis: Diagnosis) -> int:
-    """Tell how many rectangles a map in full detail takes."""
+    """Return how many rectangles a map in full detail takes."""
     return len(diagnosis.stats.individually_deleted)
 
 
@@ -192,7 +192,7 @@ class _Layer:
 
 
 def _acknowledged(diagnosis: Diagnosis, axis: _Axis) -> Iterator[_Layer]:
-    """Give what survives, and what comes back: whole ranges are forgotten, never parts of one."""
+    """Return what survives, and what comes back: whole ranges are forgotten, never parts of one."""
     left, right = axis.runs(diagnosis.stats.individually_deleted)
     worst = max(diagnosis.restarts, key=lambda loss: loss.entries, default=None)
     lost = np.zeros(len(left), np.bool_)
@@ -260,7 +260,7 @@ def _shares(left: Ints, right: Ints, length: int, bins: int) -> NDArray[np.float
 
 
 def _covered(left: Ints, right: Ints, edges: NDArray[np.float64] | Ints) -> NDArray[np.float64]:
-    """Give the covered share of each bin between edges; the runs are in order and do not touch."""
+    """Return the covered share of each bin between edges; the runs are in order and do not touch."""
     marks = np.empty(2 * len(left) + 1, np.float64)
     totals = np.zeros(2 * len(left) + 1, np.float64)
     marks[0] = -1

@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from ackwell.errors import EventError
-from ackwell.events import Kind
 from ackwell.position import Position
-from ackwell.spark import tables
-from ackwell.spark.event_rows import Action, EventRows, Group, Name
-from ackwell.spark.folded import Folded, Turns
+from ackwell.replay import tables
+from ackwell.replay.event_rows import Action, EventRows, Group, Name
+from ackwell.replay.events import Kind
+from ackwell.replay.folded import Folded, Turns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ackwell.partial import Partial
+    from ackwell.replay.partial import Partial
 
     Ints = NDArray[np.int64]
 
@@ -76,7 +76,7 @@ class Fold:
             self._folded[name].feed(event)
 
     def partials(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows of the table `PARTIALS`, and forget what was folded."""
+        """Return the rows of the table `PARTIALS`, and forget what was folded."""
         folded, self._folded = self._folded, {}
         yield from partial_rows(folded)
 
@@ -158,7 +158,7 @@ _ROWS: Final = 1_000
 
 
 def partial_rows(folded: Mapping[Name, Folded]) -> Iterator[pa.RecordBatch]:
-    """Give partials as rows of the table `PARTIALS`."""
+    """Return partials as rows of the table `PARTIALS`."""
     rows: list[tuple[str, str, int | None, bytes]] = []
     for name, item in folded.items():
         for ledger_id, state in item.encode():

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ackwell.broker.stats import SubscriptionStats, read_stats
-from ackwell.events import Event, read_events
-from ackwell.spark import tables
+from ackwell.replay import tables
+from ackwell.replay.events import Event, read_events
 
 EVENT_SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
 STATS_SCHEMA: Final = tables.arrow_schema(tables.STATS)
@@ -23,7 +23,7 @@ def event_batches(path: str) -> Iterator[pa.RecordBatch]:
 
 
 def to_batches(events: Iterable[Event]) -> Iterator[pa.RecordBatch]:
-    """Give events as rows of the table `EVENTS`."""
+    """Return events as rows of the table `EVENTS`."""
     events = iter(events)
     while rows := list(islice(events, _ROWS)):
         columns = [

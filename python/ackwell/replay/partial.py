@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ackwell import engine as engines
 from ackwell.cursor import Cursor, from_words, to_words
 from ackwell.errors import ProtocolError
-from ackwell.events import Event, Kind
 from ackwell.position import Position
+from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,12 +143,12 @@ class Partial:
             self.acknowledge(position, bits)
 
     def ledgers(self) -> Ledgers:
-        """Give the ledger directory as far as the events tell it; the greatest ledger is open."""
+        """Return the ledger directory as far as the events tell it; the greatest ledger is open."""
         ledgers: Ledgers = self._engine.Ledgers(sorted(self.ledger_entries.items()))
         return ledgers
 
     def cursor(self, ledgers: Ledgers | None = None, *, batch_index_acks: bool = True) -> Cursor:
-        """Give the cursor that these events lead to.
+        """Return the cursor that these events lead to.
 
         `ledgers` replaces what the events tell of the ledgers. Raises `ProtocolError` for an acknowledgment
         of what was never published; `never_published` finds it.

@@ -56,13 +56,13 @@ class Inspection:
         return "pulsar-ranges" if self.kind == "ManagedCursorInfo" else self.info.form
 
     def sizes(self) -> dict[str, int | None]:
-        """Give the bytes this state takes in each form; None where the form cannot hold all of it."""
+        """Return the bytes this state takes in each form; None where the form cannot hold all of it."""
         return {} if self.info is None else {form: _size(self.info, form) for form in FORMS}
 
     def restart_losses(
         self, settings: BrokerSettings | None = None, restarts: Sequence[Restart] = RESTARTS
     ) -> tuple[RestartLoss, ...]:
-        """Tell what restarts of a broker would forget of this state, had it just written it."""
+        """Return what restarts of a broker would forget of this state, had it just written it."""
         if self.info is None:
             return ()
         ranges, partial = self.info.individually_deleted, self.info.batch_deleted
@@ -81,7 +81,7 @@ class Inspection:
 
     @property
     def oldest_unacked(self) -> Position | None:
-        """Give the entry after the mark-delete position.
+        """Return the entry after the mark-delete position.
 
         Where that was the last of its ledger it is the next ledger's first; bytes do not tell.
         """
@@ -96,7 +96,7 @@ class Inspection:
         return tuple(missing)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the state under the names of Pulsar's own tools; what the bytes cannot say is null."""
+        """Return the state under the names of Pulsar's own tools; what the bytes cannot say is null."""
         info = self.info
         return {
             "file": self.source,
@@ -218,7 +218,7 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
 
 
 def _is_cursor_info(data: bytes) -> bool:
-    """Tell a ManagedCursorInfo from a PositionInfo by its second and third field.
+    """Return a ManagedCursorInfo from a PositionInfo by its second and third field.
 
     A PositionInfo begins with two required int64 fields and goes on with messages (wire type 2) under
     number 3. A ManagedCursorInfo may lack the second; with it, it has an int64 under number 3, the entry of

@@ -25,9 +25,9 @@ import numpy as np
 
 from ackwell import PositionInfo, PositionRangeSet
 from ackwell.errors import CorruptStateError, NewerVersionError, ProtocolError
-from ackwell.events import Event, Kind
-from ackwell.partial import Partial
 from ackwell.position import Position
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.partial import Partial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class Folded:
         self.partial.merge(other.partial)
 
     def encode(self) -> Iterator[tuple[int | None, bytes]]:
-        """Give the bytes of each ledger, and those of what belongs to none where there is something."""
+        """Return the bytes of each ledger, and those of what belongs to none where there is something."""
         partial = self.partial
         acked = partial.acked.to_arrays()
         sizes, owed = _by_ledger(partial.batch_sizes), _by_ledger(partial.owed_bits)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ackwell.errors import EventError, ProtocolError
-from ackwell.events import Event, Kind, read_events
-from ackwell.partial import Partial
+from ackwell.replay.events import Event, Kind, read_events
+from ackwell.replay.partial import Partial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ class SubscriptionState:
     """The broker settings that the events name (from their `meta` event)."""
 
     def restart_loss(self, settings: BrokerSettings | None = None) -> RestartLoss:
-        """Tell what a graceful restart of a broker would forget of this state; default: 4.2's settings."""
+        """Return what a graceful restart of a broker would forget of this state; default: 4.2's settings."""
         from ackwell.broker.restart import BatchSizes, restart_loss
 
         return restart_loss(
@@ -51,12 +51,12 @@ class SubscriptionState:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give the state under the names that Pulsar's own tools print."""
+        """Return the state under the names that Pulsar's own tools print."""
         return {"topic": self.topic, "subscription": self.subscription, **cursor_json(self.cursor)}
 
 
 def cursor_json(cursor: Cursor) -> dict[str, Any]:
-    """Give a cursor under the names that Pulsar's own tools print."""
+    """Return a cursor under the names that Pulsar's own tools print."""
     return {
         "markDeletePosition": str(cursor.mark_delete_position),
         "individuallyDeletedMessages": str(cursor.individually_deleted),
@@ -70,7 +70,7 @@ def cursor_json(cursor: Cursor) -> dict[str, Any]:
 class Replay:
     """Folds events, of any subscriptions in any mix, into state.
 
-    >>> from ackwell.events import Event, Kind
+    >>> from ackwell.replay.events import Event, Kind
     >>> replay = Replay()
     >>> for sequence, kind in enumerate((Kind.PUBLISH, Kind.ACK)):
     ...     replay.feed(Event("topic", "sub", sequence, kind, ledger_id=3, entry_id=0))
@@ -94,14 +94,14 @@ class Replay:
         partial.feed(event)
 
     def state(self, topic: str, subscription: str) -> SubscriptionState:
-        """Give one subscription's state so far; `KeyError` if no event spoke of it."""
+        """Return one subscription's state so far; `KeyError` if no event spoke of it."""
         name = topic, subscription
         settings = self._settings.get(name, {})
         cursor = self._partials[name].cursor(batch_index_acks=batch_index_acks(settings))
         return SubscriptionState(topic, subscription, cursor, self._partials[name].batch_sizes, settings)
 
     def states(self) -> list[SubscriptionState]:
-        """Give every subscription's state so far, ordered by topic and subscription."""
+        """Return every subscription's state so far, ordered by topic and subscription."""
         return [self.state(*name) for name in sorted(self._partials)]
 
     def never_published(self) -> dict[tuple[str, str], Position]:
@@ -136,7 +136,7 @@ def replay_files(
 
 
 def first(events: Iterable[Event], at: int | None) -> Iterator[Event]:
-    """Give the first `at` events, or all."""
+    """Return the first `at` events, or all."""
     return itertools.islice(events, at)
 
 
@@ -158,7 +158,7 @@ def raise_where(events: Iterable[Event], never_published: dict[tuple[str, str], 
 
 
 def settings_of(event: Event) -> dict[str, Any]:
-    """Give the broker settings that a `meta` event names."""
+    """Return the broker settings that a `meta` event names."""
     try:
         settings = json.loads(event.detail or "{}")
     except ValueError as error:
@@ -168,5 +168,5 @@ def settings_of(event: Event) -> dict[str, Any]:
 
 
 def batch_index_acks(settings: dict[str, Any]) -> bool:
-    """Tell whether these broker settings keep acknowledgments of parts of a batch (4.2's default)."""
+    """Return whether these broker settings keep acknowledgments of parts of a batch (4.2's default)."""
     return str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower() != "false"

@@ -96,7 +96,7 @@ class Diagnosis:
         return Verdict.AT_RISK if uncertain or near else Verdict.FINE
 
     def to_json(self) -> dict[str, Any]:
-        """Give the findings as JSON values; a number of messages is an integer, or `{min, max}`."""
+        """Return the findings as JSON values; a number of messages is an integer, or `{min, max}`."""
         stats = self.stats
         return {
             "topic": stats.topic,
@@ -140,7 +140,7 @@ def diagnose(
     *,
     restarts: Sequence[Restart] = RESTARTS,
 ) -> Diagnosis:
-    """Tell what a restart does to one subscription; O(ranges + ack sets)."""
+    """Return what a restart does to one subscription; O(ranges + ack sets)."""
     settings = settings or BrokerSettings()
     if not stats.durable:
         note = "not durable: the broker keeps no state of it, a reader remembers its own place"
@@ -156,7 +156,7 @@ def diagnose(
 
 
 def count_to_json(count: Count) -> int | dict[str, int | None]:
-    """Give an integer where the number is exact, else `{"min": …, "max": …}` (`max` null: unbounded)."""
+    """Return an integer where the number is exact, else `{"min": …, "max": …}` (`max` null: unbounded)."""
     return count.at_least if count.exact is not None else {"min": count.at_least, "max": count.at_most}
 
 
@@ -176,7 +176,7 @@ def predict(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart
 
 
 def oldest_unacked(stats: SubscriptionStats) -> Position | None:
-    """Give the entry that holds the mark-delete position back, None where all is acknowledged."""
+    """Return the entry that holds the mark-delete position back, None where all is acknowledged."""
     if not stats.backlog_entries:
         return None
     return stats.ledgers.next_valid(*stats.mark_delete_position)
@@ -224,7 +224,7 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage
 
 
 def state_bytes(stats: SubscriptionStats, form: str) -> int:
-    """Give the bytes that the whole state takes in a form, nothing cut."""
+    """Return the bytes that the whole state takes in a form, nothing cut."""
     from ackwell import PositionInfo
 
     info = PositionInfo(*stats.mark_delete_position, stats.individually_deleted, stats.batch_deleted or {})

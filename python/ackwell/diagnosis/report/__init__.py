@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ackwell.doctor import Diagnosis
+    from ackwell.diagnosis.doctor import Diagnosis
 
 FIGURES: Final = 24
 """Subscriptions with a drawn map; every other one has its map as a line of blocks in the table."""
@@ -30,7 +30,7 @@ def write_report(path: str | Path, diagnoses: Iterable[Diagnosis]) -> None:
 
 
 def report_html(diagnoses: Iterable[Diagnosis]) -> str:
-    """Give the page as text.
+    """Return the page as text.
 
     Several diagnoses of one subscription, from dumps of different times, become its history; the newest
     stands in the table.
@@ -81,7 +81,7 @@ class _Subscription:
 
 
 def _by_subscription(diagnoses: Iterable[Diagnosis]) -> Iterator[_Subscription]:
-    from ackwell.report.backlog import blocks
+    from ackwell.diagnosis.report.backlog import blocks
 
     grouped: dict[tuple[str, str], list[Diagnosis]] = {}
     for diagnosis in diagnoses:
@@ -92,7 +92,7 @@ def _by_subscription(diagnoses: Iterable[Diagnosis]) -> Iterator[_Subscription]:
 
 
 def _counts(subscriptions: Sequence[_Subscription]) -> dict[str, int]:
-    from ackwell.doctor import Verdict
+    from ackwell.diagnosis.doctor import Verdict
 
     return {
         verdict: sum(found.now.verdict is verdict for found in subscriptions)
@@ -104,9 +104,9 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     """Draw the maps of the first subscriptions, in detail while the budget of runs lasts."""
     from bokeh.embed import json_item
 
-    from ackwell.doctor import state_bytes
-    from ackwell.inspect import FORMS
-    from ackwell.report.backlog import backlog_figure, history_figure, runs
+    from ackwell.diagnosis.doctor import state_bytes
+    from ackwell.diagnosis.inspection import FORMS
+    from ackwell.diagnosis.report.backlog import backlog_figure, history_figure, runs
 
     figures: dict[str, Any] = {}
     left = DETAIL_RUNS

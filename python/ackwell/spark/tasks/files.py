@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ackwell.errors import EventError
-from ackwell.events import Kind
-from ackwell.spark.event_rows import COLUMNS
-from ackwell.spark.fold import Fold
+from ackwell.replay.columns import Fold
+from ackwell.replay.event_rows import COLUMNS
+from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
-    from ackwell.spark.folded import Turns
+    from ackwell.replay.folded import Turns
 
 SPLIT_BYTES: Final = 32 * 1024 * 1024
 """Bytes of Parquet a task reads: some five million events."""
@@ -143,14 +143,14 @@ def _choose(group: pq.RowGroupMetaData, *, lean: bool) -> _Columns:
 
 
 def _is_count(told: pq.Statistics | None) -> bool:
-    """Tell whether a column is known to hold integers of at least 0, and no nulls."""
+    """Return whether a column is known to hold integers of at least 0, and no nulls."""
     if told is None or not told.has_null_count or told.null_count or not told.has_min_max:
         return False
     return bool(told.min >= 0)
 
 
 def _middle(group: pq.RowGroupMetaData) -> int:
-    """Give the middle of a row group's bytes in its file."""
+    """Return the middle of a row group's bytes in its file."""
     columns = [group.column(index) for index in range(group.num_columns)]
     start = min(
         column.data_page_offset
@@ -162,7 +162,7 @@ def _middle(group: pq.RowGroupMetaData) -> int:
 
 
 def _uri(path: str) -> str:
-    """Give a path as Hadoop prints it (`file:/tmp/x`) as a URI that Arrow reads."""
+    """Return a path as Hadoop prints it (`file:/tmp/x`) as a URI that Arrow reads."""
     scheme, separator, rest = path.partition(":/")
     if not separator:
         return path

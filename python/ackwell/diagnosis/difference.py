@@ -50,7 +50,7 @@ class Difference:
         return bool(len(self.acked) or len(self.unacked) or self.ack_sets)
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as JSON values."""
+        """Return it as JSON values."""
         return {
             "acked": str(self.acked),
             "ackedEntries": self.acked.cardinality,
@@ -74,7 +74,7 @@ def read_state(
     """
     from ackwell import PositionInfo
     from ackwell.broker.stats import GZIP_MAGIC, parse_stats
-    from ackwell.inspect import inspect
+    from ackwell.diagnosis.inspection import inspect
 
     path = Path(path)
     data = path.read_bytes()

@@ -52,7 +52,7 @@ class Blockage:
     """For how long the mark-delete position has not moved, where the broker tells."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as JSON values."""
+        """Return it as JSON values."""
         return {
             "topic": self.topic,
             "subscription": self.subscription,
@@ -97,7 +97,7 @@ def holes(stats: SubscriptionStats) -> Iterator[Hole]:
 
 
 def blockage(stats: SubscriptionStats) -> Blockage | None:
-    """Tell what the oldest hole does; None where all is acknowledged."""
+    """Return what the oldest hole does; None where all is acknowledged."""
     found = holes(stats)
     hole = next(found, None)
     if hole is None:

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from ackwell import Ledgers
 from ackwell.errors import ProtocolError
-from ackwell.events import Event, Kind
-from ackwell.replay import SubscriptionState, batch_index_acks, settings_of
-from ackwell.spark import tables
-from ackwell.spark.fold import partial_rows
-from ackwell.spark.folded import Folded
-from ackwell.spark.rows import cursor_row
+from ackwell.replay import tables
+from ackwell.replay.columns import partial_rows
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.folded import Folded
+from ackwell.replay.states import SubscriptionState, batch_index_acks, settings_of
+from ackwell.spark.tasks.rows import cursor_row
 
 Name = tuple[str, str]
 
@@ -57,7 +57,7 @@ def cursor_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def state_of(name: Name, folded: Folded, directory: dict[int, int] | None = None) -> SubscriptionState:
-    """Give the state of a subscription whose events are all folded."""
+    """Return the state of a subscription whose events are all folded."""
     partial = folded.partial
     settings = {}
     if folded.settings is not None:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from ackwell import Ledgers, PositionRangeSet
 from ackwell.broker.restart import BrokerSettings, Restart, restart_loss
 from ackwell.position import Position
-from ackwell.spark import tables
-from ackwell.spark.rows import unpack_sizes
+from ackwell.replay import tables
+from ackwell.spark.tasks.rows import unpack_sizes
 
 AUDIT_SCHEMA: Final = tables.arrow_schema(tables.AUDIT)
 
@@ -19,7 +19,7 @@ AUDIT_SCHEMA: Final = tables.arrow_schema(tables.AUDIT)
 def audit_batches(
     batches: Iterable[pa.RecordBatch], settings: BrokerSettings, restarts: tuple[Restart, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Give a row of the table `AUDIT` for each cursor and restart."""
+    """Return a row of the table `AUDIT` for each cursor and restart."""
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS):
             rows = [
