@@ -28,6 +28,7 @@ __all__ = [
     "TimeWheel",
     "TripleLongHeap",
     "compress",
+    "crc32c",
     "decompress",
     "group_rows",
 ]
@@ -474,6 +475,7 @@ class ManagedCursorInfo:
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
 
 def compress(data: bytes, compression: str) -> bytes: ...
+def crc32c(data: bytes, crc: int = 0) -> int: ...
 def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes: ...
 def group_rows(
     codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]

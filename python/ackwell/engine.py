@@ -36,6 +36,9 @@ class Engine(Protocol):
     def decompress(self, data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
         """Decompress to exactly `size` bytes."""
 
+    def crc32c(self, data: bytes, crc: int = 0) -> int:
+        """Return the CRC-32C of bytes, going on from that of the bytes before them."""
+
     def group_rows(
         self, codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.int64]]]:

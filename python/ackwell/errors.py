@@ -38,6 +38,10 @@ class CorruptStateError(AckwellError):
         self.offset = offset
 
 
+class FrameError(AckwellError):
+    """Bytes that are not Pulsar's binary protocol. Nothing after them can be read: close the connection."""
+
+
 class NewerVersionError(CorruptStateError):
     """A state of a version that this release does not read, whole by its checksum.
 

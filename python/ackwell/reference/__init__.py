@@ -5,6 +5,7 @@ fallback.
 """
 
 from ackwell.reference.bit_set import BitSet
+from ackwell.reference.crc32c import crc32c
 from ackwell.reference.group import group_rows
 from ackwell.reference.ledgers import Ledgers
 from ackwell.reference.long_map import LongMap
@@ -32,6 +33,7 @@ __all__ = [
     "TimeWheel",
     "TripleLongHeap",
     "compress",
+    "crc32c",
     "decompress",
     "group_rows",
 ]

@@ -23,6 +23,7 @@ pub mod triple_heap;
 pub mod time_buckets;
 pub mod time_wheel;
 pub mod position_info;
+pub mod crc32c;
 
 pub use bit_set::BitSet;
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};

@@ -18,6 +18,7 @@ mod position_info;
 mod managed_cursor_info;
 mod compression;
 mod group;
+mod crc32c;
 
 #[pyo3::pymodule]
 mod _native {
@@ -25,6 +26,8 @@ mod _native {
     use crate::bit_set::BitSet;
     #[pymodule_export]
     use crate::compression::{compress, decompress};
+    #[pymodule_export]
+    use crate::crc32c::crc32c;
     #[pymodule_export]
     use crate::group::group_rows;
     #[pymodule_export]

@@ -1,0 +1,52 @@
+"""Batches: several messages in the payload of one entry.
+
+    size, int32 · SingleMessageMetadata · its message, and so on
+
+`num_messages_in_batch` in the entry's metadata says how many. It is there in every batch, also in one of a
+single message; without it the payload is one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ackwell.errors import FrameError
+from ackwell.protocol import messages
+
+
+def read_batch(metadata: Any, body: bytes) -> list[tuple[Any, bytes]]:
+    """Split an uncompressed body: each message's `SingleMessageMetadata` and its bytes.
+
+    Empty where the entry is no batch; `FrameError` for a body that is not what the metadata says.
+
+    >>> one = messages.SingleMessageMetadata(payload_size=0, partition_key="k")
+    >>> metadata = messages.MessageMetadata(num_messages_in_batch=2)
+    >>> body = write_batch([(one, b"a"), (one, b"b")])
+    >>> [(each.partition_key, data) for each, data in read_batch(metadata, body)]
+    [('k', b'a'), ('k', b'b')]
+    """
+    if not metadata.HasField("num_messages_in_batch"):
+        return []
+    found, at = [], 0
+    for index in range(metadata.num_messages_in_batch):
+        start = at + 4
+        end = start + int.from_bytes(body[at:start])
+        if start > len(body) or end > len(body):
+            raise FrameError(f"a batch ends inside message {index} of {metadata.num_messages_in_batch}")
+        single = messages.parse("SingleMessageMetadata", body[start:end])
+        at = end + single.payload_size
+        if single.payload_size < 0 or at > len(body):
+            raise FrameError(f"message {index} of a batch has {single.payload_size} bytes")
+        found.append((single, body[end:at]))
+    return found
+
+
+def write_batch(singles: Iterable[tuple[Any, bytes]]) -> bytes:
+    """Join messages, each with its metadata, whose `payload_size` is set here."""
+    parts = []
+    for single, data in singles:
+        single.payload_size = len(data)
+        encoded = single.SerializeToString()
+        parts += [len(encoded).to_bytes(4), encoded, data]
+    return b"".join(parts)

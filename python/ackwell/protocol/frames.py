@@ -1,0 +1,127 @@
+"""Frames: how a stream of bytes is cut into commands, and how a command becomes bytes.
+
+    total size, int32 · command size, int32 · the command · what follows it, for SEND and MESSAGE
+
+Both sizes are big-endian; the total counts everything behind itself. A reader that is given bytes from
+outside never holds more than one frame of the allowed size and what came with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from ackwell.errors import FrameError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType
+from ackwell.wire import varint
+
+MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
+"""Pulsar's `maxMessageSize`: the metadata and the payload of one entry."""
+
+FRAME_PADDING_BYTES: Final = 10 * 1024
+"""What a frame may have beside its message, as in Pulsar."""
+
+_BYTES: Final = 2
+"""Protocol Buffers' wire type of a nested message."""
+
+
+class Frame(NamedTuple):
+    """One frame: the command, encoded as `BaseCommand`, and the bytes that follow it."""
+
+    command: bytes
+    payload: bytes
+
+
+class Command(NamedTuple):
+    """A command that was read: what it is, and its message."""
+
+    type: int
+    message: Any
+
+
+class FrameReader:
+    """Cuts the bytes of one direction of a connection into frames.
+
+    >>> reader = FrameReader()
+    >>> data = frame(encode(CommandType.PING, messages.CommandPing()))
+    >>> list(reader.feed(data[:5])), [decode(each.command).type for each in reader.feed(data[5:])]
+    ([], [18])
+    """
+
+    def __init__(self, max_frame_bytes: int = MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES) -> None:
+        self._max = max_frame_bytes
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Take bytes in, and give the frames that are whole now, in order.
+
+        `FrameError` for sizes that cannot be, among them a frame of more than `max_frame_bytes`. The
+        connection cannot go on then: nothing says where the next frame begins.
+        """
+        rest = self._rest
+        if rest:
+            rest += data
+            if len(rest) < 4 or len(rest) < 4 + self._size(rest, 0):
+                return
+            data = bytes(rest)
+            rest.clear()
+        at, end = 0, len(data)
+        while end - at >= 4:
+            size = self._size(data, at)
+            if end - at < 4 + size:
+                break
+            start = at + 8
+            stop = start + int.from_bytes(data[at + 4 : start])
+            at += 4 + size
+            if stop > at:
+                raise FrameError(f"a command of {stop - start} bytes in a frame of {size}")
+            yield Frame(data[start:stop], data[stop:at])
+        rest += data[at:]
+
+    def _size(self, data: bytes | bytearray, at: int) -> int:
+        size = int.from_bytes(data[at : at + 4])
+        if not 4 <= size <= self._max:
+            raise FrameError(f"a frame of {size} bytes; expected 4 to {self._max}")
+        return size
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of a frame that is not whole yet."""
+        return len(self._rest)
+
+
+def frame(command: bytes, payload: bytes = b"") -> bytes:
+    """Return the bytes of a frame."""
+    return b"".join(
+        ((4 + len(command) + len(payload)).to_bytes(4), len(command).to_bytes(4), command, payload)
+    )
+
+
+def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the field's word
+    """Write a command: its type, and its message in the field of the same number."""
+    body: bytes = message.SerializeToString()
+    return b"".join((b"\x08", varint(type), varint(type << 3 | _BYTES), varint(len(body)), body))
+
+
+def decode(command: bytes) -> Command:
+    """Read a command; `FrameError` for bytes that are none.
+
+    A command of a type that is not in the table is `(type, None)`, for a newer peer may send it.
+    """
+    base = messages.parse("BaseCommand", command)
+    name = _fields().get(base.type)
+    if name is None:
+        return Command(base.type, None)
+    if not base.HasField(name):
+        raise FrameError(f"a command of type {base.type} without its {name}")
+    return Command(base.type, getattr(base, name))
+
+
+@cache
+def _fields() -> dict[int, str]:
+    """Return the field of `BaseCommand` for each type."""
+    rows = dict(messages.table())["BaseCommand"]
+    named = {int(number): name for number, name, _ in (row.split(":") for row in rows)}
+    return {each: named[each] for each in CommandType}

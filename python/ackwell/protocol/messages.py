@@ -1,0 +1,110 @@
+"""The protocol's messages, built from a table of their fields when the first one is asked for.
+
+`fields.txt` has a line a message: its name, and for each field `number:name:type`, then `!` for a required
+or `*` for a repeated one, then `=` and its default. The pool of descriptors is our own, so that no other
+user of these names in the process, such as a Pulsar client, can clash with it. Enums are int32 there: on the
+wire they are the same, and a number that a newer peer uses is kept instead of dropped.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell.errors import FrameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE: Final = "ackwell.protocol"
+
+_TYPES: Final = {
+    "double": 1,
+    "int64": 3,
+    "uint64": 4,
+    "int32": 5,
+    "bool": 8,
+    "string": 9,
+    "bytes": 12,
+    "uint32": 13,
+}
+_MESSAGE: Final = 11
+_LABELS: Final = {"": 1, "!": 2, "*": 3}
+
+
+@cache
+def message(name: str) -> Any:
+    """Return the class of a message; `KeyError` for a name that the protocol does not have.
+
+    >>> ack = message("CommandAck")(consumer_id=1, ack_type=0)
+    >>> message("CommandAck").FromString(ack.SerializeToString()) == ack
+    True
+    """
+    factory = import_module("google.protobuf.message_factory")
+    return factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+
+def parse(name: str, data: bytes) -> Any:
+    """Read a message; `FrameError` for bytes that are none, or that lack a required field."""
+    try:
+        read = message(name).FromString(data)
+    except _decode_error() as error:
+        raise FrameError(f"{len(data)} bytes that are no {name}: {error}") from None
+    if not read.IsInitialized():
+        missing = ", ".join(read.FindInitializationErrors())
+        raise FrameError(f"{len(data)} bytes that are no {name}: without {missing}")
+    return read
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of a message by its name, as in `messages.CommandAck`."""
+    if not name[:1].isupper():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        found = globals()[name] = message(name)
+    except KeyError:
+        raise AttributeError(f"the protocol has no message {name!r}") from None
+    return found
+
+
+def table() -> Iterator[tuple[str, list[str]]]:
+    """Read the table: each message's name, and its fields as they are written there."""
+    name, fields = "", list[str]()
+    for line in files("ackwell.protocol").joinpath("fields.txt").read_text("utf-8").splitlines():
+        words = line.split()
+        if line[0] != " ":
+            if name:
+                yield name, fields
+            name, fields = words.pop(0), []
+        fields += words
+    yield name, fields
+
+
+@cache
+def _decode_error() -> type[Exception]:
+    error: type[Exception] = import_module("google.protobuf.message").DecodeError
+    return error
+
+
+@cache
+def _pool() -> Any:
+    descriptors = import_module("google.protobuf.descriptor_pb2")
+    file = descriptors.FileDescriptorProto(name="ackwell/protocol", package=PACKAGE, syntax="proto2")
+    for name, fields in table():
+        described = file.message_type.add(name=name)
+        for field in fields:
+            number, field_name, kind = field.split(":")
+            kind, _, default = kind.partition("=")
+            kind, label = (kind[:-1], kind[-1]) if kind[-1] in _LABELS else (kind, "")
+            one = described.field.add(name=field_name, number=int(number), label=_LABELS[label])
+            if kind in _TYPES:
+                one.type = _TYPES[kind]
+            else:
+                one.type, one.type_name = _MESSAGE, f".{PACKAGE}.{kind}"
+            if default:
+                one.default_value = default
+    pool = import_module("google.protobuf.descriptor_pool").DescriptorPool()
+    pool.Add(file)
+    return pool

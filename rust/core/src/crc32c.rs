@@ -1,0 +1,9 @@
+//! CRC-32C (Castagnoli), the checksum of a message in Pulsar's binary protocol.
+//!
+//! The work is the crate's, which uses the processor's own instruction where there is one.
+
+/// Return the CRC-32C of `data`, going on from `crc`, the checksum of the bytes before it; 0 at the beginning.
+#[must_use]
+pub fn crc32c(data: &[u8], crc: u32) -> u32 {
+    ::crc32c::crc32c_append(crc, data)
+}

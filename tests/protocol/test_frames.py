@@ -1,0 +1,77 @@
+"""Frames: whole ones come out however the bytes were cut, and bad ones are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackwell.errors import FrameError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType
+from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame
+
+PING = encode(CommandType.PING, messages.CommandPing())
+
+
+@given(
+    frames=st.lists(st.tuples(st.binary(max_size=30), st.binary(max_size=30)), max_size=6),
+    cuts=st.lists(st.integers(0, 400), max_size=8),
+)
+def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut(
+    frames: list[tuple[bytes, bytes]], cuts: list[int]
+) -> None:
+    data = b"".join(frame(*each) for each in frames)
+    reader, read, at = FrameReader(), list[Frame](), 0
+    for cut in [*sorted(cuts), len(data)]:
+        read += reader.feed(data[at:cut])
+        at = max(at, cut)
+    assert [Frame(*each) for each in frames] == read
+    assert reader.waiting_bytes == 0
+
+
+@given(st.binary(max_size=200))
+def test_bytes_at_random_are_frames_or_refused_and_never_held_beyond_the_limit(data: bytes) -> None:
+    reader = FrameReader(max_frame_bytes=64)
+    try:
+        for each in reader.feed(data):
+            decode(each.command)
+    except FrameError:
+        return
+    assert reader.waiting_bytes <= 64 + 4
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (bytes.fromhex("7fffffff"), "a frame of 2147483647 bytes; expected 4 to 5253120"),
+        (bytes.fromhex("00000003 000000"), "a frame of 3 bytes"),
+        (bytes.fromhex("00000006 00000009 0000"), "a command of 9 bytes in a frame of 6"),
+    ],
+)
+def test_a_size_that_cannot_be_is_refused_before_its_bytes_are_waited_for(data: bytes, message: str) -> None:
+    with pytest.raises(FrameError, match=message):
+        list(FrameReader().feed(data))
+
+
+def test_the_frames_before_a_bad_one_are_read() -> None:
+    frames = FrameReader().feed(frame(PING) + bytes(4))
+    assert decode(next(frames).command).type == CommandType.PING
+    with pytest.raises(FrameError, match="a frame of 0 bytes"):
+        next(frames)
+
+
+def test_every_command_type_has_a_field_of_its_number() -> None:
+    for each in CommandType:
+        assert decode(b"\x08\x12\x92\x01\x00") == (CommandType.PING, messages.CommandPing())
+        with pytest.raises(FrameError, match=f"type {each} without"):
+            decode(messages.BaseCommand(type=each).SerializeToString())
+
+
+def test_a_command_of_a_newer_peer_is_none_that_we_know() -> None:
+    assert decode(messages.BaseCommand(type=70).SerializeToString()) == (70, None)
+
+
+def test_a_command_without_a_required_field_is_refused() -> None:
+    with pytest.raises(FrameError, match=r"no BaseCommand: without flow\.consumer_id, flow\.messagePermits"):
+        decode(encode(CommandType.FLOW, messages.CommandPing()))

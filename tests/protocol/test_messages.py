@@ -1,0 +1,54 @@
+"""The messages: built from our table, in a pool of their own, the same bytes as those of others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ackwell.protocol import messages
+from ackwell.subscription import AckType, CommandAck, MessageId, TransactionId
+
+
+def test_an_acknowledgment_is_the_same_bytes_as_our_own_writer_makes() -> None:
+    ours = CommandAck(
+        consumer_id=7,
+        ack_type=AckType.INDIVIDUAL,
+        message_ids=(MessageId(3, 5, ack_set=(-1, 6), batch_size=80), MessageId(4, 0, partition=2)),
+        properties=(("name", 2**63),),
+        transaction=TransactionId(1, 2),
+        request_id=9,
+    ).encode()
+    read = messages.parse("CommandAck", ours)
+    assert [list(each.ack_set) for each in read.message_id] == [[-1, 6], []]
+    assert read.SerializeToString() == ours
+
+
+def test_a_number_that_a_newer_peer_uses_survives() -> None:
+    data = messages.CommandError(request_id=1, error=9999, message="m").SerializeToString()
+    assert messages.CommandError.FromString(data).error == 9999
+
+
+def test_no_message_clashes_with_those_of_the_default_pool() -> None:
+    from google.protobuf import descriptor_pool
+
+    assert messages.CommandAck.DESCRIPTOR.file.pool is not descriptor_pool.Default()
+
+
+def test_every_row_of_the_table_is_a_message() -> None:
+    rows = dict(messages.table())
+    assert len(rows) > 70
+    for name, fields in rows.items():
+        assert len(messages.message(name).DESCRIPTOR.fields) == len(fields)
+
+
+def test_a_name_that_is_no_message_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no message 'Nothing'"):
+        _ = messages.Nothing
+
+
+def test_importing_the_protocol_does_not_import_protobuf() -> None:
+    code = "import sys, ackwell.protocol.batches; print('google.protobuf' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
