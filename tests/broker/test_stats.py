@@ -97,19 +97,34 @@ def test_a_dump_with_a_line_above_each_answer_takes_the_topic_from_it() -> None:
     ("messages", "average", "sizes"),
     [
         (15, 1, BatchSizes(each=1)),
-        (150, 10, BatchSizes(each=10)),
+        (150, 10, BatchSizes(each=None, total_messages=150, total_entries=15)),
         (150, 9, BatchSizes(each=None, total_messages=150, total_entries=15)),
         (151, 10, BatchSizes(each=None, total_messages=151, total_entries=15)),
-        (0, 10, BatchSizes(each=10)),
-        (150, 0, BatchSizes(each=10)),
+        (0, 10, BatchSizes(each=None)),
+        (14, 1, BatchSizes(each=None)),
         (0, 0, BatchSizes(each=None)),
     ],
 )
-def test_batch_sizes_are_taken_where_they_are_whole_and_agree(
+def test_batch_sizes_are_exact_only_where_the_counters_prove_them(
     messages: int, average: int, sizes: BatchSizes
 ) -> None:
     (found,) = parse({"internalStats": internal(), "stats": stats(messages, average=average)})
     assert found.batch_sizes == sizes
+
+
+def test_markers_of_transactions_make_equal_counters_prove_nothing() -> None:
+    told = stats(15) | {"committedTxnCount": 1}
+    (found,) = parse({"internalStats": internal(), "stats": told})
+    assert found.batch_sizes == BatchSizes(each=None)
+
+
+def test_a_subscription_that_got_no_message_since_it_was_loaded_has_no_ack_sets() -> None:
+    cursor = internal()["cursors"]["sub"] | {"state": "NoLedger", "cursorLedger": -1}
+    told = stats()
+    for delivered, expected in ((0, {}), (5, None)):
+        told["subscriptions"]["sub"]["msgOutCounter"] = delivered
+        (found,) = parse({"internalStats": internal(cursors={"sub": cursor}), "stats": told})
+        assert found.batch_deleted == expected
 
 
 def test_the_state_of_the_cursor_ledger_is_told_from_its_name_and_number() -> None:

@@ -26,8 +26,13 @@ class Count(NamedTuple):
 
     @property
     def exact(self) -> int | None:
-        """The number, where both bounds are one."""
+        """The number, where both bounds are equal."""
         return self.at_least if self.at_least == self.at_most else None
+
+    def plus_up_to(self, more: int | None) -> Count:
+        """Return the count with up to `more` messages added; None adds an unknown number."""
+        at_most = None if self.at_most is None or more is None else self.at_most + more
+        return Count(self.at_least, at_most)
 
     def __str__(self) -> str:
         if self.at_most is None:
@@ -83,6 +88,25 @@ class BatchSizes:
         others = self.total_entries - entries - len(partial)
         owed = sum(_owed(words) for words in partial.values())
         return Count(at_least, max(at_least, self.total_messages - others - owed))
+
+    def most_hidden(self, entries: int | None) -> int | None:
+        """Bound the acknowledged messages inside `entries` entries that are not wholly acknowledged.
+
+        Each of them has at least one message that is not acknowledged. None: no bound is known.
+
+        >>> BatchSizes(each=1).most_hidden(5), BatchSizes(each=10).most_hidden(5)
+        (0, 45)
+        >>> BatchSizes(each=None, total_messages=20, total_entries=10).most_hidden(3)
+        10
+        """
+        if entries == 0 or (self.each == 1 and not self.of):
+            return 0
+        bounds = []
+        if entries is not None and self.each is not None and not self.of:
+            bounds.append(entries * (self.each - 1))
+        if self.total_messages is not None and self.total_entries is not None:
+            bounds.append(max(self.total_messages - self.total_entries, 0))
+        return min(bounds, default=None)
 
     def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Count:
         """Count the acknowledged messages of one entry that still owes those of `words`."""

@@ -33,6 +33,9 @@ from ackwell.broker.writes import (
     Reason,
     Restart,
     entries_up_to,
+    hidden_acks,
+    hidden_reason,
+    keeps_hidden,
     kept_of,
 )
 from ackwell.position import Position
@@ -89,10 +92,12 @@ def restart_loss(
 ) -> RestartLoss:
     """Return which acknowledged messages are delivered again after a restart, and why.
 
-    `batch_deleted` holds the ack sets. With `ledgers` only entries that exist are counted. Without
-    `cursor_ledger`, one is open as soon as any entry was wholly acknowledged. Without `batch_sizes`,
-    an entry without ack set holds one message. `persisted_mark_delete`, where it is known, narrows the
-    worst case of a crash. O(ranges + ack sets).
+    `batch_deleted` holds the ack sets; None means that the source does not show them, as the admin API
+    does not: then every entry that may hold several messages may hold acknowledged ones, and the counts
+    are intervals. With `ledgers` only entries that exist are counted. Without `cursor_ledger`, one is open
+    as soon as any entry was wholly acknowledged. Without `batch_sizes`, an entry without ack set holds one
+    message. `persisted_mark_delete`, where it is known, narrows the worst case of a crash.
+    O(ranges + ack sets).
 
     >>> from ackwell import PositionRangeSet
     >>> holes = PositionRangeSet.parse("[(3:0..3:1],(3:2..3:3],(3:4..3:5]]")
@@ -119,6 +124,10 @@ def restart_loss(
         if kept.perhaps_nothing
         else sizes.acked(entries, partial, within=within).at_most,
     )
+    hidden = 0 if batch_deleted is not None else hidden_acks(state, settings, ledgers, sizes)
+    if hidden != 0 and not keeps_hidden(state, settings, kept, ledgers):
+        messages = messages.plus_up_to(hidden)
+        kept.reasons.append(hidden_reason(hidden))
     before_flush = messages
     if restart == "crash" and ledger == "open":
         moved = _moved(state, ledgers, persisted_mark_delete)
@@ -129,7 +138,9 @@ def restart_loss(
                 state.existing.cardinality + moved,
                 state.partial,
                 within=lambda position: position <= state.mark_delete or position in individually_deleted,
-            ).at_most
+            )
+            .plus_up_to(hidden)
+            .at_most
         )
         before_flush = Count(messages.at_least, worst)
     return RestartLoss(

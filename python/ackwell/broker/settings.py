@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Self
 
-VERSIONS: Final = ("4.0", "4.2")
+VERSIONS: Final = ("4.0", "4.2", "5.0")
 """The broker versions whose defaults are known; a patch release has those of its minor version."""
 
 FRAME_PADDING_BYTES: Final = 10 * 1024
@@ -65,6 +65,11 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_message_size_bytes: int = _setting("maxMessageSize", 5 * 1024 * 1024)
     netty_max_frame_size_bytes: int = _setting("nettyMaxFrameSizeBytes", 5 * 1024 * 1024 + 10 * 1024)
     """The bookies' own limit; a setting of BookKeeper, not of the broker."""
+    ranges_beyond_limit: int = 1
+    """How many ranges more than the limit the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
+
+    A property of the broker's version, not a setting.
+    """
 
     @classmethod
     def of(cls, version: str) -> Self:
@@ -83,7 +88,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
                 persist_individual_ack_as_long_array=False,
                 acknowledgment_at_batch_index_level_enabled=False,
             )
-        return cls()
+        return cls(ranges_beyond_limit=0) if minor == "5.0" else cls()
 
     def with_values(self, assignments: Iterable[str]) -> Self:
         """Change settings, each given as `name=value` with the broker's own name.
@@ -109,7 +114,11 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     def named(self) -> dict[str, int | bool]:
         """Return every setting under the broker's own name."""
-        return {entry.metadata["name"]: getattr(self, entry.name) for entry in fields(self)}
+        return {
+            entry.metadata["name"]: getattr(self, entry.name)
+            for entry in fields(self)
+            if "name" in entry.metadata
+        }
 
     @property
     def long_array(self) -> bool:
@@ -157,4 +166,5 @@ def _boolean(name: str, value: str) -> bool:
 _OURS: Final[dict[str, tuple[str, Callable[[str, str], int | bool]]]] = {
     entry.metadata["name"]: (entry.name, _boolean if entry.type == "bool" else _integer)
     for entry in fields(BrokerSettings)
+    if "name" in entry.metadata
 }

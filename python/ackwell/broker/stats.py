@@ -265,11 +265,11 @@ def _subscription(
         mark_delete_position=Position.parse(cursor["markDeletePosition"]),
         read_position=Position.parse(read_position) if read_position else None,
         individually_deleted=PositionRangeSet.parse(cursor["individuallyDeletedMessages"]),
-        batch_deleted=_ack_sets(memory["batchDeletedIndexes"]) if "batchDeletedIndexes" in memory else None,
+        batch_deleted=_ack_sets(cursor, told, memory),
         ledgers=ledgers,
         ledger_sizes=sizes,
         cursor_ledger=_cursor_ledger(cursor),
-        batch_sizes=_batch_sizes(internal, stats, told),
+        batch_sizes=_batch_sizes(internal, stats),
         persisted_mark_delete=Position(persisted["ledger"], persisted["entry"]) if persisted else None,
         delayed_messages=told.get("msgDelayed"),
         subscription_type=told.get("type"),
@@ -285,31 +285,39 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
     return "read-only" if cursor.get("cursorLedger", -1) >= 0 else "none"
 
 
-def _ack_sets(told: Mapping[str, list[int]]) -> AckSets:
-    return {Position.parse(position): tuple(words) for position, words in told.items()}
+def _ack_sets(
+    cursor: Mapping[str, Any], told: Mapping[str, Any], memory: Mapping[str, Any]
+) -> AckSets | None:
+    """Return the ack sets where the source proves them, None where it does not show them."""
+    if "batchDeletedIndexes" in memory:
+        shown = memory["batchDeletedIndexes"]
+        return {Position.parse(position): tuple(words) for position, words in shown.items()}
+    if _cursor_ledger(cursor) == "none" and told.get("msgOutCounter", 1) == 0:
+        # No cursor ledger to read ack sets back from, and no message delivered since: there are none.
+        return {}
+    return None
 
 
-def _batch_sizes(
-    internal: Mapping[str, Any], stats: Mapping[str, Any], told: Mapping[str, Any]
-) -> BatchSizes:
-    """Take the messages of an entry from all who tell, if they agree on a whole number.
+def _batch_sizes(internal: Mapping[str, Any], stats: Mapping[str, Any]) -> BatchSizes:
+    """Return what the counters prove of the messages in an entry.
 
-    The counters stand for all entries only while the broker has seen all of them published; then they
-    bound what an entry can hold. `avgMessagesPerEntry` is a rounded moving average.
+    The counters cover all entries only while the broker has seen all of them published. As many messages as
+    entries then mean one message in each, unless entries without messages (markers of transactions and
+    of replication) make up for batches. Otherwise the totals are a bound. `avgMessagesPerEntry`, a rounded
+    moving mean of each consumer, proves nothing of any entry, and neither does a whole-number mean.
     """
-    said = {consumer.get("avgMessagesPerEntry", 0) for consumer in told.get("consumers", ())} - {0}
     messages, entries = stats.get("msgInCounter", 0), internal.get("entriesAddedCounter", 0)
-    if messages and entries:
-        said.add(messages // entries if messages % entries == 0 else messages / entries)
-    (each,) = said if len(said) == 1 else (None,)
-    if isinstance(each, int):
-        return BatchSizes(each=each)
     covered = bool(messages) and entries >= internal.get("numberOfEntries", entries + 1)
-    return BatchSizes(
-        each=None,
-        total_messages=messages if covered else None,
-        total_entries=entries if covered else None,
-    )
+    markers = any(stats.get(name) for name in _MARKER_SIGNS)
+    if not covered or markers or messages < entries:
+        return BatchSizes(each=None)
+    if messages == entries:
+        return BatchSizes(each=1)
+    return BatchSizes(each=None, total_messages=messages, total_entries=entries)
+
+
+_MARKER_SIGNS: Final = ("ongoingTxnCount", "abortedTxnCount", "committedTxnCount", "replication")
+"""Not 0 or empty in `stats`: the topic may hold entries without messages."""
 
 
 def _ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:

@@ -16,7 +16,7 @@ from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
-    from ackwell.broker.batch_sizes import AckSets
+    from ackwell.broker.batch_sizes import AckSets, BatchSizes
     from ackwell.broker.settings import BrokerSettings
 
 Restart = Literal["graceful", "crash"]
@@ -33,6 +33,7 @@ ReasonCode = Literal[
     "entry-limit",
     "entry-too-large",
     "batch-index-limit",
+    "batch-index-hidden",
     "batch-index-off",
     "batch-index-not-read-back",
     "batch-index-not-written",
@@ -72,14 +73,21 @@ class MemoryState:
         batch_deleted: AckSets,
         ledgers: Ledgers | None,
     ) -> Self:
-        """Cut `ranges` to what exists; O(ranges)."""
+        """Cut `ranges` to what exists, and drop ack sets that an acknowledgment covers; O(ranges).
+
+        A broker may keep such an ack set in memory, but it says nothing any more.
+        """
         existing = ranges.copy()
         existing.remove_up_to(*mark_delete)
         if ledgers is not None:
             entries = dict(ledgers)
             for ledger_id in existing.ledger_ids():
                 existing.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _ENTRY_ID_MAX)
-        partial = {Position(*p): tuple(batch_deleted[p]) for p in sorted(batch_deleted)}
+        partial = {
+            Position(*p): tuple(batch_deleted[p])
+            for p in sorted(batch_deleted)
+            if Position(*p) > mark_delete and p not in ranges
+        }
         return cls(mark_delete, ranges, existing, partial)
 
     def presumed_ledger(self, ledgers: Ledgers | None) -> CursorLedger:
@@ -148,7 +156,7 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Kept:
         reason = _entry_limit(state, ranges, limit)
     else:
         # Without a single ledger within the limit the broker falls back to the ranges form.
-        kept = Kept("cursor ledger", "pulsar-ranges", _first_ranges(state, limit))
+        kept = Kept("cursor ledger", "pulsar-ranges", _first_ranges(state, settings))
         reason = _range_limit(state, kept.ranges, limit)
     kept.reasons += reason
     _keep_partial(kept, state, settings)
@@ -167,7 +175,7 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Kept:
 def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Kept:
     """Write to the metadata store: the ranges form, its batch indexes never read back."""
     limit = settings.max_unacked_ranges_to_persist
-    kept = Kept("metadata store", "pulsar-ranges", _first_ranges(state, limit))
+    kept = Kept("metadata store", "pulsar-ranges", _first_ranges(state, settings))
     kept.reasons += _range_limit(state, kept.ranges, limit)
     if state.partial:
         kept.reasons.append(
@@ -181,9 +189,9 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Kept:
     return kept
 
 
-def _first_ranges(state: MemoryState, limit: int) -> PositionRangeSet:
-    """The limit is looked at after a range was added, so limit + 1 are written, and never none."""
-    written = max(limit, 0) + 1
+def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
+    """Return the ranges that are written: the limit, and before 5.0 one more, so never none."""
+    written = max(settings.max_unacked_ranges_to_persist, 0) + settings.ranges_beyond_limit
     if len(state.ranges) <= written:
         return state.ranges
     return type(state.ranges)(islice(state.ranges, written))
@@ -240,6 +248,39 @@ def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
     return size if size > limit else None
 
 
+def hidden_acks(
+    state: MemoryState, settings: BrokerSettings, ledgers: Ledgers | None, sizes: BatchSizes
+) -> int | None:
+    """Bound the acknowledged messages of batches where the source does not show ack sets.
+
+    None: no bound is known. 0: there cannot be any.
+    """
+    if not settings.acknowledgment_at_batch_index_level_enabled:
+        return 0
+    return sizes.most_hidden(_unacked_entries(state, ledgers))
+
+
+def keeps_hidden(state: MemoryState, settings: BrokerSettings, kept: Kept, ledgers: Ledgers | None) -> bool:
+    """Return whether ack sets that the source does not show are all read back."""
+    entries = _unacked_entries(state, ledgers)
+    return (
+        kept.place == "cursor ledger"
+        and len(state.ranges) > 0
+        and entries is not None
+        and entries <= settings.max_batch_deleted_index_to_persist
+    )
+
+
+def _unacked_entries(state: MemoryState, ledgers: Ledgers | None) -> int | None:
+    """Count the entries that are not wholly acknowledged; None where the ledgers are not known."""
+    if ledgers is None:
+        return None
+    last = ledgers.last_position
+    if last is None or last <= state.mark_delete:
+        return 0
+    return ledgers.entries_between(state.mark_delete, last) - state.existing.cardinality
+
+
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
     """Count the entries up to `position`: those after `after`, or all that are kept."""
     first = ledgers.first_position
@@ -271,6 +312,17 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
         f"managedLedgerMaxUnackedRangesToPersist={limit} counts entries, ledger by ledger, and keeps "
         f"the first {kept.cardinality:,}, up to ledger {kept.ledger_ids()[-1]}",
         ("apache/pulsar#25540",),
+    )
+
+
+def hidden_reason(most: int | None) -> Reason:
+    """Say what the admin API leaves out."""
+    up_to = "an unknown number of" if most is None else f"up to {most:,}"
+    return Reason(
+        "batch-index-hidden",
+        f"the admin API does not show which messages inside batches are acknowledged: {up_to} "
+        "acknowledged messages may come back",
+        ("apache/pulsar#20585", "apache/pulsar#26475"),
     )
 
 

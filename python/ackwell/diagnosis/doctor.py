@@ -29,7 +29,7 @@ class Verdict(StrEnum):
     """What a restart does to a subscription, from good to bad."""
 
     FINE = "fine"
-    """Every acknowledgment survives."""
+    """Every acknowledgment survives, of those made up to now."""
     AT_RISK = "at risk"
     """All may survive, but it cannot be ruled out that some do not, or a limit is near."""
     LOSING = "losing"
@@ -78,8 +78,8 @@ class Diagnosis:
 
     @property
     def messages_lost(self) -> Count:
-        """Acknowledged messages that the worst of the examined restarts brings back."""
-        return max((loss.messages for loss in self.restarts), key=_weight, default=Count(0, 0))
+        """Acknowledged messages that come back: from the best to the worst case of the worst restart."""
+        return max((loss.messages_before_flush for loss in self.restarts), key=_weight, default=Count(0, 0))
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -91,7 +91,7 @@ class Diagnosis:
         """Losing, at risk or fine."""
         if self.messages_lost.at_least:
             return Verdict.LOSING
-        uncertain = any(loss.messages.at_most != 0 for loss in self.restarts)
+        uncertain = self.messages_lost.at_most != 0
         near = any(usage.share >= NEAR_A_LIMIT for usage in self.usage)
         return Verdict.AT_RISK if uncertain or near else Verdict.FINE
 
@@ -151,7 +151,7 @@ def diagnose(
         restarts=losses,
         usage=tuple(_usage(stats, settings)),
         remedies=tuple(_remedies(stats, settings, losses)),
-        notes=tuple(_notes(stats, settings, losses)),
+        notes=tuple(_notes(stats, losses)),
     )
 
 
@@ -256,7 +256,7 @@ def _remedies(
     if "batch-index-limit" in codes:
         needed = len(stats.batch_deleted or ())
         changes.append(f"managedLedgerMaxBatchDeletedIndexToPersist={_with_headroom(needed)}")
-    if "batch-index-not-read-back" in codes:
+    if codes & {"batch-index-not-read-back", "batch-index-hidden"}:
         changes.append("managedLedgerMaxUnackedRangesToPersistInMetadataStore=0")
     if "entry-too-large" in codes and settings.long_array:
         changes.append("managedLedgerPersistIndividualAckAsLongArray=false")
@@ -267,7 +267,7 @@ def _remedies(
             f"acknowledge or skip what holds the mark-delete position back, first of all entry {oldest}: "
             "every range that joins it needs no room any more"
         )
-    if codes & {"batch-index-not-read-back", "batch-index-not-written"}:
+    if codes & {"batch-index-not-read-back", "batch-index-not-written", "batch-index-hidden"}:
         yield Remedy(
             "acknowledge batches whole before a restart, or run a broker with apache/pulsar#26474, "
             "which reads batch indexes back from the metadata store"
@@ -304,22 +304,9 @@ def _with_headroom(needed: int) -> int:
         power *= 10
 
 
-def _notes(
-    stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
-) -> Iterator[str]:
-    sizes = stats.batch_sizes
-    if sizes.each is None and any(loss.entries or loss.partial_entries for loss in losses):
+def _notes(stats: SubscriptionStats, losses: Sequence[RestartLoss]) -> Iterator[str]:
+    if stats.batch_sizes.each is None and any(loss.entries or loss.partial_entries for loss in losses):
         yield (
-            "how many messages an entry holds is not told, or not the same by all who tell: the number "
-            "of messages is an interval"
-        )
-    if (
-        stats.batch_deleted is None
-        and sizes.each != 1
-        and settings.acknowledgment_at_batch_index_level_enabled
-        and stats.backlog_entries
-    ):
-        yield (
-            "the admin API does not tell which messages inside batches are acknowledged; what a restart "
-            "forgets of them is not in these numbers"
+            "the source does not prove how many messages an entry holds: the number of messages is an "
+            "interval; --messages-per-entry N narrows it where every batch holds N messages"
         )

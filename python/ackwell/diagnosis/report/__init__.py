@@ -68,12 +68,13 @@ class _Subscription:
     detail: str = ""
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def risk(self) -> tuple[int, int, int, str, str]:
-        """Order by verdict, then by what is lost, then by backlog."""
+    def risk(self) -> tuple[int, int, float, int, str, str]:
+        """Order by verdict, what is lost, the nearest limit, and backlog."""
         now = self.now
         return (
             -now.verdict.severity,
             -now.messages_lost.at_least,
+            -max((usage.share for usage in now.usage), default=0.0),
             -now.stats.backlog_entries,
             now.stats.topic,
             now.stats.subscription,
