@@ -66,7 +66,10 @@ def doctor(
         ),
     ] = None,
     broker_version: Annotated[
-        str, typer.Option(metavar="VERSION", help="The version of the broker, for its defaults and rules: 4.0, 4.2 or 5.0.")
+        str,
+        typer.Option(
+            metavar="VERSION", help="The broker version, for its defaults and rules: 4.0, 4.2 or 5.0."
+        ),
     ] = "4.2",
     broker_setting: Annotated[
         list[str] | None,

@@ -40,7 +40,10 @@ def inspect(
     ],
     compression: Compression = None,
     broker_version: Annotated[
-        str, typer.Option(metavar="VERSION", help="Take the defaults of this broker: 4.0 or 4.2.")
+        str,
+        typer.Option(
+            metavar="VERSION", help="The broker version, for its defaults and rules: 4.0, 4.2 or 5.0."
+        ),
     ] = "4.2",
     broker_setting: Annotated[
         list[str] | None,
