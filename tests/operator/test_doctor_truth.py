@@ -34,7 +34,7 @@ def one(answer: dict[str, Any]) -> SubscriptionStats:
 
 @pytest.mark.parametrize("version", ["4.0", "4.2", "5.0"])
 def test_what_the_admin_api_leaves_out_is_never_called_fine_nor_exact(version: str) -> None:
-    # The recordings come from brokers that take acknowledgments inside batches; a 4.0 does when it is told to.
+    # The recordings come from brokers that take acks inside batches; a 4.0 does so when it is set to.
     settings = BrokerSettings.of(version).with_values(["acknowledgmentAtBatchIndexLevelEnabled=true"])
     judged = hidden = 0
     for path in recordings():
