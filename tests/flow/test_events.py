@@ -145,3 +145,23 @@ def test_parquet_and_json_lines_give_the_same_events(tmp_path: Path) -> None:
 def test_fields_unknown_to_the_schema_are_ignored() -> None:
     fields = {"topic": "t", "subscription": "s", "kind": "unload", "colour": "green"}
     assert event_from_fields(fields).kind is Kind.UNLOAD
+
+
+def test_a_topic_s_event_needs_no_subscription_and_one_of_a_subscription_does() -> None:
+    fields = {"topic": "t", "kind": "publish", "ledger_id": 1, "entry_id": 2}
+    assert event_from_fields(fields).subscription == ""
+    with pytest.raises(EventError, match="this ack names no subscription"):
+        event_from_fields({**fields, "kind": "ack", "subscription": ""})
+
+
+def test_a_trace_s_topic_event_with_an_empty_subscription_is_not_that_of_the_meta_line() -> None:
+    parser = TraceParser()
+    parser.parse('{"ev": "meta", "topic": "t", "sub": "s"}', 1)
+    event = parser.parse('{"ev": "publish", "sub": "", "l": 1, "e": 2, "txn": "1:2"}', 2)
+    assert event is not None
+    assert (event.topic, event.subscription, event.transaction) == ("t", "", "1:2")
+
+
+def test_the_end_of_a_transaction_names_it() -> None:
+    with pytest.raises(EventError, match="this commit names no transaction"):
+        event_from_fields({"topic": "t", "kind": "commit"})

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ackwell._native import group_rows
 from ackwell.errors import EventError
-from ackwell.replay.events import Event, Kind, event_from_fields
+from ackwell.replay.events import NEED_POSITION, Event, Kind, event_from_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,17 +62,17 @@ class Action(IntEnum):
 _ACTION_OF_KIND: Final = {
     Kind.ACK.value: Action.ACK,
     Kind.PUBLISH.value: Action.EXISTS,
+    Kind.DISPATCH.value: Action.EXISTS,
     Kind.RECEIVE.value: Action.EXISTS,
     Kind.ACK_CUMULATIVE.value: Action.UP_TO,
     Kind.CLEAR_BACKLOG.value: Action.UP_TO,
+    Kind.SKIP.value: Action.UP_TO,
+    Kind.EXPIRE.value: Action.UP_TO,
     Kind.META.value: Action.ROW,
     Kind.SEEK.value: Action.ROW,
 }
 _KINDS: Final = {kind.value for kind in Kind}
-_NEED_POSITION: Final = {Kind.NACK.value} | _ACTION_OF_KIND.keys() - {
-    Kind.META.value,
-    Kind.CLEAR_BACKLOG.value,
-}
+_NEED_POSITION: Final = {kind.value for kind in NEED_POSITION}
 _INDEX_MAX: Final = 62
 """Batch indexes up to here are folded as bits of one int64."""
 _WIDTH_MAX: Final = 1 << 16

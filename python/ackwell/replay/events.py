@@ -1,7 +1,8 @@
 """One event schema for everything: traces in JSON lines, Parquet files and Spark rows.
 
-An event says that something happened to one subscription: a message was published, received,
-acknowledged. Its fields are those of `Event`, its kinds those of `Kind`; a Parquet file or a
+An event says that something happened to one subscription, or to a topic and so to all its subscriptions:
+a message was published, dispatched, acknowledged. An event of a topic has no subscription, the empty string.
+Its fields are those of `Event`, its kinds those of `Kind`; a Parquet file or a
 DataFrame has a column a field, a JSON line an object with a key a field, in ackwell's own names or in
 the short ones of recorded traces (`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
 
@@ -38,11 +39,15 @@ class Kind(StrEnum):
         raise ValueError(f"unknown event kind {value!r}; known are {', '.join(cls)}")
 
     META = "meta"
-    """The subscription was made; `detail` is its configuration as JSON."""
+    """The head of a trace; `detail` is the broker's settings as JSON."""
     PUBLISH = "publish"
+    """An entry exists: one event for the topic, or one for each message or subscription in older traces."""
     PUBLISH_FAILED = "publish_failed"
     """The broker refused the message: there is no position, and no effect."""
+    DISPATCH = "dispatch"
+    """The broker sent an entry to a consumer; with an ack set, the messages of it that were acknowledged."""
     RECEIVE = "receive"
+    """A consumer handed a message to its application."""
     ACK = "ack"
     ACK_CUMULATIVE = "ack_cumulative"
     NACK = "nack"
@@ -54,9 +59,28 @@ class Kind(StrEnum):
     CLIENT_CLOSED = "client_closed"
     """All consumers went away."""
     SEEK = "seek"
-    """The cursor was reset: the given position is the next to be read."""
+    """The cursor was put where it is: by a seek, or because the subscription was made (`detail` is made).
+
+    The given position is the next to be read. With an ack set, the messages of that entry whose bit is clear
+    count as acknowledged.
+    """
     CLEAR_BACKLOG = "clear_backlog"
     """Everything published so far counts as acknowledged."""
+    SKIP = "skip"
+    """An operator skipped messages: everything up to the position counts as acknowledged."""
+    EXPIRE = "expire"
+    """Messages grew too old: everything up to the position counts as acknowledged."""
+    TRIM = "trim"
+    """The topic's ledgers before the given position were deleted."""
+    UNSUBSCRIBE = "unsubscribe"
+    """The subscription and its cursor were deleted."""
+    COMMIT = "commit"
+    """A transaction was committed: what the subscription acknowledged in it counts from now on.
+
+    Of a topic: what was published in it is delivered from now on.
+    """
+    ABORT = "abort"
+    """A transaction was aborted: what was acknowledged in it is not, what was published in it is skipped."""
     UNLOAD = "unload"
     BROKER_RESTART = "broker_restart"
     """`detail` is graceful or crash."""
@@ -64,6 +88,8 @@ class Kind(StrEnum):
     """The broker was asked for its state; `detail` is the file that holds its answer."""
     RESULT = "result"
     """A remark of whoever recorded the trace; it has no effect."""
+    GAP = "gap"
+    """The recorder did not see something; `detail` says what."""
 
 
 class Event(NamedTuple):
@@ -89,6 +115,8 @@ class Event(NamedTuple):
     sticky_key_hash: int | None = None
     deliver_at_ms: int | None = None
     redelivery_count: int | None = None
+    transaction: str | None = None
+    """The transaction in which this was published or acknowledged, as `most:least` bits."""
     detail: str | None = None
     file: str | None = None
     """Where the event was read; with `sequence` it names the line in messages."""
@@ -104,6 +132,7 @@ _SHORT_NAMES: Final = {
     "rc": "redelivery_count",
     "sub": "subscription",
     "deliver_at": "deliver_at_ms",
+    "txn": "transaction",
 }
 _DETAIL_KEYS: Final[dict[str, str]] = {
     Kind.SNAPSHOT: "file",
@@ -111,7 +140,7 @@ _DETAIL_KEYS: Final[dict[str, str]] = {
     Kind.BROKER_RESTART: "mode",
     Kind.META: "config",
 }
-_STRINGS: Final = ("topic", "subscription", "consumer", "key", "detail")
+_STRINGS: Final = ("topic", "subscription", "consumer", "key", "transaction", "detail")
 _COUNTS: Final = (
     "sequence",
     "ledger_id",
@@ -121,14 +150,34 @@ _COUNTS: Final = (
     "redelivery_count",
 )
 _INTEGERS: Final = (*_COUNTS, "time_ms", "deliver_at_ms", "sticky_key_hash")
-_NEED_POSITION: Final = {
+OF_TOPIC: Final = {
     Kind.PUBLISH,
+    Kind.PUBLISH_FAILED,
+    Kind.TRIM,
+    Kind.COMMIT,
+    Kind.ABORT,
+    Kind.UNLOAD,
+    Kind.BROKER_RESTART,
+    Kind.RESULT,
+    Kind.GAP,
+}
+"""What may happen to a topic as a whole, without a subscription."""
+
+NEED_POSITION: Final = {
+    Kind.PUBLISH,
+    Kind.DISPATCH,
     Kind.RECEIVE,
     Kind.ACK,
     Kind.ACK_CUMULATIVE,
     Kind.NACK,
     Kind.SEEK,
+    Kind.SKIP,
+    Kind.EXPIRE,
+    Kind.TRIM,
 }
+"""What says nothing without a ledger id and an entry id."""
+
+_NEED_TRANSACTION: Final = {Kind.COMMIT, Kind.ABORT}
 
 
 def event_from_fields(
@@ -182,11 +231,17 @@ def _check_ack_set(values: dict[str, Any]) -> None:
 
 
 def _check_complete(kind: Kind, values: dict[str, Any]) -> None:
+    if kind in OF_TOPIC:
+        values.setdefault("subscription", "")
     for name in ("topic", "subscription"):
         if name not in values:
             raise ValueError(f"this {kind} has no {name}, and no meta line before it names one")
-    if kind in _NEED_POSITION and not {"ledger_id", "entry_id"} <= values.keys():
+    if not values["subscription"] and kind not in OF_TOPIC:
+        raise ValueError(f"this {kind} names no subscription, and does not happen to a topic as a whole")
+    if kind in NEED_POSITION and not {"ledger_id", "entry_id"} <= values.keys():
         raise ValueError(f"this {kind} has no position; it needs a ledger id and an entry id")
+    if kind in _NEED_TRANSACTION and "transaction" not in values:
+        raise ValueError(f"this {kind} names no transaction")
 
 
 class TraceParser:

@@ -38,6 +38,8 @@ MAGIC: Final = b"AKPT"
 VERSION: Final = 1
 _HEAD: Final = struct.Struct("<4sBII")
 
+_ACKNOWLEDGING: Final = {Kind.ACK, Kind.ACK_CUMULATIVE, Kind.CLEAR_BACKLOG, Kind.SKIP, Kind.EXPIRE}
+
 Order = tuple[str, int]
 """File and sequence of an event; events are ordered by them."""
 
@@ -88,7 +90,7 @@ class Folded:
                     self._come_after(Seek(order, Position(event.ledger_id, event.entry_id)))
             case _:
                 if self.seek is None or self.seek.order < order:
-                    if event.kind in (Kind.ACK, Kind.ACK_CUMULATIVE, Kind.CLEAR_BACKLOG):
+                    if event.kind in _ACKNOWLEDGING:
                         self.cover(order, order)
                     self.partial.feed(event)
 

@@ -74,7 +74,7 @@ class Partial:
 
     def _feed_at(self, event: Event, position: Position) -> None:
         match event.kind:
-            case Kind.PUBLISH | Kind.RECEIVE:
+            case Kind.PUBLISH | Kind.DISPATCH | Kind.RECEIVE:
                 # What was received was published, also where the trace began later.
                 self._exists(position)
                 size = event.batch_size
@@ -86,7 +86,7 @@ class Partial:
                 if event.batch_size is not None:
                     self.has_size(position, event.batch_size)
                 self.acknowledge(position, _owed(event))
-            case Kind.ACK_CUMULATIVE | Kind.CLEAR_BACKLOG:
+            case Kind.ACK_CUMULATIVE | Kind.CLEAR_BACKLOG | Kind.SKIP | Kind.EXPIRE:
                 if event.batch_size is not None:
                     self.has_size(position, event.batch_size)
                 owed = _owed_after(event)

@@ -62,6 +62,7 @@ EVENTS: Final[Table] = (
     Column("sticky_key_hash", "bigint", "the key's hash, signed 32 bit"),
     Column("deliver_at_ms", "bigint", "not to be delivered before this time"),
     Column("redelivery_count", "bigint", "how often it was delivered before"),
+    Column("transaction", "string", "the transaction it belongs to, as most:least bits"),
     Column("detail", "string", "what else the kind says"),
     Column("file", "string", "where the event was read; orders events of several files"),
 )
