@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from ackwell import engine as engines
+from ackwell.ack_sets import from_words, to_words
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
 from ackwell.saving.journal import Journal
@@ -93,8 +94,8 @@ class Cursor:
             {position: to_words(bits) for position, bits in sorted(self._ack_sets.items())}
         )
 
-    def owed(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the bits still owed of a partly acknowledged entry; `None` for any other. O(1)."""
+    def unacked_bits(self, ledger_id: int, entry_id: int) -> int | None:
+        """Return the unacknowledged messages of a partly acknowledged entry as bits; else `None`. O(1)."""
         return self._ack_sets.get(Position(ledger_id, entry_id))
 
     @property
@@ -199,12 +200,6 @@ class Cursor:
         is left the entry is acknowledged as a whole.
         """
         return self._ack_bits(Position(ledger_id, entry_id), from_words(ack_set))
-
-    def ack_batch_index(self, ledger_id: int, entry_id: int, batch_index: int, batch_size: int) -> bool:
-        """Acknowledge one message of a batch of `batch_size`; tell whether that changed anything."""
-        _check_index(batch_index, batch_size)
-        bits = (1 << batch_size) - 1 & ~(1 << batch_index)
-        return self._ack_bits(Position(ledger_id, entry_id), bits)
 
     def ack_cumulative(self, ledger_id: int, entry_id: int, ack_set: Iterable[int] | None = None) -> bool:
         """Acknowledge everything up to an entry; tell whether that changed anything.
@@ -422,40 +417,6 @@ def acknowledged(
         if ledger_id <= mark_delete[0] and last >= 0:
             acked.add_range(ledger_id, -1, last)
     return acked
-
-
-def from_words(words: Iterable[int]) -> int:
-    """Join 64-bit words, signed or not, least significant first, into one integer of bits.
-
-    >>> from_words([1, -1]) == (2**64 - 1 << 64) + 1
-    True
-    """
-    bits = 0
-    for index, word in enumerate(words):
-        bits |= (word & _WORD) << 64 * index
-    return bits
-
-
-def to_words(bits: int) -> tuple[int, ...]:
-    """Split an integer of bits into signed 64-bit words, as Java's `BitSet.toLongArray` does.
-
-    >>> to_words((1 << 63) + (1 << 64))
-    (-9223372036854775808, 1)
-    """
-    words = []
-    while bits:
-        word = bits & _WORD
-        words.append(word - (1 << 64) if word >> 63 else word)
-        bits >>= 64
-    return tuple(words)
-
-
-_WORD = (1 << 64) - 1
-
-
-def _check_index(batch_index: int, batch_size: int) -> None:
-    if not 0 <= batch_index < batch_size:
-        raise ValueError(f"batch index {batch_index} is not in a batch of {batch_size}")
 
 
 def _before_first(ledgers: Ledgers) -> Position:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ackwell import Position, PositionInfo
-from ackwell.cursor import to_words
+from ackwell.ack_sets import to_words
 
 if TYPE_CHECKING:
     from ackwell.subscription import Subscription

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import ackwell._native as native
 from ackwell import Cursor, Ledgers, Position, PositionRangeSet, ProtocolError, reference
-from ackwell.cursor import to_words
+from ackwell.ack_sets import to_words
 
 LEDGERS = {2: 4, 3: 0, 5: 3, 9: 5}
 ENTRIES = [Position(ledger_id, entry_id) for ledger_id, n in LEDGERS.items() for entry_id in range(n)]

@@ -12,7 +12,7 @@ import random
 import pytest
 
 from ackwell import Ledgers, Position
-from ackwell.cursor import to_words
+from ackwell.ack_sets import to_words
 from ackwell.subscription import Subscription, SubscriptionSettings
 from tests.flow.naive import EncodedJournal
 

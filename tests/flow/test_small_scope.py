@@ -152,7 +152,7 @@ def check(world: World, state: State, kind: str) -> None:
     entries = [state.entry(index) for index in range(len(POSITIONS))]
     for position, bits in zip(POSITIONS, entries, strict=True):
         assert cursor.is_acked(*position) == (bits == 3), position
-        assert cursor.owed(*position) == (3 & ~bits if bits in (1, 2) else None), position
+        assert cursor.unacked_bits(*position) == (3 & ~bits if bits in (1, 2) else None), position
     unacked = [position for position, bits in zip(POSITIONS, entries, strict=True) if bits != 3]
     assert cursor.backlog_entries == len(unacked)
     (consumer,) = subscription._outstanding.consumers.values()

@@ -158,7 +158,7 @@ def test_a_cumulative_acknowledgment_names_exactly_one_message() -> None:
             subscription.handle("a", CommandAck(1, AckType.CUMULATIVE, ids))
     subscription.handle("a", CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 2, ack_set=(0b10,)),)))
     assert subscription.cursor.mark_delete_position == (3, 1)
-    assert subscription.cursor.owed(3, 2) == 0b10
+    assert subscription.cursor.unacked_bits(3, 2) == 0b10
 
 
 def test_acknowledgments_of_what_is_not_there_follow_the_brokers_rule() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ackwell import Ledgers, Position
-from ackwell.cursor import acknowledged, to_words
+from ackwell.ack_sets import to_words
+from ackwell.cursor import acknowledged
 from ackwell.replay.events import Event, Kind, read_events
 from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash
 from tests.shared import shared_folder
@@ -149,7 +150,11 @@ class TracedSubscription:
         consumers = {each["consumerName"]: each["unackedMessages"] for each in theirs["consumers"]}
         ours = {each.name: each.unacked for each in self.subscription.summary(0).consumers}
         owed = sum(
-            (bits.bit_count() if (bits := self.subscription.cursor.owed(*position)) is not None else size)
+            (
+                bits.bit_count()
+                if (bits := self.subscription.cursor.unacked_bits(*position)) is not None
+                else size
+            )
             for position, size in self.sizes.items()
             if self.holder(position) is not None
         )

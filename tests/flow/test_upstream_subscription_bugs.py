@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet, StateTooLargeError, StoreError
-from ackwell.cursor import Cursor, to_words
+from ackwell.ack_sets import to_words
+from ackwell.cursor import Cursor
 from ackwell.subscription import (
     CommandAck,
     MessageId,

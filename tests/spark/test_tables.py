@@ -89,6 +89,9 @@ def test_odd_subscriptions_are_replayed(spark: SparkSession, tmp_path: Path, str
         ({"kind": None}, "kind"),
         ({"entry_id": None}, "no position"),
         ({"ledger_id": -3}, "negative"),
+        ({"batch_index": 2**34}, "above"),
+        ({"batch_size": 10**9}, "above"),
+        ({"entry_id": 2**63 - 1}, "above"),
         ({"topic": None}, "topic"),
     ],
 )

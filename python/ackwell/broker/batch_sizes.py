@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from ackwell.ack_sets import from_words, last_unacked
 from ackwell.position import Position
 
 AckSets = Mapping[Position, Sequence[int]]
 """Partly acknowledged entries: signed 64-bit words each, bit set = message not acknowledged."""
-
-_WORD: Final = (1 << 64) - 1
 
 
 class Count(NamedTuple):
@@ -86,7 +85,7 @@ class BatchSizes:
         if self.total_messages is None or self.total_entries is None:
             return Count(at_least, None)
         others = self.total_entries - entries - len(partial)
-        owed = sum(_owed(words) for words in partial.values())
+        owed = sum(from_words(words).bit_count() for words in partial.values())
         return Count(at_least, max(at_least, self.total_messages - others - owed))
 
     def most_hidden(self, entries: int | None) -> int | None:
@@ -110,22 +109,11 @@ class BatchSizes:
 
     def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Count:
         """Count the acknowledged messages of one entry that still owes those of `words`."""
-        owed, highest = _owed(words), _highest(words)
+        unacked = from_words(words)
+        owed, highest = unacked.bit_count(), last_unacked(unacked)
         size = self.of.get(position, self.each)
         if size is not None and size > max(highest, 1):
             return Count(size - owed, size - owed)
         # The words end at the last message owed, so acknowledged ones behind it do not show; an ack
         # set is kept because at least one message was acknowledged.
         return Count(max(highest + 1 - owed, 1), None)
-
-
-def _owed(words: Sequence[int]) -> int:
-    return sum((int(word) & _WORD).bit_count() for word in words)
-
-
-def _highest(words: Sequence[int]) -> int:
-    """Return the greatest index owed, -1 for none."""
-    for number in range(len(words) - 1, -1, -1):
-        if words[number]:
-            return 64 * number + (int(words[number]) & _WORD).bit_length() - 1
-    return -1

@@ -13,8 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackwell.ack_sets import from_words
 from ackwell.broker.stats import SubscriptionStats, read_stats
-from ackwell.cursor import acknowledged, from_words
+from ackwell.cursor import acknowledged
 from ackwell.errors import EventError
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import Replay, SubscriptionState

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackwell._native import group_rows
+from ackwell.ack_sets import BATCH_SIZE_MAX
 from ackwell.errors import EventError
-from ackwell.replay.events import NEED_POSITION, Event, Kind, event_from_fields
+from ackwell.replay.events import ENTRY_ID_MAX, NEED_POSITION, Event, Kind, event_from_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,6 +74,13 @@ _ACTION_OF_KIND: Final = {
 }
 _KINDS: Final = {kind.value for kind in Kind}
 _NEED_POSITION: Final = {kind.value for kind in NEED_POSITION}
+_GREATEST: Final = {
+    "entry_id": ENTRY_ID_MAX,
+    "batch_index": BATCH_SIZE_MAX - 1,
+    "batch_size": BATCH_SIZE_MAX,
+}
+"""Upper limits of columns; see `ackwell.ack_sets` for those of a batch."""
+
 _INDEX_MAX: Final = 62
 """Batch indexes up to here are folded as bits of one int64."""
 _WIDTH_MAX: Final = 1 << 16
@@ -206,6 +214,10 @@ class EventRows:
             if column is not None and values.min() < 0:
                 negative = (values < 0) & ~_nulls(column)
                 self._refuse(negative, f"{name} is negative; it is at least 0")
+        for name, greatest in _GREATEST.items():
+            values = self._integers(name)
+            if values.max() > greatest:
+                self._refuse(values > greatest, f"{name} is above {greatest}, the greatest possible")
 
     def _classify(self) -> Codes:
         """Return what each row does."""

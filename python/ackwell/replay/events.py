@@ -23,12 +23,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Never
 
-from ackwell.errors import EventError
+from ackwell.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
+from ackwell.errors import EventError, LimitError
 
 SCHEMA_VERSION: Final = 1
 """Grows when a field or a kind changes its meaning; new optional fields leave it as it is."""
 
 _INT64_MAX = 2**63 - 1
+
+ENTRY_ID_MAX: Final = _INT64_MAX - 1
+"""The greatest entry id: a ledger counts its entries, and the count is an int64 too."""
 
 
 class Kind(StrEnum):
@@ -186,7 +190,7 @@ def event_from_fields(
     """Build an event from its fields, by ackwell's names; unknown fields are ignored.
 
     Raises `EventError`, naming `file` and `line`, for an unknown kind, a missing or mistyped field, a
-    negative id, or an integer outside int64.
+    negative id, an integer outside int64, or a batch larger than `ackwell.ack_sets.BATCH_SIZE_MAX`.
 
     >>> fields = {"topic": "t", "subscription": "s", "sequence": 1, "kind": "ack"}
     >>> event_from_fields(fields | {"ledger_id": 3, "entry_id": 5}).entry_id
@@ -195,10 +199,10 @@ def event_from_fields(
     try:
         kind = Kind(fields.get("kind"))  # type: ignore[arg-type] # whatever the line says
         values = {name: fields[name] for name in Event._fields if fields.get(name) is not None}
-        for check in (_check_strings, _check_integers, _check_ack_set):
+        for check in (_check_strings, _check_integers, _check_batch):
             check(values)
         _check_complete(kind, values)
-    except ValueError as error:
+    except (ValueError, LimitError) as error:
         raise EventError(str(error), file=file, line=line) from None
     values.setdefault("sequence", line or 0)
     return Event(**values | {"kind": kind, "file": file})
@@ -219,15 +223,30 @@ def _check_integers(values: dict[str, Any]) -> None:
             raise ValueError(f"{name} is {value}, outside int64")
         if value < 0 and name in _COUNTS:
             raise ValueError(f"{name} is {value}; it is at least 0")
+    if values.get("entry_id", 0) > ENTRY_ID_MAX:
+        raise ValueError(f"entry_id is {values['entry_id']}; it is at most {ENTRY_ID_MAX}")
 
 
-def _check_ack_set(values: dict[str, Any]) -> None:
+def _check_batch(values: dict[str, Any]) -> None:
+    """Refuse a batch that no message can hold, before any memory is allocated for it."""
+    check_batch_index(values.get("batch_index", 0))
+    check_batch_size(values.get("batch_size", 0) or 1)
     words = values.get("ack_set")
     if words is None:
         return
-    if not all(isinstance(word, int) and abs(word) <= _INT64_MAX + 1 for word in words):
-        raise ValueError(f"ack_set is {words!r}; expected signed 64-bit words")
+    if not isinstance(words, list | tuple):
+        raise ValueError(f"ack_set is {words!r}; expected a list of signed 64-bit words")
+    if len(words) > WORDS_MAX:
+        raise ValueError(f"ack_set has {len(words):,} words; at most {WORDS_MAX:,} are possible")
+    wrong = [word for word in words if not _is_word(word)]
+    if wrong:
+        raise ValueError(f"ack_set contains {wrong[0]!r}; expected signed 64-bit words")
     values["ack_set"] = tuple(words)
+
+
+def _is_word(value: object) -> bool:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return is_integer and -_INT64_MAX - 1 <= value <= _INT64_MAX  # type: ignore[operator]
 
 
 def _check_complete(kind: Kind, values: dict[str, Any]) -> None:

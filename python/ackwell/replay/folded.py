@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ackwell import PositionInfo, PositionRangeSet
+from ackwell.ack_sets import from_signed_words, to_signed_words
 from ackwell.errors import CorruptStateError, NewerVersionError, ProtocolError
 from ackwell.position import Position
 from ackwell.replay.events import Event, Kind
@@ -251,21 +252,18 @@ def _pack_sets(sets: list[tuple[int, int]]) -> bytes:
     """Rows of (entry id, number of words, words); a negative set ends in words of ones."""
     values: list[int] = []
     for entry_id, bits in sets:
-        words = max(1, bits.bit_length() // 64 + 1)
-        mask = (1 << 64 * words) - 1
-        values += [entry_id, words]
-        values += np.frombuffer((bits & mask).to_bytes(8 * words, "little"), "<i8").tolist()
+        words = to_signed_words(bits)
+        values += [entry_id, len(words), *words]
     return zlib.compress(np.array(values, dtype="<i8").tobytes(), 1) if values else b""
 
 
 def _unpack_sets(packed: bytes) -> Iterator[tuple[int, int]]:
     if not packed:
         return
-    data = zlib.decompress(packed)
-    offset = 0
-    while offset < len(data):
-        entry_id, words = struct.unpack_from("<qq", data, offset)
-        offset += 16
-        # One word more than the bits need: the sign stands in the last bit.
-        yield entry_id, int.from_bytes(data[offset : offset + 8 * words], "little", signed=True)
-        offset += 8 * words
+    values = np.frombuffer(zlib.decompress(packed), "<i8").tolist()
+    start = 0
+    while start < len(values):
+        entry_id, count = values[start : start + 2]
+        start += 2
+        yield entry_id, from_signed_words(values[start : start + count])
+        start += count

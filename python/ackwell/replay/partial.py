@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackwell import engine as engines
-from ackwell.cursor import Cursor, from_words, to_words
+from ackwell.ack_sets import after, from_words, to_words, within, without
+from ackwell.cursor import Cursor
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
 from ackwell.replay.events import Event, Kind
@@ -233,18 +234,18 @@ class Partial:
                 f"acknowledgment of batch index {(~bits).bit_length() - 1} of {position}, "
                 f"which holds {size} messages"
             )
-        return bits & ((1 << size) - 1)
+        return within(bits, size)
 
 
 def _owed(event: Event) -> int:
     """What an individual acknowledgment leaves of its entry: 0 for nothing, else bits."""
     if event.ack_set is not None:
         return from_words(event.ack_set)
-    return 0 if event.batch_index is None else ~(1 << event.batch_index)
+    return 0 if event.batch_index is None else without(event.batch_index)
 
 
 def _owed_after(event: Event) -> int:
     """What a cumulative acknowledgment leaves of its last entry."""
     if event.ack_set is not None:
         return from_words(event.ack_set)
-    return 0 if event.batch_index is None else -1 << (event.batch_index + 1)
+    return 0 if event.batch_index is None else after(event.batch_index)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.replay.events import Kind
+from ackwell.ack_sets import BATCH_SIZE_MAX, WORDS_MAX
+from ackwell.replay.events import ENTRY_ID_MAX, Kind
 from ackwell.spark.schema import PARTIALS
 from ackwell.spark.tasks import words as assemble
 
@@ -128,12 +129,19 @@ def _code() -> Column:
     placed = F.col("ledger_id").isNotNull() & F.col("entry_id").isNotNull()
     counts = ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size")
     negative = [F.col(name) < 0 for name in counts]
+    too_large = [
+        F.col("entry_id") > ENTRY_ID_MAX,
+        F.col("batch_index") >= BATCH_SIZE_MAX,
+        F.col("batch_size") > BATCH_SIZE_MAX,
+        F.size("ack_set") > WORDS_MAX,
+    ]
     partly = ~_whole()
     return (
         F.when(reduce(or_, unnamed), -1)
         .when(what.isNull(), -2)
         .when(~placed & what.isin([_ACK, _EXISTS, _UP_TO, _PLACED]), -3)
         .when(reduce(or_, negative), -4)
+        .when(reduce(or_, too_large), -5)
         .when(what == _EXISTS, _EXISTS)
         .when(~acks, _NOTHING)
         .when(what == _ACK, F.when(partly, _PARTLY).otherwise(_ACK))
@@ -197,7 +205,7 @@ def _ack_sets(rows: DataFrame) -> DataFrame:
     )
     return (
         rows.where(F.col("ack_set").isNotNull() | F.col("batch_index").isNotNull())
-        .where(F.col("acks") & ~_whole())
+        .where(F.col("acks") & ~_whole() & (F.col("code") >= 0))
         .withColumn("words", F.size("ack_set").cast("bigint"))
         .withColumn("words", F.when(F.col("words") >= 0, F.col("words")))
         .select(*_NAMES, "file", "ledger_id", "entry_id", "words", F.posexplode(owed))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ackwell.cursor import from_words, to_words
+from ackwell.ack_sets import WHOLE, complement, from_words, to_words
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
-from ackwell.subscription.transactions import WHOLE, Held, HeldCumulative, Transaction, Transactions
+from ackwell.subscription.transactions import Held, HeldCumulative, Transaction, Transactions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,7 +124,7 @@ class Acknowledgments:
 
     def owed_bits(self, position: Position) -> int:
         """Return the messages of a partly acknowledged entry that are with its consumer; else all."""
-        owed = self._cursor.owed(*position)
+        owed = self._cursor.unacked_bits(*position)
         bits = WHOLE if owed is None else owed
         return bits & ~self._transactions.held_bits(position)
 
@@ -149,7 +149,7 @@ class Acknowledgments:
             if not self._cursor.ledgers.contains(*position):
                 self.exists(position)
                 raise ProtocolError(f"{position} does not exist, so no transaction can acknowledge it")
-            owed = self._cursor.owed(*position)
+            owed = self._cursor.unacked_bits(*position)
             if self._cursor.is_acked(*position) or (owed is not None and bits != WHOLE and bits & ~owed):
                 raise ProtocolError(f"{position} is already acknowledged")
             self._transactions.check(position, bits)
@@ -175,7 +175,7 @@ class Acknowledgments:
         content = self._transactions.end(transaction)
         changed = 0
         for position, held in content.entries.items():
-            owed = 0 if held.acked_bits == WHOLE else ((1 << held.batch_size) - 1) & ~held.acked_bits
+            owed = 0 if held.acked_bits == WHOLE else complement(held.acked_bits, held.batch_size)
             changed += self.batch(None, position, to_words(owed))
         if content.cumulative is not None:
             owed = content.cumulative.owed_bits
@@ -219,4 +219,4 @@ def _acked_bits(message: MessageId) -> int:
         return WHOLE
     if not message.batch_size or message.batch_size < 1:
         raise ProtocolError(f"{message.position}: part of a batch in a transaction needs the batch's size")
-    return ((1 << message.batch_size) - 1) & ~from_words(message.ack_set)
+    return complement(from_words(message.ack_set), message.batch_size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ackwell.ack_sets import all_messages
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -226,8 +227,8 @@ class Dispatcher:
 
     def _remaining(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
         """Count the messages of a batch that are neither acknowledged nor held by a transaction."""
-        owed = self._cursor.owed(ledger_id, entry_id)
-        bits = (1 << batch_size) - 1 if owed is None else owed
+        unacked = self._cursor.unacked_bits(ledger_id, entry_id)
+        bits = all_messages(batch_size) if unacked is None else unacked
         return (bits & ~self._transactions.held_bits(Position(ledger_id, entry_id))).bit_count()
 
     def _needs_a_look(self, new: Offered, now_ms: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell.cursor import from_words, to_words
+from ackwell.ack_sets import from_words, to_words
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
 from ackwell.subscription.command import TransactionId

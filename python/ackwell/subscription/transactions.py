@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ackwell.ack_sets import WHOLE, all_messages
 from ackwell.errors import ProtocolError
 
 if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.subscription.command import TransactionId
-
-WHOLE = -1
-"""The bits of an entry held as a whole: all of them, however many there are."""
 
 
 class Held(NamedTuple):
@@ -80,7 +78,7 @@ class Transactions:
                 for content in self.open.values()
                 if position in content.entries
             )
-            owed_bits = (1 << size) - 1
+            owed_bits = all_messages(size)
         return owed_bits & ~bits == 0
 
     def held(self) -> Iterator[tuple[Position, int]]:

@@ -42,7 +42,7 @@ class Unread:
             return False
         if not self._transactions.open:
             return True
-        owed = self._cursor.owed(ledger_id, entry_id)
+        owed = self._cursor.unacked_bits(ledger_id, entry_id)
         return not self._transactions.holds_all(Position(ledger_id, entry_id), owed)
 
     def is_next(self, ledger_id: int, entry_id: int) -> bool:

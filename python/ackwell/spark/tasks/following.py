@@ -9,7 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ackwell import Ledgers
-from ackwell.cursor import Cursor, to_words
+from ackwell.ack_sets import after, to_words, within, without
+from ackwell.cursor import Cursor
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
 from ackwell.replay import tables
@@ -128,8 +129,8 @@ class Followed:
         ack_set = event.ack_set or ()
         size = event.batch_size or self._sizes.get(position, 0)
         if not ack_set and event.batch_index is not None and size > 1:
-            acked = (1 << event.batch_index + 1) - 1 if cumulative else 1 << event.batch_index
-            ack_set = to_words(((1 << size) - 1) & ~acked)
+            unacked = after(event.batch_index) if cumulative else without(event.batch_index)
+            ack_set = to_words(within(unacked, size))
         known = event.consumer in self._subscription.consumers
         consumer = event.consumer if known else None
         method = self._subscription.ack_cumulative if cumulative else self._subscription.ack

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ackwell import Cursor, Ledgers, PositionInfo
+from ackwell.ack_sets import from_words
 from ackwell.broker.restart import BatchSizes
 from ackwell.errors import LimitError
 from ackwell.position import Position
@@ -97,8 +98,7 @@ def unacked_messages(state: SubscriptionState) -> int:
     """Count the messages not acknowledged: an entry is one, a batch as many as it still owes."""
     cursor = state.cursor
     owed: dict[tuple[int, int], int] = {
-        position: sum((word & (2**64 - 1)).bit_count() for word in words)
-        for position, words in cursor.batch_deleted.items()
+        position: from_words(words).bit_count() for position, words in cursor.batch_deleted.items()
     }
     more = sum(
         owed.get(position, size) - 1

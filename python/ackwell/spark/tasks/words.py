@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from ackwell.ack_sets import BATCH_SIZE_MAX
 from ackwell.errors import EventError
 from ackwell.position import Position
 from ackwell.replay.columns import begin, partial_rows
-from ackwell.replay.events import Kind
+from ackwell.replay.events import ENTRY_ID_MAX, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +47,7 @@ FLAWS: Final = (
     f"unknown event kind; known are {', '.join(Kind)}",
     "no position; this kind needs a ledger id and an entry id",
     "a negative id, sequence, batch index or batch size; they are at least 0",
+    f"a batch above {BATCH_SIZE_MAX:,} messages, or an entry id above {ENTRY_ID_MAX}; none is possible",
 )
 
 _SPAN: Final = 16

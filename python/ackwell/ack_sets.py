@@ -1,0 +1,163 @@
+"""Ack sets: which messages of a batch are not acknowledged, as words and as bits.
+
+A batch is one entry that holds many messages. Pulsar writes the messages of a batch that are *not yet*
+acknowledged as an **ack set**: 64-bit words, least significant bit first, bit set = not acknowledged
+(Java's `BitSet.toLongArray`). ackwell computes with **bits**: one integer whose bit `i` belongs to batch
+index `i`. A negative integer has ones without end; it stands for a batch whose size is not known.
+
+Every conversion takes time linear in the number of words, and every size is checked against
+`BATCH_SIZE_MAX` before memory is allocated for it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from operator import index
+from typing import Final
+
+from ackwell.errors import LimitError
+
+BATCH_SIZE_MAX: Final = 1 << 20
+"""The most messages that a batch can hold.
+
+A message in a batch takes at least 6 bytes: 4 for the length of its metadata, and 2 for the one field
+that the metadata must have (`payload_size`). A Pulsar message is at most 5 MiB (`maxMessageSize`), so
+no batch holds more than 873,813 messages; this is the next power of two. An ack set of that size is
+128 KiB.
+"""
+
+WORDS_MAX: Final = BATCH_SIZE_MAX // 64
+"""The most words that an ack set can have."""
+
+WHOLE: Final = -1
+"""The bits of all messages of an entry, however many it holds."""
+
+_WORD_MASK: Final = (1 << 64) - 1
+
+
+def from_words(words: Iterable[int]) -> int:
+    """Return the bits of an ack set given as 64-bit words, signed or unsigned.
+
+    Raises `LimitError` for more than `WORDS_MAX` words, `TypeError` for a word that is not an integer,
+    `ValueError` for one outside 64 bits. O(words).
+
+    >>> from_words([1, -1]) == (2**64 - 1 << 64) + 1
+    True
+    """
+    unsigned = []
+    for word in map(index, islice(words, WORDS_MAX + 1)):
+        if not -(1 << 63) <= word <= _WORD_MASK:
+            raise ValueError(f"{word} in an ack set; expected a 64-bit word")
+        unsigned.append(word & _WORD_MASK)
+    if len(unsigned) > WORDS_MAX:
+        raise LimitError(
+            f"an ack set of more than {WORDS_MAX:,} words; a batch holds at most {BATCH_SIZE_MAX:,} messages"
+        )
+    return int.from_bytes(struct.pack(f"<{len(unsigned)}Q", *unsigned), "little")
+
+
+def to_words(bits: int) -> tuple[int, ...]:
+    """Return bits as signed 64-bit words without trailing zero words, as `BitSet.toLongArray` does.
+
+    Raises `ValueError` for negative bits. O(words).
+
+    >>> to_words((1 << 63) + (1 << 64))
+    (-9223372036854775808, 1)
+    """
+    if bits < 0:
+        raise ValueError("bits without end have no ack set; the batch size is not known")
+    return _split(bits, -(-bits.bit_length() // 64))
+
+
+def from_signed_words(words: Sequence[int]) -> int:
+    """Return bits, negative ones included, from the words that `to_signed_words` gave. O(words)."""
+    packed = struct.pack(f"<{len(words)}q", *words)
+    return int.from_bytes(packed, "little", signed=True)
+
+
+def to_signed_words(bits: int) -> tuple[int, ...]:
+    """Return bits as signed words in two's complement: the highest bit of the last word is the sign.
+
+    >>> to_signed_words(~0b10), from_signed_words((-3,)) == ~0b10
+    ((-3,), True)
+    """
+    return _split(bits, bits.bit_length() // 64 + 1)
+
+
+def _split(bits: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"<{count}q", bits.to_bytes(8 * count, "little", signed=bits < 0))
+
+
+def check_batch_size(batch_size: int) -> int:
+    """Return a batch size; `ValueError` below 1, `LimitError` above `BATCH_SIZE_MAX`."""
+    if batch_size < 1:
+        raise ValueError(f"batch size {batch_size}; expected at least 1")
+    if batch_size > BATCH_SIZE_MAX:
+        raise LimitError(f"batch size {batch_size}; a batch holds at most {BATCH_SIZE_MAX:,} messages")
+    return batch_size
+
+
+def check_batch_index(batch_index: int) -> int:
+    """Return a batch index; `ValueError` below 0, `LimitError` at or above `BATCH_SIZE_MAX`."""
+    if batch_index < 0:
+        raise ValueError(f"batch index {batch_index}; expected at least 0")
+    if batch_index >= BATCH_SIZE_MAX:
+        raise LimitError(f"batch index {batch_index}; a batch holds at most {BATCH_SIZE_MAX:,} messages")
+    return batch_index
+
+
+def all_messages(batch_size: int) -> int:
+    """Return the bits of every message of a batch.
+
+    >>> bin(all_messages(5))
+    '0b11111'
+    """
+    return (1 << check_batch_size(batch_size)) - 1
+
+
+def complement(bits: int, batch_size: int) -> int:
+    """Return the other messages of a batch: the acknowledged ones of the unacknowledged, and vice versa.
+
+    >>> bin(complement(0b00110, 5))
+    '0b11001'
+    """
+    return all_messages(batch_size) & ~bits
+
+
+def without(batch_index: int) -> int:
+    """Return what an acknowledgment of one message leaves of a batch of unknown size.
+
+    >>> bin(without(1) & all_messages(5))
+    '0b11101'
+    """
+    return ~(1 << check_batch_index(batch_index))
+
+
+def after(batch_index: int) -> int:
+    """Return what a cumulative acknowledgment of one message leaves of a batch of unknown size.
+
+    >>> bin(after(1) & all_messages(5))
+    '0b11100'
+    """
+    return -1 << (check_batch_index(batch_index) + 1)
+
+
+def within(bits: int, batch_size: int) -> int:
+    """Return bits cut to the size of a batch."""
+    return bits & all_messages(batch_size)
+
+
+def first_unacked(bits: int) -> int:
+    """Return the lowest batch index in `bits`; -1 for none.
+
+    >>> first_unacked(0b11000), first_unacked(0)
+    (3, -1)
+    """
+    return (bits & -bits).bit_length() - 1
+
+
+def last_unacked(bits: int) -> int:
+    """Return the highest batch index in `bits`, which must not be negative; -1 for none."""
+    return bits.bit_length() - 1
