@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -81,15 +82,16 @@ def test_the_largest_batch_is_converted() -> None:
 
 
 def test_a_larger_batch_is_refused_before_memory_is_allocated_for_it() -> None:
+    refusals: list[Callable[[], int]] = [
+        lambda: ack_sets.all_messages(10**9),
+        lambda: ack_sets.complement(0, 2**40),
+        lambda: ack_sets.without(2**34),
+        lambda: ack_sets.after(2**34),
+        lambda: ack_sets.from_words(itertools.repeat(-1)),
+    ]
     tracemalloc.start()
     try:
-        for refuse in (
-            lambda: ack_sets.all_messages(10**9),
-            lambda: ack_sets.complement(0, 2**40),
-            lambda: ack_sets.without(2**34),
-            lambda: ack_sets.after(2**34),
-            lambda: ack_sets.from_words(itertools.repeat(-1)),
-        ):
+        for refuse in refusals:
             with pytest.raises(LimitError, match="1,048,576 messages"):
                 refuse()
         _, peak_bytes = tracemalloc.get_traced_memory()
