@@ -50,11 +50,12 @@ class NewerVersionError(CorruptStateError):
 
 
 class StatsError(AckwellError):
-    """The answer of a broker, or the file that should hold one, cannot be used; `source` names it."""
+    """The answer of a broker, or the file that should hold one, cannot be used; `source` names it, `reason` says why."""
 
     def __init__(self, message: str, source: str) -> None:
         super().__init__(f"{source}: {message}" if source else message)
         self.source = source
+        self.reason = message
 
 
 class StoreError(AckwellError):

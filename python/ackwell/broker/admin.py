@@ -1,139 +1,215 @@
-"""Ask a live broker, reading only: every request is a GET of Pulsar's admin API.
-
-`urllib` of the standard library does it: nothing to install beside the operator's Python, proxies and
-certificates as the machine has them. A broker redirects to the owner of a topic; the token goes along,
-as `pulsar-admin` sends it, but never from https to http.
-"""
+"""What a live broker answers: its topics, the statistics of their subscriptions, its version and settings."""
 
 from __future__ import annotations
 
-import http.client
-import json
-import ssl
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import IO, Any, Final
+from functools import cache
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from ackwell.broker.stats import SubscriptionStats, from_answer, json_documents
+from ackwell.broker.endpoint import Answer, Endpoint
+from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, json_documents
 from ackwell.errors import StatsError
 
 REQUESTS_AT_ONCE: Final = 8
 """Enough to hide the way there and back; an admin API serves people too."""
 
-_STATUS: Final = {
-    401: "the token is missing or not accepted; pass one with --token-file",
-    403: "the token may not read this; it needs the right to consume or to administer",
-    404: "there is no such topic or namespace, or this is no admin address",
-}
+
+class TopicAnswer(NamedTuple):
+    """What the admin API says of one topic at one moment."""
+
+    topic: str
+    source: str
+    time_ms: int | None
+    """By the broker's clock."""
+    internal: Mapping[str, Any]
+    """The answer of `stats-internal`."""
+    stats: Mapping[str, Any]
+    """The answer of `stats`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the dump that `ackwell.broker.stats` reads."""
+        return {
+            "topic": self.topic,
+            "t": self.time_ms,
+            "source": self.source,
+            "internalStats": self.internal,
+            "stats": self.stats,
+        }
+
+    def subscriptions(self) -> list[SubscriptionStats]:
+        """Return every subscription of the topic."""
+        answer = {"internalStats": self.internal, "stats": self.stats, "t": self.time_ms}
+        return list(from_answer(answer, self.topic, self.source))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFacts:
+    """What a broker says of itself; what it does not say is None, with the reason in `assumed`."""
+
+    version: str | None
+    settings: Mapping[str, str] | None
+    """The settings in force, under the broker's own names: those of its configuration, and dynamic ones."""
+    assumed: tuple[str, ...]
+    """Why a default has to be taken."""
+
+
 class Admin:
-    """A broker's admin address and how to speak to it; `token` is a JSON web token."""
+    """The admin API of one cluster."""
 
-    url: str
-    token: str | None = None
-    tls_trust_certificates: Path | None = None
-    """Certificates of the authorities to trust, as PEM; without it, those of the machine."""
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    tls_allow_insecure: bool = False
-    """Accept any certificate: for a look at a test cluster only."""
-    timeout_seconds: float = 30.0
+    def __init__(self, endpoint: Endpoint, *, requests_at_once: int = REQUESTS_AT_ONCE) -> None:
+        if requests_at_once < 1:
+            raise ValueError(f"{requests_at_once} requests at once; expected at least 1")
+        self.endpoint = endpoint
+        self._requests_at_once = requests_at_once
+        self._cluster_hosts: Callable[[], frozenset[str]] = cache(self._listed_hosts)
 
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError(
-                f"not an admin address: {self.url!r}; expected http://host:8080 or https://host:8443"
-            )
+    def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | Unread]:
+        """Yield the persistent topics of `wanted`, in its order; without it, all of the cluster.
 
-    def topics(self, wanted: Sequence[str] = ()) -> Iterator[str]:
-        """Yield the persistent topics of `wanted`: topics, `tenant/namespace` or tenants; default all."""
-        for name in wanted or self._list("tenants"):
-            if "://" in name:
-                yield name
-            elif "/" in name:
-                yield from self._list(f"persistent/{name}")
-            else:
-                for namespace in self._list(f"namespaces/{name}"):
-                    yield from self._list(f"persistent/{namespace}")
-
-    def read(self, wanted: Sequence[str] = ()) -> Iterator[SubscriptionStats]:
-        """Yield every subscription of the wanted topics, in their order.
-
-        Raises `StatsError`, which names the address and what went wrong.
+        Each of `wanted` is a tenant, `tenant/namespace`, `persistent://tenant/namespace`, a topic, or a
+        partitioned topic by its base name. What cannot be listed is an `Unread`.
         """
-        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-            for found in pool.map(self._subscriptions, self.topics(wanted)):
-                yield from found
+        if not wanted:
+            tenants = self._names("tenants")
+            if isinstance(tenants, Unread):
+                yield tenants
+                return
+            wanted = tenants
+        for name in wanted:
+            domain, scheme, local = name.rpartition("://")
+            if scheme and domain != "persistent":
+                yield Unread(name, name, f"a {domain} topic keeps no acknowledgments to look at")
+            elif local.count("/") >= 2:
+                yield from self._partitions(local)
+            elif "/" in local:
+                yield from self._all_of(f"persistent/{_quoted(local)}")
+            else:
+                namespaces = self._names(f"namespaces/{_quoted(local)}")
+                for namespace in [namespaces] if isinstance(namespaces, Unread) else namespaces:
+                    if isinstance(namespace, Unread):
+                        yield namespace
+                    else:
+                        yield from self._all_of(f"persistent/{_quoted(namespace)}")
 
-    def _subscriptions(self, topic: str) -> list[SubscriptionStats]:
-        domain, _, name = topic.partition("://")
-        tenant, namespace, local = name.split("/", 2)
-        path = f"{domain}/{tenant}/{namespace}/{quote(local, safe='')}"
-        answer = {"internalStats": self._get(f"{path}/internalStats"), "stats": self._get(f"{path}/stats")}
-        return list(from_answer(answer, topic, self._address(path)))
+    def answers(self, wanted: Sequence[str] = ()) -> Iterator[TopicAnswer | Unread]:
+        """Ask for the statistics of the wanted topics, several at once; yield them in their order."""
+        with ThreadPoolExecutor(self._requests_at_once) as pool:
+            yield from pool.map(self._answer, self.topics(wanted))
 
-    def _list(self, path: str) -> list[str]:
-        names = self._get(path)
-        if not isinstance(names, list):
-            raise StatsError("expected a list of names; is this an admin address?", self._address(path))
+    def read(self, wanted: Sequence[str] = ()) -> Iterator[SubscriptionStats | Unread]:
+        """Yield every subscription of the wanted topics; a topic that cannot be read is an `Unread`."""
+        for answer in self.answers(wanted):
+            if isinstance(answer, Unread):
+                yield answer
+                continue
+            try:
+                yield from answer.subscriptions()
+            except StatsError as error:
+                yield Unread(answer.source, answer.topic, error.reason)
+
+    def facts(self) -> BrokerFacts:
+        """Ask the broker for its version and settings; what it does not say is an assumption, not an error."""
+        assumed: list[str] = []
+        version = settings = None
+        try:
+            body = self._get("brokers/version").body
+            version = body.decode(errors="replace").strip().strip('"')[:64]
+        except StatsError as error:
+            assumed.append(f"the broker's version: {error.reason}")
+        try:
+            settings = self._mapping("brokers/configuration/runtime")
+            settings |= self._mapping("brokers/configuration/values")
+        except StatsError as error:
+            assumed.append(f"the broker's settings: {error.reason}")
+        return BrokerFacts(version=version, settings=settings, assumed=tuple(assumed))
+
+    def _mapping(self, path: str) -> dict[str, str]:
+        values = self._json(path)
+        if not isinstance(values, dict):
+            raise StatsError("expected a JSON object of settings", self.endpoint.address(path))
+        return {str(name): str(value) for name, value in values.items() if value is not None}
+
+    def _partitions(self, name: str) -> Iterator[str | Unread]:
+        """Yield a topic, or each partition of a partitioned one."""
+        topic = f"persistent://{name}"
+        try:
+            metadata = self._json(f"{_path(topic)}/partitions")
+            count = metadata["partitions"] if isinstance(metadata, dict) else 0
+        except (StatsError, KeyError):
+            # Whatever is wrong with the topic itself shows when its statistics are asked for.
+            count = 0
+        if type(count) is int and count > 0:
+            yield from (f"{topic}-partition-{number}" for number in range(count))
+        else:
+            yield topic
+
+    def _all_of(self, path: str) -> Iterator[str | Unread]:
+        names = self._names(path)
+        if isinstance(names, Unread):
+            yield names
+        else:
+            yield from names
+
+    def _names(self, path: str) -> list[str] | Unread:
+        try:
+            names = self._json(path)
+        except StatsError as error:
+            return Unread(error.source, None, error.reason)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            message = "expected a list of names; is this an admin address?"
+            return Unread(self.endpoint.address(path), None, message)
         return names
 
-    def _address(self, path: str) -> str:
-        return f"{self.url.rstrip('/')}/admin/v2/{path}"
-
-    def _get(self, path: str) -> Any:
-        address = self._address(path)
-        request = urllib.request.Request(address, headers={"Accept": "application/json"})
-        if self.token:
-            request.add_header("Authorization", f"Bearer {self.token}")
+    def _answer(self, topic: str | Unread) -> TopicAnswer | Unread:
+        if isinstance(topic, Unread):
+            return topic
+        path = _path(topic)
+        source = self.endpoint.address(path)
         try:
-            with self._opener.open(request, timeout=self.timeout_seconds) as response:
-                data: bytes = response.read()
-        except urllib.error.HTTPError as error:
-            raise StatsError(f"HTTP {error.code}: {_why(error)}", address) from None
-        except urllib.error.URLError as error:
-            raise StatsError(f"no connection: {error.reason}", address) from None
-        except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
-            raise StatsError(f"the answer broke off: {error or type(error).__name__}", address) from None
-        _, answer = next(json_documents(data, address))
-        return answer
+            answer = self._get(f"{path}/internalStats")
+            internal, stats = self._parse(answer, source), self._json(f"{path}/stats")
+            for part in (internal, stats):
+                if not isinstance(part, dict):
+                    raise StatsError(f"expected a JSON object, got {type(part).__name__}", source)
+        except StatsError as error:
+            return Unread(error.source, topic, error.reason)
+        return TopicAnswer(topic, source, answer.time_ms, internal, stats)
 
-    @cached_property
-    def _opener(self) -> urllib.request.OpenerDirector:
-        context = ssl.create_default_context(cafile=self.tls_trust_certificates)
-        if self.tls_certificate:
-            context.load_cert_chain(self.tls_certificate, self.tls_key)
-        if self.tls_allow_insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _ToTheOwner)
+    def _json(self, path: str) -> Any:
+        return self._parse(self._get(path), self.endpoint.address(path))
+
+    def _parse(self, answer: Answer, source: str) -> Any:
+        _, document = next(json_documents(answer.body, source))
+        return document
+
+    def _get(self, path: str) -> Answer:
+        return self.endpoint.get(path, self._cluster_hosts)
+
+    def _listed_hosts(self) -> frozenset[str]:
+        """Return the hosts of the cluster's brokers, as the broker that is asked lists them."""
+        hosts = set()
+        clusters = self._names("clusters")
+        for cluster in () if isinstance(clusters, Unread) else clusters:
+            # Asked without following anything elsewhere: this list decides where it may be followed.
+            try:
+                answer = self.endpoint.get(f"brokers/{_quoted(cluster)}", frozenset)
+                brokers = self._parse(answer, self.endpoint.address("brokers"))
+            except StatsError:
+                continue
+            if isinstance(brokers, list):
+                hosts |= {urlsplit(f"//{broker}").hostname or "" for broker in brokers if broker}
+        return frozenset(hosts - {""})
 
 
-class _ToTheOwner(urllib.request.HTTPRedirectHandler):
-    """Follow a broker to the owner of a topic, but carry no token out of an encrypted connection."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        if req.type == "https" and urlsplit(newurl).scheme != "https" and req.has_header("Authorization"):
-            raise urllib.error.URLError(f"redirected from https to {newurl}; the token is not sent there")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+def _path(topic: str) -> str:
+    domain, _, name = topic.partition("://")
+    tenant, namespace, local = name.split("/", 2)
+    return f"{domain}/{_quoted(tenant)}/{_quoted(namespace)}/{quote(local, safe='')}"
 
 
-def _why(error: urllib.error.HTTPError) -> str:
-    """Prefer the reason the broker gives in its JSON answer."""
-    hint = _STATUS.get(error.code, error.reason)
-    try:
-        reason = json.loads(error.read())["reason"]
-    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
-        return hint
-    return f"{reason} ({hint})" if error.code in _STATUS else str(reason)
+def _quoted(name: str) -> str:
+    """Quote a name of several parts, so that no part can be another path."""
+    return "/".join(quote(part, safe="") for part in name.split("/"))

@@ -7,12 +7,12 @@ refused: a misspelt limit that silently fell back to its default would make ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 VERSIONS: Final = ("4.0", "4.2", "5.0")
 """The broker versions whose defaults are known; a patch release has those of its minor version."""
@@ -40,6 +40,9 @@ class BrokerSettings:
     ValueError: no broker setting is called 'managedLedgerMaxUnackedRanges'; \
 did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """
+
+    NEWEST_VERSION: ClassVar[str] = "4.2"
+    """The version that is taken where none is known: the newest that is released."""
 
     max_unacked_ranges_to_persist: int = _setting("managedLedgerMaxUnackedRangesToPersist", 10_000)
     max_unacked_ranges_to_persist_in_metadata_store: int = _setting(
@@ -73,11 +76,11 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     @classmethod
     def of(cls, version: str) -> Self:
-        """Return the defaults of a broker version such as `4.0`, `4.2` or `4.2.4`.
+        """Return the defaults of a broker version such as `4.0`, `4.2`, `4.2.4` or `5.0.0-M1`.
 
         Raises `ValueError` for one whose defaults are not known.
         """
-        minor = ".".join(version.split(".")[:2])
+        minor = _minor(version)
         if minor not in VERSIONS:
             raise ValueError(
                 f"defaults of broker version {version!r} are not known; known are "
@@ -89,6 +92,19 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
                 acknowledgment_at_batch_index_level_enabled=False,
             )
         return cls(ranges_beyond_limit=0) if minor == "5.0" else cls()
+
+    @classmethod
+    def nearest(cls, version: str) -> Self:
+        """Return the defaults of the newest known version that is not newer, else of the oldest known one."""
+        known = [minor for minor in VERSIONS if _number(minor) <= _number(_minor(version))]
+        return cls.of(known[-1] if known else VERSIONS[0])
+
+    def with_known(self, values: Mapping[str, str]) -> Self:
+        """Take over a broker's own list of settings; those that do not matter here are ignored.
+
+        Raises `ValueError` for a value of the wrong type.
+        """
+        return self.with_values(f"{name}={value}" for name, value in values.items() if name in _OURS)
 
     def with_values(self, assignments: Iterable[str]) -> Self:
         """Change settings, each given as `name=value` with the broker's own name.
@@ -135,6 +151,14 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     def max_entry_bytes(self) -> int:
         """The largest entry that BookKeeper accepts from this broker."""
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split("-")[0].split(".")[:2])
+
+
+def _number(minor: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdecimal() else 0 for part in minor.split("."))
 
 
 @cache

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from ackwell.broker.batch_sizes import AckSets, BatchSizes
@@ -30,6 +29,12 @@ if TYPE_CHECKING:
     from ackwell.broker.restart import CursorLedger
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
+
+STATS_BYTES_MAX: Final = 512 << 20
+"""The most that one file may hold; a `stats-internal` of a million ranges has about 30 MB."""
+
+_UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+"""What PowerShell's `>` writes first."""
 
 _JSON_BEGINS: Final = re.compile(r"^[{\[]", re.MULTILINE)
 
@@ -89,19 +94,47 @@ class SubscriptionStats:
         return beyond - self.individually_deleted.cardinality
 
 
+class Unread(NamedTuple):
+    """A source that could not be used: reported and counted, while the others are judged."""
+
+    source: str
+    topic: str | None
+    """Where the source is one topic."""
+    reason: str
+
+
+def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | Unread]:
+    """Yield every subscription of files and folders; a file that cannot be used is an `Unread`."""
+    for source in sources:
+        try:
+            files = stats_files(source)
+        except StatsError as error:
+            yield Unread(error.source, None, error.reason)
+            continue
+        for file in files:
+            try:
+                yield from parse_stats(_read(file), str(file), name=file.name)
+            except StatsError as error:
+                yield Unread(error.source, None, error.reason)
+
+
+def stats_files(source: str | Path) -> list[Path]:
+    """Return the file, or each `.json` and `.json.gz` file under a folder, in order of their names."""
+    path = Path(source)
+    if not path.is_dir():
+        return [path]
+    files = sorted(p for p in path.rglob("*") if p.name.endswith((".json", ".json.gz")))
+    if not files:
+        raise StatsError(f"no .json or .json.gz file in the folder; {_HOW_TO}, a file a topic", str(path))
+    return files
+
+
 def read_stats(source: str | Path) -> Iterator[SubscriptionStats]:
     """Yield every subscription of a file, or of each `.json` and `.json.gz` file under a folder.
 
     Raises `StatsError`, which names the file and what is wrong with it.
     """
-    path = Path(source)
-    if not path.is_dir():
-        yield from parse_stats(_read(path), str(path), name=path.name)
-        return
-    files = sorted(p for p in path.rglob("*") if p.name.endswith((".json", ".json.gz")))
-    if not files:
-        raise StatsError(f"no .json or .json.gz file in the folder; {_HOW_TO}, a file a topic", str(path))
-    for file in files:
+    for file in stats_files(source):
         yield from parse_stats(_read(file), str(file), name=file.name)
 
 
@@ -134,14 +167,9 @@ def _read(path: Path) -> bytes:
 def json_documents(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]:
     """Yield the JSON documents of a file, which may follow one another, each with the topic above it."""
     if data[:2] == GZIP_MAGIC:
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise StatsError(
-                f"the gzip file is damaged or cut off ({error}); copy it again", source
-            ) from None
+        data = _decompressed(data, source)
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if data[:2] in _UTF_16_MARKS else "utf-8-sig")
     except UnicodeDecodeError:
         raise StatsError(
             f"binary data, not JSON; {_HOW_TO}. For persisted cursor bytes there is `ackwell inspect`",
@@ -170,6 +198,23 @@ def json_documents(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]
         yield heading, document
         while start < len(text) and text[start] in " \t\r\n,":
             start += 1
+
+
+def _decompressed(data: bytes, source: str) -> bytes:
+    """Decompress gzip, also several members; never more than `STATS_BYTES_MAX`."""
+    out = bytearray()
+    try:
+        while data:
+            member = zlib.decompressobj(wbits=31)
+            out += member.decompress(data, STATS_BYTES_MAX + 1 - len(out))
+            if len(out) > STATS_BYTES_MAX:
+                raise StatsError(f"more than {STATS_BYTES_MAX >> 20} MiB when decompressed", source)
+            if not member.eof:
+                raise StatsError("the gzip file is cut off; copy it again", source)
+            data = member.unused_data
+    except zlib.error as error:
+        raise StatsError(f"the gzip file is damaged ({error}); copy it again", source) from None
+    return bytes(out)
 
 
 def _heading(text: str, start: int) -> tuple[str | None, int]:

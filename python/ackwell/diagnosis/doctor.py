@@ -88,15 +88,22 @@ class Diagnosis:
 
     @property
     def verdict(self) -> Verdict:
-        """Losing, at risk or fine."""
-        if self.messages_lost.at_least:
+        """Losing, at risk or fine: the worst over the examined restarts."""
+        return self._verdict(self.restarts)
+
+    def verdict_of(self, restart: Restart) -> Verdict:
+        """Return the verdict on one kind of restart alone."""
+        return self._verdict([loss for loss in self.restarts if loss.restart == restart])
+
+    def _verdict(self, restarts: Sequence[RestartLoss]) -> Verdict:
+        losses = [loss.messages_before_flush for loss in restarts]
+        if any(loss.at_least for loss in losses):
             return Verdict.LOSING
-        uncertain = self.messages_lost.at_most != 0
         near = any(usage.share >= NEAR_A_LIMIT for usage in self.usage)
-        return Verdict.AT_RISK if uncertain or near else Verdict.FINE
+        return Verdict.AT_RISK if near or any(loss.at_most != 0 for loss in losses) else Verdict.FINE
 
     def to_json(self) -> dict[str, Any]:
-        """Return the findings as JSON values; a number of messages is an integer, or `{min, max}`."""
+        """Return the findings as JSON values; a number of messages is `{min, max, exact}`."""
         stats = self.stats
         return {
             "topic": stats.topic,
@@ -110,7 +117,10 @@ class Diagnosis:
             "remedies": [
                 {"text": remedy.text, "settings": list(remedy.settings)} for remedy in self.remedies
             ],
-            "restarts": {loss.restart: _loss_to_json(loss) for loss in self.restarts},
+            "restarts": {
+                loss.restart: {"verdict": str(self.verdict_of(loss.restart)), **_loss_to_json(loss)}
+                for loss in self.restarts
+            },
             "limits": [
                 {"setting": u.setting, "what": u.what, "used": u.used, "limit": u.limit} for u in self.usage
             ],
@@ -155,9 +165,9 @@ def diagnose(
     )
 
 
-def count_to_json(count: Count) -> int | dict[str, int | None]:
-    """Return an integer where the number is exact, else `{"min": …, "max": …}` (`max` null: unbounded)."""
-    return count.at_least if count.exact is not None else {"min": count.at_least, "max": count.at_most}
+def count_to_json(count: Count) -> dict[str, int | bool | None]:
+    """Return `{"min": …, "max": …, "exact": …}`; `max` is null where no bound is known."""
+    return {"min": count.at_least, "max": count.at_most, "exact": count.exact is not None}
 
 
 def predict(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> RestartLoss:

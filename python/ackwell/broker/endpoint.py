@@ -1,0 +1,212 @@
+"""Ask a broker's admin API over HTTP, reading only: every request is a GET.
+
+`urllib` of the standard library does it: nothing to install beside the operator's Python, proxies and
+certificates as the machine has them. Three rules keep the credentials safe:
+
+- A token or password is sent to the host that was asked and to hosts that the cluster lists, never elsewhere.
+- It is never sent over an unencrypted connection after an encrypted one.
+- No message and no `repr` shows it; an address is shown without its user and password.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import random
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from ackwell.errors import StatsError
+
+BODY_BYTES_MAX: Final = 256 << 20
+"""The most that one answer may hold; a `stats-internal` of a million ranges has about 30 MB."""
+
+_RETRIES: Final = 3
+_FIRST_PAUSE_SECONDS: Final = 0.25
+_RETRYABLE: Final = (429, 500, 502, 503, 504)
+
+_STATUS: Final = {
+    401: "the token is missing or not accepted; pass one with --token-file",
+    403: "the token may not read this; it needs the right to consume or to administer",
+    404: "there is no such topic or namespace, or this is no admin address",
+}
+
+
+class Answer(NamedTuple):
+    """The body of an answer, and when the broker sent it by its own clock (None where it does not say)."""
+
+    body: bytes
+    time_ms: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """An admin address and how to speak to it; `token` is a JSON web token."""
+
+    url: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+    tls_trust_certificates: Path | None = None
+    """Certificates of the authorities to trust, as PEM; without it, those of the machine."""
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_allow_insecure: bool = False
+    """Accept any certificate: for a look at a test cluster only."""
+    timeout_seconds: float = 30.0
+    trusted_hosts: tuple[str, ...] = ()
+    """Hosts that may get the credentials beside those that the cluster lists."""
+
+    def __post_init__(self) -> None:
+        try:
+            valid = self._parts.scheme in ("http", "https") and bool(self._parts.hostname)
+            _ = self._parts.port
+        except ValueError:
+            valid = False
+        if not valid:
+            raise ValueError(
+                "not an admin address: expected http://host:8080 or https://host:8443, "
+                f"got {self.shown_url!r}"
+            )
+
+    @property
+    def _parts(self) -> SplitResult:
+        return urlsplit(self.url)
+
+    @property
+    def host(self) -> str:
+        """The host that is asked."""
+        return self._parts.hostname or ""
+
+    @property
+    def shown_url(self) -> str:
+        """The address without user and password."""
+        parts = self._parts
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
+
+    def address(self, path: str) -> str:
+        """Return the address of a path below `/admin/v2/`."""
+        return f"{self.shown_url}/admin/v2/{path}"
+
+    def get(self, path: str, cluster_hosts: Callable[[], frozenset[str]]) -> Answer:
+        """Ask for a path; retry what may pass, with a pause that doubles.
+
+        `cluster_hosts` is called when a redirect leads to another host. Raises `StatsError`, which names
+        the address and what went wrong.
+        """
+        for attempt in range(_RETRIES + 1):
+            try:
+                return self._get(path, cluster_hosts)
+            except _MayPass as error:
+                if attempt == _RETRIES:
+                    raise StatsError(str(error), self.address(path)) from None
+                time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
+        raise AssertionError("unreachable")
+
+    def _get(self, path: str, cluster_hosts: Callable[[], frozenset[str]]) -> Answer:
+        address = self.address(path)
+        request = urllib.request.Request(address, headers={"Accept": "application/json"})
+        if self._authorization:
+            request.add_unredirected_header("Authorization", self._authorization)
+        opener = urllib.request.build_opener(self._https, _ToTheOwner(self, cluster_hosts))
+        try:
+            with opener.open(request, timeout=self.timeout_seconds) as response:
+                body: bytes = response.read(BODY_BYTES_MAX + 1)
+                date = response.headers.get("Date")
+        except urllib.error.HTTPError as error:
+            message = f"HTTP {error.code}: {_why(error)}"
+            if error.code in _RETRYABLE:
+                raise _MayPass(message) from None
+            raise StatsError(message, address) from None
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, TimeoutError | ConnectionError):
+                raise _MayPass(f"no connection: {error.reason}") from None
+            raise StatsError(f"no connection: {error.reason}", address) from None
+        except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
+            raise _MayPass(f"the answer broke off: {error or type(error).__name__}") from None
+        if len(body) > BODY_BYTES_MAX:
+            raise StatsError(f"an answer of more than {BODY_BYTES_MAX >> 20} MiB", address)
+        return Answer(body, _milliseconds(date))
+
+    @cached_property
+    def _authorization(self) -> str | None:
+        if self.token:
+            return f"Bearer {self.token}"
+        parts = self._parts
+        if parts.username is None:
+            return None
+        credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        return "Basic " + base64.b64encode(credentials.encode()).decode()
+
+    @cached_property
+    def _https(self) -> urllib.request.HTTPSHandler:
+        context = ssl.create_default_context(cafile=self.tls_trust_certificates)
+        if self.tls_certificate:
+            context.load_cert_chain(self.tls_certificate, self.tls_key)
+        if self.tls_allow_insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return urllib.request.HTTPSHandler(context=context)
+
+
+class _MayPass(Exception):  # noqa: N818 - not an error of the caller: the reason to ask again
+    """A failure that another attempt may not meet."""
+
+
+class _ToTheOwner(urllib.request.HTTPRedirectHandler):
+    """Follow a broker to the owner of a topic, with the credentials only where they may go."""
+
+    def __init__(self, endpoint: Endpoint, cluster_hosts: Callable[[], frozenset[str]]) -> None:
+        self._endpoint = endpoint
+        self._cluster_hosts = cluster_hosts
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        target = urlsplit(newurl)
+        followed = super().redirect_request(req, fp, code, msg, headers, newurl)
+        authorization = self._endpoint._authorization  # noqa: SLF001 - one module
+        if followed is None or authorization is None:
+            return followed
+        shown = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
+        if req.type == "https" and target.scheme != "https":
+            raise urllib.error.URLError(
+                f"redirected from https to {shown}; the credentials are not sent there"
+            )
+        host = target.hostname or ""
+        if host not in (self._endpoint.host, *self._endpoint.trusted_hosts) and (
+            host not in self._cluster_hosts()
+        ):
+            raise urllib.error.URLError(
+                f"redirected to {shown}, which the cluster does not list; the credentials are not sent "
+                f"there. Allow it with --trust-host {host}"
+            )
+        followed.add_unredirected_header("Authorization", authorization)
+        return followed
+
+
+def _milliseconds(date: str | None) -> int | None:
+    if date is None:
+        return None
+    try:
+        return int(parsedate_to_datetime(date).timestamp() * 1000)
+    except ValueError:
+        return None
+
+
+def _why(error: urllib.error.HTTPError) -> str:
+    """Prefer the reason that the broker gives in its JSON answer."""
+    hint = _STATUS.get(error.code, error.reason)
+    try:
+        reason = json.loads(error.read(1 << 16))["reason"]
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        return hint
+    return f"{reason} ({hint})" if error.code in _STATUS else str(reason)

@@ -1,0 +1,184 @@
+"""One run of the doctor: every diagnosis, what could not be read, and what was assumed of the broker.
+
+The terminal, the JSON, the Prometheus text and the page all show a `Checkup`, so their numbers agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell.broker.batch_sizes import Count
+from ackwell.broker.restart import RESTARTS, Restart
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.stats import SubscriptionStats, Unread
+from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
+
+if TYPE_CHECKING:
+    from ackwell.broker.admin import BrokerFacts
+
+SCHEMA_VERSION: Final = 1
+"""The version of the JSON; it grows when a reader of an older one could misread a value."""
+
+JUDGED_VERSIONS: Final = ("4.0.7", "4.2.4", "5.0.0-M1")
+"""The broker versions whose restarts the predictions were compared with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """The broker that a checkup judges by."""
+
+    version: str
+    settings: BrokerSettings
+    source: str
+    """Where version and settings come from."""
+    assumed: tuple[str, ...] = ()
+    """What the broker did not say, so that a default was taken."""
+
+    @classmethod
+    def of(cls, version: str, assignments: Iterable[str] = ()) -> Broker:
+        """Return a broker of a version with its defaults, and settings that differ as `name=value`."""
+        assignments = list(assignments)
+        settings = BrokerSettings.of(version).with_values(assignments)
+        source = "the command line" if assignments else f"the defaults of {version}"
+        return cls(version=version, settings=settings, source=source, assumed=tuple(_unjudged(version)))
+
+    @classmethod
+    def that_said(cls, facts: BrokerFacts, version: str | None, assignments: Iterable[str] = ()) -> Broker:
+        """Return the broker as it describes itself; `version` and `assignments` win over what it says."""
+        named = version or facts.version or BrokerSettings.NEWEST_VERSION
+        assumed = [*facts.assumed, *_unjudged(named)]
+        settings = BrokerSettings.nearest(named)
+        if facts.settings is not None:
+            settings = settings.with_known(facts.settings)
+        return cls(
+            version=named,
+            settings=settings.with_values(assignments),
+            source="the broker" if facts.settings is not None else f"the defaults of {named}",
+            assumed=tuple(assumed),
+        )
+
+
+def _unjudged(version: str) -> Iterator[str]:
+    if version not in JUDGED_VERSIONS and version not in {v.rpartition(".")[0] for v in JUDGED_VERSIONS}:
+        yield (
+            f"version {version} was never compared with a real restart; the rules of the nearest one that was "
+            f"are taken ({', '.join(JUDGED_VERSIONS)})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """What the doctor found in one run, the worst subscription first."""
+
+    diagnoses: Sequence[Diagnosis]
+    unread: Sequence[Unread]
+    broker: Broker
+    restarts: tuple[Restart, ...] = RESTARTS
+    sources: tuple[str, ...] = ()
+    time_ms: int = field(default=0)
+    """When the doctor ran."""
+
+    @classmethod
+    def of(
+        cls,
+        found: Iterable[SubscriptionStats | Unread],
+        broker: Broker,
+        *,
+        restarts: Sequence[Restart] = RESTARTS,
+        sources: Sequence[str] = (),
+        time_ms: int = 0,
+    ) -> Checkup:
+        """Diagnose every subscription; a source that could not be read is counted, the others are judged."""
+        diagnoses: list[Diagnosis] = []
+        unread: list[Unread] = []
+        for each in found:
+            if isinstance(each, Unread):
+                unread.append(each)
+            else:
+                diagnoses.append(diagnose(each, broker.settings, restarts=restarts))
+        diagnoses.sort(key=_worst_first)
+        return cls(
+            diagnoses=diagnoses,
+            unread=unread,
+            broker=broker,
+            restarts=tuple(restarts),
+            sources=tuple(sources),
+            time_ms=time_ms,
+        )
+
+    @property
+    def verdicts(self) -> dict[Verdict, int]:
+        """How many subscriptions have each verdict, the worst first."""
+        counts = Counter(diagnosis.verdict for diagnosis in self.diagnoses)
+        return {verdict: counts[verdict] for verdict in sorted(Verdict, key=lambda v: -v.severity)}
+
+    @property
+    def worst(self) -> Verdict:
+        """The worst verdict; fine where nothing was judged."""
+        return max((each.verdict for each in self.diagnoses), key=lambda v: v.severity, default=Verdict.FINE)
+
+    def messages_lost(self, restart: Restart) -> Count:
+        """Return how many acknowledged messages one kind of restart brings back, over all subscriptions."""
+        least, most = 0, 0
+        unbounded = False
+        for diagnosis in self.diagnoses:
+            for loss in diagnosis.restarts:
+                if loss.restart == restart:
+                    least += loss.messages_before_flush.at_least
+                    at_most = loss.messages_before_flush.at_most
+                    unbounded = unbounded or at_most is None
+                    most += at_most or 0
+        return Count(least, None if unbounded else most)
+
+    @property
+    def date(self) -> str:
+        """When the doctor ran, in ISO 8601, UTC."""
+        return datetime.fromtimestamp(self.time_ms / 1000, UTC).isoformat(timespec="seconds")
+
+    def header(self) -> dict[str, Any]:
+        """Return what holds for the whole run as JSON values: version, broker, totals, unread sources."""
+        from importlib.metadata import version
+
+        return {
+            "schemaVersion": SCHEMA_VERSION,
+            "ackwellVersion": version("ackwell"),
+            "date": self.date,
+            "sources": list(self.sources),
+            "broker": {
+                "version": self.broker.version,
+                "settingsFrom": self.broker.source,
+                "settings": self.broker.settings.named(),
+                "assumed": list(self.broker.assumed),
+            },
+            "totals": {
+                "subscriptions": len(self.diagnoses),
+                "verdicts": {str(verdict): count for verdict, count in self.verdicts.items()},
+                "unread": len(self.unread),
+                "ackedMessagesLost": {
+                    restart: count_to_json(self.messages_lost(restart)) for restart in self.restarts
+                },
+            },
+            "unread": [
+                {"source": each.source, "topic": each.topic, "reason": each.reason} for each in self.unread
+            ],
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the whole run as JSON values; `doctor.schema.json` beside this file describes them."""
+        return {**self.header(), "subscriptions": [diagnosis.to_json() for diagnosis in self.diagnoses]}
+
+
+def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, float, int, str, str]:
+    stats = diagnosis.stats
+    return (
+        -diagnosis.verdict.severity,
+        -diagnosis.messages_lost.at_least,
+        -max((usage.share for usage in diagnosis.usage), default=0.0),
+        -stats.backlog_entries,
+        stats.topic,
+        stats.subscription,
+    )

@@ -1,0 +1,81 @@
+"""A checkup as Prometheus text, for the textfile collector of the node exporter.
+
+Names follow Prometheus' conventions: a prefix, base units, no counter that can fall. A number of messages that
+is an interval has two samples, `_min` and `_max`; a bound that is not known is `+Inf`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ackwell.diagnosis.checkup import Checkup
+
+Sample = tuple[dict[str, str], float]
+
+
+def prometheus_text(checkup: Checkup) -> str:
+    """Return the checkup in the text exposition format, version 0.0.4."""
+    return "".join(f"{line}\n" for line in _lines(checkup))
+
+
+def _lines(checkup: Checkup) -> Iterator[str]:
+    for name, text, samples in _families(checkup):
+        yield f"# HELP {name} {text}"
+        yield f"# TYPE {name} gauge"
+        for labels, value in samples:
+            shown = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
+            yield f"{name}{{{shown}}} {_number(value)}" if shown else f"{name} {_number(value)}"
+
+
+def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
+    lost_min: list[Sample] = []
+    lost_max: list[Sample] = []
+    severity: list[Sample] = []
+    backlog: list[Sample] = []
+    ranges: list[Sample] = []
+    used: list[Sample] = []
+    for diagnosis in checkup.diagnoses:
+        stats = diagnosis.stats
+        labels = {"topic": stats.topic, "subscription": stats.subscription}
+        severity.append((labels, diagnosis.verdict.severity))
+        backlog.append((labels, stats.backlog_entries))
+        ranges.append((labels, len(stats.individually_deleted)))
+        for loss in diagnosis.restarts:
+            count = loss.messages_before_flush
+            at_most = float("inf") if count.at_most is None else count.at_most
+            lost_min.append(({**labels, "restart": loss.restart}, count.at_least))
+            lost_max.append(({**labels, "restart": loss.restart}, at_most))
+        used += [({**labels, "setting": usage.setting}, usage.share) for usage in diagnosis.usage]
+    verdicts: list[Sample] = [({"verdict": str(v)}, count) for v, count in checkup.verdicts.items()]
+    prefix = "ackwell_subscription"
+    yield f"{prefix}_severity", "Verdict: 0 fine, 1 at risk, 2 losing.", severity
+    yield (
+        f"{prefix}_acked_messages_lost_min",
+        "Acknowledged messages that a restart brings back, at least.",
+        lost_min,
+    )
+    yield (
+        f"{prefix}_acked_messages_lost_max",
+        "Acknowledged messages that a restart brings back, at most.",
+        lost_max,
+    )
+    yield f"{prefix}_backlog_entries", "Entries that are not wholly acknowledged.", backlog
+    yield f"{prefix}_acked_ranges", "Acknowledged ranges beyond the mark-delete position.", ranges
+    yield f"{prefix}_limit_used_ratio", "Used part of a limit past which acknowledgments are lost.", used
+    yield "ackwell_subscriptions", "Subscriptions of each verdict.", verdicts
+    yield "ackwell_sources_unread", "Topics or files that could not be read.", [({}, len(checkup.unread))]
+    yield (
+        "ackwell_doctor_last_run_timestamp_seconds",
+        "When the doctor ran.",
+        [({}, checkup.time_ms / 1000)],
+    )
+
+
+def _number(value: float) -> str:
+    return "+Inf" if value == float("inf") else repr(value)
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
