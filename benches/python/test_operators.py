@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from ackwell import PositionInfo, PositionRangeSet
-from ackwell.broker.restart import BrokerSettings
-from ackwell.broker.stats import parse_stats
-from ackwell.diagnosis.doctor import diagnose, examine
+from ackwell.broker.stats import parse_stats, read_each
+from ackwell.diagnosis.checkup import Broker, Checkup
+from ackwell.diagnosis.doctor import examine
 from ackwell.diagnosis.inspection import inspect
 from benches.python.browser import BROWSER, milliseconds_to_open, running
 
@@ -100,16 +100,14 @@ def test_diagnose_five_thousand_files(benchmark: BenchmarkFixture, fleet: Path) 
 def page(fleet: Path) -> str:
     from ackwell.diagnosis.report import report_html
 
-    settings = BrokerSettings.of("4.0")
-    return report_html(diagnose(found.stats, settings) for found in examine([fleet]))
+    return report_html(Checkup.of(read_each([fleet]), Broker.of("4.0")))
 
 
 def test_write_the_page_of_five_thousand_subscriptions(benchmark: BenchmarkFixture, fleet: Path) -> None:
     from ackwell.diagnosis.report import report_html
 
-    settings = BrokerSettings.of("4.0")
-    diagnoses = [diagnose(found.stats, settings) for found in examine([fleet])]
-    page = benchmark.pedantic(report_html, (diagnoses,), rounds=1)  # type: ignore[no-untyped-call]
+    checkup = Checkup.of(read_each([fleet]), Broker.of("4.0"))
+    page = benchmark.pedantic(report_html, (checkup,), rounds=1)  # type: ignore[no-untyped-call]
     assert len(page.encode()) <= 5_000_000
 
 

@@ -50,7 +50,10 @@ class NewerVersionError(CorruptStateError):
 
 
 class StatsError(AckwellError):
-    """The answer of a broker, or the file that should hold one, cannot be used; `source` names it, `reason` says why."""
+    """The answer of a broker, or the file that should hold one, cannot be used.
+
+    `source` names it, `reason` says what is wrong.
+    """
 
     def __init__(self, message: str, source: str) -> None:
         super().__init__(f"{source}: {message}" if source else message)

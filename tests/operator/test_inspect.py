@@ -17,8 +17,8 @@ from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_e
 from ackwell.errors import CorruptStateError, StateTooLargeError
 from ackwell.saving.chunks import split
 from ackwell.saving.snapshot import EntrySettings, encode_entries
-from tests.operator.test_doctor import answer, subscription
-from tests.operator.test_doctor import holes as every_second
+from tests.operator.answers import answer, subscription
+from tests.operator.answers import holes as every_second
 from tests.shared import shared_path
 
 HOLES = PositionRangeSet.parse("[(3:0..3:1],(3:6..3:9],(4:-1..4:0]]")

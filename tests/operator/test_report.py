@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -14,8 +15,10 @@ import pytest
 
 from ackwell import Position
 from ackwell.broker.restart import BrokerSettings
-from ackwell.diagnosis.doctor import Diagnosis, diagnose
-from tests.operator.test_doctor import holes, subscription
+from ackwell.broker.stats import Unread
+from ackwell.diagnosis.checkup import Broker, Checkup
+from ackwell.diagnosis.doctor import diagnose
+from tests.operator.answers import holes, subscription
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
@@ -23,22 +26,28 @@ if TYPE_CHECKING:
 report = pytest.importorskip("ackwell.diagnosis.report", reason="needs the extra [report]")
 pytest.importorskip("bokeh", reason="needs the extra [report]")
 
-RANGES_FORM = BrokerSettings.of("4.0")
+BROKER = Broker.of("4.0")
 
 
-def page(subscriptions: Iterable[SubscriptionStats]) -> str:
-    html: str = report.report_html(diagnose(stats, RANGES_FORM) for stats in subscriptions)
+def page(subscriptions: Iterable[SubscriptionStats | Unread]) -> str:
+    html: str = report.report_html(Checkup.of(subscriptions, BROKER, restarts=("graceful",)))
     return html
 
 
-def fleet(count: int) -> list[Diagnosis]:
+def fleet(count: int) -> Checkup:
     """Many subscriptions, made from few: what is measured is the page."""
-    kinds = [diagnose(subscription(holes(n)), RANGES_FORM) for n in (3, 40, 9_500, 12_000)]
-    return [
-        replace(kind, stats=replace(kind.stats, topic=f"persistent://shop/eu/orders-partition-{n}"))
-        for n in range(count)
-        for kind in (kinds[min(n % 50, 3) if n % 7 == 0 else n % 2],)
-    ]
+    kinds = [subscription(holes(n)) for n in (3, 40, 9_500, 12_000)]
+    return Checkup.of(
+        (
+            replace(
+                kinds[min(n % 50, 3) if n % 7 == 0 else n % 2],
+                topic=f"persistent://shop/eu/orders-partition-{n}",
+            )
+            for n in range(count)
+        ),
+        BROKER,
+        sources=("http://broker:8080",),
+    )
 
 
 def test_the_page_needs_nothing_from_the_network() -> None:
@@ -83,14 +92,71 @@ def test_a_map_says_whether_it_shows_every_entry() -> None:
     assert html.count("Map: shares of entries.") == 1
 
 
+def test_runs_thinner_than_a_pixel_are_drawn_as_shares_and_never_as_a_mixed_colour() -> None:
+    html = page([replace(subscription(holes(2_000)), topic="alternating")])
+    assert "Map: shares of entries." in html
+
+
+def test_the_page_says_date_source_version_settings_and_what_was_assumed() -> None:
+    broker = Broker(
+        version="9.9",
+        settings=BrokerSettings.of("4.2").with_values(["managedLedgerMaxUnackedRangesToPersist=500"]),
+        source="the broker",
+        assumed=("version 9.9 was never compared",),
+    )
+    checkup = Checkup.of(
+        [subscription(holes(3))],
+        broker,
+        sources=("http://broker:8080",),
+        time_ms=1_795_000_000_000,
+    )
+    html = report.report_html(checkup)
+    for expected in (
+        "2026-11-18",
+        "http://broker:8080",
+        "broker 9.9",
+        "managedLedgerMaxUnackedRangesToPersist=500",
+        "version 9.9 was never compared",
+        "graceful restart, unload or move",
+    ):
+        assert expected in html
+
+
+def test_every_row_that_is_not_fine_has_its_why_and_what_helps() -> None:
+    html = page([replace(subscription(holes(12_000)), topic=f"topic-{n}") for n in range(60)])
+    details = json.loads(re.findall(r'id="details">(.*?)</script>', html, re.DOTALL)[0])
+    ids = re.findall(r'<tr id="r(\w+)" class="more"', html)
+    assert len(ids) == len(set(ids)) == 60
+    for reasons, remedies, _ in (details["rows"][row] for row in ids):
+        assert "apache/pulsar#25540" in details["texts"][reasons[0]]
+        assert "managedLedgerMaxUnackedRangesToPersist=50000" in details["texts"][remedies[0]]
+    assert len(details["texts"]) < 10
+
+
+def test_what_could_not_be_read_is_on_the_page() -> None:
+    unread = Unread("http://broker:8080/x", "persistent://shop/eu/gone", "HTTP 404: Topic not found")
+    html = page([subscription(holes(3)), unread])
+    assert "persistent://shop/eu/gone: HTTP 404: Topic not found" in html
+
+
+def test_nothing_is_red_where_nothing_comes_back() -> None:
+    html = page([subscription(holes(3))])
+    assert 'class="losing"' not in html
+    assert '<span class="lost">' not in html
+    assert '<span class="lost">' in page([subscription(holes(12_000))])
+
+
 def test_the_line_of_blocks_shows_shares_and_never_hides_a_hole() -> None:
     from ackwell.diagnosis.report.backlog import blocks
 
+    def text_of(stats: SubscriptionStats) -> str:
+        return "".join(text for _, text in blocks(diagnose(stats)))
+
     nearly = subscription("[(3:0..3:99999]]")
-    assert blocks(diagnose(nearly)) == "▇" + "█" * 9 + " " * 10
-    assert blocks(diagnose(subscription("[(3:9..3:10]]"))) == "▁" + " " * 19
+    assert text_of(nearly) == "▇" + "█" * 9 + " " * 10
+    assert text_of(subscription("[(3:9..3:10]]")) == "▁" + " " * 19
     done = replace(nearly, mark_delete_position=Position(4, 99_999))
-    assert blocks(diagnose(done)) == ""
+    assert text_of(done) == ""
 
 
 def test_five_thousand_subscriptions_make_a_page_of_at_most_five_megabytes() -> None:

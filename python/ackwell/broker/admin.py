@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from ackwell.broker.endpoint import Answer, Endpoint
 from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, json_documents
 from ackwell.errors import StatsError
+
+if TYPE_CHECKING:
+    from ackwell.broker.endpoint import Answer, Endpoint
 
 REQUESTS_AT_ONCE: Final = 8
 """Enough to hide the way there and back; an admin API serves people too."""
@@ -94,10 +97,24 @@ class Admin:
                     else:
                         yield from self._all_of(f"persistent/{_quoted(namespace)}")
 
-    def answers(self, wanted: Sequence[str] = ()) -> Iterator[TopicAnswer | Unread]:
-        """Ask for the statistics of the wanted topics, several at once; yield them in their order."""
+    def answers(
+        self, wanted: Sequence[str] = (), *, wants: Callable[[str], bool] = lambda _: True
+    ) -> Iterator[TopicAnswer | Unread]:
+        """Ask for the statistics of the wanted topics, several at once; yield them in their order.
+
+        A topic that `wants` refuses is not asked for.
+        """
+        topics = self.topics(wanted)
+        chosen = (topic for topic in topics if isinstance(topic, Unread) or wants(topic))
         with ThreadPoolExecutor(self._requests_at_once) as pool:
-            yield from pool.map(self._answer, self.topics(wanted))
+            # A few are asked for ahead, so that a cluster's answers never pile up in memory.
+            waiting: deque[Future[TopicAnswer | Unread]] = deque()
+            for topic in chosen:
+                waiting.append(pool.submit(self._answer, topic))
+                if len(waiting) > 2 * self._requests_at_once:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def read(self, wanted: Sequence[str] = ()) -> Iterator[SubscriptionStats | Unread]:
         """Yield every subscription of the wanted topics; a topic that cannot be read is an `Unread`."""
@@ -111,7 +128,7 @@ class Admin:
                 yield Unread(answer.source, answer.topic, error.reason)
 
     def facts(self) -> BrokerFacts:
-        """Ask the broker for its version and settings; what it does not say is an assumption, not an error."""
+        """Ask the broker for its version and settings; what it does not say is an assumption."""
         assumed: list[str] = []
         version = settings = None
         try:

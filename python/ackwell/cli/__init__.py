@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     app: typer.Typer
     """Every command, for help and for tests."""
 
-COMMANDS = ("replay", "inspect", "doctor", "holes", "diff", "convert", "delay-advise", "spark")
+COMMANDS = ("replay", "inspect", "doctor", "collect", "holes", "diff", "convert", "delay-advise", "spark")
 """In the order of the help; each is a function, or an `app` of its own, in the module of its name."""
 
 
@@ -31,7 +31,7 @@ def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Look at, replay and rescue the acknowledgment state of Pulsar subscriptions.",
     )
-    made.callback()(options)
+    made.callback()(program_options)
     for command in commands:
         name = command.replace("-", "_")
         module = import_module(f"ackwell.cli.{name}")
@@ -56,7 +56,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def options(
+def program_options(
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),

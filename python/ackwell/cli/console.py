@@ -4,20 +4,60 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+_Item = TypeVar("_Item")
+
+
+def visible(text: str) -> str:
+    """Replace control characters, and characters that turn the direction of text, by visible ones.
+
+    Topics, subscriptions and messages of servers are shown through it, so none can move the cursor, colour
+    the terminal or fake a line.
+    """
+    return text.translate(_VISIBLE)
+
+
+_VISIBLE: Final = {
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n"},
+    0x7F: 0x2421,
+    **dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
+}
+
+
+def name_of(name: str, room: int | None = None) -> str:
+    """Return a topic or subscription as it is shown: on one line, its middle left out where it is long."""
+    shown = visible(name.removeprefix("persistent://")).replace("\n", "␊")
+    if room is None or len(shown) <= room:
+        return shown
+    tail = (room - 1) * 2 // 3
+    return f"{shown[: room - 1 - tail]}…{shown[-tail:]}"
+
+
+class _Console(Console):
+    """A console on which no text that is shown can carry control characters of its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(visible(segment.text), segment.style)
+
+
 # Results go to standard output, everything about the work itself to standard error, so that
 # `ackwell … --json | jq` and a progress bar do not meet.
-out = Console(soft_wrap=True)
-err = Console(stderr=True)
+out = _Console(soft_wrap=True)
+err = _Console(stderr=True)
 
 
 def fail(error: BaseException) -> NoReturn:
@@ -30,6 +70,18 @@ def print_json(value: Any) -> None:
     """Print a value as JSON, indented; never wrapped or coloured."""
     json.dump(value, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
+    """Yield the items; show their number on standard error, where that is a terminal."""
+    if not err.is_terminal:
+        yield from items
+        return
+    with err.status(doing) as status:
+        for number, item in enumerate(items, 1):
+            yield item
+            if number % 50 == 0:
+                status.update(f"{doing}: {number:,}")
 
 
 @contextmanager

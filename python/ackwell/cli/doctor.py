@@ -1,51 +1,59 @@
-"""`ackwell doctor` tells whether a restart would bring acknowledged messages back."""
+"""`ackwell doctor` says whether a restart would bring acknowledged messages back."""
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Iterator
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from ackwell.cli.console import out, print_json
+from ackwell.cli import options
+from ackwell.cli.console import err, name_of, out, print_json, progress
 
 if TYPE_CHECKING:
     from ackwell.broker.restart import Restart
-    from ackwell.broker.stats import SubscriptionStats
+    from ackwell.broker.stats import SubscriptionStats, Unread
+    from ackwell.diagnosis.checkup import Broker, Checkup
     from ackwell.diagnosis.doctor import Diagnosis
 
 ROWS = 30
 EXPLAINED = 5
-"""What fits a screen; the worst come first, and --json and --html have all."""
+"""What fits a screen; the worst come first, and --format json and --html have all."""
 
 COLOURS = {"losing": "red", "at risk": "yellow", "fine": "green"}
 
 EXIT_CODES = {"fine": 0, "at risk": 3, "losing": 4}
 """1 is an error, 2 a wrong command line."""
+EXIT_UNREAD = 5
 
 EXAMPLES = """
 Examples:
 
     pulsar-admin topics stats-internal my-topic | ackwell doctor -
-    ackwell doctor --broker-version 4.0 dumps/
+    ackwell doctor --broker-version 4.0 --broker-setting broker.conf dumps/
     ackwell doctor --admin http://broker:8080 public/default --html report.html
+    ackwell doctor --format prometheus stats/ > /var/lib/node_exporter/ackwell.prom
 
-Exit code: 0 all fine, 3 at risk, 4 losing (see --fail-on); 1 an error, 2 a wrong command line.
+A restart here is also whatever else closes or moves a topic: an unload, load shedding, a new leader.
+
+Exit code: 0 all fine, 3 at risk, 4 losing (see --fail-on), 5 something could not be read; 1 an error,
+2 a wrong command line.
 """
 
 
-class RestartKind(StrEnum):
-    """Which restarts to look at."""
+class Format(StrEnum):
+    """How the result is printed."""
 
-    GRACEFUL = "graceful"
-    CRASH = "crash"
-    WORST = "worst"
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    PROMETHEUS = "prometheus"
 
 
 class FailOn(StrEnum):
@@ -62,160 +70,232 @@ def doctor(
         typer.Argument(
             metavar="[SOURCE]…",
             help="Answers of `stats-internal`: files, folders (.json, .json.gz) or `-`. With --admin: "
-            "topics, tenant/namespace or tenants; none for all.",
+            "tenants, tenant/namespace or topics; none for all.",
         ),
     ] = None,
-    broker_version: Annotated[
-        str,
-        typer.Option(
-            metavar="VERSION", help="The broker version, for its defaults and rules: 4.0, 4.2 or 5.0."
-        ),
-    ] = "4.2",
-    broker_setting: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What the broker is set to otherwise; repeatable."),
-    ] = None,
+    broker_version: options.BrokerVersion = None,
+    broker_setting: options.BrokerSetting = None,
     restart: Annotated[
-        RestartKind, typer.Option(help="A restart that closes cursors, a crash, or the worse of both.")
-    ] = RestartKind.WORST,
+        options.RestartKind,
+        typer.Option(help="A restart that closes cursors, a crash, or the worse of both."),
+    ] = options.RestartKind.BOTH,
     messages_per_entry: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="The batch size, where the source does not tell it."),
+        typer.Option(min=1, metavar="N", help="The batch size, where the source does not prove one."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a report, one self-contained page.")
+        str | None,
+        typer.Option(metavar="FILE", help="Write a report, one self-contained page; `-` prints it."),
     ] = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="From which verdict on the exit code is not 0.")
     ] = FailOn.AT_RISK,
-    admin: Annotated[
-        str | None, typer.Option(metavar="URL", help="Ask a live broker (reading only), http://host:8080.")
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The token for --admin; else $PULSAR_TOKEN, where it is set."),
-    ] = None,
-    tls_trust_certs: Annotated[
-        Path | None, typer.Option(metavar="PEM", help="Whom to trust, instead of the machine's list.")
-    ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(metavar="PEM", help="Our certificate.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="PEM", help="Its private key.")] = None,
-    tls_allow_insecure: Annotated[
-        bool, typer.Option("--tls-allow-insecure", help="Accept any certificate.")
-    ] = False,
+    admin: options.AdminUrl = None,
+    token_file: options.TokenFile = None,
+    trust_host: options.TrustHost = None,
+    tls_trust_certs: options.TlsTrustCerts = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    tls_allow_insecure: options.TlsAllowInsecure = False,
+    timeout: options.Timeout = 30.0,
+    concurrency: options.Concurrency = 8,
 ) -> None:
-    """Return for each subscription what a restart of its broker brings back, why, and what mends it."""
-    from ackwell.broker.admin import Admin
-    from ackwell.broker.restart import RESTARTS, BrokerSettings
-    from ackwell.diagnosis.doctor import diagnose
+    """Show for each subscription what a restart of its broker brings back, why, and what helps."""
+    from ackwell.broker.restart import RESTARTS
+    from ackwell.diagnosis.checkup import Broker, Checkup
 
+    if not sources and admin is None:
+        raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
+    settings = list(options.assignments(broker_setting))
     try:
-        settings = BrokerSettings.of(broker_version).with_values(broker_setting or ())
-        client = admin and Admin(
-            url=admin,
-            token=_token(token_file),
-            tls_trust_certificates=tls_trust_certs,
-            tls_certificate=tls_cert,
-            tls_key=tls_key,
-            tls_allow_insecure=tls_allow_insecure,
-        )
+        if admin is None:
+            broker = _collected_broker(sources or (), broker_version, settings)
+            found = _read(sources or ())
+            shown: tuple[str, ...] = tuple(sources or ())
+        else:
+            client = options.admin_client(
+                admin,
+                token_file=token_file,
+                trust_host=trust_host,
+                tls_trust_certs=tls_trust_certs,
+                tls_cert=tls_cert,
+                tls_key=tls_key,
+                tls_allow_insecure=tls_allow_insecure,
+                timeout=timeout,
+                concurrency=concurrency,
+            )
+            broker = Broker.that_said(client.facts(), broker_version, settings)
+            found = client.read(sources or ())
+            shown = (client.endpoint.shown_url, *(sources or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if not sources and not client:
-        raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
-    restarts: tuple[Restart, ...] = RESTARTS if restart is RestartKind.WORST else (restart.value,)  # type: ignore[assignment]
-    subscriptions = client.read(sources or ()) if client else _read(sources or ())
-    found = [
-        diagnose(stats, settings, restarts=restarts)
-        for stats in _with_batch_size(subscriptions, messages_per_entry)
-    ]
-    found.sort(key=_severity)
-    if html is not None:
-        from ackwell.diagnosis.report import write_report
-
-        write_report(html, found)
-    if as_json:
-        print_json([diagnosis.to_json() for diagnosis in found])
-    else:
-        _show(found)
-        if html is not None:
-            out.print(f"report: {html}", highlight=False)
-    worst = max((diagnosis.verdict for diagnosis in found), key=lambda v: v.severity, default=None)
-    if worst is not None and fail_on is not FailOn.NEVER:
-        code = EXIT_CODES[worst]
-        raise typer.Exit(code if fail_on is FailOn.AT_RISK or worst == "losing" else 0)
+    restarts = tuple(each for each in RESTARTS if restart in ("both", each))
+    checkup = Checkup.of(
+        progress(_with_batch_size(found, messages_per_entry), "reading"),
+        broker,
+        restarts=restarts,
+        sources=shown,
+        time_ms=int(time.time() * 1000),
+    )
+    _print(checkup, output, html)
+    _leave(checkup, fail_on)
 
 
 doctor.__doc__ = f"{doctor.__doc__}\n{EXAMPLES}"
 
 
-def _token(file: Path | None) -> str | None:
-    return file.read_text(encoding="utf-8").strip() if file else os.environ.get("PULSAR_TOKEN")
+def _collected_broker(sources: Sequence[str], version: str | None, settings: Sequence[str]) -> Broker:
+    """Return the broker of the dumps: as `ackwell collect` noted it, else by version."""
+    from ackwell.broker.collect import collected_facts
+    from ackwell.broker.settings import BrokerSettings
+    from ackwell.diagnosis.checkup import Broker
+
+    facts = collected_facts(sources)
+    if facts is not None:
+        return Broker.that_said(facts, version, settings)
+    return Broker.of(version or BrokerSettings.NEWEST_VERSION, settings)
 
 
-def _read(sources: list[str] | tuple[()]) -> Iterator[SubscriptionStats]:
-    import sys
-
-    from ackwell.broker.stats import parse_stats, read_stats
+def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | Unread]:
+    from ackwell.broker.stats import Unread, parse_stats, read_each
+    from ackwell.errors import StatsError
 
     for source in sources:
-        if source == "-":
+        if source != "-":
+            yield from read_each([source])
+            continue
+        try:
             yield from parse_stats(sys.stdin.buffer.read(), "standard input")
-        else:
-            yield from read_stats(source)
+        except StatsError as error:
+            yield Unread(error.source, None, error.reason)
 
 
 def _with_batch_size(
-    subscriptions: Iterator[SubscriptionStats], messages_per_entry: int | None
-) -> Iterator[SubscriptionStats]:
+    found: Iterator[SubscriptionStats | Unread], messages_per_entry: int | None
+) -> Iterator[SubscriptionStats | Unread]:
     from dataclasses import replace
 
     from ackwell.broker.batch_sizes import BatchSizes
+    from ackwell.broker.stats import Unread
 
-    for stats in subscriptions:
-        if messages_per_entry is not None and stats.batch_sizes.each is None:
-            yield replace(stats, batch_sizes=BatchSizes(each=messages_per_entry))
+    for each in found:
+        if messages_per_entry is None or isinstance(each, Unread) or each.batch_sizes.each is not None:
+            yield each
         else:
-            yield stats
+            yield replace(each, batch_sizes=BatchSizes(each=messages_per_entry))
 
 
-def _severity(diagnosis: Diagnosis) -> tuple[int, int, str, str]:
-    stats, lost = diagnosis.stats, diagnosis.messages_lost
-    return -diagnosis.verdict.severity, -lost.at_least, stats.topic, stats.subscription
+def _print(checkup: Checkup, output: Format, html: str | None) -> None:
+    if html is not None:
+        from ackwell.diagnosis.report import report_html, write_report
+
+        if html == "-":
+            sys.stdout.write(report_html(checkup))
+            return
+        write_report(html, checkup)
+    if output is Format.JSON:
+        print_json(checkup.to_json())
+    elif output is Format.JSONL:
+        for diagnosis in checkup.diagnoses:
+            sys.stdout.write(json.dumps(checkup.subscription(diagnosis)) + "\n")
+    elif output is Format.PROMETHEUS:
+        from ackwell.diagnosis.prometheus import prometheus_text
+
+        sys.stdout.write(prometheus_text(checkup))
+    else:
+        _show(checkup)
+        if html is not None:
+            out.print(f"report: {html}", highlight=False)
+    if output is not Format.TABLE:
+        for unread in checkup.unread:
+            err.print(f"not read: {unread.topic or unread.source}: {unread.reason}", highlight=False)
 
 
-def _show(found: list[Diagnosis]) -> None:
+def _leave(checkup: Checkup, fail_on: FailOn) -> None:
+    if not checkup.diagnoses and checkup.unread and fail_on is not FailOn.NEVER:
+        raise typer.Exit(EXIT_UNREAD)
+    code = EXIT_CODES[checkup.worst]
+    if fail_on is FailOn.NEVER:
+        code = 0
+    elif code != EXIT_CODES["losing"]:
+        code = EXIT_UNREAD if checkup.unread else code if fail_on is FailOn.AT_RISK else 0
+    raise typer.Exit(code)
+
+
+def _show(checkup: Checkup) -> None:
+    broker = checkup.broker
+    out.print(Text(f"broker {broker.version}, settings from {broker.source}"), highlight=False)
+    for assumption in broker.assumed:
+        out.print(Text(f"assumed: {assumption}"), highlight=False)
+    if checkup.diagnoses:
+        _table(checkup) if out.width >= 100 else _blocks(checkup)
+    if len(checkup.diagnoses) > ROWS:
+        more = len(checkup.diagnoses) - ROWS
+        out.print(f"… and {more:,} more; --format json and --html show all", highlight=False)
+    for diagnosis in [d for d in checkup.diagnoses if d.verdict != "fine"][:EXPLAINED]:
+        out.print(Text("\n".join(_explanation(diagnosis))))
+    for unread in checkup.unread[:ROWS]:
+        out.print(Text(f"not read: {name_of(unread.topic or unread.source)}: {unread.reason}", "magenta"))
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in checkup.verdicts.items())
+    total = len(checkup.diagnoses)
+    out.print(f"\n{total:,} subscription{'' if total == 1 else 's'}: {counts}", highlight=False)
+    for restart in checkup.restarts:
+        lost = checkup.messages_lost(restart)
+        out.print(f"{_RESTART[restart]}: {lost} acknowledged messages come back", highlight=False)
+    if checkup.unread:
+        out.print(f"not read: {len(checkup.unread):,}", highlight=False)
+
+
+_RESTART = {"graceful": "graceful restart, unload or move", "crash": "crash"}
+
+
+def _table(checkup: Checkup) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("verdict", "topic", "subscription"):
-        table.add_column(name, overflow="fold")
+    for restart in checkup.restarts:
+        table.add_column(restart, no_wrap=True)
+    table.add_column("topic", overflow="ellipsis", no_wrap=True, ratio=3)
+    table.add_column("subscription", overflow="ellipsis", no_wrap=True, ratio=2)
     for name in ("acked messages that come back", "backlog entries", "ranges"):
         table.add_column(name, justify="right")
-    for diagnosis in found[:ROWS]:
+    room = max((out.width - 60) * 3 // 5, 20)
+    for diagnosis in checkup.diagnoses[:ROWS]:
         stats = diagnosis.stats
         table.add_row(
-            Text(diagnosis.verdict, COLOURS[diagnosis.verdict]),
-            Text(stats.topic.removeprefix("persistent://")),
-            Text(stats.subscription),
+            *(_verdict(diagnosis, restart) for restart in checkup.restarts),
+            Text(name_of(stats.topic, room)),
+            Text(name_of(stats.subscription, room)),
             str(diagnosis.messages_lost),
             f"{stats.backlog_entries:,}",
             f"{len(stats.individually_deleted):,}",
         )
     out.print(table)
-    if len(found) > ROWS:
-        out.print(f"… and {len(found) - ROWS:,} more; --json and --html show all", highlight=False)
-    for diagnosis in [d for d in found if d.verdict != "fine"][:EXPLAINED]:
-        out.print(Text("\n".join(_explanation(diagnosis))))
-    counts = Counter(str(diagnosis.verdict) for diagnosis in found)
-    summary = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in COLOURS)
-    out.print(f"\n{len(found):,} subscriptions: {summary}", highlight=False)
+
+
+def _blocks(checkup: Checkup) -> None:
+    """Print a block for each subscription: on a narrow terminal a table breaks names and numbers."""
+    for diagnosis in checkup.diagnoses[:ROWS]:
+        stats = diagnosis.stats
+        out.print(Text(f"\n{name_of(stats.topic)} · {name_of(stats.subscription)}", "bold"))
+        for restart in checkup.restarts:
+            out.print(Text("  ") + Text(f"{restart}: ") + _verdict(diagnosis, restart))
+        out.print(f"  acked messages that come back: {diagnosis.messages_lost}", highlight=False)
+        out.print(
+            f"  backlog entries: {stats.backlog_entries:,}, ranges: {len(stats.individually_deleted):,}",
+            highlight=False,
+        )
+
+
+def _verdict(diagnosis: Diagnosis, restart: Restart) -> Text:
+    verdict = diagnosis.verdict_of(restart)
+    return Text(verdict, COLOURS[verdict])
 
 
 def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
     stats = diagnosis.stats
-    yield f"\n{stats.topic} · {stats.subscription}: {diagnosis.verdict}"
+    yield f"\n{name_of(stats.topic)} · {name_of(stats.subscription)}: {diagnosis.verdict}"
     for loss in diagnosis.restarts:
-        yield f"  {loss.restart} restart: {loss.messages} acknowledged messages come back"
+        yield f"  {_RESTART[loss.restart]}: {loss.messages} acknowledged messages come back"
         if loss.messages_before_flush != loss.messages:
             yield f"    {loss.messages_before_flush}, if it comes before the last acks are written"
     for reason in diagnosis.reasons:

@@ -6,7 +6,7 @@ The terminal, the JSON, the Prometheus text and the page all show a `Checkup`, s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +38,12 @@ class Broker:
     assumed: tuple[str, ...] = ()
     """What the broker did not say, so that a default was taken."""
 
+    @property
+    def changed_settings(self) -> dict[str, int | bool]:
+        """The settings that differ from the defaults of the version."""
+        defaults = BrokerSettings.nearest(self.version).named()
+        return {name: value for name, value in self.settings.named().items() if value != defaults[name]}
+
     @classmethod
     def of(cls, version: str, assignments: Iterable[str] = ()) -> Broker:
         """Return a broker of a version with its defaults, and settings that differ as `name=value`."""
@@ -65,16 +71,22 @@ class Broker:
 def _unjudged(version: str) -> Iterator[str]:
     if version not in JUDGED_VERSIONS and version not in {v.rpartition(".")[0] for v in JUDGED_VERSIONS}:
         yield (
-            f"version {version} was never compared with a real restart; the rules of the nearest one that was "
-            f"are taken ({', '.join(JUDGED_VERSIONS)})"
+            f"version {version} was never compared with a real restart; the rules of the nearest one "
+            f"that was are taken ({', '.join(JUDGED_VERSIONS)})"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """What the doctor found in one run, the worst subscription first."""
+    """What the doctor found in one run.
+
+    Several dumps of one subscription, from different times, are its history: the newest one is judged.
+    """
 
     diagnoses: Sequence[Diagnosis]
+    """The newest diagnosis of each subscription, the worst first."""
+    histories: Mapping[tuple[str, str], Sequence[Diagnosis]]
+    """Every diagnosis by topic and subscription, in order of time."""
     unread: Sequence[Unread]
     broker: Broker
     restarts: tuple[Restart, ...] = RESTARTS
@@ -93,16 +105,19 @@ class Checkup:
         time_ms: int = 0,
     ) -> Checkup:
         """Diagnose every subscription; a source that could not be read is counted, the others are judged."""
-        diagnoses: list[Diagnosis] = []
+        histories: dict[tuple[str, str], list[Diagnosis]] = {}
         unread: list[Unread] = []
         for each in found:
             if isinstance(each, Unread):
                 unread.append(each)
             else:
-                diagnoses.append(diagnose(each, broker.settings, restarts=restarts))
-        diagnoses.sort(key=_worst_first)
+                diagnosis = diagnose(each, broker.settings, restarts=restarts)
+                histories.setdefault((each.topic, each.subscription), []).append(diagnosis)
+        for history in histories.values():
+            history.sort(key=lambda diagnosis: diagnosis.stats.time_ms or 0)
         return cls(
-            diagnoses=diagnoses,
+            diagnoses=sorted((history[-1] for history in histories.values()), key=_worst_first),
+            histories=histories,
             unread=unread,
             broker=broker,
             restarts=tuple(restarts),
@@ -169,7 +184,24 @@ class Checkup:
 
     def to_json(self) -> dict[str, Any]:
         """Return the whole run as JSON values; `doctor.schema.json` beside this file describes them."""
-        return {**self.header(), "subscriptions": [diagnosis.to_json() for diagnosis in self.diagnoses]}
+        return {**self.header(), "subscriptions": [self.subscription(each) for each in self.diagnoses]}
+
+    def subscription(self, diagnosis: Diagnosis) -> dict[str, Any]:
+        """Return one subscription as JSON values, with its trend where there are several dumps of it."""
+        history = self.histories[diagnosis.stats.topic, diagnosis.stats.subscription]
+        return {
+            **diagnosis.to_json(),
+            "history": [
+                {
+                    "timeMs": each.stats.time_ms,
+                    "verdict": str(each.verdict),
+                    "ackedMessagesLostOnRestart": count_to_json(each.messages_lost),
+                    "backlogEntries": each.stats.backlog_entries,
+                    "ranges": len(each.stats.individually_deleted),
+                }
+                for each in (history if len(history) > 1 else ())
+            ],
+        }
 
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, float, int, str, str]:

@@ -1,7 +1,7 @@
 """A checkup as Prometheus text, for the textfile collector of the node exporter.
 
-Names follow Prometheus' conventions: a prefix, base units, no counter that can fall. A number of messages that
-is an interval has two samples, `_min` and `_max`; a bound that is not known is `+Inf`.
+Names follow Prometheus' conventions: a prefix, base units, no counter that can fall. A number of
+messages is an interval with two samples, `_min` and `_max`; a bound that is not known is `+Inf`.
 """
 
 from __future__ import annotations

@@ -7,14 +7,16 @@ page quick to open; the page says which is which.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from ackwell.diagnosis.checkup import Checkup
     from ackwell.diagnosis.doctor import Diagnosis
 
 FIGURES: Final = 24
@@ -23,18 +25,17 @@ FIGURES: Final = 24
 DETAIL_RUNS: Final = 60_000
 """Runs of entries drawn one by one, over the whole page (16 bytes each)."""
 
+DETAIL_RUNS_OF_A_ROW: Final = 300
+"""Runs of one row drawn one by one: more would be thinner than the pixels of a screen."""
 
-def write_report(path: str | Path, diagnoses: Iterable[Diagnosis]) -> None:
+
+def write_report(path: str | Path, checkup: Checkup) -> None:
     """Write the page to `path`; raises `ModuleNotFoundError`, naming the extra, where Bokeh is missing."""
-    Path(path).write_text(report_html(diagnoses), encoding="utf-8")
+    Path(path).write_text(report_html(checkup), encoding="utf-8")
 
 
-def report_html(diagnoses: Iterable[Diagnosis]) -> str:
-    """Return the page as text.
-
-    Several diagnoses of one subscription, from dumps of different times, become its history; the newest
-    stands in the table.
-    """
+def report_html(checkup: Checkup) -> str:
+    """Return the page as text."""
     try:
         from bokeh.resources import INLINE
         from jinja2 import Environment
@@ -43,19 +44,29 @@ def report_html(diagnoses: Iterable[Diagnosis]) -> str:
         raise ModuleNotFoundError(
             f"the HTML report needs {error.name}: pip install 'ackwell[report]'", name=error.name
         ) from None
-    subscriptions = sorted(_by_subscription(diagnoses), key=_Subscription.risk)
+    subscriptions = list(_subscriptions(checkup))
     figures = _figures(subscriptions)
+
+    def as_json(value: Any) -> Markup:
+        # JSON inside a script element: "<" is escaped, so that no text can end the element.
+        return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
+
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files(__name__).joinpath("page.html").read_text(encoding="utf-8"))
-    scripts = INLINE.js_raw[0] if figures else ""
     return template.render(
+        checkup=checkup,
+        settings=checkup.broker.changed_settings,
         subscriptions=subscriptions,
-        counts=_counts(subscriptions),
+        restarts={restart: checkup.messages_lost(restart) for restart in checkup.restarts},
+        names=RESTART_NAMES,
         figures=len(figures),
-        # JSON inside a script element: "<" is written so that no text can end the element.
-        figures_json=Markup(json.dumps(figures, separators=(",", ":")).replace("<", "\\u003c")),
-        bokeh=Markup(scripts),
+        figures_json=as_json(figures),
+        details_json=as_json(_details(subscriptions)),
+        bokeh=Markup(INLINE.js_raw[0] if figures else ""),
     )
+
+
+RESTART_NAMES: Final = {"graceful": "graceful restart, unload or move", "crash": "crash"}
 
 
 @dataclass(slots=True)
@@ -64,41 +75,42 @@ class _Subscription:
 
     now: Diagnosis
     history: Sequence[Diagnosis]
-    blocks: str = ""
+    id: str
+    """The name of its row, the same on every page: what a link points to."""
+    blocks: Sequence[tuple[str, str]]
     detail: str = ""
     sizes: dict[str, int] = field(default_factory=dict)
 
-    def risk(self) -> tuple[int, int, float, int, str, str]:
-        """Order by verdict, what is lost, the nearest limit, and backlog."""
-        now = self.now
-        return (
-            -now.verdict.severity,
-            -now.messages_lost.at_least,
-            -max((usage.share for usage in now.usage), default=0.0),
-            -now.stats.backlog_entries,
-            now.stats.topic,
-            now.stats.subscription,
-        )
 
-
-def _by_subscription(diagnoses: Iterable[Diagnosis]) -> Iterator[_Subscription]:
+def _subscriptions(checkup: Checkup) -> Iterator[_Subscription]:
     from ackwell.diagnosis.report.backlog import blocks
 
-    grouped: dict[tuple[str, str], list[Diagnosis]] = {}
-    for diagnosis in diagnoses:
-        grouped.setdefault((diagnosis.stats.topic, diagnosis.stats.subscription), []).append(diagnosis)
-    for history in grouped.values():
-        history.sort(key=lambda diagnosis: diagnosis.stats.time_ms or 0)
-        yield _Subscription(history[-1], history, blocks(history[-1]))
+    for now in checkup.diagnoses:
+        name = now.stats.topic, now.stats.subscription
+        digest = hashlib.sha256("\0".join(name).encode(errors="surrogatepass")).hexdigest()[:10]
+        yield _Subscription(now, checkup.histories[name], digest, blocks(now))
 
 
-def _counts(subscriptions: Sequence[_Subscription]) -> dict[str, int]:
-    from ackwell.diagnosis.doctor import Verdict
+def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
+    """Return why and what helps for each row that is not fine, each text once.
 
-    return {
-        verdict: sum(found.now.verdict is verdict for found in subscriptions)
-        for verdict in sorted(Verdict, key=lambda verdict: -verdict.severity)
+    A row is `[reasons, remedies, notes]`, each a list of numbers of texts.
+    """
+    numbers: dict[str, int] = {}
+
+    def number(text: str) -> int:
+        return numbers.setdefault(text, len(numbers))
+
+    rows = {
+        found.id: [
+            [number(str(reason)) for reason in found.now.reasons],
+            [number("\n".join((remedy.text, *remedy.settings))) for remedy in found.now.remedies],
+            [number(note) for note in found.now.notes],
+        ]
+        for found in subscriptions
+        if found.now.verdict.severity
     }
+    return {"texts": list(numbers), "rows": rows}
 
 
 def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
@@ -107,13 +119,13 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
 
     from ackwell.diagnosis.doctor import state_bytes
     from ackwell.diagnosis.inspection import FORMS
-    from ackwell.diagnosis.report.backlog import backlog_figure, history_figure, runs
+    from ackwell.diagnosis.report.backlog import backlog_figure, densest_row, history_figure, runs
 
     figures: dict[str, Any] = {}
     left = DETAIL_RUNS
     for number, found in enumerate(subscriptions[:FIGURES]):
         needed = runs(found.now)
-        in_detail = needed <= left
+        in_detail = needed <= left and densest_row(found.now) <= DETAIL_RUNS_OF_A_ROW
         left -= needed if in_detail else 0
         found.detail = "every entry" if in_detail else "shares of entries"
         found.sizes = {form: state_bytes(found.now.stats, form) for form in FORMS}

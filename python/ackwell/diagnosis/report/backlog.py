@@ -1,9 +1,11 @@
-"""The map of a backlog: which entries are acknowledged, which of them come back, which are owed."""
+"""The map of a backlog: which entries are acknowledged, and which of them come back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -72,15 +74,38 @@ class _Axis:
         return left[some], right[some]
 
 
-def blocks(diagnosis: Diagnosis) -> str:
-    """Draw the share of acknowledged entries along the backlog as a line of blocks."""
+def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """Return the share of acknowledged entries along the backlog as runs of blocks: (kind, blocks).
+
+    The kind is `lost` where acknowledged entries come back, else `kept`.
+    """
     axis = _Axis.of(diagnosis)
     if not axis.length:
-        return ""
-    share = _shares(*axis.runs(diagnosis.stats.individually_deleted), axis.length, BLOCK_COUNT)
-    # Only what is wholly acknowledged, or wholly owed, is drawn as full, or empty.
+        return []
+    edges = np.linspace(0, axis.length, BLOCK_COUNT + 1)
+    share = _covered(*axis.runs(diagnosis.stats.individually_deleted), edges)
+    # Only what is wholly acknowledged, or not at all, is drawn as full, or empty.
     steps = np.where(share <= 0, 0, np.where(share >= 1, 8, np.clip(np.rint(share * 8), 1, 7)))
-    return "".join(BLOCKS[int(step)] for step in steps)
+    worst = max(diagnosis.restarts, key=lambda loss: loss.entries, default=None)
+    lost = np.zeros(BLOCK_COUNT)
+    if worst is not None and worst.entries:
+        lost = _covered(*axis.runs(worst.ranges), edges)
+    kinds = ["lost" if some else "kept" for some in lost > 0]
+    marks = [BLOCKS[int(step)] for step in steps]
+    return [
+        (kind, "".join(mark for _, mark in run))
+        for kind, run in groupby(zip(kinds, marks, strict=True), key=itemgetter(0))
+    ]
+
+
+def densest_row(diagnosis: Diagnosis) -> int:
+    """Return how many runs the fullest row of the map has."""
+    axis = _Axis.of(diagnosis)
+    left, _ = axis.runs(diagnosis.stats.individually_deleted)
+    if not len(left):
+        return 0
+    row = np.searchsorted(_row_starts(axis), left, side="right")
+    return int(np.bincount(row).max())
 
 
 def runs(diagnosis: Diagnosis) -> int:
@@ -108,29 +133,28 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
     )
     layers = [_Layer("not acknowledged", OWED, row_starts[:-1], row_starts[1:])]
     layers += _acknowledged(diagnosis, axis)
-    edges = np.linspace(0, axis.length, min(BINS * len(names), axis.length) + 1).astype(np.int64)
-    for layer in layers if in_detail else (layers[0], *(each.coarse(edges) for each in layers[1:])):
-        left, right, share = _split(layer.left, layer.right, layer.share, row_starts)
+    if not in_detail:
+        edges = np.linspace(0, axis.length, min(BINS * len(names), axis.length) + 1).astype(np.int64)
+        layers = [layers[0], *_stacked(layers[1:], edges)]
+    for layer in layers:
+        left, right, (bottom, top) = _split(layer.left, layer.right, (layer.bottom, layer.top), row_starts)
         row = np.searchsorted(row_starts, left, side="right") - 1
+        # A row is 0.8 high; a share of it is drawn as height, for a mixed colour would say nothing.
+        ground = len(names) - row - 0.9
         source = ColumnDataSource(
             {
-                "row": (len(names) - row - 0.5).astype(np.float32),
+                "bottom": (ground + 0.8 * bottom).astype(np.float32),
+                "top": (ground + 0.8 * top).astype(np.float32),
                 "left": (left - row_starts[row]).astype(np.int32),
                 "right": (right - row_starts[row]).astype(np.int32),
             }
         )
-        if in_detail:
-            shade: str | float = 1.0
-        else:
-            source.data["share"] = share.astype(np.float32)
-            shade = "share"
-        plot.hbar(
-            y="row",
+        plot.quad(
             left="left",
             right="right",
-            height=0.8,
+            bottom="bottom",
+            top="top",
             fill_color=layer.colour,
-            fill_alpha=shade,
             line_color=None,
             source=source,
             name=layer.label,
@@ -176,19 +200,24 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Runs of the line that are drawn in one colour, `share` of it each."""
+    """Runs of the line that are drawn in one colour, each from one share of the row's height to another."""
 
     label: str
     colour: str
     left: Ints
     right: Ints
-    share: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
+    bottom: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    top: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
 
-    def coarse(self, edges: Ints) -> _Layer:
-        """Draw the bins between edges instead, each by the share that is covered."""
-        share = _covered(self.left, self.right, edges)
-        some = share > 0
-        return _Layer(self.label, self.colour, edges[:-1][some], edges[1:][some], share[some])
+
+def _stacked(layers: Sequence[_Layer], edges: Ints) -> Iterator[_Layer]:
+    """Draw the bins between edges instead: in each the shares of the layers, one above the other."""
+    bottom = np.zeros(len(edges) - 1)
+    for layer in layers:
+        top = bottom + _covered(layer.left, layer.right, edges)
+        some = top > bottom
+        yield _Layer(layer.label, layer.colour, edges[:-1][some], edges[1:][some], bottom[some], top[some])
+        bottom = top
 
 
 def _acknowledged(diagnosis: Diagnosis, axis: _Axis) -> Iterator[_Layer]:
@@ -238,25 +267,21 @@ def _row_names(axis: _Axis, row_starts: Ints) -> list[str]:
 
 
 def _split(
-    left: Ints, right: Ints, share: NDArray[np.float64], row_starts: Ints
-) -> tuple[Ints, Ints, NDArray[np.float64]]:
+    left: Ints, right: Ints, heights: tuple[NDArray[np.float64], NDArray[np.float64]], row_starts: Ints
+) -> tuple[Ints, Ints, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Cut at the ends of rows what crosses them."""
-    share = np.broadcast_to(share, left.shape)
+    bottom, top = (np.broadcast_to(height, left.shape) for height in heights)
     row = np.searchsorted(row_starts, left, side="right") - 1
     ends = row_starts[np.minimum(row + 1, len(row_starts) - 1)]
     crossing = right > ends
     if not crossing.any():
-        return left, right, share
-    rest = _split(ends[crossing], right[crossing], share[crossing], row_starts)
+        return left, right, (bottom, top)
+    rest = _split(ends[crossing], right[crossing], (bottom[crossing], top[crossing]), row_starts)
     return (
         np.concatenate((left, rest[0])),
         np.concatenate((np.minimum(right, ends), rest[1])),
-        np.concatenate((share, rest[2])),
+        (np.concatenate((bottom, rest[2][0])), np.concatenate((top, rest[2][1]))),
     )
-
-
-def _shares(left: Ints, right: Ints, length: int, bins: int) -> NDArray[np.float64]:
-    return _covered(left, right, np.linspace(0, length, bins + 1))
 
 
 def _covered(left: Ints, right: Ints, edges: NDArray[np.float64] | Ints) -> NDArray[np.float64]:

@@ -1,0 +1,152 @@
+"""Dumps of a whole cluster: a folder for each run, a compressed file for each topic.
+
+    OUT/2026-11-22T07-45-00Z/persistent%3A%2F%2Fpublic%2Fdefault%2Forders.1f2e3d4c.json.gz
+    OUT/2026-11-22T07-45-00Z/collected.manifest
+
+Each file is written beside its place and then renamed, so a reader never sees half of one. The manifest is
+written last: a folder without one is a run that was cut off, and the next run resumes it. A lock keeps two
+runs out of one folder. `ackwell.broker.stats` and the pipeline read the files as they are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
+
+from ackwell.broker.admin import BrokerFacts, TopicAnswer
+from ackwell.broker.stats import Unread
+from ackwell.errors import StoreError
+
+if TYPE_CHECKING:
+    from ackwell.broker.admin import Admin
+
+MANIFEST: Final = "collected.manifest"
+SCHEMA_VERSION: Final = 1
+
+_LOCK: Final = ".collect.lock"
+_NAME_BYTES_MAX: Final = 200
+"""A file name may have 255 bytes on most file systems."""
+
+
+class Progress(NamedTuple):
+    """One topic of a run."""
+
+    topic: str | None
+    written: Path | None
+    """None where it could not be read."""
+    unread: Unread | None
+
+
+def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) -> Iterator[Progress]:
+    """Write a dump of each wanted topic; yield after each. A run that was cut off is resumed.
+
+    Raises `StoreError` where another run holds the folder. A topic that cannot be read is reported and left
+    out; it does not end the run.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / _LOCK):
+        run = _unfinished(folder) or folder / _name(time_ms)
+        run.mkdir(exist_ok=True)
+        facts = admin.facts()
+        unread: list[Unread] = []
+        for answer in admin.answers(wanted, wants=lambda topic: not _file(run, topic).exists()):
+            if isinstance(answer, Unread):
+                unread.append(answer)
+                yield Progress(answer.topic, None, answer)
+                continue
+            yield Progress(answer.topic, _write(run, answer), None)
+        manifest = {
+            "schemaVersion": SCHEMA_VERSION,
+            "source": admin.endpoint.shown_url,
+            "date": _date(time_ms).isoformat(timespec="seconds"),
+            "version": facts.version,
+            "settings": facts.settings,
+            "assumed": list(facts.assumed),
+            "topics": len(list(run.glob("*.json.gz"))),
+            "unread": [each._asdict() for each in unread],
+        }
+        _replace(run / MANIFEST, json.dumps(manifest, indent=1).encode())
+
+
+def _write(run: Path, answer: TopicAnswer) -> Path:
+    file = _file(run, answer.topic)
+    data = json.dumps(answer.to_json(), separators=(",", ":")).encode()
+    _replace(file, gzip.compress(data, 6, mtime=0))
+    return file
+
+
+def _file(run: Path, topic: str) -> Path:
+    """Return the file of a topic; no name, however long or odd, leads out of the folder or to another's."""
+    digest = hashlib.sha256(topic.encode(errors="surrogatepass")).hexdigest()[:8]
+    name = quote(topic, safe="", errors="replace").lstrip(".")
+    return run / f"{name[:_NAME_BYTES_MAX]}.{digest}.json.gz"
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Write a file as a whole or not at all."""
+    beside = file.with_name(f".{file.name}.tmp")
+    with beside.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    beside.replace(file)
+
+
+def _date(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)
+
+
+def _name(time_ms: int) -> str:
+    # No colon: a Windows file name has none.
+    return _date(time_ms).strftime("%Y-%m-%dT%H-%M-%SZ")
+
+
+def _unfinished(folder: Path) -> Path | None:
+    """Return the newest run that was cut off."""
+    runs = sorted(path for path in folder.glob("????-??-??T??-??-??Z") if path.is_dir())
+    return runs[-1] if runs and not (runs[-1] / MANIFEST).exists() else None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock that the operating system releases when the process ends, however it ends."""
+    with path.open("a+b") as file:
+        try:
+            _lock(file.fileno())
+        except OSError:
+            raise StoreError(f"{path.parent}: another run of `ackwell collect` is under way there") from None
+        yield
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def collected_facts(sources: Sequence[str]) -> BrokerFacts | None:
+    """Return what the newest manifest under the sources says of the broker; None where there is none."""
+    manifests = [file for source in sources if source != "-" for file in Path(source).rglob(MANIFEST)]
+    for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
+        try:
+            values = json.loads(file.read_text(encoding="utf-8"))
+            return BrokerFacts(
+                version=values["version"], settings=values["settings"], assumed=tuple(values["assumed"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None

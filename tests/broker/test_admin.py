@@ -1,0 +1,228 @@
+"""The admin API: what is asked for, where the credentials go, and what survives a bad answer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell.broker.admin import Admin
+from ackwell.broker.endpoint import Endpoint
+from ackwell.broker.stats import SubscriptionStats, Unread
+from tests.operator.fake_admin import FakeBroker, broker, served
+
+TOPIC = "persistent://shop/eu/orders"
+
+
+def admin(url: str, **options: Any) -> Admin:
+    return Admin(Endpoint(url=url, **options))
+
+
+def read(url: str, *wanted: str, **options: Any) -> tuple[list[SubscriptionStats], list[Unread]]:
+    found: list[SubscriptionStats] = []
+    unread: list[Unread] = []
+    for each in admin(url, **options).read(wanted):
+        if isinstance(each, Unread):
+            unread.append(each)
+        else:
+            found.append(each)
+    return found, unread
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackwell.broker.endpoint._FIRST_PAUSE_SECONDS", 0.001)
+
+
+@pytest.mark.parametrize(
+    "wanted", [(), ("shop",), ("shop/eu",), ("persistent://shop/eu",), (TOPIC,), ("shop/eu/orders",)]
+)
+def test_a_live_broker_is_asked_by_get_alone_and_with_the_token(wanted: tuple[str, ...]) -> None:
+    with broker(served()) as (url, asked):
+        (found,), unread = read(url, *wanted, token="secret")
+    assert not unread
+    assert (found.topic, found.subscription) == (TOPIC, "sub")
+    assert len(found.individually_deleted) == 12_000
+    assert found.batch_sizes.each == 1
+    assert found.time_ms is not None
+    assert {(method, token) for method, _, token in asked} == {("GET", "Bearer secret")}
+
+
+def test_a_partitioned_topic_is_read_by_its_base_name() -> None:
+    told = served("orders-partition-0", "orders-partition-1")
+    told["/admin/v2/persistent/shop/eu/orders/partitions"] = {"partitions": 2}
+    with broker(told) as (url, _):
+        found, unread = read(url, TOPIC)
+    assert not unread
+    assert [each.topic for each in found] == [f"{TOPIC}-partition-0", f"{TOPIC}-partition-1"]
+
+
+def test_a_name_with_a_slash_or_a_blank_is_quoted() -> None:
+    with broker(served("a%2Fb%20c")) as (url, _):
+        (found,), _ = read(url, "persistent://shop/eu/a/b c")
+    assert found.topic == "persistent://shop/eu/a/b c"
+
+
+def test_a_name_cannot_lead_to_another_path() -> None:
+    with broker(served()) as (url, asked):
+        read(url, "../../brokers", "persistent://shop/eu?x=/../orders#f")
+    assert all(path.startswith("/admin/v2/") for _, path, _ in asked)
+    assert not any("?" in path or "#" in path for _, path, _ in asked)
+
+
+def test_a_redirect_to_the_owner_is_followed_with_the_token() -> None:
+    with broker(served()) as (owner, asked):
+        there = {path: f"{owner}{path}" for path in served() if path.endswith(("internalStats", "stats"))}
+        with broker(there) as (url, _):
+            (found,), _ = read(url, TOPIC, token="secret")
+    assert found.topic == TOPIC
+    assert {token for _, _, token in asked} == {"Bearer secret"}
+
+
+def test_the_token_goes_to_no_host_that_the_cluster_does_not_list() -> None:
+    with broker(served(), host="127.0.0.2") as (elsewhere, asked):
+        there = served() | {
+            path: f"{elsewhere}{path}" for path in served() if path.endswith(("internalStats", "stats"))
+        }
+        with broker(there) as (url, _):
+            found, (unread,) = read(url, TOPIC, token="secret")
+            assert not found
+            assert "the credentials are not sent there. Allow it with --trust-host 127.0.0.2" in unread.reason
+            assert not asked
+            (found_then,), _ = read(url, TOPIC, token="secret", trusted_hosts=("127.0.0.2",))
+            assert found_then.topic == TOPIC
+        there["/admin/v2/brokers/standalone"] = ["127.0.0.2:8080"]
+        with broker(there) as (url, _):
+            (listed,), _ = read(url, TOPIC, token="secret")
+            assert listed.topic == TOPIC
+    assert {token for _, _, token in asked} == {"Bearer secret"}
+
+
+def test_a_password_in_the_address_is_sent_as_one_and_never_shown() -> None:
+    with broker(served()) as (url, asked):
+        with_password = url.replace("://", "://ops:p%40ss@")
+        (found,), _ = read(with_password, TOPIC)
+        _, (unread,) = read(with_password, "persistent://shop/eu/none")
+        shown = repr(admin(with_password).endpoint)
+    assert asked[0][2] == "Basic b3BzOnBAc3M="
+    for text in (found.source, *unread, shown):
+        assert text is None or "p%40ss" not in text
+    with pytest.raises(ValueError, match="not an admin address") as refusal:
+        admin("ftp://ops:hidden@broker")
+    assert "hidden" not in str(refusal.value)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A self-signed certificate for 127.0.0.1, with its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl here to make a certificate with")
+    path = tmp_path / "broker.pem"
+    options = (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    )
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = [openssl, *options.split(), "-keyout", str(key), "-out", str(cert)]
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_text(key.read_text() + cert.read_text())
+    return path
+
+
+def test_a_certificate_is_trusted_only_when_it_is_named_or_all_are(certificate: Path) -> None:
+    with broker(served(), certificate) as (url, asked):
+        _, (unread,) = read(url, TOPIC, token="secret")
+        assert "certificate" in unread.reason
+        assert not asked
+        for options in ({"tls_trust_certificates": certificate}, {"tls_allow_insecure": True}):
+            (found,), _ = read(url, TOPIC, **options)
+            assert found.topic == TOPIC
+
+
+def test_the_token_never_leaves_an_encrypted_connection_for_an_open_one(certificate: Path) -> None:
+    with broker(served()) as (owner, asked):
+        there = {path: f"{owner}{path}" for path in served()}
+        with broker(there, certificate) as (url, _):
+            _, (unread,) = read(url, TOPIC, token="secret", tls_trust_certificates=certificate)
+    assert "the credentials are not sent there" in unread.reason
+    assert not asked
+
+
+def test_what_goes_wrong_is_named_and_does_not_end_the_run() -> None:
+    told = served("orders", "html", "broken", "list", "gone")
+    base = "/admin/v2/persistent/shop/eu"
+    told[f"{base}/html/stats"] = b"<html><title>Sign in</title></html>"
+    told[f"{base}/broken/internalStats"] = 500
+    told[f"{base}/list/internalStats"] = []
+    del told[f"{base}/gone/stats"]
+    with broker(told) as (url, _):
+        (found,), unread = read(url)
+        _, (page,) = read(url, "shop/none")
+    assert found.topic == TOPIC
+    reasons = {(each.topic or "").rpartition("/")[2]: each.reason for each in unread}
+    assert reasons["html"].startswith("an HTML page titled 'Sign in'")
+    assert reasons["broken"].startswith("HTTP 500")
+    assert reasons["list"] == "expected a JSON object, got list"
+    assert reasons["gone"].startswith("HTTP 404: Topic not found")
+    assert "HTTP 404" in page.reason
+    _, (refused,) = read(url, timeout_seconds=2)
+    assert "no connection" in refused.reason
+
+
+def test_what_may_pass_is_asked_again() -> None:
+    told = served()
+    path = "/admin/v2/persistent/shop/eu/orders/stats"
+    whole, failures = told[path], iter([503, 429, 500])
+
+    def flaky(request: FakeBroker) -> None:
+        code = next(failures, None)
+        request.reply(200, json.dumps(whole).encode()) if code is None else request.reply(code, b"{}")
+
+    told[path] = flaky
+    with broker(told) as (url, asked):
+        (found,), unread = read(url, TOPIC)
+    assert found.topic == TOPIC
+    assert not unread
+    assert sum(asked_path == path for _, asked_path, _ in asked) == 4
+
+
+def test_a_slow_topic_is_given_up_and_the_others_are_read() -> None:
+    told = served("orders", "slow")
+    release = threading.Event()
+
+    def slow(request: FakeBroker) -> None:
+        release.wait(60)
+        request.close_connection = True
+
+    told["/admin/v2/persistent/shop/eu/slow/internalStats"] = slow
+    with broker(told) as (url, _):
+        try:
+            (found,), (unread,) = read(url, timeout_seconds=0.3)
+        finally:
+            release.set()
+    assert found.topic == TOPIC
+    assert "timed out" in unread.reason
+
+
+def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackwell.broker.endpoint.BODY_BYTES_MAX", 1 << 20)
+    told = served() | {"/admin/v2/persistent/shop/eu/orders/internalStats": b" " * (1 << 20) + b"{}"}
+    with broker(told) as (url, _):
+        _, (unread,) = read(url, TOPIC)
+    assert unread.reason == "an answer of more than 1 MiB"
+
+
+def test_an_address_that_is_none_is_refused_before_anything_is_asked() -> None:
+    for url in ("broker:8080", "http://", "http://host:port", "file:///etc/passwd"):
+        with pytest.raises(ValueError, match="not an admin address"):
+            admin(url)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        _, (unread,) = read(f"http://127.0.0.1:{unused.getsockname()[1]}", TOPIC)
+    assert "no connection" in unread.reason

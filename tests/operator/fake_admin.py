@@ -1,0 +1,98 @@
+"""A fake admin API of a Pulsar cluster, with faults on demand, on 127.0.0.1."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+from tests.operator.answers import answer, holes
+
+Fault = Callable[["FakeBroker"], None]
+"""Answers a request in a way of its own."""
+
+
+class FakeBroker(BaseHTTPRequestHandler):
+    """As much of the admin API as the commands ask for."""
+
+    asked: ClassVar[list[tuple[str, str, str | None]]] = []
+    answers: ClassVar[dict[str, Any]] = {}
+    """By path: JSON, bytes as they are, a code, an address to redirect to, or a `Fault`."""
+
+    def do_GET(self) -> None:
+        self.asked.append((self.command, self.path, self.headers.get("Authorization")))
+        value = self.answers.get(self.path)
+        if callable(value):
+            value(self)
+        elif isinstance(value, str) and value.startswith("http"):
+            self.send_response(307)
+            self.send_header("Location", value)
+            self.end_headers()
+        elif isinstance(value, int):
+            self.reply(value, b'{"reason":"as the test wants it"}')
+        elif value is None:
+            self.reply(404, b'{"reason":"Topic not found"}')
+        else:
+            self.reply(200, value if isinstance(value, bytes) else json.dumps(value).encode())
+
+    def reply(self, code: int, body: bytes) -> None:
+        """Send a whole answer."""
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@contextmanager
+def broker(
+    answers: dict[str, Any], certificate: Path | None = None, host: str = "127.0.0.1"
+) -> Iterator[tuple[str, list[tuple[str, str, str | None]]]]:
+    """Serve these answers; yield the address, and what is asked (method, path, credentials)."""
+    handler = type("Handler", (FakeBroker,), {"asked": [], "answers": answers})
+    server = ThreadingHTTPServer((host, 0), handler)
+    scheme = "http"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        scheme = "https"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"{scheme}://{host}:{server.server_port}", handler.asked  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def served(*topics: str) -> dict[str, Any]:
+    """Return the answers of a cluster that has these topics (quoted) in shop/eu, each with 12,000 holes."""
+    topics = topics or ("orders",)
+    told = answer(holes(12_000))
+    answers: dict[str, Any] = {
+        "/admin/v2/tenants": ["shop"],
+        "/admin/v2/namespaces/shop": ["shop/eu"],
+        "/admin/v2/persistent/shop/eu": [f"persistent://shop/eu/{unquote(topic)}" for topic in topics],
+        "/admin/v2/clusters": ["standalone"],
+        "/admin/v2/brokers/standalone": ["127.0.0.1:8080"],
+        "/admin/v2/brokers/version": b"4.2.4",
+        "/admin/v2/brokers/configuration/runtime": {
+            "managedLedgerMaxUnackedRangesToPersist": "10000",
+            "brokerName": "b",
+        },
+        "/admin/v2/brokers/configuration/values": {},
+    }
+    for topic in topics:
+        base = f"/admin/v2/persistent/shop/eu/{topic}"
+        answers |= {f"{base}/internalStats": told["internalStats"], f"{base}/stats": told["stats"]}
+    return answers

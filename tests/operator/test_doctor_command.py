@@ -1,0 +1,235 @@
+"""`ackwell doctor`: every format has the same numbers, exit codes, and one bad source ends no run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+from ackwell.cli import app
+from tests.operator.answers import answer, holes
+from tests.operator.fake_admin import broker, served
+
+SCHEMA = json.loads(files("ackwell.diagnosis").joinpath("doctor.schema.json").read_text())
+OLD = ("--broker-version", "4.0", "--restart", "graceful")
+
+
+def run(*arguments: str, stdin: bytes | None = None) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["doctor", *arguments], input=stdin)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def run_json(*arguments: str) -> tuple[int, dict[str, Any]]:
+    code, output = run("--format", "json", *arguments)
+    found = json.loads(output)
+    jsonschema.validate(found, SCHEMA)
+    return code, found
+
+
+def dump(folder: Path, name: str, ranges: int, **others: Any) -> str:
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(answer(holes(ranges)) | others))
+    return str(path)
+
+
+@pytest.fixture
+def losing(tmp_path: Path) -> str:
+    return dump(tmp_path, "losing", 12_000)
+
+
+@pytest.fixture
+def fine(tmp_path: Path) -> str:
+    return dump(tmp_path, "fine", 5)
+
+
+def test_json_has_totals_and_an_object_for_each_subscription(losing: str, fine: str) -> None:
+    code, found = run_json(*OLD, losing, fine)
+    first, second = found["subscriptions"]
+    assert code == 4
+    assert found["schemaVersion"] == 1
+    assert found["broker"]["version"] == "4.0"
+    assert found["totals"]["verdicts"] == {"losing": 1, "at risk": 0, "fine": 1}
+    assert found["totals"]["ackedMessagesLost"]["graceful"] == {"min": 1_999, "max": 1_999, "exact": True}
+    assert (first["topic"], first["subscription"], first["verdict"]) == ("losing.json", "sub", "losing")
+    assert first["ackedMessagesLostOnRestart"] == {"min": 1_999, "max": 1_999, "exact": True}
+    assert "apache/pulsar#25540" in first["reasons"][0]["issues"]
+    assert (second["verdict"], second["reasons"], second["history"]) == ("fine", [], [])
+
+
+def test_a_number_has_one_shape_whether_it_is_exact_an_interval_or_unbounded(tmp_path: Path) -> None:
+    path = tmp_path / "batches.json"
+    told = answer(holes(5))
+    path.write_text(json.dumps({"internalStats": told["internalStats"]}))
+    _, found = run_json(str(path))
+    (subscription,) = found["subscriptions"]
+    assert subscription["ackedMessagesLostOnRestart"] == {"min": 0, "max": None, "exact": False}
+
+
+def test_json_lines_hold_a_subscription_each(losing: str, fine: str) -> None:
+    _, output = run("--format", "jsonl", *OLD, losing, fine)
+    found = [json.loads(line) for line in output.splitlines()]
+    for each in found:
+        jsonschema.validate(each, {**SCHEMA["$defs"]["subscription"], "$defs": SCHEMA["$defs"]})
+    assert [each["topic"] for each in found] == ["losing.json", "fine.json"]
+
+
+def test_prometheus_reads_the_text_and_finds_the_same_numbers(losing: str, fine: str) -> None:
+    _, output = run("--format", "prometheus", "--broker-version", "4.0", losing, fine)
+    families = {family.name: family for family in text_string_to_metric_families(output)}
+    lost = families["ackwell_subscription_acked_messages_lost_min"].samples
+    values = {(sample.labels["topic"], sample.labels["restart"]): sample.value for sample in lost}
+    assert values["losing.json", "graceful"] == 1_999
+    assert values["fine.json", "graceful"] == 0
+    counts = {s.labels["verdict"]: s.value for s in families["ackwell_subscriptions"].samples}
+    assert counts == {"losing": 1, "at risk": 1, "fine": 0}
+    assert families["ackwell_sources_unread"].samples[0].value == 0
+    assert all(family.documentation and family.type == "gauge" for family in families.values())
+
+
+def test_a_hostile_name_is_one_label_of_the_prometheus_text(tmp_path: Path) -> None:
+    name = 'a"b\\c\nackwell_sources_unread 99'
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps({f"persistent://t/n/{name}": answer(holes(1))["internalStats"]}))
+    _, output = run("--format", "prometheus", str(path))
+    families = {family.name: family for family in text_string_to_metric_families(output)}
+    assert families["ackwell_sources_unread"].samples[0].value == 0
+    (sample,) = families["ackwell_subscription_severity"].samples
+    assert sample.labels["topic"] == f"persistent://t/n/{name}"
+
+
+def test_names_and_messages_cannot_control_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.json"
+    name = "\x1b[2J\x1b]0;owned\x07‮evil\nfine"
+    path.write_text(json.dumps({f"persistent://t/n/{name}": answer(holes(1))["internalStats"]}))
+    _, output = run(str(path))
+    assert "evil" in output
+    assert not set("\x1b\x07‮") & set(output)
+
+
+def test_exit_codes_tell_the_verdict(losing: str, fine: str, tmp_path: Path) -> None:
+    near = dump(tmp_path, "near", 9_000)
+    assert run(*OLD, fine)[0] == 0
+    assert run(*OLD, near)[0] == 3
+    assert run(*OLD, "--fail-on", "losing", near)[0] == 0
+    assert run(*OLD, "--fail-on", "losing", losing)[0] == 4
+    assert run(*OLD, "--fail-on", "never", losing)[0] == 0
+    assert run(*OLD, "--broker-setting", "managedLedgerMaxUnackedRangesToPersist=50000", losing)[0] == 0
+    assert run("--broker-setting", "noSuchSetting=1", fine)[0] == 2
+    assert run("--broker-version", "2.8", fine)[0] == 2
+    assert run()[0] == 2
+
+
+def test_one_bad_source_is_reported_and_counted_and_the_rest_is_judged(losing: str, fine: str) -> None:
+    folder = Path(losing).parent
+    (folder / "empty.json").write_text("")
+    (folder / "page.json").write_text("<html><title>Login</title>")
+    (folder / "bomb.json.gz").write_bytes(gzip.compress(b"[" + b" " * 10_000_000, 9)[:-4])
+    code, found = run_json(*OLD, str(folder), str(folder / "gone.json"))
+    assert code == 4
+    assert found["totals"]["subscriptions"] == 2
+    reasons = {Path(each["source"]).name: each["reason"] for each in found["unread"]}
+    assert set(reasons) == {"empty.json", "page.json", "bomb.json.gz", "gone.json"}
+    assert "an HTML page titled 'Login'" in reasons["page.json"]
+    (folder / "losing.json").unlink()
+    assert run(*OLD, str(folder))[0] == 5
+    code, output = run(*OLD, str(folder))
+    assert "empty.json: the file is empty" in output.replace("\n", " ")
+
+
+def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackwell.broker.stats.STATS_BYTES_MAX", 1 << 20)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b" " * (8 << 20)))
+    code, found = run_json(str(path))
+    assert code == 5
+    assert "more than 1 MiB when decompressed" in found["unread"][0]["reason"]
+
+
+def test_utf_16_as_power_shell_writes_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(answer(holes(5))), encoding="utf-16")
+    assert run(*OLD, str(path))[0] == 0
+
+
+def test_a_broker_conf_is_taken_as_settings(losing: str, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("# a comment\n\nzookeeperServers=\nmanagedLedgerMaxUnackedRangesToPersist=50000\n")
+    code, found = run_json(*OLD, "--broker-setting", str(conf), losing)
+    assert code == 0
+    assert found["broker"]["settings"]["managedLedgerMaxUnackedRangesToPersist"] == 50_000
+    assert run(*OLD, "--broker-setting", str(tmp_path / "none.conf"), losing)[0] == 2
+
+
+def test_several_dumps_of_one_subscription_are_its_history(tmp_path: Path) -> None:
+    sources = [dump(tmp_path, f"t{t}", n, topic="persistent://t/n/a", t=t) for t, n in ((2, 9), (1, 5))]
+    named = [json.loads(Path(source).read_text()) for source in sources]
+    for source, value in zip(sources, named, strict=True):
+        Path(source).write_text(json.dumps({"persistent://t/n/a": value}))
+    _, found = run_json(*OLD, *sources)
+    (subscription,) = found["subscriptions"]
+    assert subscription["ranges"] == 9
+    assert [each["ranges"] for each in subscription["history"]] == [5, 9]
+    assert found["totals"]["subscriptions"] == 1
+
+
+def test_the_screen_names_the_loss_the_reason_and_the_remedy(losing: str) -> None:
+    _, output = run("--broker-version", "4.0", losing)
+    assert "1,999" in output
+    assert "apache/pulsar#25540" in output
+    assert "managedLedgerMaxUnackedRangesToPersist=50000" in output
+    assert "1 subscription:" in output
+    assert "graceful restart, unload or move: 1,999 acknowledged messages" in output
+
+
+def test_standard_input_is_read() -> None:
+    assert run("--restart", "graceful", "-", stdin=json.dumps(answer(holes(5))).encode())[0] == 0
+
+
+def test_the_page_goes_to_standard_output_too(fine: str) -> None:
+    pytest.importorskip("bokeh", reason="needs the extra [report]")
+    assert run("--html", "-", fine)[1].startswith("<!DOCTYPE html>")
+
+
+def test_a_live_broker_says_its_version_and_settings(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    told = served() | {
+        "/admin/v2/brokers/configuration/runtime": {
+            "managedLedgerPersistIndividualAckAsLongArray": "false",
+            "somethingNew": "x",
+        },
+        "/admin/v2/brokers/configuration/values": {"managedLedgerMaxUnackedRangesToPersist": "10001"},
+    }
+    with broker(told) as (url, asked):
+        code, found = run_json("--admin", url, "--token-file", str(token), "--restart", "graceful")
+    assert found["broker"]["version"] == "4.2.4"
+    assert found["broker"]["settingsFrom"] == "the broker"
+    assert found["broker"]["settings"]["managedLedgerPersistIndividualAckAsLongArray"] is False
+    assert found["broker"]["assumed"] == []
+    (subscription,) = found["subscriptions"]
+    assert (code, subscription["ackedMessagesLostOnRestart"]["min"]) == (4, 12_000 - 10_002)
+    assert {credentials for _, _, credentials in asked} == {"Bearer secret"}
+
+
+def test_what_a_broker_does_not_say_is_an_assumption_that_is_shown() -> None:
+    told = served()
+    told["/admin/v2/brokers/configuration/runtime"] = 403
+    told["/admin/v2/brokers/version"] = b"4.9.1"
+    with broker(told) as (url, _):
+        _, found = run_json("--admin", url)
+        _, screen = run("--admin", url)
+    version, settings = sorted(found["broker"]["assumed"], reverse=True)
+    assert "version 4.9.1 was never compared with a real restart" in version
+    assert settings.startswith("the broker's settings: HTTP 403")
+    assert "never compared" in screen
