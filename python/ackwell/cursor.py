@@ -1,21 +1,28 @@
-"""The cursor of a subscription: what was acknowledged, exactly as Pulsar's `ManagedCursorImpl` has it.
+"""The cursor of a subscription: what is acknowledged, by the rules of Pulsar's `ManagedCursorImpl`.
 
-Everything up to the *mark-delete position* is acknowledged. Beyond it stand the *individually deleted*
-ranges, and for entries that hold a batch of messages the indexes that are still owed (*ack sets*: bit
-set = not acknowledged). The mark-delete position moves as soon as no existing entry is left between it
-and the first range; then everything at or before it leaves the ranges and the ack sets.
+Everything up to the *mark-delete position* is acknowledged. Beyond it are the *individually deleted*
+ranges, and for entries that hold a batch of messages the *ack sets*: the messages of the batch that are
+not yet acknowledged (`ackwell.ack_sets`). The mark-delete position moves as soon as no existing entry
+lies between it and the first range. Then everything at or before it leaves the ranges and the ack sets.
 
-The state is a join-semilattice but for `reset`: acknowledgments commute, and one twice is one.
+Acknowledgments commute, and the same acknowledgment twice has the effect of one. Only `reset` takes
+acknowledgments back. (With `CursorSettings.replace_ack_sets` a cumulative acknowledgment inside a batch
+does not commute with others.)
+
+Every method checks its arguments before it changes anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from operator import index
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ackwell import engine as engines
-from ackwell.ack_sets import from_words, to_words
+from ackwell.ack_sets import first_unacked, from_words, to_words
+from ackwell.cursor_settings import CursorSettings
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
 from ackwell.saving.journal import Journal
@@ -29,13 +36,27 @@ if TYPE_CHECKING:
     from ackwell.saving.recovery import Recovery
     from ackwell.store import Store
 
+_INT64_MAX: Final = 2**63 - 1
+_EARLIEST: Final = (-1, -1)
+
 
 class Cursor:
     """The acknowledgment state of one subscription over the ledgers of its topic.
 
-    `ledgers` is shared with whoever publishes, and never changed here. Without `mark_delete` the
-    cursor stands before the first entry. With `batch_index_acks=False` it ignores acknowledgments of
-    parts of a batch, as a broker does with `acknowledgmentAtBatchIndexLevelEnabled=false`.
+    Parameters
+    ----------
+    ledgers : Ledgers
+        The ledger directory. It is shared with whoever publishes, and the cursor never changes it.
+    mark_delete : tuple of int, optional
+        Everything up to this position is acknowledged. The default is before the first entry.
+    settings : CursorSettings, optional
+        Where the broker's way is wanted instead of ours: `CursorSettings.pulsar("4.2")`.
+    engine : Engine, optional
+        The structures to use; the native ones by default.
+
+    Two cursors are equal if they have equal ledgers, settings, mark-delete positions, ranges, ack sets
+    and properties; what was saved or consumed before does not count. `copy.copy`, `copy.deepcopy` and
+    `pickle` give an equal cursor that shares nothing with the original, its ledgers included.
 
     >>> from ackwell import Cursor, Ledgers
     >>> cursor = Cursor(Ledgers({3: 16, 4: 10}))
@@ -56,26 +77,33 @@ class Cursor:
         ledgers: Ledgers,
         *,
         mark_delete: tuple[int, int] | None = None,
-        batch_index_acks: bool = True,
+        settings: CursorSettings | None = None,
         engine: Engine | None = None,
     ) -> None:
         self._engine = engine or engines.native()
         self._ledgers = ledgers
-        self._batch_index_acks = batch_index_acks
-        self._mark_delete = Position(*mark_delete) if mark_delete else _before_first(ledgers)
+        self._settings = settings or CursorSettings()
+        self._mark_delete = _before_first(ledgers) if mark_delete is None else _bound(mark_delete)
         self._individually_deleted: PositionRangeSet = self._engine.PositionRangeSet()
+        # Recovered positions that no ledger holds; apart, so that they count nowhere.
+        self._missing: PositionRangeSet = self._engine.PositionRangeSet()
         self._ack_sets: dict[Position, int] = {}
         self._consumed_before = 0
         self.properties: dict[str, int] = {}
-        """Named int64 values that are saved with the cursor, as Pulsar's cursor properties are."""
+        """Named int64 values that are saved with the cursor; they belong to its mark-delete position."""
         self.recovery: Recovery | None = None
         """What `load` found in the store and used, and what it skipped and why; None without a load."""
         self._journal: Journal | None = None
 
     @property
     def ledgers(self) -> Ledgers:
-        """The ledger directory this cursor reads positions by."""
+        """The ledger directory that defines which positions exist."""
         return self._ledgers
+
+    @property
+    def settings(self) -> CursorSettings:
+        """How this cursor treats acknowledgments."""
+        return self._settings
 
     @property
     def mark_delete_position(self) -> Position:
@@ -84,7 +112,9 @@ class Cursor:
 
     @property
     def individually_deleted(self) -> PositionRangeSet:
-        """The acknowledged positions beyond the mark-delete position; read only, for it is not a copy."""
+        """The acknowledged positions beyond the mark-delete position. Do not change it: it is not a copy."""
+        if len(self._missing):
+            return self._individually_deleted | self._missing
         return self._individually_deleted
 
     @property
@@ -107,35 +137,50 @@ class Cursor:
     def backlog_entries(self) -> int:
         """How many existing entries are not wholly acknowledged; O(log ledgers)."""
         last = self._ledgers.last_position or self._mark_delete
-        beyond = self._ledgers.entries_between(self._mark_delete, last)
-        return beyond - self._individually_deleted.cardinality
+        acked = self._individually_deleted.cardinality
+        if self._ledgers.trimmed_before > self._mark_delete.ledger_id:
+            acked -= sum(
+                self._individually_deleted.cardinality_of(ledger_id)
+                for ledger_id in self._individually_deleted.ledger_ids()
+                if ledger_id < self._ledgers.trimmed_before
+            )
+        return self._ledgers.entries_between(self._mark_delete, last) - acked
 
     @property
     def messages_consumed(self) -> int:
-        """Entries acknowledged since this cursor was made: `messagesConsumedCounter` of Pulsar."""
+        """Pulsar's `messagesConsumedCounter`: what was added to the ledgers, less `backlog_entries`.
+
+        "Added" counts from the moment this cursor was made or recovered. A new cursor has 0, a recovered
+        one `-backlog_entries`. Each entry acknowledged counts 1; `reset` takes back what it makes
+        unacknowledged.
+        """
         return self._consumed_before + self._individually_deleted.cardinality
 
     def is_acked(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether the entry is wholly acknowledged."""
         if (ledger_id, entry_id) <= self._mark_delete:
             return True
-        return self._individually_deleted.contains(ledger_id, entry_id)
+        return self._individually_deleted.contains(ledger_id, entry_id) or (
+            len(self._missing) > 0 and self._missing.contains(ledger_id, entry_id)
+        )
 
     def acknowledged(self) -> PositionRangeSet:
         """Return every existing position that is wholly acknowledged, as a set of its own."""
         return acknowledged(self._ledgers, self._mark_delete, self._individually_deleted)
 
     def ack(self, ledger_id: int, entry_id: int) -> bool:
-        """Acknowledge one entry; tell whether that changed anything but its ack set.
+        """Acknowledge one entry. Return whether that changed anything but its ack set.
 
-        An entry already acknowledged only loses its ack set. Raises `ProtocolError` for an entry that
-        does not exist, as the broker refuses a position ahead of the last one.
+        An entry that is already acknowledged only loses its ack set. Raises `ValueError` for a negative
+        id and `ProtocolError` for an entry that does not exist, as the broker refuses a position ahead
+        of the last one. Amortised O(1).
         """
+        if not self._ledgers.contains(ledger_id, entry_id):
+            self._require_passed(Position(ledger_id, entry_id))
+            return False
         mark_delete = self._mark_delete
         if (ledger_id, entry_id) <= mark_delete:
             return False
-        if not self._ledgers.contains(ledger_id, entry_id):
-            self._require(Position(ledger_id, entry_id))
         deleted = self._individually_deleted
         if self._ack_sets:
             self._ack_sets.pop(Position(ledger_id, entry_id), None)
@@ -150,10 +195,11 @@ class Cursor:
         return True
 
     def ack_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Acknowledge many entries; return how many were not before.
+        """Acknowledge many entries. Return how many were not acknowledged before.
 
         Two int64 arrays of one length. Nothing changes when one of them does not exist
-        (`ProtocolError`). The mark-delete position moves once, at the end.
+        (`ProtocolError`) or has a negative id (`ValueError`). The mark-delete position moves once, at
+        the end. O(entries).
         """
         import numpy as np
 
@@ -161,6 +207,10 @@ class Cursor:
 
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         same_length(ledgers, entries)
+        if not len(ledgers):
+            return 0
+        if min(ledgers.min(), entries.min()) < 0:
+            raise ValueError("ledger and entry ids are at least 0")
         beyond = (ledgers > self._mark_delete.ledger_id) | (
             (ledgers == self._mark_delete.ledger_id) & (entries > self._mark_delete.entry_id)
         )
@@ -171,63 +221,123 @@ class Cursor:
             known = entries if one_ledger else entries[ledgers == ledger_id]
             self._require(Position(int(ledger_id), int(known.max())))
         added = self._individually_deleted.add_many(ledgers, entries)
-        if self._ack_sets:
-            for position in [p for p in self._ack_sets if p in self._individually_deleted]:
-                del self._ack_sets[position]
+        self._drop_ack_sets_of_acked()
         self._advance()
         return added
 
     def ack_ranges(self, ranges: PositionRangeSet) -> int:
-        """Acknowledge all positions of a range set; return how many were not before.
+        """Acknowledge all positions of a range set. Return how many were not acknowledged before.
 
-        The positions are taken as they are, also where no ledger holds them, as a broker takes the
-        ranges it recovers.
+        Nothing changes when one of them, beyond the mark-delete position, does not exist
+        (`ProtocolError`). O(ranges).
         """
+        new = ranges.copy()
+        new.remove_up_to(*self._mark_delete)
+        beyond = new.copy()
+        if self._remove_missing(new):
+            ledger_id, lower, _ = next((beyond - new).ranges())
+            self._require(Position(ledger_id, lower + 1))
         before = self.messages_consumed
-        self._individually_deleted |= ranges
-        self._drop_up_to_mark_delete()
-        if self._ack_sets:
-            for position in [p for p in self._ack_sets if p in self._individually_deleted]:
-                del self._ack_sets[position]
-        self._advance()
+        self._join(new)
         return self.messages_consumed - before
 
     def ack_batch(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> bool:
-        """Acknowledge the batch indexes whose bit is clear in `ack_set`; tell whether that changed anything.
+        """Acknowledge the messages of a batch whose bit is clear. Return whether that changed anything.
 
-        `ack_set` holds 64-bit words, signed or not, least significant bit first, bit set = not
-        acknowledged; none at all means the whole entry. It is AND-ed to what is stored; when nothing
-        is left the entry is acknowledged as a whole.
-        """
-        return self._ack_bits(Position(ledger_id, entry_id), from_words(ack_set))
-
-    def ack_cumulative(self, ledger_id: int, entry_id: int, ack_set: Iterable[int] | None = None) -> bool:
-        """Acknowledge everything up to an entry; tell whether that changed anything.
-
-        With an `ack_set` (see `ack_batch`), everything before the entry, and in it the indexes whose
-        bit is clear.
+        `ack_set` holds at most `ack_sets.WORDS_MAX` 64-bit words, signed or not, least significant bit
+        first, bit set = not acknowledged. No words mean the whole entry. It is AND-ed to the stored set;
+        when nothing is left the entry is acknowledged as a whole. Raises as `ack` and
+        `ack_sets.from_words` do. O(words).
         """
         position = Position(ledger_id, entry_id)
-        if position <= self._mark_delete:
+        bits = from_words(ack_set)
+        if not self._settings.batch_index_acks and bits:
+            self._require_passed(position)
             return False
-        self._require(position)
-        bits = 0 if ack_set is None else from_words(ack_set)
-        if bits == 0:
-            self._mark_delete_up_to(position)
-            return True
-        changed = False
-        previous = self._ledgers.previous_valid(*position)
-        if previous > self._mark_delete:
-            self._mark_delete_up_to(previous)
-            changed = True
-        return self._ack_bits(position, bits) or changed
+        if bits and self._ledgers.contains(*position) and not self.is_acked(*position):
+            before = self._ack_sets.get(position)
+            after = bits if before is None else before & bits
+            if after:
+                self._ack_sets[position] = after
+                return after != before
+        return self.ack(*position)
 
-    def reset(self, ledger_id: int, entry_id: int) -> None:
-        """Make this position the next to be read: what lies before is acknowledged, the rest is not."""
-        self._mark_delete = self._ledgers.previous_valid(ledger_id, entry_id)
+    def ack_cumulative(
+        self,
+        ledger_id: int,
+        entry_id: int,
+        ack_set: Iterable[int] | None = None,
+        *,
+        properties: Mapping[str, int] | None = None,
+    ) -> bool:
+        """Acknowledge everything up to an entry. Return whether that changed anything but properties.
+
+        With the words of an `ack_set` (see `ack_batch`), everything before the entry is acknowledged,
+        and in the entry the messages whose bit is clear; `CursorSettings.replace_ack_sets` says how.
+        `properties` replace those of the cursor, because they belong to its mark-delete position; `None`
+        leaves them as they are.
+
+        Behind the mark-delete position it changes nothing, or is a `ProtocolError` if
+        `CursorSettings.refuse_cumulative_behind`. Raises as `ack_batch` does.
+        """
+        position = Position(ledger_id, entry_id)
+        words = () if ack_set is None else tuple(ack_set)
+        bits = from_words(words)
+        new_properties = None if properties is None else _checked_properties(properties)
+        settings = self._settings
+        # Whether this entry stays, and only those before it are acknowledged.
+        inside = bool(words) and (bits > 0 or settings.replace_ack_sets)
+        if position < self._mark_delete or (inside and position == self._mark_delete):
+            self._require_passed(position)
+            if settings.refuse_cumulative_behind:
+                raise ProtocolError(
+                    f"cumulative acknowledgment of {position}, behind the mark-delete position "
+                    f"{self._mark_delete}"
+                )
+            return False
+        if position > self._mark_delete:
+            self._require(position)
+        if new_properties is not None:
+            self.properties = new_properties
+        if not inside:
+            return self._mark_delete_up_to(position)
+        changed = self._mark_delete_up_to(self._ledgers.previous_valid(*position))
+        return self._cumulative_bits(position, bits) or changed
+
+    def add_properties(self, properties: Mapping[str, int]) -> None:
+        """Take the properties of an individual acknowledgment; see `CursorSettings`.
+
+        Raises `TypeError` or `ValueError` for a name that is not a string or a value outside int64.
+        """
+        new = _checked_properties(properties)
+        if self._settings.merge_individual_properties:
+            self.properties |= new
+
+    def reset(self, ledger_id: int, entry_id: int, ack_set: Iterable[int] = ()) -> None:
+        """Make this position the next to be read, as a seek does.
+
+        Everything before it is acknowledged, everything else is not, and the properties are cleared.
+        `(-1, -1)` is the first position, any position past the last entry the end. With the words of an
+        `ack_set`, of this entry only the messages whose bit is set are unacknowledged.
+        """
+        words = tuple(ack_set)
+        bits = from_words(words)
+        position = Position(ledger_id, entry_id)
+        if position == _EARLIEST:
+            position = Position(_before_first(self._ledgers).ledger_id, 0)
+        mark_delete = self._ledgers.previous_valid(*position)
+        added = self.messages_consumed + self.backlog_entries
+        self._mark_delete = mark_delete
         self._individually_deleted = self._engine.PositionRangeSet()
+        self._missing = self._engine.PositionRangeSet()
         self._ack_sets.clear()
-        self._consumed_before = 0
+        self.properties = {}
+        if words and self._settings.batch_index_acks and self._ledgers.contains(*position):
+            if bits or self._settings.replace_ack_sets:
+                self._ack_sets[position] = bits
+            else:
+                self._mark_delete = position
+        self._consumed_before = added - self.backlog_entries
 
     def to_position_info(self, **others: Any) -> PositionInfo:
         """Return the state as it is persisted; `others` go to `PositionInfo` as they are."""
@@ -246,28 +356,33 @@ class Cursor:
         info: PositionInfo,
         ledgers: Ledgers,
         *,
-        batch_index_acks: bool = True,
+        settings: CursorSettings | None = None,
         engine: Engine | None = None,
     ) -> Self:
         """Recover a cursor from its persisted state.
 
-        Ranges that connect with the mark-delete position move it; ranges that no ledger of `ledgers`
-        holds are kept as they are. A range from one ledger into another, as brokers before 2.4 wrote
-        it, is split by what `ledgers` holds.
+        Entries that `ledgers` does not hold cannot be acknowledged: a mark-delete position ahead of the
+        last entry is moved back to it, and other positions that no ledger holds are dropped or kept
+        apart (`CursorSettings.keep_missing_positions`). So recover with the ledgers that the log holds.
+        Ranges that connect with the mark-delete position move it. A range from one ledger into another,
+        as brokers before 2.4 wrote it, is split by what `ledgers` holds.
         """
-        cursor = cls(
-            ledgers,
-            mark_delete=(info.ledger_id, info.entry_id),
-            batch_index_acks=batch_index_acks,
-            engine=engine,
-        )
-        cursor.ack_ranges(info.individually_deleted)
+        mark_delete = _recovered_mark_delete(Position(info.ledger_id, info.entry_id), ledgers)
+        cursor = cls(ledgers, mark_delete=mark_delete, settings=settings, engine=engine)
+        keep = cursor._settings.keep_missing_positions
+        recovered = info.individually_deleted
+        existing = recovered.copy()
+        if cursor._remove_missing(existing) and keep:
+            cursor._missing = recovered - existing
+        cursor._join(existing)
         for lower, upper in info.spanning_ranges:
-            cursor.ack_ranges(cursor._between(lower, upper))
+            cursor._join(cursor._between(lower, upper))
         for position, words in info.batch_deleted.items():
-            if not cursor.is_acked(*position):
-                cursor._ack_sets[Position(*position)] = from_words(words)
-        cursor._consumed_before = -cursor._individually_deleted.cardinality
+            bits = from_words(words)
+            exists = keep or ledgers.contains(*position)
+            if exists and not cursor.is_acked(*position) and (bits or cursor._settings.replace_ack_sets):
+                cursor._ack_sets[Position(*position)] = bits
+        cursor._consumed_before = -cursor.backlog_entries - cursor._individually_deleted.cardinality
         cursor.properties = dict(info.properties)
         return cursor
 
@@ -298,7 +413,7 @@ class Cursor:
         *,
         form: str = "compact",
         compression: str = "NONE",
-        batch_index_acks: bool = True,
+        settings: CursorSettings | None = None,
         engine: Engine | None = None,
     ) -> Self:
         """Recover the newest whole state in a store; a new cursor where none was saved.
@@ -310,11 +425,9 @@ class Cursor:
         journal = Journal(store, form=form, compression=compression, engine=engine)
         recovery = journal.load()
         if recovery.position_info is None:
-            cursor = cls(ledgers, batch_index_acks=batch_index_acks, engine=engine)
+            cursor = cls(ledgers, settings=settings, engine=engine)
         else:
-            cursor = cls.from_position_info(
-                recovery.position_info, ledgers, batch_index_acks=batch_index_acks, engine=engine
-            )
+            cursor = cls.from_position_info(recovery.position_info, ledgers, settings=settings, engine=engine)
         cursor.recovery = recovery
         cursor._journal = journal  # noqa: SLF001 - its own class
         return cursor
@@ -332,7 +445,32 @@ class Cursor:
         for position, bits in self._ack_sets.items():
             assert position > self._mark_delete, f"ack set of {position} at or before mark-delete"
             assert position not in self._individually_deleted, f"ack set of {position}, acked"
-            assert bits > 0, f"empty ack set of {position}"
+            assert bits > 0 or self._settings.replace_ack_sets, f"empty ack set of {position}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Cursor):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    def _compared(self) -> tuple[object, ...]:
+        return (
+            self._ledgers,
+            self._settings,
+            self._mark_delete,
+            self.individually_deleted,
+            self._ack_sets,
+            self.properties,
+        )
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A module and a store belong to a process; a copy saves anew.
+        return self.__dict__ | {"_engine": self._engine.__name__, "_journal": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"_engine": engines.named(state["_engine"])})
 
     def __repr__(self) -> str:
         return (
@@ -352,32 +490,56 @@ class Cursor:
         return split
 
     def _require(self, position: Position) -> None:
+        """Raise `ValueError` for a negative id, `ProtocolError` for an entry that does not exist."""
         if not self._ledgers.contains(*position):
+            if min(position) < 0:
+                raise ValueError(f"position {position}; ledger and entry ids are at least 0")
             raise ProtocolError(
                 f"acknowledgment of {position}, which was never published; "
                 f"the last position is {self._ledgers.last_position or 'none'}"
             )
 
-    def _ack_bits(self, position: Position, bits: int) -> bool:
-        """AND `bits` (set = still owed) to the ack set of `position`."""
-        if bits == 0:
-            return self.ack(*position)
-        if not self._batch_index_acks or self.is_acked(*position):
-            return False
-        self._require(position)
-        before = self._ack_sets.get(position)
-        after = bits if before is None else before & bits
-        if after == 0:
-            return self.ack(*position)
-        self._ack_sets[position] = after
-        return after != before
+    def _require_passed(self, position: Position) -> None:
+        """As `_require`, but an entry at or before the mark-delete position need not exist any more."""
+        if position > self._mark_delete or min(position) < 0:
+            self._require(position)
 
-    def _mark_delete_up_to(self, position: Position) -> None:
-        acked = self._ledgers.entries_between(self._mark_delete, position)
+    def _cumulative_bits(self, position: Position, bits: int) -> bool:
+        """Apply the ack set of a cumulative acknowledgment to an entry beyond the mark-delete position."""
+        if not self._settings.batch_index_acks or self.is_acked(*position):
+            return False
+        if not self._settings.replace_ack_sets:
+            return self.ack_batch(*position, to_words(bits))
+        before = self._ack_sets.get(position)
+        if before is not None and first_unacked(bits) <= first_unacked(before):
+            return False
+        self._ack_sets[position] = bits
+        return bits != before
+
+    def _join(self, ranges: PositionRangeSet) -> None:
+        """Acknowledge existing positions."""
+        self._individually_deleted |= ranges
+        self._drop_up_to_mark_delete()
+        self._drop_ack_sets_of_acked()
+        self._advance()
+
+    def _remove_missing(self, positions: PositionRangeSet) -> int:
+        """Remove the positions that no ledger holds from a range set. Return how many that are."""
+        before = positions.cardinality
+        entries = dict(self._ledgers)
+        for ledger_id in positions.ledger_ids():
+            positions.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _INT64_MAX)
+        return before - positions.cardinality
+
+    def _mark_delete_up_to(self, position: Position) -> bool:
+        """Move the mark-delete position to `position` and on; return whether it moved."""
+        if position <= self._mark_delete:
+            return False
+        self._consumed_before += self._ledgers.entries_between(self._mark_delete, position)
         self._mark_delete = position
-        self._consumed_before += acked
         self._drop_up_to_mark_delete()
         self._advance()
+        return True
 
     def _advance(self) -> None:
         """Move the mark-delete position over connected ranges and over ledger borders."""
@@ -396,11 +558,15 @@ class Cursor:
 
     def _drop_up_to_mark_delete(self) -> None:
         self._individually_deleted.remove_up_to(*self._mark_delete)
-        if self._ack_sets:
-            self._drop_ack_sets()
+        self._missing.remove_up_to(*self._mark_delete)
+        self._drop_ack_sets()
 
     def _drop_ack_sets(self) -> None:
         for position in [p for p in self._ack_sets if p <= self._mark_delete]:
+            del self._ack_sets[position]
+
+    def _drop_ack_sets_of_acked(self) -> None:
+        for position in [p for p in self._ack_sets if p in self._individually_deleted]:
             del self._ack_sets[position]
 
 
@@ -421,3 +587,36 @@ def acknowledged(
 
 def _before_first(ledgers: Ledgers) -> Position:
     return ledgers.first_position or Position(0, -1)
+
+
+def _bound(position: tuple[int, int]) -> Position:
+    """Return a mark-delete position: the ledger id is at least 0, the entry id at least -1, both int64."""
+    ledger_id, entry_id = map(index, position)
+    if not (0 <= ledger_id <= _INT64_MAX and -1 <= entry_id <= _INT64_MAX):
+        raise ValueError(f"mark-delete position {ledger_id}:{entry_id}; expected 0:-1 or more, in int64")
+    return Position(ledger_id, entry_id)
+
+
+def _recovered_mark_delete(position: Position, ledgers: Ledgers) -> Position:
+    """Return where the broker puts a recovered mark-delete position (`recoveredCursor`).
+
+    Before an entry of a ledger that is gone, it moves to the next ledger. Ahead of the last entry, it
+    moves back to that one.
+    """
+    if position.entry_id == -1:
+        ledger_ids = [ledger_id for ledger_id, _ in ledgers]
+        later = [ledger_id for ledger_id in ledger_ids if ledger_id >= position.ledger_id]
+        position = Position(later[0], -1) if later else position
+    return min(position, ledgers.last_position or _before_first(ledgers))
+
+
+def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
+    """Return properties as a dictionary of their own."""
+    checked = {}
+    for name, value in properties.items():
+        if not isinstance(name, str):
+            raise TypeError(f"property name {name!r}; expected a string")
+        if not -_INT64_MAX - 1 <= index(value) <= _INT64_MAX:
+            raise ValueError(f"property {name!r} is {value}; expected an int64")
+        checked[name] = index(value)
+    return checked

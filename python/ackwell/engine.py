@@ -7,7 +7,8 @@ purpose: the stub `_native.pyi` is the one place where their signatures stand.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 class Engine(Protocol):
     """The structures, in the order of `docs/architecture.md`."""
+
+    __name__: str
+    """The module's name."""
 
     Ledgers: type[Any]
     LongMap: type[Any]
@@ -50,3 +54,8 @@ def native() -> Engine:
     from ackwell import _native
 
     return _native
+
+
+def named(name: str) -> Engine:
+    """Return the engine whose module has this name; a copied or unpickled object finds its engine so."""
+    return cast("Engine", import_module(name))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -12,6 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import ackwell._native as native
 from ackwell import Cursor, Ledgers, Position, PositionRangeSet, ProtocolError, reference
 from ackwell.ack_sets import to_words
+from ackwell.cursor_settings import CursorSettings
+from ackwell.store import MemoryStore
 
 LEDGERS = {2: 4, 3: 0, 5: 3, 9: 5}
 ENTRIES = [Position(ledger_id, entry_id) for ledger_id, n in LEDGERS.items() for entry_id in range(n)]
@@ -20,7 +26,8 @@ ENGINES = pytest.mark.parametrize("engine", [native, reference], ids=["native", 
 
 
 def cursor_of(engine: ModuleType, *, batch_index_acks: bool = True) -> Cursor:
-    return Cursor(engine.Ledgers(LEDGERS), engine=engine, batch_index_acks=batch_index_acks)
+    settings = CursorSettings(batch_index_acks=batch_index_acks)
+    return Cursor(engine.Ledgers(LEDGERS), engine=engine, settings=settings)
 
 
 @ENGINES
@@ -129,7 +136,7 @@ def test_a_cursor_survives_its_persisted_state(engine: ModuleType) -> None:
     assert str(again.individually_deleted) == str(cursor.individually_deleted)
     assert again.batch_deleted == cursor.batch_deleted
     assert again.properties == {"stamp": -7}
-    assert again.messages_consumed == 0
+    assert again.messages_consumed == -again.backlog_entries
 
 
 @ENGINES
@@ -148,6 +155,265 @@ def test_growing_ledgers_let_mark_delete_follow() -> None:
     assert cursor.backlog_entries == 2
     cursor.ack(2, 1)
     assert cursor.mark_delete_position == (2, 1)
+
+
+PULSAR = CursorSettings.pulsar("4.2")
+
+
+@ENGINES
+def test_pulsar_replaces_an_ack_set_only_by_one_that_begins_further_on(engine: ModuleType) -> None:
+    cursor = Cursor(engine.Ledgers({3: 2}), engine=engine, settings=PULSAR)
+    cursor.ack_batch(3, 0, [0b0000001111])
+    assert cursor.ack_cumulative(3, 0, [0b1111110000])
+    assert dict(cursor.batch_deleted) == {(3, 0): (0b1111110000,)}
+    assert not cursor.ack_cumulative(3, 0, [0b1111111000 | 1])
+    assert dict(cursor.batch_deleted) == {(3, 0): (0b1111110000,)}
+
+
+@ENGINES
+def test_ours_joins_a_cumulative_ack_set_to_what_is_stored(engine: ModuleType) -> None:
+    cursor = Cursor(engine.Ledgers({3: 2}), engine=engine)
+    cursor.ack_batch(3, 0, [0b0000001111])
+    assert cursor.ack_cumulative(3, 0, [0b1111110000])
+    assert cursor.is_acked(3, 0)
+
+
+@ENGINES
+def test_pulsar_keeps_an_entry_whose_cumulative_ack_set_is_empty(engine: ModuleType) -> None:
+    cursor = Cursor(engine.Ledgers({3: 4}), engine=engine, settings=PULSAR)
+    assert cursor.ack_cumulative(3, 1, [0])
+    assert (cursor.mark_delete_position, dict(cursor.batch_deleted)) == ((3, 0), {(3, 1): ()})
+    cursor.validate()
+    again = Cursor.from_position_info(
+        cursor.to_position_info(), cursor.ledgers, settings=PULSAR, engine=engine
+    )
+    assert dict(again.batch_deleted) == {(3, 1): ()}
+    assert cursor.ack_batch(3, 1, [0b1])
+    assert cursor.mark_delete_position == (3, 1)
+
+
+@ENGINES
+def test_a_cumulative_ack_behind_mark_delete_is_refused_by_5_0_alone(engine: ModuleType) -> None:
+    for version, refuses in (("4.0", False), ("4.2.4", False), ("5.0", True)):
+        cursor = Cursor(engine.Ledgers({3: 9}), engine=engine, settings=CursorSettings.pulsar(version))
+        cursor.ack_cumulative(3, 5)
+        assert not cursor.ack_cumulative(3, 5)
+        for ack_set in (None, [0b1]):
+            if refuses:
+                with pytest.raises(ProtocolError, match="behind the mark-delete position 3:5"):
+                    cursor.ack_cumulative(3, 4, ack_set)
+            else:
+                assert not cursor.ack_cumulative(3, 4, ack_set)
+
+
+def test_an_unknown_broker_version_has_no_preset() -> None:
+    with pytest.raises(ValueError, match=r"known are 4\.0, 4\.2, 5\.0"):
+        CursorSettings.pulsar("3.3")
+
+
+@ENGINES
+def test_a_recovered_mark_delete_ahead_of_the_last_entry_moves_back_to_it(engine: ModuleType) -> None:
+    ledgers = engine.Ledgers({3: 10})
+    cursor = Cursor.from_position_info(engine.PositionInfo(9, 100), ledgers, engine=engine)
+    assert cursor.mark_delete_position == (3, 9)
+    ledgers.grow(5, 3)
+    assert not cursor.is_acked(5, 2)
+    assert cursor.backlog_entries == 3
+
+
+@ENGINES
+def test_a_recovered_mark_delete_in_a_ledger_that_is_gone_moves_to_the_next(engine: ModuleType) -> None:
+    ledgers = engine.Ledgers({3: 10, 7: 2})
+    cursor = Cursor.from_position_info(engine.PositionInfo(5, -1), ledgers, engine=engine)
+    assert cursor.mark_delete_position == (7, -1)
+    assert cursor.backlog_entries == 2
+
+
+@ENGINES
+def test_entries_written_after_a_lost_tail_are_not_acknowledged(engine: ModuleType) -> None:
+    """A file log that lost its last entries writes others under the same positions."""
+    ledgers = engine.Ledgers({1: 10})
+    cursor = Cursor(ledgers, engine=engine)
+    cursor.ack_many([1] * 9, [0, 1, 2, 4, 5, 6, 7, 8, 9])
+    cursor.ack_batch(1, 3, [0b10])
+    for entries, unacked in ((6, [3, 6, 7, 8]), (2, [2, 3, 4, 5, 6, 7, 8])):
+        shorter = engine.Ledgers({1: entries})
+        again = Cursor.from_position_info(cursor.to_position_info(), shorter, engine=engine)
+        assert again.backlog_entries == sum(entry < entries for entry in unacked)
+        shorter.grow(1, 9)
+        assert [entry for entry in range(9) if not again.is_acked(1, entry)] == unacked
+        assert again.backlog_entries == len(unacked)
+        again.validate()
+
+
+@ENGINES
+@pytest.mark.parametrize("settings_", [CursorSettings(), PULSAR], ids=["ours", "pulsar"])
+def test_ranges_past_the_end_do_not_count_in_the_backlog(
+    engine: ModuleType, settings_: CursorSettings
+) -> None:
+    info = engine.PositionInfo(3, 2, engine.PositionRangeSet([(3, 4, 20), (4, 0, 2)]))
+    cursor = Cursor.from_position_info(info, engine.Ledgers({3: 8}), settings=settings_, engine=engine)
+    assert cursor.backlog_entries == 2
+    assert cursor.messages_consumed == -2
+    kept = "[(3:4..3:20],(4:0..4:2]]" if settings_.keep_missing_positions else "[(3:4..3:7]]"
+    assert str(cursor.individually_deleted) == kept
+    cursor.ack(3, 3)
+    assert (cursor.backlog_entries, cursor.messages_consumed) == (1, -1)
+    cursor.ack(3, 4)
+    assert (cursor.backlog_entries, cursor.messages_consumed) == (0, 0)
+    cursor.validate()
+
+
+@ENGINES
+def test_a_trimmed_ledger_leaves_the_backlog_true(engine: ModuleType) -> None:
+    ledgers = engine.Ledgers({3: 10, 5: 10})
+    cursor = Cursor(ledgers, engine=engine)
+    cursor.ack_many([3, 3, 5], [4, 5, 1])
+    ledgers.trim_before(5)
+    assert cursor.backlog_entries == 9
+
+
+@ENGINES
+def test_messages_consumed_is_what_was_added_less_the_backlog(engine: ModuleType) -> None:
+    """As recorded from a live 4.2.4: entries 0, 1, 2, 5, 6 of ten acknowledged, then a seek to 1."""
+    cursor = Cursor(engine.Ledgers({3: 10}), engine=engine)
+    cursor.ack_many([3] * 5, [0, 1, 2, 5, 6])
+    assert cursor.messages_consumed == 5
+    cursor.reset(3, 1)
+    assert (cursor.mark_delete_position, cursor.messages_consumed) == ((3, 0), 1)
+    again = Cursor.from_position_info(cursor.to_position_info(), cursor.ledgers, engine=engine)
+    assert again.messages_consumed == -9
+
+
+@ENGINES
+def test_a_seek_names_the_first_position_the_end_or_a_message_of_a_batch(engine: ModuleType) -> None:
+    cursor = cursor_of(engine)
+    cursor.ack_cumulative(5, 1)
+    cursor.reset(-1, -1)
+    assert (cursor.mark_delete_position, cursor.backlog_entries) == ((2, -1), len(ENTRIES))
+    cursor.reset(2**63 - 1, 2**63 - 1)
+    assert (cursor.mark_delete_position, cursor.backlog_entries) == ((9, 4), 0)
+    cursor.reset(5, 1, [0b110])
+    assert (cursor.mark_delete_position, dict(cursor.batch_deleted)) == ((5, 0), {(5, 1): (0b110,)})
+    cursor.reset(5, 1, [0])
+    assert (cursor.mark_delete_position, dict(cursor.batch_deleted)) == ((5, 1), {})
+    cursor.validate()
+
+
+@ENGINES
+def test_properties_belong_to_the_mark_delete_position(engine: ModuleType) -> None:
+    for settings_, merged in ((CursorSettings(), {"a": 1, "b": 2}), (PULSAR, {"a": 1})):
+        cursor = Cursor(engine.Ledgers({3: 10}), engine=engine, settings=settings_)
+        cursor.ack_cumulative(3, 1, properties={"a": 1})
+        cursor.add_properties({"b": 2})
+        assert cursor.properties == merged
+        cursor.ack_cumulative(3, 0, properties={"behind": 1})
+        assert cursor.properties == merged
+        cursor.ack_cumulative(3, 1, properties={"again": 1})
+        assert cursor.properties == {"again": 1}
+        cursor.ack_cumulative(3, 2, properties={})
+        assert cursor.properties == {}
+        cursor.ack_cumulative(3, 3, properties={"c": 3})
+        cursor.reset(3, 1)
+        assert cursor.properties == {}
+
+
+REFUSED = [
+    ("ack", (-1, 0)),
+    ("ack", (2, -1)),
+    ("ack", (2.0, 0)),
+    ("ack", (2**63, 0)),
+    ("ack", (9, 5)),
+    ("ack_many", ([2, -1], [0, 0])),
+    ("ack_many", ([2, 2], [0, -1])),
+    ("ack_many", ([2, 2], [0])),
+    ("ack_many", ([2, 9], [0, 5])),
+    ("ack_many", ([2.0], [0.0])),
+    ("ack_batch", (-1, 0, [1])),
+    ("ack_batch", (5, 0, [2**64])),
+    ("ack_batch", (5, 0, [1.0])),
+    ("ack_batch", (9, 5, [1])),
+    ("ack_cumulative", (-1, 0)),
+    ("ack_cumulative", (5, -1)),
+    ("ack_cumulative", (5, 0.5)),
+    ("ack_cumulative", (9, 5)),
+    ("ack_cumulative", (5, 0, [2**64])),
+    ("reset", (-2, 0)),
+    ("reset", (5, 0, [2**64])),
+    ("reset", (5, 0.5)),
+    ("add_properties", ({"a": 2**63},)),
+    ("add_properties", ({5: 1},)),
+    ("is_acked", (5, 0.5)),
+]
+
+
+@ENGINES
+@pytest.mark.parametrize(("method", "arguments"), REFUSED, ids=lambda value: str(value)[:30])
+def test_a_refused_call_changes_nothing(engine: ModuleType, method: str, arguments: tuple[Any, ...]) -> None:
+    cursor = cursor_of(engine)
+    cursor.ack_cumulative(2, 1, properties={"p": 1})
+    cursor.ack_batch(5, 0, [0b110])
+    cursor.ack(5, 1)
+    before = copy.copy(cursor)
+    with pytest.raises((ValueError, TypeError, ProtocolError)):
+        getattr(cursor, method)(*arguments)
+    assert cursor == before
+    assert cursor.messages_consumed == before.messages_consumed
+    cursor.validate()
+
+
+@ENGINES
+def test_a_cumulative_ack_with_bad_properties_changes_nothing(engine: ModuleType) -> None:
+    cursor = cursor_of(engine)
+    with pytest.raises(ValueError, match="expected an int64"):
+        cursor.ack_cumulative(5, 1, properties={"a": 2**63})
+    assert cursor == cursor_of(engine)
+
+
+@ENGINES
+@pytest.mark.parametrize("mark_delete", [(-1, 0), (3, -2), (2**63, 0)])
+def test_a_mark_delete_position_outside_its_domain_is_refused(
+    engine: ModuleType, mark_delete: tuple[int, int]
+) -> None:
+    with pytest.raises(ValueError, match="mark-delete position"):
+        Cursor(engine.Ledgers(LEDGERS), mark_delete=mark_delete, engine=engine)
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda cursor: pickle.loads(pickle.dumps(cursor))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_is_equal_and_independent(engine: ModuleType, copied: Callable[[Cursor], Cursor]) -> None:
+    cursor = Cursor(engine.Ledgers(LEDGERS), engine=engine, settings=PULSAR)
+    cursor.ack_cumulative(2, 1, properties={"a": 1})
+    cursor.ack_batch(5, 0, [0b110])
+    cursor.ack(5, 1)
+    cursor.save(MemoryStore())
+    again = copied(cursor)
+    assert again == cursor
+    assert (again.settings, again.messages_consumed) == (cursor.settings, cursor.messages_consumed)
+    assert type(again.individually_deleted) is type(cursor.individually_deleted)
+    again.ack(5, 2)
+    again.ack_batch(5, 0, [0b100])
+    again.properties["b"] = 2
+    again.ledgers.grow(9, 50)
+    assert dict(cursor.batch_deleted) == {(5, 0): (0b110,)}
+    assert (cursor.is_acked(5, 2), cursor.properties, cursor.ledgers.entries(9)) == (False, {"a": 1}, 5)
+    for different in (again, Cursor(cursor.ledgers, engine=engine), object()):
+        assert cursor != different
+
+
+@ENGINES
+def test_ack_ranges_refuses_what_does_not_exist_beyond_mark_delete(engine: ModuleType) -> None:
+    cursor = cursor_of(engine)
+    cursor.ack_cumulative(2, 2)
+    with pytest.raises(ProtocolError, match="5:3, which was never published"):
+        cursor.ack_ranges(engine.PositionRangeSet([(2, 2, 3), (5, 0, 9)]))
+    assert not cursor.is_acked(2, 3)
+    assert cursor.ack_ranges(engine.PositionRangeSet([(0, 1, 9), (2, -1, 3), (5, 0, 2)])) == 3
+    assert str(cursor.individually_deleted) == "[(5:0..5:2]]"
 
 
 class CursorAgainstSets(RuleBasedStateMachine):
@@ -187,6 +453,25 @@ class CursorAgainstSets(RuleBasedStateMachine):
             cursor.ack_cumulative(*position, None if owed is None else to_words(owed))
         self.acked |= {earlier for earlier in ENTRIES if earlier < position}
         self.owe(position, owed or 0)
+
+    @rule(positions=st.lists(positions))
+    def ack_ranges(self, positions: list[Position]) -> None:
+        new = set(positions) - self.acked
+        for cursor, engine in zip(self.cursors, (native, reference), strict=True):
+            ranges = engine.PositionRangeSet((p.ledger_id, p.entry_id - 1, p.entry_id) for p in positions)
+            assert cursor.ack_ranges(ranges) == len(new)
+        self.acked |= new
+
+    @rule(positions=st.lists(positions), missing=st.sampled_from([(2, 4), (3, 0), (5, 3), (9, 5), (10, 0)]))
+    def ack_what_does_not_exist(self, positions: list[Position], missing: tuple[int, int]) -> None:
+        places = [missing, *positions]
+        for cursor, engine in zip(self.cursors, (native, reference), strict=True):
+            if missing <= cursor.mark_delete_position:
+                continue
+            with pytest.raises(ProtocolError):
+                cursor.ack_many([p[0] for p in places], [p[1] for p in places])
+            with pytest.raises(ProtocolError):
+                cursor.ack_ranges(engine.PositionRangeSet((p[0], p[1] - 1, p[1]) for p in places))
 
     @precondition(lambda self: self.acked)
     @rule()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ackwell._native import Ledgers, PositionRangeSet
+    from ackwell.cursor_settings import CursorSettings
     from ackwell.engine import Engine
 
 _BUFFER = 65_536
@@ -148,7 +149,7 @@ class Partial:
         ledgers: Ledgers = self._engine.Ledgers(sorted(self.ledger_entries.items()))
         return ledgers
 
-    def cursor(self, ledgers: Ledgers | None = None, *, batch_index_acks: bool = True) -> Cursor:
+    def cursor(self, ledgers: Ledgers | None = None, *, settings: CursorSettings | None = None) -> Cursor:
         """Return the cursor that these events lead to.
 
         `ledgers` replaces what the events tell of the ledgers. Raises `ProtocolError` for an acknowledgment
@@ -156,7 +157,7 @@ class Partial:
         """
         cursor = Cursor(
             self.ledgers() if ledgers is None else ledgers,
-            batch_index_acks=batch_index_acks,
+            settings=settings,
             engine=self._engine,
         )
         position = self.never_published(cursor.ledgers)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ackwell.cursor_settings import CursorSettings
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay.events import Event, Kind, read_events
 from ackwell.replay.partial import Partial
@@ -97,7 +98,7 @@ class Replay:
         """Return one subscription's state so far; `KeyError` if no event spoke of it."""
         name = topic, subscription
         settings = self._settings.get(name, {})
-        cursor = self._partials[name].cursor(batch_index_acks=batch_index_acks(settings))
+        cursor = self._partials[name].cursor(settings=cursor_settings(settings))
         return SubscriptionState(topic, subscription, cursor, self._partials[name].batch_sizes, settings)
 
     def states(self) -> list[SubscriptionState]:
@@ -167,6 +168,7 @@ def settings_of(event: Event) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-def batch_index_acks(settings: dict[str, Any]) -> bool:
-    """Return whether these broker settings keep acknowledgments of parts of a batch (4.2's default)."""
-    return str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower() != "false"
+def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
+    """Return the cursor's part of these broker settings; batch index acks are on by default, as in 4.2."""
+    value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
+    return CursorSettings(batch_index_acks=value != "false")

@@ -6,7 +6,7 @@ module those around it. Checks come before changes: an acknowledgment that is re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ackwell.ack_sets import WHOLE, complement, from_words, to_words
@@ -114,11 +114,16 @@ class Acknowledgments:
             self._lower(position, self.owed_bits(position).bit_count(), consumer)
         return changed
 
-    def cumulative(self, position: Position, ack_set: Iterable[int]) -> bool:
-        """Acknowledge everything up to a position, and in it the messages whose bit is clear."""
+    def cumulative(
+        self, position: Position, ack_set: Iterable[int], properties: Mapping[str, int] | None = None
+    ) -> bool:
+        """Acknowledge everything up to a position, and in it the messages whose bit is clear.
+
+        `properties` as in `Cursor.ack_cumulative`.
+        """
         if not self.exists(position):
             return False
-        changed = self._cursor.ack_cumulative(*position, tuple(ack_set) or None)
+        changed = self._cursor.ack_cumulative(*position, ack_set, properties=properties)
         self.forget_acknowledged()
         return changed
 
@@ -179,7 +184,7 @@ class Acknowledgments:
             changed += self.batch(None, position, to_words(owed))
         if content.cumulative is not None:
             owed = content.cumulative.owed_bits
-            changed += self.cumulative(content.cumulative.position, to_words(owed))
+            changed += self.cumulative(content.cumulative.position, to_words(owed), {})
         return changed
 
     def abort(self, transaction: TransactionId, *, redeliver: bool) -> Transaction:

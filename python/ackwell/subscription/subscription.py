@@ -337,7 +337,7 @@ class Subscription:
         All or nothing: bytes that are no command are a `CorruptStateError`, a command against the rules
         is a `ProtocolError`. A command with a request id is answered by a receipt of `confirm` or
         `save`, never before its effect is durable. Messages with a validation error are acknowledged
-        and counted; properties are saved with the cursor; of a message in chunks all entries are meant.
+        and counted; properties go to the cursor; of a message in chunks all entries are meant.
         """
         if isinstance(command, bytes):
             command = CommandAck.decode(command)
@@ -348,8 +348,6 @@ class Subscription:
             changed = self._handle_individual(who, command)
         if command.validation_error is not None:
             self.validation_errors[command.validation_error] += len(command.message_ids)
-        if command.transaction is None:
-            self.cursor.properties.update((name, signed64(value)) for name, value in command.properties)
         if command.request_id is not None:
             self._durability.owe(Receipt(consumer, command.request_id))
         return changed
@@ -554,7 +552,7 @@ class Subscription:
             )
         (message,) = command.message_ids
         if command.transaction is None:
-            return int(self._acks.cumulative(message.position, message.ack_set))
+            return int(self._acks.cumulative(message.position, message.ack_set, _signed(command.properties)))
         self._acks.cumulative_in_transaction(command.transaction, message.position, message.ack_set)
         return 0
 
@@ -564,7 +562,9 @@ class Subscription:
             return self._acks.in_transaction(who, command.transaction, messages)
         for message in messages:
             self._acks.exists(message.position)
-        return sum(self._acks.batch(who, message.position, message.ack_set) for message in messages)
+        changed = sum(self._acks.batch(who, message.position, message.ack_set) for message in messages)
+        self.cursor.add_properties(_signed(command.properties))
+        return changed
 
     def _parts(self, message: MessageId) -> Iterable[MessageId]:
         if message.first_chunk is None:
@@ -582,3 +582,8 @@ class Subscription:
                 yield position
             position = ledgers.next_valid(*position)
         yield last
+
+
+def _signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return a command's properties as the cursor has them: their values are unsigned on the wire."""
+    return {name: signed64(value) for name, value in properties}

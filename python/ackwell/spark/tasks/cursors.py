@@ -13,7 +13,7 @@ from ackwell.replay import tables
 from ackwell.replay.columns import partial_rows
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.folded import Folded
-from ackwell.replay.states import SubscriptionState, batch_index_acks, settings_of
+from ackwell.replay.states import SubscriptionState, cursor_settings, settings_of
 from ackwell.spark.tasks.rows import cursor_row
 
 Name = tuple[str, str]
@@ -67,7 +67,7 @@ def state_of(name: Name, folded: Folded, directory: dict[int, int] | None = None
         partial.seek = (*folded.seek.order, folded.seek.position)
     ledgers = None if directory is None else Ledgers(sorted(directory.items()))
     try:
-        cursor = partial.cursor(ledgers, batch_index_acks=batch_index_acks(settings))
+        cursor = partial.cursor(ledgers, settings=cursor_settings(settings))
     except ProtocolError as error:
         raise ProtocolError(f"{name[0]}, {name[1]}: {error}") from None
     return SubscriptionState(*name, cursor, partial.batch_sizes, settings)
