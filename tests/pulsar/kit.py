@@ -7,17 +7,18 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 BIN = Path(__file__).parent / "kit" / "bin"
-SERVICE_URL = "pulsar://127.0.0.1:6650"
-SIDE_DOOR = "http://127.0.0.1:8090"
+VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1")
+"""The brokers that the kit builds and starts; the probe is of the first alone."""
 
 
 def missing() -> str | None:
@@ -67,32 +68,82 @@ def decoded(text: str) -> bytes:
     return base64.b64decode(text)
 
 
-class Broker:
-    """A broker of the test's own, with its data in `folder`."""
+class Ports(NamedTuple):
+    """Where a broker listens on 127.0.0.1."""
 
-    def __init__(self, folder: Path) -> None:
-        self._environment = {**os.environ, "ACKWELL_PULSAR_DATA": str(folder)}
+    binary: int
+    admin: int
+    side_door: int
+    bookie: int
+
+    @classmethod
+    def free(cls) -> Ports:
+        """Return four ports that nobody listens on now."""
+        with ExitStack() as stack:
+            sockets = [stack.enter_context(socket.socket()) for _ in cls._fields]
+            for each in sockets:
+                each.bind(("127.0.0.1", 0))
+            return cls(*(each.getsockname()[1] for each in sockets))
+
+
+class Broker:
+    """A broker of the test's own: `version` of Apache Pulsar on free ports, with its data in `folder`."""
+
+    def __init__(self, folder: Path, version: str = VERSIONS[0]) -> None:
+        self.version = version
+        self.ports = Ports.free()
+        self.service_url = f"pulsar://127.0.0.1:{self.ports.binary}"
+        self._environment = {
+            **os.environ,
+            "ACKWELL_PULSAR_VERSION": version,
+            "ACKWELL_PULSAR_DATA": str(folder),
+            "ACKWELL_PULSAR_PORTS": " ".join(map(str, self.ports)),
+        }
+        self._settings: dict[str, str] = {}
 
     def start(self, **settings: str) -> None:
-        """Start it, on the data it had."""
-        self._run("start.sh", *(f"{key}={value}" for key, value in settings.items()))
+        """Start it on the data it had; settings stay for the next start."""
+        self._settings.update(settings)
+        self._run("start.sh", *(f"{key}={value}" for key, value in self._settings.items()))
 
     def stop(self, *, crash: bool = False) -> None:
         """Stop it in good order, or with kill -9."""
         self._run("stop.sh", *(["-9"] if crash else []))
 
     def cursor(self, topic: str, subscription: str) -> dict[str, Any]:
-        """What the cursor holds in memory."""
-        found: dict[str, Any] = json.loads(self._get("cursor", topic=topic, sub=subscription))
+        """Return what the cursor holds in memory."""
+        found: dict[str, Any] = json.loads(self._door("cursor", topic=topic, sub=subscription))
         return found
 
+    def subscription(self, topic: str, subscription: str) -> dict[str, Any]:
+        """Return what the cursor, the consumers and the dispatcher hold in memory."""
+        found: dict[str, Any] = json.loads(self._door("subscription", topic=topic, sub=subscription))
+        return found
+
+    def configure(self, **settings: object) -> None:
+        """Change settings of the running broker, for topics loaded later."""
+        self._door("conf", **{name: str(value).lower() for name, value in settings.items()})
+
     def flush(self, topic: str, subscription: str) -> None:
-        """Have the cursor written."""
-        self._get("flush", topic=topic, sub=subscription)
+        """Write the cursor."""
+        self._door("flush", topic=topic, sub=subscription)
 
     def last_entry(self, ledger_id: int) -> bytes:
         """Read the newest entry of a ledger."""
-        return self._get("entry", ledger=str(ledger_id))
+        return self._door("entry", ledger=str(ledger_id))
+
+    def admin(self, method: str, path: str, body: object = None) -> Any:
+        """Ask the admin API (`/admin/v2/…`); return its JSON, `None` where it answers nothing."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.ports.admin}/admin/v2/{path}",
+            data=data,
+            method=method,
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
 
     def _run(self, script: str, *arguments: str) -> None:
         # To a file: the broker inherits the output, and a pipe would be waited on until it ends.
@@ -108,17 +159,17 @@ class Broker:
         if done.returncode:
             raise RuntimeError(f"{script}: {output.read_text()}")
 
-    def _get(self, path: str, **query: str) -> bytes:
-        url = f"{SIDE_DOOR}/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=30) as answer:  # the loopback side door
+    def _door(self, path: str, **query: str) -> bytes:
+        url = f"http://127.0.0.1:{self.ports.side_door}/{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url, timeout=30) as answer:
             data: bytes = answer.read()
         return data
 
 
 @contextmanager
-def running_broker(folder: Path, **settings: str) -> Iterator[Broker]:
+def running_broker(folder: Path, version: str = VERSIONS[0], **settings: str) -> Iterator[Broker]:
     """Run a broker for the length of a `with` block."""
-    broker = Broker(folder)
+    broker = Broker(folder, version)
     broker.start(**settings)
     try:
         yield broker

@@ -15,8 +15,8 @@ SAVE_S = 0.01
 def test_a_topic_keeps_every_save_that_returned(broker: kit.Broker) -> None:
     topic = f"persistent://public/default/killed-{uuid.uuid4()}"
     saves = kill_often(
-        ["pulsar", kit.SERVICE_URL, topic],
-        lambda: PulsarStore(kit.SERVICE_URL, topic),
+        ["pulsar", broker.service_url, topic],
+        lambda: PulsarStore(broker.service_url, topic),
         kills=KILLS,
         save_s=SAVE_S,
     )

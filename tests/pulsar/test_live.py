@@ -17,7 +17,7 @@ MESSAGES = 300
 def test_we_read_what_a_running_broker_persisted(broker: kit.Broker) -> None:
     topic = f"persistent://public/default/live-{uuid.uuid4()}"
     chance = random.Random(5)
-    client = pulsar.Client(kit.SERVICE_URL, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = pulsar.Client(broker.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     consumer = client.subscribe(topic, "billing", pulsar.ConsumerType.Shared)
     producer = client.create_producer(topic)
     ours = None

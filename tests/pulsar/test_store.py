@@ -16,7 +16,7 @@ from tests.pulsar import kit
 
 @pytest.fixture(scope="module")
 def client(broker: kit.Broker) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(kit.SERVICE_URL, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = pulsar.Client(broker.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     yield client
     client.close()
 
@@ -36,10 +36,10 @@ class TestPulsarStore(StoreConformance):
         return new
 
 
-def test_another_machine_takes_over_from_an_owner_that_still_runs(topic: str) -> None:
-    with PulsarStore(kit.SERVICE_URL, topic) as here:
+def test_another_machine_takes_over_from_an_owner_that_still_runs(broker: kit.Broker, topic: str) -> None:
+    with PulsarStore(broker.service_url, topic) as here:
         here.append(b"a")
-        with PulsarStore(kit.SERVICE_URL, topic) as there:
+        with PulsarStore(broker.service_url, topic) as there:
             assert (there.generation, there.read(0)) == (2, b"a")
             assert there.append(b"b") == 1
             with pytest.raises(FencedError, match="generation 1 was fenced"):
@@ -48,7 +48,7 @@ def test_another_machine_takes_over_from_an_owner_that_still_runs(topic: str) ->
 
 
 def test_deletion_lets_the_broker_free_the_space(broker: kit.Broker, topic: str) -> None:
-    with PulsarStore(kit.SERVICE_URL, topic) as store:
+    with PulsarStore(broker.service_url, topic) as store:
         for number in range(10):
             store.append(b"entry %d" % number)
         before = broker.cursor(topic, SUBSCRIPTION)["markDelete"]
@@ -126,7 +126,7 @@ def test_a_topic_survives_a_crash_of_the_broker(broker: kit.Broker) -> None:
     topic = f"persistent://public/default/crashed-{uuid.uuid4()}"
     # Closing asks the broker, which is gone by then.
     client = pulsar.Client(
-        kit.SERVICE_URL,
+        broker.service_url,
         operation_timeout_seconds=2,
         logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
@@ -138,7 +138,7 @@ def test_a_topic_survives_a_crash_of_the_broker(broker: kit.Broker) -> None:
         broker.stop(crash=True)
     client.close()
     broker.start()
-    with PulsarStore(kit.SERVICE_URL, topic) as store:
+    with PulsarStore(broker.service_url, topic) as store:
         assert (store.generation, store.first_id, store.last_id) == (2, 5, 19)
         assert [store.read(number) for number in range(5, 20)] == [
             b"entry %d" % number for number in range(5, 20)

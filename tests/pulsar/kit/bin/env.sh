@@ -1,14 +1,23 @@
-# Sourced by the scripts beside it: builds the kit once, outside the checkout, and says how to run Java.
+# Sourced by the scripts beside it: builds the kit once for each broker version, outside the checkout, and sets
+# how to run Java. ACKWELL_PULSAR_VERSION selects the broker: 4.2.4 (the default), 4.0.7 or 5.0.0-M1.
+VERSION="${ACKWELL_PULSAR_VERSION:-4.2.4}"
 KIT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 KIT_HOME="${ACKWELL_PULSAR_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/ackwell-pulsar}"
 mkdir -p "$KIT_HOME/logs"
 
-# The sources' own digest names the build, so checkouts that differ do not overwrite each other's.
+# The digest of the sources names the build, so checkouts that differ do not overwrite each other's build.
 DIGEST="$(cd "$KIT" && find pom.xml src -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-12)"
-BUILD="$KIT_HOME/build-$DIGEST"
+BUILD="$KIT_HOME/build-$VERSION-$DIGEST"
 if [ ! -f "$BUILD/classpath" ]; then
   mkdir -p "$BUILD" && cp -r "$KIT/pom.xml" "$KIT/src" "$BUILD/"
-  (cd "$BUILD" && mvn -q -B compile dependency:build-classpath -Dmdep.outputFile="$BUILD/classpath.new") \
+  PROFILE=""
+  case "$VERSION" in
+    4.0.*) # Its classes of the persisted state have other names: no probe.
+      rm "$BUILD"/src/main/java/ackwell/kit/{RecoverProbe,BookKeeperInMemory}.java ;;
+    5.*) PROFILE="-Ppulsar-5" ;;
+  esac
+  (cd "$BUILD" && mvn -q -B $PROFILE -Dpulsar.version="$VERSION" compile dependency:build-classpath \
+    -Dmdep.outputFile="$BUILD/classpath.new") \
     >"$KIT_HOME/logs/build.log" 2>&1 || { tail -30 "$KIT_HOME/logs/build.log" >&2; exit 1; }
   mv "$BUILD/classpath.new" "$BUILD/classpath"
 fi

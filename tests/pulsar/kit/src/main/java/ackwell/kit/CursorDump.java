@@ -18,6 +18,8 @@ final class CursorDump {
     static Map<String, Object> of(ManagedCursorImpl cursor) throws Exception {
         Map<String, Object> dump = new LinkedHashMap<>();
         dump.put("markDelete", pair(cursor.getMarkDeletedPosition()));
+        dump.put("readPosition", pair(cursor.getReadPosition()));
+        dump.put("messagesConsumed", cursor.getMessagesConsumedCounter());
         dump.put("ranges", ranges(cursor));
         dump.put("batchDeletedIndexes", batchDeletedIndexes(cursor));
         dump.put("properties", cursor.getProperties());

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.net.httpserver.HttpServer;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.reflect.Field;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.URLDecoder;
@@ -18,14 +19,16 @@ import org.apache.pulsar.PulsarStandalone;
 import org.apache.pulsar.PulsarStandaloneStarter;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
 import org.apache.pulsar.broker.service.persistent.PersistentTopic;
 
 /**
  * Apache Pulsar standalone with a side door on the loopback to what it otherwise keeps to itself.
  *
- * <p>{@code /cursor?topic=&sub=}: the cursor in memory ({@link CursorDump}). {@code /flush?topic=&sub=}:
- * have it written. {@code /entry?ledger=}: the newest entry of a ledger, raw. {@code /shutdown}: close
- * the broker while the bookie still lives, as in production.
+ * <p>{@code /cursor?topic=&sub=}: the cursor in memory ({@link CursorDump}). {@code /subscription?topic=&sub=}:
+ * consumers and dispatcher too ({@link SubscriptionDump}). {@code /flush?topic=&sub=}: write the cursor.
+ * {@code /conf?name=value}: change settings, for topics loaded later. {@code /entry?ledger=}: the newest
+ * entry of a ledger, raw. {@code /shutdown}: close the broker while the bookie still lives, as in production.
  */
 public final class SideDoorBroker {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -47,6 +50,8 @@ public final class SideDoorBroker {
         door.setExecutor(Executors.newFixedThreadPool(4));
         answer(door, "/ping", query -> "ok");
         answer(door, "/cursor", query -> CursorDump.of(cursor(query)));
+        answer(door, "/subscription", query -> SubscriptionDump.of(subscription(query)));
+        answer(door, "/conf", SideDoorBroker::set);
         answer(door, "/flush", query -> flush(cursor(query)));
         answer(door, "/entry", query -> lastEntry(Long.parseLong(query.get("ledger"))));
         answer(door, "/shutdown", query -> {
@@ -58,9 +63,22 @@ public final class SideDoorBroker {
     }
 
     private static ManagedCursorImpl cursor(Map<String, String> query) throws Exception {
+        return (ManagedCursorImpl) subscription(query).getCursor();
+    }
+
+    private static PersistentSubscription subscription(Map<String, String> query) throws Exception {
         PersistentTopic topic = (PersistentTopic) broker.getBrokerService()
                 .getTopic(query.get("topic"), false).get().orElseThrow();
-        return (ManagedCursorImpl) topic.getSubscription(query.get("sub")).getCursor();
+        return topic.getSubscription(query.get("sub"));
+    }
+
+    /** Change settings of the running broker; the field's own type says how a value reads. */
+    private static Map<String, String> set(Map<String, String> query) throws Exception {
+        for (Map.Entry<String, String> setting : query.entrySet()) {
+            Field field = CursorDump.find(ServiceConfiguration.class, setting.getKey());
+            field.set(broker.getConfiguration(), JSON.convertValue(setting.getValue(), field.getType()));
+        }
+        return query;
     }
 
     private static String flush(ManagedCursorImpl cursor) throws Exception {
