@@ -33,6 +33,7 @@ test-rust:  ## Model tests of the Rust core, with overflow checks on
 test-python: install  ## Differential, flow, fault and Spark tests
 	$(PYTEST)
 
+# SEQUENCES=200 SEED=7 VERSIONS="4.2.4 4.0.7" plays more random sequences, other ones, on other brokers.
 test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
 	$(PYTEST) -m pulsar
 

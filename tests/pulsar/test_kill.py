@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING
 
 from ackwell.store.pulsar import PulsarStore
 from tests.faults.killing import kill_often
-from tests.pulsar import kit
+
+if TYPE_CHECKING:
+    from tests.pulsar import kit
 
 KILLS = 25
 SAVE_S = 0.01

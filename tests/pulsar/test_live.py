@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from typing import TYPE_CHECKING
 
 import pulsar
 
 from ackwell import Cursor, Ledgers, PositionInfo, PositionRangeSet
-from tests.pulsar import kit
+
+if TYPE_CHECKING:
+    from tests.pulsar import kit
 
 MESSAGES = 300
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from ackwell import FencedError, StoreError
 from ackwell.store.pulsar import SUBSCRIPTION, PulsarStore
 from ackwell.testing.stores import Opener, StoreConformance
-from tests.pulsar import kit
+
+if TYPE_CHECKING:
+    from tests.pulsar import kit
 
 
 @pytest.fixture(scope="module")

@@ -30,11 +30,12 @@ final class SubscriptionDump {
         return dump;
     }
 
-    private static Map<String, Object> of(Consumer consumer) {
+    private static Map<String, Object> of(Consumer consumer) throws Exception {
         Map<String, Object> dump = new LinkedHashMap<>();
         dump.put("id", consumer.consumerId());
         dump.put("name", consumer.consumerName());
         dump.put("permits", consumer.getAvailablePermits());
+        dump.put("permitsWhileBlocked", CursorDump.field(consumer, "permitsReceivedWhileConsumerBlocked"));
         dump.put("unacked", consumer.getUnackedMessages());
         dump.put("blocked", consumer.isBlocked());
         List<long[]> pending = new ArrayList<>();

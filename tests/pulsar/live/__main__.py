@@ -1,0 +1,63 @@
+"""Play random sequences on one version: `python -m tests.pulsar.live --help`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.pulsar import kit
+from tests.pulsar.live import runs
+from tests.pulsar.live.operations import Sequence, drawn
+
+GROUP = 50
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--version", default=kit.VERSIONS[0])
+    parser.add_argument("--sequences", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--transactions", action="store_true")
+    parser.add_argument("--no-restarts", dest="restarts", action="store_false")
+    parser.add_argument("--shrink", type=int, default=0, help="how many differences to shrink")
+    parser.add_argument("--case", type=Path, help="a saved sequence")
+    parser.add_argument("--verbose", action="store_true")
+    asked = parser.parse_args()
+    if asked.case:
+        sequences = [Sequence.from_json(asked.case.read_text())]
+    else:
+        seeds = range(asked.seed, asked.seed + asked.sequences)
+        sequences = [drawn(each, transactions=asked.transactions, restarts=asked.restarts) for each in seeds]
+    settings = runs.settings(transactions=sequences[0].transactions)
+    different, compared = 0, 0
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kit.running_broker(Path(folder), asked.version, **settings) as broker,
+    ):
+        for start in range(0, len(sequences), GROUP):
+            for result in runs.play(broker, sequences[start : start + GROUP], asked.seed + start):
+                compared += result.compared
+                if result.difference is None:
+                    continue
+                different += 1
+                if different <= asked.shrink:
+                    result = runs.shrunk(broker, result, asked.seed + start)
+                    print(result.sequence.to_json())
+                    print("\n".join(result.history))
+                elif asked.verbose:
+                    print("\n".join(result.history))
+                sequence = result.sequence
+                print(
+                    f"seed {sequence.seed} {sequence.type} {sequence.settings} {result.difference}",
+                    flush=True,
+                )
+    print(
+        f"{asked.version}: {len(sequences)} sequences, {compared} comparisons, {different} with differences"
+    )
+    return different > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

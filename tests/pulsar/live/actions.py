@@ -1,0 +1,114 @@
+"""What an operation does, with everything chosen: the same action goes to the broker and to ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ackwell import Position
+
+AckSet = tuple[int, ...]
+Transaction = tuple[int, int]
+
+
+class Publish(NamedTuple):
+    """Entries in order: each a batch of a size or a plain message (None), with or without a key."""
+
+    entries: tuple[tuple[int | None, str | None], ...]
+
+
+class Subscribe(NamedTuple):
+    """A consumer comes."""
+
+    consumer_id: int
+    name: str
+    priority: int
+
+
+class Close(NamedTuple):
+    """A consumer leaves."""
+
+    consumer_id: int
+
+
+class Flow(NamedTuple):
+    """A consumer grants permits."""
+
+    consumer_id: int
+    permits: int
+
+
+class Ack(NamedTuple):
+    """Individual acknowledgments in one command: position, ack set (empty: the whole entry), batch size."""
+
+    consumer_id: int
+    message_ids: tuple[tuple[Position, AckSet, int], ...]
+    transaction: Transaction | None = None
+
+
+class AckCumulative(NamedTuple):
+    """Everything up to a position, with an ack set only part of that last entry."""
+
+    consumer_id: int
+    position: Position
+    ack_set: AckSet = ()
+    transaction: Transaction | None = None
+
+
+class EndTransaction(NamedTuple):
+    """A transaction is committed or aborted."""
+
+    transaction: Transaction
+    commit: bool
+
+
+class Redeliver(NamedTuple):
+    """A consumer gives entries back (what a client's nack sends), or all it has (None)."""
+
+    consumer_id: int
+    positions: tuple[Position, ...] | None
+
+
+class Seek(NamedTuple):
+    """The subscription goes to a position, with an ack set into a batch."""
+
+    consumer_id: int
+    position: Position
+    ack_set: AckSet = ()
+
+
+class Skip(NamedTuple):
+    """The admin API skips entries."""
+
+    entries: int
+
+
+class Clear(NamedTuple):
+    """The admin API clears the backlog."""
+
+
+class Expire(NamedTuple):
+    """The admin API expires everything up to a position."""
+
+    position: Position
+
+
+class Unload(NamedTuple):
+    """The topic is closed and loaded again."""
+
+
+Action = (
+    Publish
+    | Subscribe
+    | Close
+    | Flow
+    | Ack
+    | AckCumulative
+    | EndTransaction
+    | Redeliver
+    | Seek
+    | Skip
+    | Clear
+    | Expire
+    | Unload
+)

@@ -1,0 +1,77 @@
+"""One state of a subscription, whoever holds it, and what differs between two."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ackwell import Ledgers, Position
+
+Pending = tuple[Position, int]
+"""An entry, and how many of its messages remain unacknowledged."""
+
+
+class ConsumerState(NamedTuple):
+    """What a consumer may get and has got."""
+
+    permits: int
+    unacked: int
+    blocked: bool
+    pending: tuple[Pending, ...]
+
+
+class State(NamedTuple):
+    """Everything that both sides must agree on."""
+
+    next_unacknowledged: Position
+    """The mark-delete position by the entries it covers: the position after it."""
+    ranges: tuple[tuple[int, int, int], ...]
+    ack_sets: tuple[tuple[Position, tuple[int, ...]], ...]
+    backlog_entries: int
+    consumers: dict[int, ConsumerState]
+    active: int | None
+    unacked: int
+    blocked: bool
+
+
+def differences(ours: State, theirs: State) -> list[str]:
+    """Name each part that differs."""
+    found = []
+    for name in State._fields:
+        mine, broker = getattr(ours, name), getattr(theirs, name)
+        if name == "consumers":
+            found += [
+                f"consumer {each}: ours {mine.get(each)}, broker {broker.get(each)}"
+                for each in sorted(mine.keys() | broker.keys())
+                if mine.get(each) != broker.get(each)
+            ]
+        elif mine != broker:
+            found.append(f"{name}: ours {mine}, broker {broker}")
+    return found
+
+
+def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> State:
+    """Read a state from the side door."""
+    cursor, dispatcher = dump["cursor"], dump["dispatcher"]
+    mark_delete = Position(*cursor["markDelete"])
+    consumers = {}
+    for each in dump["consumers"]:
+        pending = sorted((Position(*row[:2]), row[2]) for row in each["pending"])
+        consumers[each["id"]] = ConsumerState(
+            each["permits"] + each["permitsWhileBlocked"], each["unacked"], each["blocked"], tuple(pending)
+        )
+    return State(
+        next_unacknowledged=ledgers.next_valid(*mark_delete),
+        ranges=tuple(sorted((row[2], row[1], row[3]) for row in cursor["ranges"])),
+        ack_sets=tuple(
+            sorted(
+                (position, tuple(words))
+                for text, words in cursor["batchDeletedIndexes"].items()
+                if (position := Position.parse(text)) > mark_delete
+            )
+        ),
+        backlog_entries=cursor["backlogEntries"],
+        consumers=consumers,
+        active=dispatcher.get("active"),
+        unacked=dispatcher.get("unacked", 0) if individual else 0,
+        blocked=dispatcher.get("blocked", False),
+    )

@@ -1,0 +1,77 @@
+"""What a sequence is made of: settings, and operations that are drawn before anything is played.
+
+An operation is a kind and a seed: what exactly it does (which consumer, which entries) is chosen when it is
+played, from the state then. So a sequence with operations left out is a sequence too, which is what makes
+shrinking simple.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any, NamedTuple, Self
+
+TYPES = ("Shared", "Key_Shared", "Failover", "Exclusive")
+
+WEIGHTS = {
+    "publish": 16,
+    "subscribe": 5,
+    "close": 3,
+    "flow": 14,
+    "ack": 16,
+    "ack_part": 8,
+    "ack_cumulative": 7,
+    "redeliver": 8,
+    "redeliver_all": 3,
+    "seek": 2,
+    "skip": 0,
+    "clear": 0,
+    "expire": 0,
+    "unload": 2,
+}
+IN_TRANSACTIONS = {"transaction_ack": 8, "transaction_cumulative": 2, "transaction_end": 5}
+
+
+class Operation(NamedTuple):
+    """One step of a sequence."""
+
+    kind: str
+    seed: int
+
+
+class Sequence(NamedTuple):
+    """A type, the broker's settings for its topic, and the operations."""
+
+    seed: int
+    type: str
+    settings: dict[str, int]
+    transactions: bool
+    operations: tuple[Operation, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(self._asdict() | {"operations": [list(each) for each in self.operations]})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        fields: dict[str, Any] = json.loads(text)
+        return cls(**fields | {"operations": tuple(Operation(*each) for each in fields["operations"])})
+
+
+def drawn(seed: int, *, transactions: bool, restarts: bool = True) -> Sequence:
+    """Draw a sequence."""
+    chance = random.Random(seed)
+    type = chance.choice(TYPES)  # noqa: A001  # the field's word
+    settings = {
+        "maxUnackedMessagesPerConsumer": chance.choice((50_000, 50_000, 10, 6)),
+        "maxUnackedMessagesPerSubscription": chance.choice((200_000, 200_000, 200_000, 10, 20)),
+        "managedLedgerMaxEntriesPerLedger": chance.choice((5_000, 5_000, 20, 7)),
+        "managedLedgerMaxUnackedRangesToPersist": chance.choice((10_000, 10_000, 3)),
+    }
+    weights = WEIGHTS | (IN_TRANSACTIONS if transactions else {})
+    kinds = chance.choices(list(weights), list(weights.values()), k=chance.randint(30, 80))
+    kinds[:0] = ["subscribe", "publish", "flow"]
+    if restarts and chance.random() < 0.5:
+        for _ in range(chance.randint(1, 2)):
+            kinds.insert(chance.randint(len(kinds) // 2, len(kinds)), "restart")
+    operations = tuple(Operation(kind, chance.getrandbits(32)) for kind in kinds)
+    return Sequence(seed, type, settings, transactions, operations)

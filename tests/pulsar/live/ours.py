@@ -1,0 +1,287 @@
+"""Our side: an action as calls of `ackwell.Subscription`, which follows the broker's choice of consumer.
+
+On Shared the broker may give a message to any consumer that can take it, so what it delivered is handed
+over as it decided (`Subscription.delivered`), after a check that ours could have decided so too. And when
+the broker rests, ours must have nothing left that it would deliver.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatchmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ackwell import Cursor, Ledgers, Position, ProtocolError
+from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
+from ackwell.subscription.command import AckType, CommandAck, MessageId
+from ackwell.subscription.sticky_key import sticky_key_hash
+from tests.pulsar.live import actions
+from tests.pulsar.live.compare import ConsumerState, State
+
+if TYPE_CHECKING:
+    from tests.pulsar.live.actions import Action
+    from tests.pulsar.live.client import Delivered
+    from tests.pulsar.live.operations import Sequence
+
+MANY = 100_000
+NOW_MS = 0
+
+
+class Entry(NamedTuple):
+    """What a published entry says of itself."""
+
+    batch_size: int
+    hash: int
+
+
+class Ours:
+    """A subscription of ours beside the broker's, and the log that both read."""
+
+    def __init__(self, sequence: Sequence, topic: str, version: str) -> None:
+        self.type = sequence.type
+        self.individual = self.type in ("Shared", "Key_Shared")
+        self._topic = topic
+        self._settings = SubscriptionSettings(
+            max_unacked_per_consumer=sequence.settings["maxUnackedMessagesPerConsumer"],
+            max_unacked_per_subscription=sequence.settings["maxUnackedMessagesPerSubscription"],
+        )
+        self.ledgers = Ledgers()
+        self.log: dict[Position, Entry] = {}
+        self.names: dict[int, str] = {}
+        self.consumers: list[int] = []
+        self.next_consumer_id = 0
+        self.next_transaction = 0
+
+    def begin(self, dump: dict[str, Any]) -> None:
+        """Start where the broker's new subscription is."""
+        self.look(dump)
+        self.subscription = Subscription(self.type, self.ledgers, settings=self._settings, topic=self._topic)
+
+    def recover(self, cursor: Cursor) -> None:
+        """Go on with what a restart left of the cursor; nobody is connected."""
+        self.consumers = []
+        self.subscription = Subscription(self.type, cursor=cursor, settings=self._settings, topic=self._topic)
+
+    def look(self, dump: dict[str, Any]) -> None:
+        """Learn of new and of trimmed ledgers."""
+        known = dict(self.ledgers)
+        ids = sorted(map(int, dump["cursor"]["ledgers"]))
+        for ledger_id in ids:
+            if ledger_id not in known and (not known or ledger_id > max(known)):
+                self.ledgers.add(ledger_id)
+        for ledger_id in ids[:-1]:
+            if self.ledgers.state(ledger_id) == "open":
+                self.ledgers.close(ledger_id)
+        if ids and ids[0] > self.ledgers.trimmed_before:
+            self.ledgers.trim_before(ids[0])
+
+    def published(
+        self, position: Position, size: int | None, key: str | None, producer: str, number: int
+    ) -> None:
+        """Take an entry into the log."""
+        if position.ledger_id not in dict(self.ledgers):
+            for ledger_id, _ in list(self.ledgers):
+                if self.ledgers.state(ledger_id) == "open":
+                    self.ledgers.close(ledger_id)
+            self.ledgers.add(position.ledger_id)
+        self.ledgers.grow(position.ledger_id, position.entry_id + 1)
+        hashed = 0
+        if self.type == "Key_Shared":
+            hashed = sticky_key_hash(key if key is not None else f"{producer}-{number}")
+        self.log[position] = Entry(size or 1, hashed)
+
+    # What sequences are chosen by
+
+    @property
+    def last(self) -> Position | None:
+        return max(self.log, default=None)
+
+    @property
+    def active(self) -> int | None:
+        name = self.subscription.active_consumer
+        return int(name[1:]) if name is not None else None
+
+    @property
+    def read_position(self) -> Position:
+        return Position(*self.subscription._unread.position)
+
+    @property
+    def transactions(self) -> list[actions.Transaction]:
+        return [(each.most_bits, each.least_bits) for each in self.subscription.transactions]
+
+    def held(self, consumer_id: int) -> list[Position]:
+        """Return the entries that a consumer has got and not acknowledged."""
+        if self.individual:
+            return [Position(*each) for each in self._pending(consumer_id)]
+        if self.active != consumer_id:
+            return []
+        cursor = self.subscription.cursor
+        return [each for each in sorted(self.log) if each < self.read_position and not cursor.is_acked(*each)]
+
+    def _pending(self, consumer_id: int) -> dict[Any, tuple[int, int]]:
+        return dict(self.subscription._outstanding[key(consumer_id)].pending.items())
+
+    # Actions
+
+    def apply(self, action: Action) -> str | None:
+        """Play an action; return the refusal, if there was one."""
+        try:
+            self._do(action)
+        except ProtocolError as error:
+            return str(error)
+        return None
+
+    @singledispatchmethod
+    def _do(self, action: Any) -> None:
+        raise TypeError(f"no way to play {action!r}")
+
+    @_do.register
+    def _(self, action: actions.Publish) -> None:
+        pass  # The log takes entries in where the broker put them.
+
+    @_do.register
+    def _(self, action: actions.Subscribe) -> None:
+        self.subscription.add_consumer(key(action.consumer_id), priority=action.priority)
+        self.names[action.consumer_id] = action.name
+        self.consumers.append(action.consumer_id)
+
+    @_do.register
+    def _(self, action: actions.Close) -> None:
+        self.gone(action.consumer_id)
+
+    @_do.register
+    def _(self, action: actions.Flow) -> None:
+        self.subscription.flow(key(action.consumer_id), action.permits)
+
+    @_do.register
+    def _(self, action: actions.Ack) -> None:
+        ids = tuple(
+            MessageId(*position, batch_size=size, ack_set=ack_set)
+            for position, ack_set, size in action.message_ids
+        )
+        self._handle(action.consumer_id, AckType.INDIVIDUAL, ids, action.transaction)
+
+    @_do.register
+    def _(self, action: actions.AckCumulative) -> None:
+        ids = (MessageId(*action.position, ack_set=action.ack_set),)
+        self._handle(action.consumer_id, AckType.CUMULATIVE, ids, action.transaction)
+
+    def _handle(
+        self,
+        consumer_id: int,
+        kind: AckType,
+        ids: tuple[MessageId, ...],
+        transaction: actions.Transaction | None,
+    ) -> None:
+        named = None if transaction is None else TransactionId(*transaction)
+        self.subscription.handle(key(consumer_id), CommandAck(consumer_id, kind, ids, transaction=named))
+
+    @_do.register
+    def _(self, action: actions.EndTransaction) -> None:
+        transaction = TransactionId(*action.transaction)
+        (self.subscription.commit if action.commit else self.subscription.abort)(transaction)
+
+    @_do.register
+    def _(self, action: actions.Redeliver) -> None:
+        self.subscription.redeliver(key(action.consumer_id), action.positions)
+
+    @_do.register
+    def _(self, action: actions.Seek) -> None:
+        self.subscription.seek(*action.position)
+
+    @_do.register
+    def _(self, action: actions.Unload) -> None:
+        pass  # What is left of the cursor is predicted by `restarts`.
+
+    def gone(self, consumer_id: int) -> None:
+        """Let a consumer go, if it is here."""
+        if consumer_id in self.consumers:
+            self.consumers.remove(consumer_id)
+            self.subscription.remove_consumer(key(consumer_id))
+
+    # Deliveries
+
+    def take(self, run: list[Delivered]) -> list[str]:
+        """Hand over what the broker delivered in one go; name what ours would have done otherwise.
+
+        The broker decides on a read's worth of entries by a mean of messages in each, so a run may go past
+        permits and limits; it may not begin without any.
+        """
+        could = {each: self._can_take(each) for each in self.consumers}
+        return [
+            problem
+            for delivered in run
+            if delivered.consumer_id in could  # Others left while the broker was sending.
+            for problem in self._take(delivered, could[delivered.consumer_id])
+        ]
+
+    def _take(self, delivered: Delivered, could: bool) -> list[str]:
+        position, consumer_id = delivered.position, delivered.consumer_id
+        entry = self.log.get(position)
+        if entry is None:
+            return [f"{position} was delivered and never published"]
+        found = []
+        if not could:
+            found.append(f"{position} was delivered to {consumer_id}, which ours would give nothing")
+        if not self._deliverable(position):
+            found.append(
+                f"{position} was delivered to {consumer_id}; for ours it is acknowledged or with somebody"
+            )
+        if self.active not in (None, consumer_id):
+            found.append(f"{position} was delivered to {consumer_id}; for ours {self.active} is active")
+        count = self.subscription.redelivery_count(*position)
+        if count != delivered.redelivery_count:
+            found.append(f"redelivery count of {position}: ours {count}, broker {delivered.redelivery_count}")
+        ack_set = self.subscription.cursor.batch_deleted.get(position, ())
+        if ack_set != delivered.ack_set:
+            found.append(f"ack set of {position}: ours {ack_set}, broker {delivered.ack_set}")
+        self.subscription.delivered(
+            key(consumer_id), *position, NOW_MS, batch_size=entry.batch_size, sticky_key_hash=entry.hash
+        )
+        return found
+
+    def _can_take(self, consumer_id: int) -> bool:
+        one = self.subscription._outstanding[key(consumer_id)]
+        return one.permits > 0 and not one.blocked
+
+    def _deliverable(self, position: Position) -> bool:
+        if not self.subscription._unread.wanted(*position):
+            return False
+        if not self.individual:
+            return position >= self.read_position
+        return self.subscription._outstanding.owner(*position) is None
+
+    def would_deliver(self) -> list[Position]:
+        """Return what ours would deliver now."""
+        dispatcher = self.subscription._dispatcher
+        found = []
+        for position in self.subscription.next_reads(MANY, NOW_MS):
+            new = self.subscription._unread.position <= position
+            if dispatcher._choose(new, self.log[position].hash) is not None:
+                found.append(position)
+        return found
+
+    def state(self) -> State:
+        """Return the state as both sides have it."""
+        cursor, outstanding = self.subscription.cursor, self.subscription._outstanding
+        consumers = {}
+        for consumer_id in self.consumers:
+            one = outstanding[key(consumer_id)]
+            pending = tuple(
+                (Position(*position), value[0]) for position, value in sorted(one.pending.items())
+            )
+            consumers[consumer_id] = ConsumerState(one.permits, one.unacked, one.blocked, pending)
+        return State(
+            next_unacknowledged=self.ledgers.next_valid(*cursor.mark_delete_position),
+            ranges=tuple(cursor.individually_deleted),
+            ack_sets=tuple(sorted(cursor.batch_deleted.items())),
+            backlog_entries=cursor.backlog_entries,
+            consumers=consumers,
+            active=self.active,
+            unacked=outstanding.unacked,
+            blocked=outstanding.blocked,
+        )
+
+
+def key(consumer_id: int) -> str:
+    """Return what a subscription of ours calls a consumer."""
+    return f"c{consumer_id}"

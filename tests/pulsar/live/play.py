@@ -1,0 +1,128 @@
+"""One sequence, played on both sides, with a comparison after each operation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Literal
+
+from tests.pulsar.live import compare, restarts
+from tests.pulsar.live.actions import Publish, Unload
+from tests.pulsar.live.choose import action_of
+from tests.pulsar.live.ours import Ours
+from tests.pulsar.live.theirs import Theirs
+
+if TYPE_CHECKING:
+    from tests.pulsar import kit
+    from tests.pulsar.live.operations import Operation, Sequence
+
+PATIENCE_S = 3.0
+"""How long two states may differ before that is a difference: the broker works on after it answered."""
+
+Restart = Literal["graceful", "crash"]
+
+
+class DifferenceError(Exception):
+    """Where the two sides part: after which operation, and in what."""
+
+    def __init__(self, step: int, what: object, found: list[str]) -> None:
+        super().__init__(f"after operation {step}, {what}:\n  " + "\n  ".join(found))
+        self.step = step
+        self.found = found
+
+
+class Played:
+    """A sequence under way: what was done, and what the two sides hold."""
+
+    def __init__(self, broker: kit.Broker, sequence: Sequence) -> None:
+        self.sequence = sequence
+        self._version = broker.version
+        self.history: list[str] = []
+        self.compared = 0
+        self.theirs = Theirs(broker, sequence)
+        self.ours = Ours(sequence, self.theirs.topic, broker.version)
+        self.ours.begin(self.theirs.state())
+
+    def run(self) -> Generator[None, Restart, None]:
+        """Play it all; yields where the broker is to be restarted, and is sent how it was."""
+        for step, operation in enumerate(self.sequence.operations):
+            if operation.kind == "restart":
+                prediction = restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
+                self.theirs.disconnect()
+                kind = yield
+                self.theirs.connect()
+                self._reloaded(step, kind, prediction)
+            else:
+                try:
+                    self._step(step, operation)
+                except (DifferenceError, KeyboardInterrupt):
+                    raise
+                except Exception as error:
+                    raise DifferenceError(step, self.history[-1], [repr(error)]) from error
+        self.theirs.disconnect()
+
+    def _step(self, step: int, operation: Operation) -> None:
+        action = action_of(operation, self.ours)
+        self.history.append(f"{step} {operation.kind}: {action}")
+        if action is None:
+            return
+        prediction = None
+        if isinstance(action, Unload):
+            prediction = restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
+        error = self.theirs.apply(action)
+        if isinstance(action, Publish):
+            self._published(action)
+        if prediction is not None:
+            self.theirs.closed()
+            self._reloaded(step, "graceful", prediction)
+            return
+        refusal = self.ours.apply(action)
+        if (error is None) != (refusal is None):
+            raise DifferenceError(step, action, [f"ours answers {refusal}, the broker {error}"])
+        self._settle(step, action)
+
+    def _published(self, action: Publish) -> None:
+        published, self.theirs.published = self.theirs.published, []
+        for (position, number), (size, key) in zip(published, action.entries, strict=True):
+            self.ours.published(position, size, key, self.theirs.client.producer_name, number)
+
+    def _reloaded(self, step: int, kind: Restart, prediction: restarts.Prediction) -> None:
+        dump = self.theirs.state()
+        self.history.append(f"{step} reloaded after {kind}")
+        found = prediction.missed_by(dump, kind)
+        if found:
+            raise DifferenceError(step, f"a restart ({kind})", found)
+        self.ours.recover(prediction.cursor(dump))
+        self.ours.look(dump)
+        self._settle(step, kind)
+
+    def _settle(self, step: int, what: object) -> None:
+        """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
+        deadline = time.monotonic() + PATIENCE_S
+        same = 0
+        missed: list[str] = []
+        while True:
+            for consumer_id in self.theirs.closed():
+                self.ours.gone(consumer_id)
+            before = self.theirs.taken()
+            missed += self.ours.take(before)
+            dump = self.theirs.state()
+            self.ours.look(dump)
+            after = self.theirs.taken()
+            missed += self.ours.take(after)
+            found = compare.differences(
+                self.ours.state(),
+                compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual),
+            )
+            waiting = self.ours.would_deliver()
+            if waiting:
+                found.append(f"ours would deliver {waiting[:5]}, the broker rests")
+            same = 0 if found or before or after else same + 1
+            if same == 2:
+                break
+            if time.monotonic() > deadline:
+                raise DifferenceError(step, what, missed + found)
+        if missed:
+            raise DifferenceError(step, what, missed)
+        self.ours.subscription.validate()
+        self.compared += 1

@@ -1,0 +1,77 @@
+"""What `ackwell.broker` predicts of a restart or an unload, against what came back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell import Cursor, Position, PositionRangeSet
+from ackwell.broker.restart import BrokerSettings, Restart
+from ackwell.broker.writes import CursorLedger, MemoryState, kept_of
+from ackwell.cursor import from_words
+
+if TYPE_CHECKING:
+    from tests.pulsar.live.operations import Sequence
+    from tests.pulsar.live.ours import Ours
+
+AT_BATCH_INDEX_LEVEL = ("acknowledgmentAtBatchIndexLevelEnabled=true",)
+
+
+class Prediction:
+    """What is in memory before, and what of it each kind of restart keeps."""
+
+    def __init__(self, before: dict[str, Any], ours: Ours, sequence: Sequence, version: str) -> None:
+        cursor = ours.subscription.cursor
+        self._ours = ours
+        self._ledger = _cursor_ledger(before["cursor"])
+        self._state = MemoryState.of(
+            cursor.mark_delete_position, cursor.individually_deleted, cursor.batch_deleted, ours.ledgers
+        )
+        values = [f"{name}={value}" for name, value in sequence.settings.items()]
+        self._settings = BrokerSettings.of(version).with_values([*values, *AT_BATCH_INDEX_LEVEL])
+
+    def missed_by(self, dump: dict[str, Any], restart: Restart) -> list[str]:
+        """Name what came back otherwise."""
+        kept = kept_of(self._state, self._settings, restart, self._ledger)
+        mark_delete, ranges, ack_sets = _recovered(dump)
+        ledgers = self._ours.ledgers
+        found = []
+        if ledgers.next_valid(*mark_delete) != ledgers.next_valid(*self._state.mark_delete):
+            found.append(f"mark-delete: predicted {self._state.mark_delete}, came back {mark_delete}")
+        if ranges != kept.ranges:
+            found.append(f"ranges: predicted {kept.ranges}, came back {ranges}; {kept}")
+        certain = kept.partial - kept.perhaps
+        if not certain <= ack_sets.keys() <= kept.partial | kept.perhaps:
+            found.append(
+                f"ack sets: predicted {sorted(certain)}, perhaps {sorted(kept.perhaps)}, came back {ack_sets}"
+            )
+        found += [
+            f"ack set of {position}: predicted {self._state.partial[position]}, came back {words}"
+            for position, words in ack_sets.items()
+            if words != tuple(self._state.partial.get(position, words))
+        ]
+        return found
+
+    def cursor(self, dump: dict[str, Any]) -> Cursor:
+        """Return a cursor of ours as the broker's came back."""
+        mark_delete, ranges, ack_sets = _recovered(dump)
+        cursor = Cursor(self._ours.ledgers, mark_delete=mark_delete)
+        cursor.ack_ranges(ranges)
+        for position, words in ack_sets.items():
+            cursor._ack_sets[position] = from_words(words)
+        return cursor
+
+
+def _recovered(dump: dict[str, Any]) -> tuple[Position, PositionRangeSet, dict[Position, tuple[int, ...]]]:
+    cursor = dump["cursor"]
+    ranges = PositionRangeSet()
+    for _, lower, ledger_id, upper in cursor["ranges"]:
+        ranges.add_range(ledger_id, lower, upper)
+    ack_sets = {Position.parse(text): tuple(words) for text, words in cursor["batchDeletedIndexes"].items()}
+    mark_delete = Position(*cursor["markDelete"])
+    return mark_delete, ranges, {each: words for each, words in ack_sets.items() if each > mark_delete}
+
+
+def _cursor_ledger(cursor: dict[str, Any]) -> CursorLedger:
+    if cursor["state"] == "Open":
+        return "open"
+    return "read-only" if cursor["cursorLedger"] >= 0 else "none"

@@ -1,0 +1,98 @@
+"""Many sequences on one broker; its restarts are shared, for they take longer than a sequence."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence as Many
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.pulsar.live.play import DifferenceError, Played, Restart
+
+if TYPE_CHECKING:
+    from tests.pulsar import kit
+    from tests.pulsar.live.operations import Sequence
+
+CRASHES = 0.4
+"""The share of restarts that are kills."""
+
+RATE_LIMIT_S = 1.5
+"""A cursor is written once a second (`managedLedgerDefaultMarkDeleteRateLimit`), also when it is flushed."""
+
+
+class Result(NamedTuple):
+    """How a sequence ended."""
+
+    sequence: Sequence
+    compared: int
+    difference: DifferenceError | None
+    history: list[str]
+
+
+def settings(*, transactions: bool) -> dict[str, str]:
+    """Return what a broker is started with."""
+    return {
+        # What the operating system has survives a kill of the process.
+        "journalSyncData": "false",
+        "activeConsumerFailoverDelayTimeMs": "0",
+        "acknowledgmentAtBatchIndexLevelEnabled": "true",
+        "transactionCoordinatorEnabled": str(transactions).lower(),
+    }
+
+
+def described(result: Result) -> str:
+    """Return a difference, and what leads to it."""
+    return "\n".join([result.sequence.to_json(), *result.history, str(result.difference)])
+
+
+def play(broker: kit.Broker, sequences: Many[Sequence], seed: int) -> list[Result]:
+    """Play sequences side by side as far as the next restart of each, restart, and go on."""
+    chance = random.Random(seed)
+    played = [Played(broker, sequence) for sequence in sequences]
+    running = [(each, each.run()) for each in played]
+    results = []
+    kind: Restart | None = None
+    while running:
+        waiting = []
+        for each, steps in running:
+            try:
+                if kind is None:
+                    next(steps)
+                else:
+                    steps.send(kind)
+                waiting.append((each, steps))
+            except StopIteration:
+                results.append(Result(each.sequence, each.compared, None, each.history))
+            except DifferenceError as difference:
+                each.theirs.disconnect()
+                results.append(Result(each.sequence, each.compared, difference, each.history))
+        running = waiting
+        if running:
+            kind = "crash" if chance.random() < CRASHES else "graceful"
+            time.sleep(RATE_LIMIT_S)
+            for each, _ in running:
+                each.theirs.flush()
+            time.sleep(RATE_LIMIT_S)
+            broker.stop(crash=kind == "crash")
+            broker.start()
+    return results
+
+
+def shrunk(broker: kit.Broker, result: Result, seed: int) -> Result:
+    """Leave out operations, many at first, as long as there still is a difference."""
+    assert result.difference is not None
+    best = result
+    sequence = result.sequence
+    operations = list(sequence.operations[: result.difference.step + 1])
+    size = len(operations) // 2
+    while size:
+        start = len(operations) - 1 - size
+        while start > -size:
+            fewer = operations[: max(start, 0)] + operations[max(start + size, 0) :]
+            (again,) = play(broker, [sequence._replace(operations=tuple(fewer))], seed)
+            if again.difference is not None:
+                best = again
+                operations = fewer[: again.difference.step + 1]
+            start -= size
+        size //= 2
+    return best._replace(sequence=sequence._replace(operations=tuple(operations)))

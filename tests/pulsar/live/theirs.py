@@ -1,0 +1,149 @@
+"""The broker's side: an action as frames and admin calls, and its state through the side door."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.parse
+import uuid
+from functools import singledispatchmethod
+from typing import TYPE_CHECKING, Any
+
+from ackwell.protocol.codes import ServerError, SubType
+from tests.pulsar.live import actions
+from tests.pulsar.live.client import Client, Delivered, RefusedError
+
+if TYPE_CHECKING:
+    from tests.pulsar import kit
+    from tests.pulsar.live.actions import Action
+    from tests.pulsar.live.operations import Sequence
+
+SUBSCRIPTION = "billing"
+SUB_TYPES = {
+    "Exclusive": SubType.EXCLUSIVE,
+    "Shared": SubType.SHARED,
+    "Failover": SubType.FAILOVER,
+    "Key_Shared": SubType.KEY_SHARED,
+}
+
+
+class Theirs:
+    """A topic of the broker's, with one subscription."""
+
+    def __init__(self, broker: kit.Broker, sequence: Sequence) -> None:
+        self._broker = broker
+        self._sequence = sequence
+        self._name = f"public/default/s{sequence.seed}-{uuid.uuid4().hex[:8]}"
+        self.topic = f"persistent://{self._name}"
+        self._type = SUB_TYPES[sequence.type]
+        self.published: list[tuple[Any, int]] = []
+        """Position and sequence id of what was published since it was last looked at."""
+        self.connect()
+        encoded = urllib.parse.quote(SUBSCRIPTION)
+        broker.admin(
+            "PUT", f"persistent/{self._name}/subscription/{encoded}", {"ledgerId": -1, "entryId": -1}
+        )
+
+    def connect(self) -> None:
+        """Connect anew, after a start of the broker."""
+        self._broker.configure(**self._sequence.settings)
+        self.client = Client(self._broker.ports.binary, self.topic, SUBSCRIPTION)
+        self.client.open_producer()
+
+    def disconnect(self) -> None:
+        """Leave without a word."""
+        self.client.close()
+
+    def apply(self, action: Action) -> ServerError | None:
+        """Play an action; return the broker's error, if it answered one."""
+        try:
+            self._do(action)
+            self.client.settle()
+        except RefusedError as refused:
+            return refused.code
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """Return the subscription as it is in the broker's memory."""
+        return self._broker.subscription(self.topic, SUBSCRIPTION)
+
+    def flush(self) -> None:
+        """Write the cursor."""
+        self._broker.flush(self.topic, SUBSCRIPTION)
+
+    def taken(self) -> list[Delivered]:
+        """Return what was delivered since the call before."""
+        return self.client.take()
+
+    def closed(self) -> list[int]:
+        """Return the consumers that the broker closed since the call before."""
+        closed, self.client.closed = self.client.closed, []
+        return closed
+
+    def _admin(self, path: str, body: object = None) -> None:
+        self._broker.admin("POST", f"persistent/{self._name}/subscription/{SUBSCRIPTION}/{path}", body)
+
+    @singledispatchmethod
+    def _do(self, action: Any) -> None:
+        raise TypeError(f"no way to play {action!r}")
+
+    @_do.register
+    def _(self, action: actions.Publish) -> None:
+        for size, key in action.entries:
+            position = self.client.publish(size, key)
+            self.published.append((position, self.client.sequence_id))
+
+    @_do.register
+    def _(self, action: actions.Subscribe) -> None:
+        self.client.subscribe(action.consumer_id, action.name, self._type, priority=action.priority)
+
+    @_do.register
+    def _(self, action: actions.Close) -> None:
+        self.client.close_consumer(action.consumer_id)
+
+    @_do.register
+    def _(self, action: actions.Flow) -> None:
+        self.client.flow(action.consumer_id, action.permits)
+
+    @_do.register
+    def _(self, action: actions.Ack) -> None:
+        self.client.ack(action.consumer_id, action.message_ids, transaction=action.transaction)
+
+    @_do.register
+    def _(self, action: actions.AckCumulative) -> None:
+        ids = [(action.position, action.ack_set, 0)]
+        self.client.ack(action.consumer_id, ids, cumulative=True, transaction=action.transaction)
+
+    @_do.register
+    def _(self, action: actions.EndTransaction) -> None:
+        self.client.end_transaction(action.transaction, commit=action.commit)
+
+    @_do.register
+    def _(self, action: actions.Redeliver) -> None:
+        self.client.redeliver(action.consumer_id, action.positions or ())
+
+    @_do.register
+    def _(self, action: actions.Seek) -> None:
+        self.client.seek(action.consumer_id, action.position, action.ack_set)
+
+    @_do.register
+    def _(self, action: actions.Skip) -> None:
+        self._admin(f"skip/{action.entries}")
+
+    @_do.register
+    def _(self, action: actions.Clear) -> None:
+        self._admin("skip_all")
+
+    @_do.register
+    def _(self, action: actions.Expire) -> None:
+        ledger_id, entry_id = action.position
+        try:
+            self._admin("expireMessages", {"ledgerId": ledger_id, "entryId": entry_id, "isExcluded": False})
+        except urllib.error.HTTPError as error:
+            if error.code != 409:  # Nothing to expire, or another expiry runs.
+                raise
+
+    @_do.register
+    def _(self, action: actions.Unload) -> None:
+        self._broker.configure(**self._sequence.settings)
+        self._broker.admin("PUT", f"persistent/{self._name}/unload")
+        self.client.open_producer()
