@@ -11,6 +11,7 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import Cursor, Ledgers, Position, ProtocolError
+from ackwell.cursor_settings import CursorSettings
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.command import AckType, CommandAck, MessageId
 from ackwell.subscription.sticky_key import sticky_key_hash
@@ -40,6 +41,7 @@ class Ours:
         self.type = sequence.type
         self.individual = self.type in ("Shared", "Key_Shared")
         self._topic = topic
+        self.cursor_settings = CursorSettings.pulsar(version)
         self._settings = SubscriptionSettings(
             max_unacked_per_consumer=sequence.settings["maxUnackedMessagesPerConsumer"],
             max_unacked_per_subscription=sequence.settings["maxUnackedMessagesPerSubscription"],
@@ -54,7 +56,7 @@ class Ours:
     def begin(self, dump: dict[str, Any]) -> None:
         """Start where the broker's new subscription is."""
         self.look(dump)
-        self.subscription = Subscription(self.type, self.ledgers, settings=self._settings, topic=self._topic)
+        self.recover(Cursor(self.ledgers, settings=self.cursor_settings))
 
     def recover(self, cursor: Cursor) -> None:
         """Go on with what a restart left of the cursor; nobody is connected."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell import Cursor, Position, PositionRangeSet
+from ackwell import Cursor, Position, PositionInfo, PositionRangeSet
 from ackwell.broker.restart import BrokerSettings, Restart
 from ackwell.broker.writes import CursorLedger, MemoryState, kept_of
-from ackwell.cursor import from_words
 
 if TYPE_CHECKING:
     from tests.pulsar.live.operations import Sequence
@@ -54,11 +53,8 @@ class Prediction:
     def cursor(self, dump: dict[str, Any]) -> Cursor:
         """Return a cursor of ours as the broker's came back."""
         mark_delete, ranges, ack_sets = _recovered(dump)
-        cursor = Cursor(self._ours.ledgers, mark_delete=mark_delete)
-        cursor.ack_ranges(ranges)
-        for position, words in ack_sets.items():
-            cursor._ack_sets[position] = from_words(words)
-        return cursor
+        info = PositionInfo(*mark_delete, ranges, batch_deleted=ack_sets)
+        return Cursor.from_position_info(info, self._ours.ledgers, settings=self._ours.cursor_settings)
 
 
 def _recovered(dump: dict[str, Any]) -> tuple[Position, PositionRangeSet, dict[Position, tuple[int, ...]]]:
