@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ackwell.saving.chunks import split
 from ackwell.saving.snapshot import EntrySettings, encode_entries
 from tests.operator.answers import answer, subscription
 from tests.operator.answers import holes as every_second
+from tests.operator.fake_admin import broker, served
 from tests.shared import shared_path
 
 HOLES = PositionRangeSet.parse("[(3:0..3:1],(3:6..3:9],(4:-1..4:0]]")
@@ -98,6 +100,21 @@ def test_bytes_that_are_no_state_are_refused_with_their_file_and_offset() -> Non
         inspect_entries([Entry("footer", footer)])
     with pytest.raises(CorruptStateError, match="footer"):
         inspect(footer)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"cursors": {}, "padding": "' + b"x" * 300 + b'"}', "`ackwell doctor` reads `stats-internal`"),
+        (b"[1, 2]", "`ackwell doctor` reads `stats-internal`"),
+        (b"<html>", "an HTML page"),
+        (gzip.compress(b"{}"), "gzip"),
+        (bytes.fromhex("0a0408392000"), "a ManagedLedgerInfo, the list of a topic's ledgers"),
+    ],
+)
+def test_another_kind_of_file_is_named_with_the_command_that_reads_it(data: bytes, said: str) -> None:
+    with pytest.raises(CorruptStateError, match=said):
+        inspect(data)
 
 
 def test_what_a_restart_forgets_is_told_of_bytes_too() -> None:
@@ -225,3 +242,12 @@ def test_the_holes_command_prints_and_writes_json(tmp_path: Path) -> None:
     assert "3:0" in run("holes", file)[1]
     (found,) = json.loads(run("holes", "--json", file)[1])
     assert (found["oldestUnacked"], found["ledger"], found["entries"]) == ("3:0", 3, 1)
+
+
+def test_the_holes_command_asks_a_live_broker_and_counts_what_it_could_not_read() -> None:
+    told = served("orders", "gone")
+    del told["/admin/v2/persistent/shop/eu/gone/stats"]
+    with broker(told) as (url, _):
+        code, output = run("holes", "--json", "--admin", url)
+    (found,) = json.loads(output)
+    assert (code, found["topic"]) == (5, "persistent://shop/eu/orders")

@@ -44,6 +44,12 @@ def test_a_fixed_delay_costs_next_to_nothing_in_buckets() -> None:
     assert advice["entropy_bound_bytes"] == 0
 
 
+def test_the_advice_ends_in_the_settings_of_a_broker() -> None:
+    _, output = run("fixed:60s", "--tolerance", "1s")
+    assert re.search(r"delayedDeliveryTickTimeMillis=(\d+)", output)
+    assert "isDelayedDeliveryDeliverAtTimeStrict=true" in output
+
+
 def test_scattered_delays_are_told_what_the_bound_is() -> None:
     code, output = run("uniform:0s..7d", "--tolerance", "1s", "--rate", "100")
     assert code == 0

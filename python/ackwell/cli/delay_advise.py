@@ -1,4 +1,4 @@
-"""`ackwell delay-advise` tells which bucket width delays ask for."""
+"""`ackwell delay-advise` recommends a bucket width for delayed messages."""
 
 from __future__ import annotations
 
@@ -86,9 +86,24 @@ def delay_advise(
     ):
         out.print(f"{what}: {figure:.3f} bytes a message", highlight=False)
     out.print(f"of {advice.messages:,} delays; use {advice.recommended}", highlight=False)
+    out.print("in a Pulsar broker:", highlight=False)
+    for name, value in pulsar_settings(advice.bits).items():
+        out.print(f"    {name}={value}", highlight=False)
 
 
 delay_advise.__doc__ = f"{delay_advise.__doc__}\n{EXAMPLES}"
+
+
+def pulsar_settings(bits: int) -> dict[str, str]:
+    """Return the broker settings that give buckets of `1 << bits` ms.
+
+    A broker trims as many low bits of a delivery time as the tick time has, rounded down to a power of two.
+    """
+    return {
+        "delayedDeliveryEnabled": "true",
+        "delayedDeliveryTickTimeMillis": str(1 << bits),
+        "isDelayedDeliveryDeliverAtTimeStrict": "true  # false: up to one tick early, never late",
+    }
 
 
 def milliseconds(text: str) -> int:

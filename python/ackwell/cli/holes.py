@@ -2,64 +2,106 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from ackwell.cli.console import out, print_json
+from ackwell.cli import options
+from ackwell.cli.console import err, name_of, out, print_json, progress
+
+if TYPE_CHECKING:
+    from ackwell.diagnosis.holes import Blockage
 
 EXAMPLES = """
 Examples:
 
     ackwell holes stats-internal.json
+    ackwell holes --admin http://broker:8080 public/default
     ackwell holes --json dumps/ | jq 'max_by(.pinnedBytes)'
 """
 
 
 def holes(
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="SOURCE…", help="Answers of `stats-internal`: files or folders (.json, .json.gz)."
+            metavar="[SOURCE]…",
+            help="Answers of `stats-internal`: files or folders (.json, .json.gz). With --admin: tenants, "
+            "tenant/namespace or topics; none for all.",
         ),
-    ],
+    ] = None,
+    admin: options.AdminUrl = None,
+    token_file: options.TokenFile = None,
+    trust_host: options.TrustHost = None,
+    tls_trust_certs: options.TlsTrustCerts = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    tls_allow_insecure: options.TlsAllowInsecure = False,
+    timeout: options.Timeout = 30.0,
+    concurrency: options.Concurrency = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
-    """Return which entry blocks each mark-delete position, for how long, and how many bytes it pins."""
-    from ackwell.broker.stats import read_stats
+    """Show which entry blocks each mark-delete position, for how long, and how many bytes it pins."""
+    from ackwell.broker.stats import Unread, read_each
     from ackwell.diagnosis.holes import blockage
 
-    found = [
-        blocked
-        for source in sources
-        for stats in read_stats(source)
-        if (blocked := blockage(stats)) is not None
-    ]
+    if not sources and admin is None:
+        raise typer.BadParameter("give files or folders, or --admin URL")
+    if admin is None:
+        read = read_each(sources or ())
+    else:
+        client = options.admin_client(
+            admin,
+            token_file=token_file,
+            trust_host=trust_host,
+            tls_trust_certs=tls_trust_certs,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_allow_insecure=tls_allow_insecure,
+            timeout=timeout,
+            concurrency=concurrency,
+        )
+        read = client.read(sources or ())
+    found, unread = [], 0
+    for stats in progress(read, "reading"):
+        if isinstance(stats, Unread):
+            unread += 1
+            reason = f"{name_of(stats.topic or stats.source)}: {stats.reason}"
+            err.print(f"not read: {reason}", highlight=False, markup=False)
+        elif (blocked := blockage(stats)) is not None:
+            found.append(blocked)
+    _print(found, as_json)
+    if unread:
+        raise typer.Exit(5)
+
+
+holes.__doc__ = f"{holes.__doc__}\n{EXAMPLES}"
+
+
+def _print(found: list[Blockage], as_json: bool) -> None:
     found.sort(key=lambda blocked: -blocked.pinned_bytes)
     if as_json:
         print_json([blocked.to_json() for blocked in found])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("topic · subscription", "blocked by"):
-        table.add_column(name, overflow="fold")
+    table.add_column("topic · subscription", overflow="ellipsis", no_wrap=True)
+    table.add_column("blocked by", overflow="fold")
     for name in ("entries", "acked behind", "pinned", "freed by acking it", "blocked for"):
         table.add_column(name, justify="right")
+    room = max((out.width - 70) // 2, 16)
     for blocked in found:
         table.add_row(
-            Text(f"{blocked.topic.removeprefix('persistent://')} · {blocked.subscription}"),
+            Text(f"{name_of(blocked.topic, room)} · {name_of(blocked.subscription, room)}"),
             str(blocked.hole),
             f"{blocked.hole.entries:,}",
             f"{blocked.acked_behind:,}",
             _size(blocked.pinned_bytes),
             f"{_size(blocked.freed_bytes)} in {blocked.freed_ledgers:,} ledgers",
-            "not told" if blocked.blocked_ms is None else f"{blocked.blocked_ms / 60_000:,.1f} min",
+            "unknown" if blocked.blocked_ms is None else f"{blocked.blocked_ms / 60_000:,.1f} min",
         )
     out.print(table if found else "nothing is blocked: all is acknowledged")
-
-
-holes.__doc__ = f"{holes.__doc__}\n{EXAMPLES}"
 
 
 def _size(count: float) -> str:

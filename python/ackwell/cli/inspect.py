@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ackwell.cli import options
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
 
 if TYPE_CHECKING:
@@ -39,16 +40,8 @@ def inspect(
         ),
     ],
     compression: Compression = None,
-    broker_version: Annotated[
-        str,
-        typer.Option(
-            metavar="VERSION", help="The broker version, for its defaults and rules: 4.0, 4.2 or 5.0."
-        ),
-    ] = "4.2",
-    broker_setting: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What the broker is set to otherwise; repeatable."),
-    ] = None,
+    broker_version: options.BrokerVersion = None,
+    broker_setting: options.BrokerSetting = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
     """Show what persisted cursor bytes say, in any form, and what a restart would forget of them."""
@@ -56,7 +49,9 @@ def inspect(
     from ackwell.diagnosis.inspection import inspect_entries
 
     try:
-        settings = BrokerSettings.of(broker_version).with_values(broker_setting or ())
+        settings = BrokerSettings.of(broker_version or BrokerSettings.NEWEST_VERSION).with_values(
+            options.assignments(broker_setting)
+        )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     found = inspect_entries(list(_entries(files)), compression=compression)

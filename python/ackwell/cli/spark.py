@@ -14,6 +14,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from ackwell.cli import options
 from ackwell.cli.console import err, out, print_json
 
 if TYPE_CHECKING:
@@ -85,11 +86,8 @@ def audit(
     master: Master = None,
     file_format: Format = "parquet",
     mode: Mode = "error",
-    broker: Annotated[str, typer.Option(help="The broker's version, for its defaults.")] = "4.2",
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A broker setting; may be given again."),
-    ] = None,
+    broker_version: options.BrokerVersion = None,
+    broker_setting: options.BrokerSetting = None,
     as_json: AsJson = False,
 ) -> None:
     """Return what a restart would lose: of events, of replayed cursors, or of stats-internal dumps."""
@@ -98,7 +96,9 @@ def audit(
     from ackwell.broker.restart import BrokerSettings
     from ackwell.spark import restart_audit
 
-    settings = BrokerSettings.of(broker).with_values(setting or [])
+    settings = BrokerSettings.of(broker_version or BrokerSettings.NEWEST_VERSION).with_values(
+        options.assignments(broker_setting)
+    )
     spark = _session(master)
     table = restart_audit(_cursors(spark, source), settings)
     lossy = F.col("lost_messages_min") > 0

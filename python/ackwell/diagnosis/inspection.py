@@ -8,13 +8,14 @@ lists that instead of guessing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ackwell.broker.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
 from ackwell.errors import CorruptStateError, StateTooLargeError
-from ackwell.saving.chunks import is_footer, join
+from ackwell.saving.chunks import FOOTER_BYTES_MAX, is_footer, join
 from ackwell.saving.compression import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving.snapshot import decode_entry
 
@@ -185,6 +186,7 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
     from ackwell import PositionInfo
 
     size = len(data)
+    _refuse_other_kinds(data)
     if data[:2] == COMPRESSED_CURSOR_MAGIC or (compression is None and _is_cursor_info(data)):
         return _cursor_info(data, source)
     if is_footer(data):
@@ -199,6 +201,29 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
         cursor_ledger_id=None,
         info=PositionInfo.decode(data),
     )
+
+
+_LEDGER_INFO: Final = re.compile(rb"\x0a[\x02-\x7f]\x08")
+"""How a ManagedLedgerInfo begins: its first ledger, a message that begins with the ledger's id."""
+
+
+def _refuse_other_kinds(data: bytes) -> None:
+    """Raise `CorruptStateError` for another kind of file, naming it and the command that reads it."""
+    text = data.lstrip()[:1]
+    if text == b"<":
+        raise CorruptStateError("an HTML page, not a cursor's bytes", 0)
+    if data[:2] == b"\x1f\x8b":
+        raise CorruptStateError(
+            "gzip, not a cursor's bytes; if it holds the broker's statistics, `ackwell doctor` reads it", 0
+        )
+    if (text in (b"{", b"[") and not is_footer(data)) or (text == b"{" and len(data) > FOOTER_BYTES_MAX):
+        raise CorruptStateError("JSON, not a cursor's bytes; `ackwell doctor` reads `stats-internal`", 0)
+    if _LEDGER_INFO.match(data):
+        raise CorruptStateError(
+            "a ManagedLedgerInfo, the list of a topic's ledgers; the cursor is the value one level below it, "
+            "…/TOPIC/SUBSCRIPTION",
+            0,
+        )
 
 
 def _cursor_info(data: bytes, source: str) -> Inspection:
