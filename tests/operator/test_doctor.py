@@ -6,10 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ackwell import Position, PositionRangeSet
 from ackwell.broker.restart import BrokerSettings, Count, Restart
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.diagnosis.doctor import Verdict, diagnose
+from ackwell.errors import StatsError
 from tests.broker.test_stats import stats
 from tests.operator.answers import answer, holes, subscription
 
@@ -134,3 +137,52 @@ def test_the_oldest_unacknowledged_entry_is_the_one_after_the_mark_delete_positi
         subscription("[]"), mark_delete_position=Position(4, 99_999), individually_deleted=PositionRangeSet()
     )
     assert oldest_unacked(everything) is None
+
+
+_MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"markDeletePosition": text}
+        for text in ("-1:-1", f"{_MOST}:{_MOST}", f"{_MOST + 5}:3", f"3:{_MOST}", "x", None, 7, "-3:0")
+    ]
+    + [
+        {"individuallyDeletedMessages": text}
+        for text in (f"[(3:0..3:{_MOST}]]", "[(3:5..3:2]]", "[(9:0..9:1]]", None, "[(3:-5..3:0]]")
+    ]
+    + [
+        {"ledgers": ledgers}
+        for ledgers in (
+            [{"ledgerId": 3, "entries": -5}],
+            [{"ledgerId": 3, "entries": _MOST}, {"ledgerId": 4, "entries": _MOST}],
+            [{"ledgerId": "a", "entries": 1}],
+            [1],
+            None,
+            [],
+        )
+    ]
+    + [{"lastConfirmedEntry": text} for text in (f"4:{_MOST}", f"4:{_MOST + 1}", None)]
+    + [{"entriesAddedCounter": None}, {"numberOfEntries": "x"}, {"cursorLedger": "x"}],
+)
+def test_an_odd_answer_is_judged_or_refused_by_name_and_never_a_traceback(changes: dict[str, Any]) -> None:
+    told = answer(holes(3))
+    internal = told["internalStats"]
+    for name, value in changes.items():
+        (internal["cursors"]["sub"] if name in internal["cursors"]["sub"] else internal)[name] = value
+    refusal = None
+    try:
+        for found in parse_stats(json.dumps(told).encode(), "answer.json"):
+            diagnose(found).to_json()
+    except StatsError as error:
+        refusal = error
+    assert refusal is None or (refusal.source == "answer.json" and "\n" not in str(refusal))
+
+
+def test_a_cursor_that_was_never_used_is_before_the_first_entry() -> None:
+    told = answer("[]")
+    told["internalStats"]["cursors"]["sub"]["markDeletePosition"] = "-1:-1"
+    (found,) = parse_stats(json.dumps(told).encode(), "answer.json")
+    assert found.mark_delete_position == Position(3, -1)
+    assert found.backlog_entries == 200_000

@@ -1,4 +1,4 @@
-"""How many messages a number of entries stands for: an entry holds one message, or a batch of them."""
+"""How many messages a number of entries holds: an entry holds one message, or a batch of them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class BatchSizes:
     ) -> Count:
         """Count the acknowledged messages of `entries` whole entries and of `partial` ones.
 
-        `within` tells whether an entry listed in `of` is one of the whole entries.
+        `within` returns whether an entry listed in `of` is one of the whole entries.
         """
         partial = partial or {}
         if not entries and not partial:
@@ -85,8 +85,8 @@ class BatchSizes:
         if self.total_messages is None or self.total_entries is None:
             return Count(at_least, None)
         others = self.total_entries - entries - len(partial)
-        owed = sum(from_words(words).bit_count() for words in partial.values())
-        return Count(at_least, max(at_least, self.total_messages - others - owed))
+        unacked = sum(from_words(words).bit_count() for words in partial.values())
+        return Count(at_least, max(at_least, self.total_messages - others - unacked))
 
     def most_hidden(self, entries: int | None) -> int | None:
         """Bound the acknowledged messages inside `entries` entries that are not wholly acknowledged.
@@ -108,12 +108,12 @@ class BatchSizes:
         return min(bounds, default=None)
 
     def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Count:
-        """Count the acknowledged messages of one entry that still owes those of `words`."""
+        """Count the acknowledged messages of one entry in which those of `words` are not."""
         unacked = from_words(words)
         owed, highest = unacked.bit_count(), last_unacked(unacked)
         size = self.of.get(position, self.each)
         if size is not None and size > max(highest, 1):
             return Count(size - owed, size - owed)
-        # The words end at the last message owed, so acknowledged ones behind it do not show; an ack
+        # The words end at the last unacknowledged message, so later ones do not show; an ack
         # set is kept because at least one message was acknowledged.
         return Count(max(highest + 1 - owed, 1), None)

@@ -14,7 +14,7 @@ what it keeps:
 
 A *crash* finds what was written last. Writes are limited to one a second, and what that holds back is
 written within `managedLedgerCursorPositionFlushSeconds`. `RestartLoss.messages` is for a state that was
-written as it stands, `RestartLoss.messages_before_flush` for a crash before that.
+written as it is now, `RestartLoss.messages_before_flush` for a crash before that.
 
 Derived from recorded restarts of Apache Pulsar 4.2.4 and from reading 4.0.8 and 4.2.4, which agree.
 """
@@ -58,7 +58,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class RestartLoss:
-    """What one restart forgets; the module tells by which rules."""
+    """What one restart forgets; the module describes the rules."""
 
     restart: Restart
     place: Literal["cursor ledger", "metadata store"]
@@ -70,7 +70,7 @@ class RestartLoss:
     partial_entries: int
     """Of how many further entries the acknowledged messages come back."""
     messages: Count
-    """Acknowledged messages that come back when the state was written as it stands: the best case."""
+    """Acknowledged messages that come back when the state was written as it is now: the best case."""
     messages_before_flush: Count
     """The same for a crash before the last changes are written: the worst case."""
     reasons: tuple[Reason, ...]

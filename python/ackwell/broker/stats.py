@@ -1,9 +1,9 @@
-"""What a broker tells of its subscriptions: `stats-internal`, alone or together with `stats`.
+"""What a broker says of its subscriptions: `stats-internal`, alone or together with `stats`.
 
 Read are the answer of `pulsar-admin topics stats-internal`, `partitioned-stats-internal`, several of
 them in one file (one after the other, each perhaps under a line with its topic; as an array; or as an
 object from topic to answer), and recorded
-objects `{internalStats, stats, cursor}`; each also gzipped. They are told apart by content. What the
+objects `{internalStats, stats, cursor}`; each also gzipped. The content decides which it is. What the
 file leaves out is `None` in `SubscriptionStats`, never a guess.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from ackwell.broker.batch_sizes import AckSets, BatchSizes
-from ackwell.errors import CorruptStateError, StatsError
+from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 _JSON_BEGINS: Final = re.compile(r"^[{\[]", re.MULTILINE)
 
+_ID_END: Final = 2**63 - 1
+
 _HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPIC`"
 
 
@@ -52,10 +54,10 @@ class LedgerSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStats:
-    """One subscription at one moment, as its broker told it."""
+    """One subscription at one moment, as its broker described it."""
 
     topic: str
-    """From the ledger's metadata, else from the key or the file name the answer stood under."""
+    """From the ledger's metadata, else from the key or the file name of the answer."""
     subscription: str
     source: str
     """The file or address it was read from."""
@@ -63,13 +65,13 @@ class SubscriptionStats:
     read_position: Position | None
     individually_deleted: PositionRangeSet
     batch_deleted: AckSets | None
-    """None where the source does not tell: the admin API does not."""
+    """None where the source does not show it: the admin API does not."""
     ledgers: Ledgers
     ledger_sizes: tuple[LedgerSize, ...]
     cursor_ledger: CursorLedger
     batch_sizes: BatchSizes
     persisted_mark_delete: Position | None
-    """None where the source does not tell: the admin API does not."""
+    """None where the source does not show it: the admin API does not."""
     delayed_messages: int | None
     subscription_type: str | None
     durable: bool
@@ -79,7 +81,7 @@ class SubscriptionStats:
 
     @property
     def blocked_ms(self) -> int | None:
-        """For how long the mark-delete position has not moved, as far as the source tells."""
+        """For how long the mark-delete position has not moved, as far as the source shows."""
         if self.time_ms is None or self.mark_delete_moved_ms is None:
             return None
         return max(self.time_ms - self.mark_delete_moved_ms, 0)
@@ -218,12 +220,12 @@ def _decompressed(data: bytes, source: str) -> bytes:
 
 
 def _heading(text: str, start: int) -> tuple[str | None, int]:
-    """Step over lines of text to the JSON behind them; the last that names a topic is its heading."""
-    behind = _JSON_BEGINS.search(text, start)
-    if text[start] in "{[" or behind is None:
+    """Step over lines of text to the JSON after them; the last line that names a topic is its heading."""
+    found = _JSON_BEGINS.search(text, start)
+    if text[start] in "{[" or found is None:
         return None, start
-    named = [line.strip() for line in text[start : behind.start()].splitlines() if "://" in line]
-    return named[-1] if named and " " not in named[-1] else None, behind.start()
+    named = [line.strip() for line in text[start : found.start()].splitlines() if "://" in line]
+    return named[-1] if named and " " not in named[-1] else None, found.start()
 
 
 def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
@@ -238,7 +240,7 @@ def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Find the answers of brokers in a document, each with the topic it stands under."""
+    """Find the answers of brokers in a document, each with the topic that is its key."""
     if isinstance(value, list):
         for item in value:
             yield from _answers(item, topic)
@@ -253,7 +255,7 @@ def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _what_it_is(data: bytes) -> str:
-    """Say what a JSON document without an answer is, as far as its keys tell."""
+    """Say what a JSON document without an answer is, as far as its keys show."""
     _, document = next(json_documents(data, ""))
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
@@ -282,7 +284,7 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
             )
     except KeyError as error:
         raise StatsError(f"{name}: no {error.args[0]!r} in the answer; {_HOW_TO}", source) from None
-    except (CorruptStateError, ValueError, TypeError, AttributeError) as error:
+    except (CorruptStateError, LimitError, ValueError, TypeError, AttributeError) as error:
         raise StatsError(f"{name}: {error}", source) from None
 
 
@@ -300,28 +302,47 @@ def _subscription(
 ) -> SubscriptionStats:
     from ackwell import PositionRangeSet
 
-    told: Mapping[str, Any] = (stats.get("subscriptions") or {}).get(subscription) or {}
+    shown: Mapping[str, Any] = (stats.get("subscriptions") or {}).get(subscription) or {}
     persisted = memory.get("persistentMarkDelete")
     read_position = cursor.get("readPosition")
     return SubscriptionStats(
         topic=topic,
         subscription=subscription,
         source=source,
-        mark_delete_position=Position.parse(cursor["markDeletePosition"]),
-        read_position=Position.parse(read_position) if read_position else None,
+        mark_delete_position=_mark_delete(cursor["markDeletePosition"], ledgers),
+        read_position=_position(read_position) if read_position else None,
         individually_deleted=PositionRangeSet.parse(cursor["individuallyDeletedMessages"]),
-        batch_deleted=_ack_sets(cursor, told, memory),
+        batch_deleted=_ack_sets(cursor, shown, memory),
         ledgers=ledgers,
         ledger_sizes=sizes,
         cursor_ledger=_cursor_ledger(cursor),
         batch_sizes=_batch_sizes(internal, stats),
         persisted_mark_delete=Position(persisted["ledger"], persisted["entry"]) if persisted else None,
-        delayed_messages=told.get("msgDelayed"),
-        subscription_type=told.get("type"),
-        durable=told.get("isDurable", told.get("durable", True)),
+        delayed_messages=shown.get("msgDelayed"),
+        subscription_type=shown.get("type"),
+        durable=shown.get("isDurable", shown.get("durable", True)),
         time_ms=time_ms,
-        mark_delete_moved_ms=told.get("lastMarkDeleteAdvancedTimestamp") or None,
+        mark_delete_moved_ms=shown.get("lastMarkDeleteAdvancedTimestamp") or None,
     )
+
+
+def _position(text: Any) -> Position:
+    """Parse a position; `ValueError` where an id is no int64, or below those of Pulsar's `earliest`."""
+    if not isinstance(text, str):
+        raise ValueError(f"expected a position such as '3:5', got {text!r}")
+    position = Position.parse(text)
+    if not (-1 <= position.ledger_id < _ID_END and -1 <= position.entry_id < _ID_END):
+        raise ValueError(f"position {text}: ids are from -1 to 2^63 - 2")
+    return position
+
+
+def _mark_delete(text: Any, ledgers: Ledgers) -> Position:
+    """Parse a mark-delete position; `-1:-1`, that of an unused cursor, is before the first entry."""
+    position = _position(text)
+    if position.ledger_id >= 0:
+        return position
+    first = ledgers.first_position
+    return Position(0 if first is None else first.ledger_id, -1)
 
 
 def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
@@ -331,13 +352,13 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
 
 
 def _ack_sets(
-    cursor: Mapping[str, Any], told: Mapping[str, Any], memory: Mapping[str, Any]
+    cursor: Mapping[str, Any], shown: Mapping[str, Any], memory: Mapping[str, Any]
 ) -> AckSets | None:
     """Return the ack sets where the source proves them, None where it does not show them."""
     if "batchDeletedIndexes" in memory:
         shown = memory["batchDeletedIndexes"]
-        return {Position.parse(position): tuple(words) for position, words in shown.items()}
-    if _cursor_ledger(cursor) == "none" and told.get("msgOutCounter", 1) == 0:
+        return {_position(position): tuple(words) for position, words in shown.items()}
+    if _cursor_ledger(cursor) == "none" and shown.get("msgOutCounter", 1) == 0:
         # No cursor ledger to read ack sets back from, and no message delivered since: there are none.
         return {}
     return None
@@ -367,7 +388,7 @@ _MARKER_SIGNS: Final = ("ongoingTxnCount", "abortedTxnCount", "committedTxnCount
 
 def _ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
     """List the ledgers; the one being written is listed with 0 entries, and known by the last entry."""
-    last = Position.parse(internal.get("lastConfirmedEntry", "-1:-1"))
+    last = _position(internal.get("lastConfirmedEntry", "-1:-1"))
     listed = internal["ledgers"]
     sizes = []
     for info in listed:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, Self
 
+from ackwell.errors import StateTooLargeError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Kept:
     perhaps: frozenset[Position] = frozenset()
     """Ack sets that may or may not have been written: no acknowledgment since says which."""
     perhaps_nothing: bool = False
-    """Whether it hangs on more than the state that any of it is read back."""
+    """Whether more than the state decides if any of it is read back."""
     reasons: list[Reason] = field(default_factory=list)
 
 
@@ -140,8 +141,8 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
         return kept
     kept = _in_ledger(state, settings)
     if not len(state.ranges) and kept.partial:
-        # Acknowledging part of a batch writes nothing while no range stands beyond the mark-delete
-        # position; whether the ack sets were there when it last moved, the state does not tell.
+        # Acknowledging part of a batch writes nothing while there is no range beyond the mark-delete
+        # position. The state does not show whether the ack sets were there when it last moved.
         kept.perhaps, kept.partial = kept.partial, frozenset()
         kept.reasons.append(_not_written(len(kept.perhaps)))
     return kept
@@ -244,7 +245,11 @@ def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
 
     partial = {position: state.partial[position] for position in sorted(kept.partial)}
     info = PositionInfo(*state.mark_delete, individually_deleted=kept.ranges, batch_deleted=partial)
-    size = len(info.encode(format=kept.form))
+    try:
+        size = len(info.encode(format=kept.form))
+    except StateTooLargeError:
+        # A bit set of Java ends at 2^31 entries of a ledger; one with so many acknowledged is larger anyway.
+        return limit + 1
     return size if size > limit else None
 
 

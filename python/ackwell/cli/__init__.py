@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     """Every command, for help and for tests."""
 
 COMMANDS = ("replay", "inspect", "doctor", "collect", "holes", "diff", "convert", "delay-advise", "spark")
-"""In the order of the help; each is a function, or an `app` of its own, in the module of its name."""
+"""In the order of the help; each is a function, or an `app`, in the module of its name."""
 
 
 def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:

@@ -49,7 +49,7 @@ def diff(
             out.print(Text(f"{what}: {ranges.cardinality:,} entries {cut if len(ranges) else ''}"))
         out.print(f"ack sets that differ: {len(found.ack_sets):,}", highlight=False)
         if not found.ledgers_known:
-            out.print("the bytes do not tell how long ledgers are: taken to end at the greatest entry named")
+            out.print("the bytes do not show where ledgers end: taken to be at the greatest entry named")
     raise typer.Exit(3 if found else 0)
 
 

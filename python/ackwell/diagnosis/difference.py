@@ -1,4 +1,4 @@
-"""What lies between two states of a cursor: acknowledged since, and no longer acknowledged.
+"""What changed between two states of a cursor: acknowledged since, and no longer acknowledged.
 
 A state is read from persisted bytes of any form, or from the answer of a broker; only the latter knows
 how many entries a ledger has. Where neither does, a ledger is taken to end at the greatest entry that

@@ -1,8 +1,8 @@
 """Would a restart of this broker bring acknowledged messages back? A verdict for each subscription.
 
 `examine` reads the answers of brokers, `diagnose` judges one subscription: both restarts predicted by
-`ackwell.broker.restart`, how near the state is to each limit, and what mends it, each remedy tried out on the
-very state before it is named.
+`ackwell.broker.restart`, how near the state is to each limit, and what helps, each remedy tried on the
+state itself before it is named.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ackwell.broker.batch_sizes import Count
 from ackwell.broker.restart import RESTARTS, Reason, Restart, RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, read_stats
+from ackwell.errors import StateTooLargeError
 
 if TYPE_CHECKING:
     from ackwell.position import Position
@@ -74,7 +75,7 @@ class Diagnosis:
     usage: tuple[Usage, ...]
     remedies: tuple[Remedy, ...]
     notes: tuple[str, ...]
-    """What the source does not tell, where that limits the prediction."""
+    """What the source does not show, where that limits the prediction."""
 
     @property
     def messages_lost(self) -> Count:
@@ -223,7 +224,9 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage
     else:
         yield Usage(name, "ranges", len(ranges), limit + 1)
     form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
-    yield Usage("maxMessageSize", "bytes in one entry", state_bytes(stats, form), settings.max_entry_bytes)
+    size = state_bytes(stats, form)
+    if size is not None:
+        yield Usage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
     if stats.batch_deleted:
         yield Usage(
             "managedLedgerMaxBatchDeletedIndexToPersist",
@@ -233,12 +236,15 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage
         )
 
 
-def state_bytes(stats: SubscriptionStats, form: str) -> int:
-    """Return the bytes that the whole state takes in a form, nothing cut."""
+def state_bytes(stats: SubscriptionStats, form: str) -> int | None:
+    """Return the bytes that the whole state takes in a form, nothing cut; None where it cannot hold it."""
     from ackwell import PositionInfo
 
     info = PositionInfo(*stats.mark_delete_position, stats.individually_deleted, stats.batch_deleted or {})
-    return len(info.encode(form))
+    try:
+        return len(info.encode(form))
+    except StateTooLargeError:
+        return None
 
 
 def _entries_before_last(stats: SubscriptionStats) -> int:

@@ -1,6 +1,6 @@
-"""What holds a subscription back: the entries not acknowledged, the oldest of which pins all behind it.
+"""What blocks a subscription: the unacknowledged entries, of which the oldest pins all later ones.
 
-The mark-delete position stands before the oldest unacknowledged entry. From its ledger on no ledger can
+The mark-delete position is just before the oldest unacknowledged entry. From its ledger on no ledger can
 be deleted, however much of them is acknowledged: that is what a hole costs.
 """
 
@@ -40,7 +40,7 @@ class Blockage:
     subscription: str
     hole: Hole
     acked_behind: int
-    """Acknowledged entries that stand behind it, in whole ranges."""
+    """Acknowledged entries after it, in whole ranges."""
     pinned_bytes: int
     """The size of the ledgers that cannot be deleted, from the hole's on."""
     next_mark_delete: Position
@@ -49,7 +49,7 @@ class Blockage:
     """The size of the ledgers that can then be deleted."""
     freed_ledgers: int
     blocked_ms: int | None
-    """For how long the mark-delete position has not moved, where the broker tells."""
+    """For how long the mark-delete position has not moved, where the broker says it."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

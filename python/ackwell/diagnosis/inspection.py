@@ -1,4 +1,4 @@
-"""What persisted cursor bytes say: any form, told apart by content.
+"""What persisted cursor bytes say, in any form: the content decides which it is.
 
 Read are a PositionInfo (an entry of a cursor ledger), a ManagedCursorInfo (a value of the metadata
 store, also compressed), the entries of a large state with their footer (PIP-381), and ackwell's own
@@ -84,7 +84,7 @@ class Inspection:
     def oldest_unacked(self) -> Position | None:
         """Return the entry after the mark-delete position.
 
-        Where that was the last of its ledger it is the next ledger's first; bytes do not tell.
+        Where that was the last of its ledger it is the next ledger's first; bytes do not show that.
         """
         return None if self.info is None else self.info.position._replace(entry_id=self.info.entry_id + 1)
 
@@ -160,7 +160,7 @@ def inspect_entries(entries: Sequence[Entry], *, compression: str | None = None)
         try:
             joined, first = join(lambda number: entries[number].data, at)
         except CorruptStateError as error:
-            raise _within(error, entry, "; a footer stands behind the entries that belong to it") from None
+            raise _within(error, entry, "; a footer comes after the entries that belong to it") from None
         read += [_alone(each, compression) for each in entries[alone:first]]
         source = f"{entries[first].source} … {entry.source}"
         read.append(_inspect(joined, source, at - first + 1, compression))

@@ -79,7 +79,7 @@ class _Subscription:
     """The name of its row, the same on every page: what a link points to."""
     blocks: Sequence[tuple[str, str]]
     detail: str = ""
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int | None] = field(default_factory=dict)
 
 
 def _subscriptions(checkup: Checkup) -> Iterator[_Subscription]:

@@ -61,7 +61,7 @@ class _Axis:
         return int(self.starts[-1])
 
     def runs(self, ranges: PositionRangeSet) -> tuple[Ints, Ints]:
-        """Place ranges on the line, as starts and ends; what lies beside it is left out."""
+        """Place ranges on the line, as starts and ends; what is not on it is left out."""
         ledger_ids, lowers, uppers = ranges.to_arrays()
         if not len(self.ledger_ids) or not len(ledger_ids):
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -233,7 +233,7 @@ def _acknowledged(diagnosis: Diagnosis, axis: _Axis) -> Iterator[_Layer]:
 
 
 def _dress(plot: Figure) -> None:
-    """Make a figure stand on light and dark pages: no ground of its own, grey text."""
+    """Make a figure readable on light and dark pages: no background, grey text."""
     plot.background_fill_alpha = plot.border_fill_alpha = 0
     plot.outline_line_color = None
     plot.grid.grid_line_color = GREY
