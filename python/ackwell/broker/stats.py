@@ -145,13 +145,16 @@ def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterato
 
     Raises `StatsError` when it is no such answer, or when it lacks what a cursor needs.
     """
-    found = False
-    for heading, document in json_documents(data, source):
+    found, document = False, None
+    documents = json_documents(data, source)
+    # A dump may be large: its bytes are released as soon as they are decoded.
+    del data
+    for heading, document in documents:
         for key, answer in _answers(document, heading or name or source):
             found = True
             yield from _subscriptions(answer, key, source)
     if not found:
-        raise StatsError(_what_it_is(data), source)
+        raise StatsError(_what_it_is(document), source)
 
 
 def from_answer(answer: Mapping[str, Any], topic: str, source: str) -> Iterator[SubscriptionStats]:
@@ -177,6 +180,7 @@ def json_documents(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]
             f"binary data, not JSON; {_HOW_TO}. For persisted cursor bytes there is `ackwell inspect`",
             source,
         ) from None
+    del data
     text = text.strip()
     if not text:
         raise StatsError(f"the file is empty; {_HOW_TO}", source)
@@ -254,9 +258,8 @@ def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield from _answers(item, key if "://" in key else topic)
 
 
-def _what_it_is(data: bytes) -> str:
+def _what_it_is(document: Any) -> str:
     """Say what a JSON document without an answer is, as far as its keys show."""
-    _, document = next(json_documents(data, ""))
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"
