@@ -62,7 +62,7 @@ class Pool:
         now_ms = time.monotonic_ns() // 1_000_000
         for position in self.subscription.next_reads(100, now_ms):
             name = self.subscription.dispatch(*position, now_ms)
-            if name is not None:
+            if name in self.queues:
                 self.queues[name].put_nowait(position)
 
     async def work(self, name: str) -> None:

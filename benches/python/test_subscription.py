@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ackwell import Ledgers
-from ackwell.subscription import Subscription, SubscriptionSettings
+from ackwell.subscription import Subscription, SubscriptionSettings, Undelivered
 from benches.bars.workloads import section
 
 # The CPU time of this thread: wall time lies on a busy machine.
@@ -66,7 +66,9 @@ def test_pairs_one_by_one(benchmark: Any, name: str) -> None:
     def pairs(subscription: Subscription) -> None:
         dispatch, ack, outstanding = subscription.dispatch, subscription.ack, []
         for entry_id in range(SCALAR_MESSAGES):
-            outstanding.append((dispatch(0, entry_id, 0, sticky_key_hash=1 + entry_id % 60_000), entry_id))
+            consumer = dispatch(0, entry_id, 0, sticky_key_hash=1 + entry_id % 60_000)
+            assert not isinstance(consumer, Undelivered)
+            outstanding.append((consumer, entry_id))
             if len(outstanding) == OUTSTANDING:
                 for consumer, delivered in outstanding:
                     ack(consumer, 0, delivered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,8 +13,32 @@ class AckwellError(Exception):
     """The base of every error that ackwell raises on purpose."""
 
 
+class ErrorCode(IntEnum):
+    """The codes of Pulsar's binary protocol (`ServerError`) with which a broker answers a refusal.
+
+    >>> ErrorCode(5).name
+    'CONSUMER_BUSY'
+    """
+
+    UNKNOWN_ERROR = 0
+    METADATA_ERROR = 1
+    PERSISTENCE_ERROR = 2
+    CONSUMER_BUSY = 5
+    CONSUMER_NOT_FOUND = 13
+    CONSUMER_ASSIGN_ERROR = 19
+    NOT_ALLOWED_ERROR = 22
+    TRANSACTION_CONFLICT = 23
+
+
 class ProtocolError(AckwellError):
-    """The caller broke the order of events, such as an ack of a position never published."""
+    """The caller broke the order of events, such as an ack of a position never published.
+
+    `code` is what a broker answers a client with.
+    """
+
+    def __init__(self, message: str = "", *, code: ErrorCode = ErrorCode.UNKNOWN_ERROR) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class EventError(ProtocolError):

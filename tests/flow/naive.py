@@ -75,9 +75,9 @@ class Naive:
 
     # What happens
 
-    def dispatched(self, position: Position, consumer: str | None) -> None:
+    def dispatched(self, position: Position, consumer: object) -> None:
         """The subscription decided; the decision must be a legal one."""
-        if consumer is None:
+        if not isinstance(consumer, str):
             return
         assert self.owed(position), f"{position} was delivered, and nothing of it is owed"
         assert position not in self.holder, f"{position} was delivered twice without cause"
@@ -171,17 +171,17 @@ class Naive:
         self.check_places(subscription)
 
     def check_places(self, subscription: Subscription) -> None:
-        outstanding = subscription._outstanding
+        outstanding = subscription._state.consumers
         pending = {
             Position(*position): (consumer.name, remaining)
-            for consumer in outstanding.consumers.values()
+            for consumer in outstanding
             for position, (remaining, _) in consumer.pending.items()
         }
         assert pending == {p: (name, len(self.owed(p))) for p, name in self.holder.items()}
         assert outstanding.unacked == sum(remaining for _, remaining in pending.values())
-        assert set(subscription._replay.positions()) == self.queue
-        assert dict(subscription._redelivery.counts()) == self.now.counts
-        unread = {Position(*p) for p in zip(*map(list, subscription._unread.first(10**6)), strict=True)}
+        assert set(subscription._state.replay.positions()) == self.queue
+        assert dict(subscription._state.counts.counts()) == self.now.counts
+        unread = {Position(*p) for p in zip(*map(list, subscription._state.unread.first(10**6)), strict=True)}
         if self.individual:
             assert unread == set(self.unread())
             # Nothing is lost: an owed entry is in exactly one place.

@@ -155,7 +155,7 @@ def check(world: World, state: State, kind: str) -> None:
         assert cursor.unacked_bits(*position) == (3 & ~bits if bits in (1, 2) else None), position
     unacked = [position for position, bits in zip(POSITIONS, entries, strict=True) if bits != 3]
     assert cursor.backlog_entries == len(unacked)
-    (consumer,) = subscription._outstanding.consumers.values()
+    (consumer,) = subscription._state.consumers
     if kind == "Shared":
         remaining = {
             position: 2 - bits.bit_count()
@@ -164,7 +164,7 @@ def check(world: World, state: State, kind: str) -> None:
         }
         pending = {position: count for position, (count, _) in consumer.pending.items()}
         assert pending == remaining
-        assert consumer.unacked == subscription._outstanding.unacked == sum(remaining.values())
+        assert consumer.unacked == subscription._state.consumers.unacked == sum(remaining.values())
         counts = tuple(subscription.redelivery_count(*position) for position in POSITIONS)
         assert counts == state.counts
     else:

@@ -96,7 +96,7 @@ class SharedSubscription(RuleBasedStateMachine):
         for position in reads:
             self.told(position, owner.get(position))
 
-    def told(self, position: Position, name: str | None) -> None:
+    def told(self, position: Position, name: object) -> None:
         self.model.dispatched(position, name)
 
     @rule(position=positions, name=consumers)
@@ -194,7 +194,7 @@ class SharedSubscription(RuleBasedStateMachine):
             model.abort(transaction)
         for name in subscription.consumers:
             subscription.remove_consumer(name)
-            model.close(name)
+            model.close(str(name))
         subscription.add_consumer("z")
         subscription.flow("z", 10**6)
         while reads := subscription.next_reads(3, self.now_ms):
@@ -226,12 +226,12 @@ class KeySharedSubscription(SharedSubscription):
     def hash_of(self, position: Position) -> int:
         return 1 + 20_000 * ((position.ledger_id + position.entry_id) % 3)
 
-    def told(self, position: Position, name: str | None) -> None:
+    def told(self, position: Position, name: object) -> None:
         super().told(position, name)
         key = self.hash_of(position)
-        if name is None:
+        if not isinstance(name, str):
             # Passed over, so that other keys go on: it waits in the queue.
-            if position in self.model.unread() and position < self.subscription._unread.position:
+            if position in self.model.unread() and position < self.subscription._state.unread.position:
                 self.model.passed(position)
                 self.model.queue.add(position)
             return

@@ -102,8 +102,8 @@ class TracedSubscription:
         key_hash = 0
         if subscription.type == "Key_Shared":
             key_hash = sticky_key_hash(event.key)
-            owner = subscription._policy.choose(key_hash)
-            assert owner is not None, f"the key of {position} is still with another"
+            owner = subscription._state.policy.choose(key_hash, new=True)
+            assert owner, f"the key of {position} is still with another"
             assert owner.name == name
             self.checks["owner of the key"] += 1
         subscription.delivered(
@@ -115,7 +115,7 @@ class TracedSubscription:
         )
 
     def holder(self, position: Position) -> str | None:
-        owner = self.subscription._outstanding.owner(*position)
+        owner = self.subscription._state.consumers.owner(*position)
         return owner.name if owner is not None else None
 
     def ack(self, event: Event, position: Position) -> None:

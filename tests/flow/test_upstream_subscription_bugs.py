@@ -35,7 +35,7 @@ def deliver(subscription: Subscription, batch_size: int = 1, limit: int = 10**6)
     return [
         position
         for position in subscription.next_reads(limit, now_ms=0)
-        if subscription.dispatch(*position, now_ms=0, batch_size=batch_size) is not None
+        if subscription.dispatch(*position, now_ms=0, batch_size=batch_size)
     ]
 
 

@@ -1,5 +1,6 @@
 """Consumers, dispatch, acknowledgments and redelivery: a subscription's decisions, without any I/O."""
 
+from ackwell.subscription.active_changes import ActiveChange, Removed
 from ackwell.subscription.command import (
     AckType,
     CommandAck,
@@ -7,24 +8,30 @@ from ackwell.subscription.command import (
     TransactionId,
     ValidationError,
 )
+from ackwell.subscription.consumer import ConsumerKey
 from ackwell.subscription.dispatcher import Delivery
 from ackwell.subscription.durability import Receipt, Staged
+from ackwell.subscription.kinds import SubscriptionType
 from ackwell.subscription.selectors import AutoSplit, ConsistentHashing, Selector, StickyRanges
 from ackwell.subscription.settings import RedeliveryBackoff, SubscriptionSettings
 from ackwell.subscription.sticky_key import sticky_key_hash
-from ackwell.subscription.subscription import Subscription, SubscriptionType
+from ackwell.subscription.subscription import Subscription
 from ackwell.subscription.summary import ConsumerSummary, Summary
+from ackwell.subscription.undelivered import Undelivered
 
 __all__ = [
     "AckType",
+    "ActiveChange",
     "AutoSplit",
     "CommandAck",
     "ConsistentHashing",
+    "ConsumerKey",
     "ConsumerSummary",
     "Delivery",
     "MessageId",
     "Receipt",
     "RedeliveryBackoff",
+    "Removed",
     "Selector",
     "Staged",
     "StickyRanges",
@@ -33,6 +40,7 @@ __all__ = [
     "SubscriptionType",
     "Summary",
     "TransactionId",
+    "Undelivered",
     "ValidationError",
     "sticky_key_hash",
 ]

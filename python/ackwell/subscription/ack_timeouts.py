@@ -1,7 +1,7 @@
 """Which messages of one consumer were not acknowledged in time.
 
 Messages delivered within one tick share a deadline, so the tracker is a row of `(deadline, position
-set)`: a bit for a message, and nothing to do when it is acknowledged. When a deadline passes, those of
+set)`: a bit for a message, and no work when it is acknowledged. When a deadline passes, the positions of
 its set that are still pending have timed out. A message that goes back before its deadline leaves its
 set, so that a later delivery of it has only its own deadline.
 """
@@ -11,19 +11,23 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ackwell.equality import EqualByState
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ackwell._native import PositionRangeSet
-    from ackwell.engine import Engine
     from ackwell.position import Position
+    from ackwell.subscription.structures import Structures
 
 
-class AckTimeouts:
+class AckTimeouts(EqualByState):
     """The deadlines of one consumer's deliveries."""
 
-    def __init__(self, engine: Engine, timeout_ms: int, tick_ms: int) -> None:
-        self._engine = engine
+    __slots__ = ("_sets", "_structures", "_tick_ms", "_timeout_ms")
+
+    def __init__(self, structures: Structures, timeout_ms: int, tick_ms: int) -> None:
+        self._structures = structures
         self._timeout_ms = timeout_ms
         self._tick_ms = tick_ms
         self._sets: deque[tuple[int, PositionRangeSet]] = deque()
@@ -46,7 +50,7 @@ class AckTimeouts:
         self._sets.clear()
 
     def due(self, now_ms: int) -> list[Position]:
-        """Give, and forget, what was delivered so long ago; the caller knows what is still pending."""
+        """Return, and forget, what was delivered so long ago; the caller knows what is still pending."""
         due: list[Position] = []
         while self._sets and self._sets[0][0] <= now_ms:
             due.extend(self._sets.popleft()[1].positions())
@@ -65,5 +69,5 @@ class AckTimeouts:
         # Rounded up to the tick, so that nothing times out early.
         deadline = -(-(now_ms + self._timeout_ms) // self._tick_ms) * self._tick_ms
         if not self._sets or self._sets[-1][0] < deadline:
-            self._sets.append((deadline, self._engine.PositionRangeSet()))
+            self._sets.append((deadline, self._structures.position_range_set()))
         return self._sets[-1][1]

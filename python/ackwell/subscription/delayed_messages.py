@@ -8,26 +8,31 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Int64s = NDArray[np.int64]
-
 
 class DelayedMessages(Protocol):
-    """Positions with a time; each counts once."""
+    """Positions with a time of delivery; each counts once."""
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Take a message in; `False`, and nothing is taken, when it is due already."""
+        """Track a message; `False`, and nothing is tracked, when it is due already."""
+
+    def contains(self, ledger_id: int, entry_id: int) -> bool:
+        """Return whether a position waits here."""
 
     def has_due(self, now_ms: int) -> bool:
         """Return whether a message is due."""
 
-    def pop_due(self, now_ms: int, max: int) -> tuple[Int64s, Int64s, Int64s]:  # noqa: A002
+    def pop_due(
+        self,
+        now_ms: int,
+        max: int,  # noqa: A002
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Take due messages out: times, ledger ids, entry ids."""
 
     def next_wakeup(self) -> int | None:
         """Return when the next message is due."""
 
     def clear(self) -> None:
-        """Let go of every message."""
+        """Forget every message."""
 
     def __len__(self) -> int: ...
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell.ack_sets import all_messages
+from ackwell.ack_sets import WHOLE, all_messages, to_words
+from ackwell.errors import LimitError
 from ackwell.position import Position
+from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
-    from ackwell.cursor import Cursor
-    from ackwell.subscription.consumer import Consumer
-    from ackwell.subscription.delayed_messages import DelayedMessages
-    from ackwell.subscription.offered import Offered
-    from ackwell.subscription.outstanding import Outstanding
-    from ackwell.subscription.policies import Policy
-    from ackwell.subscription.redelivery import Redelivery
-    from ackwell.subscription.replay_queue import ReplayQueue
-    from ackwell.subscription.settings import SubscriptionSettings
-    from ackwell.subscription.transactions import Transactions
-    from ackwell.subscription.unread import Unread
+    from ackwell.subscription.consumer import Consumer, ConsumerKey
+    from ackwell.subscription.entries import Entries
+    from ackwell.subscription.state import State
 
     Int64s = NDArray[np.int64]
 
@@ -29,58 +25,54 @@ if TYPE_CHECKING:
 class Delivery(NamedTuple):
     """A run of entries for one consumer, in the order in which it is to get them."""
 
-    consumer: str
+    consumer: ConsumerKey
     ledger_ids: Int64s
     entry_ids: Int64s
     redelivery_counts: Int64s | None
     """`None` where no entry of the subscription was ever redelivered."""
+    ack_sets: Mapping[Position, tuple[int, ...]]
+    """The batches that are partly acknowledged, each with its unacknowledged messages as words."""
+    epoch: int
+    """The consumer's epoch at this time (see `Subscription.redeliver`)."""
 
 
 class Dispatcher:
-    """Hands out what is owed again and what is unread, as the subscription's policy says.
+    """Hands out what is to be delivered again and what is unread, as the subscription's policy says.
 
     An entry that nobody gets stays where it was: unread, or in the replay queue; so does one that is
-    offered ahead of an unread one, for nothing may be skipped. Only where order per
-    key rules is an unread one passed over, into the queue, so that those of other keys can go on; the
-    hash of an entry that had to wait is *held* until the next round, so that no later entry of it
-    slips by when permits arrive in mid-round.
+    offered ahead of an unread one, for nothing may be skipped. Only on Key_Shared an unread one that has
+    to wait is passed over, into the queue, so that those of other keys can go on. Where order per key
+    rules, its hash is *held* until the next round, so that no later entry of it goes out when permits
+    arrive in the middle of the round.
     """
 
-    def __init__(
-        self,
-        cursor: Cursor,
-        settings: SubscriptionSettings,
-        policy: Policy,
-        outstanding: Outstanding,
-        replay: ReplayQueue,
-        redelivery: Redelivery,
-        transactions: Transactions,
-        unread: Unread,
-        delayed: DelayedMessages | None,
-    ) -> None:
-        self._cursor = cursor
-        self._settings = settings
-        self._policy = policy
-        self._outstanding = outstanding
-        self._replay = replay
-        self._redelivery = redelivery
-        self._transactions = transactions
-        self._unread = unread
-        self._delayed = delayed
-        self._held: set[int] = set()
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def stall(self) -> Undelivered | None:
+        """Return why nothing new is read now; `None` if nothing stops it."""
+        reason = self._state.policy.stall(new=True)
+        if reason is not None:
+            return reason
+        if self._state.policy.individual and self._state.consumers.blocked:
+            return Undelivered.SUBSCRIPTION_BLOCKED
+        if not self._may_look_ahead():
+            return Undelivered.LOOK_AHEAD
+        return Undelivered.PAUSED if self._pauses() else None
 
     def next_reads(self, limit: int) -> tuple[Int64s, Int64s]:
-        """Name the positions to read next, ledger ids and entry ids."""
+        """Return the positions to read next, ledger ids and entry ids."""
         import numpy as np
 
-        self._held.clear()
-        empty = np.empty(0, dtype=np.int64)
-        if limit <= 0 or not self._policy.available():
-            return empty, empty
-        again = self._owed_again(limit)
-        ledger_ids, entry_ids = empty, empty
-        if len(again) < limit and self._may_look_ahead():
-            ledger_ids, entry_ids = self._unread.first(limit - len(again))
+        state = self._state
+        state.held_hashes.clear()
+        state.forget_trimmed()
+        again: list[Position] = []
+        if limit > 0 and state.replay.active and state.policy.stall(new=False) is None:
+            again = self._to_replay(limit)
+        ledger_ids = entry_ids = np.empty(0, dtype=np.int64)
+        if limit > len(again) and self.stall() is None:
+            ledger_ids, entry_ids = state.unread.first(limit - len(again))
         if not again:
             return ledger_ids, entry_ids
         columns = np.array(again, dtype=np.int64).T
@@ -94,92 +86,101 @@ class Dispatcher:
         batch_size: int,
         sticky_key_hash: int,
         deliver_at_ms: int,
-    ) -> str | None:
-        """Decide who gets one entry, and hand it over."""
-        if batch_size < 1:
-            raise ValueError(f"batch size {batch_size}; an entry holds at least one message")
-        unread = self._unread
+    ) -> ConsumerKey | Undelivered:
+        """Decide who gets one entry, and deliver it."""
+        state = self._state
+        unread = state.unread
         new = unread.position <= (ledger_id, entry_id)
-        if new:
-            if unread.position != (ledger_id, entry_id) and not unread.is_next(ledger_id, entry_id):
-                return None
-        elif not self._replay.contains(ledger_id, entry_id):
-            return None
-        consumer = None
-        if not self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if new else now_ms):
+        if not (unread.is_next(ledger_id, entry_id) if new else state.replay.contains(ledger_id, entry_id)):
+            return Undelivered.NOT_NEXT
+        consumer: Consumer | Undelivered | None
+        consumer = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if new else now_ms)
+        if consumer is None:
             consumer = self._choose(new, sticky_key_hash)
-            if consumer is None:
+            if isinstance(consumer, Undelivered):
                 self._wait(new, ledger_id, entry_id, sticky_key_hash)
-                return None
+                return consumer
         if new:
             unread.position = ledger_id, entry_id + 1
         else:
-            self._replay.discard(ledger_id, entry_id)
-        if consumer is None:
-            return None
+            state.replay.discard(ledger_id, entry_id)
+        if isinstance(consumer, Undelivered):
+            return consumer
         remaining = 1 if batch_size == 1 else self._remaining(ledger_id, entry_id, batch_size)
-        if self._policy.individual:
-            self._outstanding.deliver(consumer, ledger_id, entry_id, remaining, sticky_key_hash, now_ms)
+        if state.policy.individual:
+            state.consumers.deliver(consumer, ledger_id, entry_id, remaining, sticky_key_hash, now_ms)
         else:
             consumer.permits -= remaining
-        return consumer.name
+        return consumer.key
 
-    def dispatch_many(self, offered: Offered, now_ms: int) -> list[Delivery]:
+    def dispatch_many(self, entries: Entries, now_ms: int) -> list[Delivery]:
         """Decide for many entries, whole runs at once where nothing is out of the ordinary."""
         import numpy as np
 
-        again, new = offered.split(self._unread.position)
+        state = self._state
+        again, new = entries.split(state.unread.position)
         deliveries = self._one_by_one(again, now_ms)
         if not new.entries:
             return deliveries
-        consumers = list(self._outstanding.consumers.values())
+        consumers = list(state.consumers)
         owners = None
-        if new.follows(*self._unread.first(new.entries)) and not self._needs_a_look(new, now_ms):
-            owners = self._policy.choose_many(consumers, new.sizes, new.hashes, new.entries)
+        if new.follows(*state.unread.first(new.entries)) and not self._needs_a_look(new, now_ms):
+            owners = state.policy.choose_many(consumers, new.sizes, new.hashes, new.entries)
         if owners is None:
-            return deliveries + self._one_by_one(new, now_ms)
+            return deliveries + self._one_by_one(new, now_ms, changed=bool(deliveries))
         # Those that nobody gets are the last ones; they stay unread.
         served = int(np.count_nonzero(owners >= 0))
         if served:
-            self._unread.position = int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
+            state.unread.position = int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
         groups = [new.pick(slice(served))] if len(consumers) == 1 else new.grouped(owners, len(consumers))
         for consumer, mine in zip(consumers, groups, strict=True):
             if mine.entries:
-                deliveries.append(self._hand_over(consumer, mine, now_ms))
+                deliveries.append(self._deliver(consumer, mine, now_ms))
         return deliveries
 
     def delivered(
         self, consumer: Consumer, position: Position, now_ms: int, batch_size: int, sticky_key_hash: int
     ) -> None:
-        """Hand an entry over as somebody else decided."""
-        if position >= self._unread.position:
-            if position != self._unread.position:
-                for skipped in self._unread.before(position):
-                    self._replay.add(*skipped)
-            self._unread.position = position.ledger_id, position.entry_id + 1
+        """Deliver an entry as somebody else decided."""
+        state = self._state
+        if position >= state.unread.position:
+            if position != state.unread.position:
+                for skipped in state.unread.before(position):
+                    state.replay.add(*skipped)
+            state.unread.position = position.ledger_id, position.entry_id + 1
         else:
-            self._replay.discard(*position)
+            state.replay.discard(*position)
+            if state.delayed is not None and state.delayed.contains(*position):
+                # One that is due already is taken out.
+                state.delayed.add(now_ms, *position, now_ms)
         remaining = 1 if batch_size == 1 else self._remaining(*position, batch_size)
-        if self._policy.individual and self._unread.wanted(*position):
-            self._outstanding.settle(*position, consumer)
-            self._outstanding.deliver(consumer, *position, remaining, sticky_key_hash, now_ms)
+        if state.policy.individual and state.unread.wanted(*position):
+            state.consumers.settle(*position, consumer)
+            state.consumers.deliver(consumer, *position, remaining, sticky_key_hash, now_ms)
         else:
             consumer.permits -= remaining
 
-    def _owed_again(self, limit: int) -> list[Position]:
-        if not self._replay.active:
-            return []
-        if not self._policy.by_key:
-            return self._replay.first(limit)
+    def ack_set(self, position: Position) -> tuple[int, ...] | None:
+        """Return the messages of a batch that are neither acknowledged nor held; `None` for all of them."""
+        unacked = self._state.cursor.unacked_bits(*position)
+        held = self._state.transactions.held_bits(position)
+        if unacked is None and held not in (0, WHOLE):
+            unacked = all_messages(self._state.transactions.batch_size(position))
+        return None if unacked is None else to_words(unacked & ~held)
+
+    def _to_replay(self, limit: int) -> list[Position]:
+        state = self._state
+        if not state.policy.by_key:
+            return state.replay.first(limit)
         found: list[Position] = []
         blocked: set[int] = set()
-        for position in self._replay.positions():
+        for position in state.replay.positions():
             if len(found) == limit:
                 break
-            sticky_key_hash = self._replay.hash_of(position)
+            sticky_key_hash = state.replay.hash_of(position)
             if sticky_key_hash in blocked:
                 continue
-            if sticky_key_hash and self._policy.choose(sticky_key_hash) is None:
+            if sticky_key_hash and isinstance(state.policy.choose(sticky_key_hash, new=False), Undelivered):
                 blocked.add(sticky_key_hash)
             else:
                 found.append(position)
@@ -187,76 +188,110 @@ class Dispatcher:
 
     def _may_look_ahead(self) -> bool:
         """Return whether more may be read while so much waits for its key."""
-        if not self._policy.by_key:
+        state = self._state
+        if not state.policy.by_key:
             return True
-        settings, limits = self._settings, []
+        settings, limits = state.settings, []
         if settings.look_ahead_per_consumer:
-            limits.append(settings.look_ahead_per_consumer * len(self._outstanding.consumers))
+            limits.append(settings.look_ahead_per_consumer * len(state.consumers))
         if settings.look_ahead_per_subscription:
             limits.append(settings.look_ahead_per_subscription)
-        return len(self._replay) < min(limits, default=2**62)
+        return len(state.replay) < min(limits, default=2**62)
 
-    def _stops(self, ledger_id: int, entry_id: int, now_ms: int, deliver_at_ms: int) -> bool:
-        """Return whether an entry goes to no consumer at all: acknowledged, dead, or delayed.
+    def _pauses(self) -> bool:
+        """Return whether the cursor has more ranges than can be saved, and that is to stop reading."""
+        limit = self._state.settings.pause_above_ranges
+        return limit is not None and len(self._state.cursor.individually_deleted) > limit
 
-        Only a new entry is delayed: one that the tracker let go is not given back to it.
+    def _stops(self, ledger_id: int, entry_id: int, now_ms: int, deliver_at_ms: int) -> Undelivered | None:
+        """Return why an entry goes to no consumer at all: acknowledged, dead, or delayed.
+
+        Only a new entry is delayed: one that the tracker has released is not added to it again.
         """
-        if not self._unread.wanted(ledger_id, entry_id):
-            return True
-        if self._redelivery.active and self._redelivery.is_dead(ledger_id, entry_id):
-            return True
-        return (
+        state = self._state
+        if not state.unread.wanted(ledger_id, entry_id):
+            return Undelivered.ACKNOWLEDGED
+        if state.counts.active and state.counts.is_dead(ledger_id, entry_id):
+            return Undelivered.DEAD_LETTER
+        if (
             deliver_at_ms > now_ms
-            and self._delayed is not None
-            and self._delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms)
-        )
-
-    def _choose(self, new: bool, sticky_key_hash: int) -> Consumer | None:
-        if self._policy.by_key and (
-            sticky_key_hash in self._held or (new and self._replay.waits(sticky_key_hash))
+            and state.delayed is not None
+            and state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms)
         ):
-            return None
-        return self._policy.choose(sticky_key_hash)
+            return Undelivered.DELAYED
+        return None
+
+    def _choose(self, new: bool, sticky_key_hash: int) -> Consumer | Undelivered:
+        policy = self._state.policy
+        if policy.in_key_order and (
+            sticky_key_hash in self._state.held_hashes or (new and self._state.replay.waits(sticky_key_hash))
+        ):
+            return Undelivered.KEY_WAITS
+        return policy.choose(sticky_key_hash, new=new)
 
     def _wait(self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
-        if self._policy.by_key:
-            self._held.add(sticky_key_hash)
-            self._replay.add(ledger_id, entry_id, sticky_key_hash)
+        state = self._state
+        if state.policy.by_key:
+            if state.policy.in_key_order:
+                state.held_hashes.add(sticky_key_hash)
+            state.replay.add(ledger_id, entry_id, sticky_key_hash)
             if new:
-                self._unread.position = ledger_id, entry_id + 1
+                state.unread.position = ledger_id, entry_id + 1
 
     def _remaining(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
         """Count the messages of a batch that are neither acknowledged nor held by a transaction."""
-        unacked = self._cursor.unacked_bits(ledger_id, entry_id)
+        state = self._state
+        unacked = state.cursor.unacked_bits(ledger_id, entry_id)
         bits = all_messages(batch_size) if unacked is None else unacked
-        return (bits & ~self._transactions.held_bits(Position(ledger_id, entry_id))).bit_count()
+        return (bits & ~state.transactions.held_bits(Position(ledger_id, entry_id))).bit_count()
 
-    def _needs_a_look(self, new: Offered, now_ms: int) -> bool:
+    def _needs_a_look(self, new: Entries, now_ms: int) -> bool:
         """Return whether one of these entries may be other than plainly next: delayed, in part, dead."""
+        state = self._state
+        in_part = bool(state.transactions.open) or state.cursor.partly_acked > 0
         return (
-            (self._delayed is not None and new.asks_for_delay(now_ms))
-            or (new.sizes is not None and (bool(self._transactions.open) or self._cursor.partly_acked > 0))
-            or (self._settings.max_redeliver_count is not None and self._redelivery.active)
+            (state.delayed is not None and new.asks_for_delay(now_ms))
+            or (new.sizes is not None and in_part)
+            or (state.counts.limited and state.counts.active)
         )
 
-    def _one_by_one(self, offered: Offered, now_ms: int) -> list[Delivery]:
-        rows: dict[str, list[int]] = {}
-        for index, row in enumerate(offered.rows()):
-            ledger_id, entry_id, batch_size, sticky_key_hash, deliver_at_ms = row
-            name = self.dispatch(ledger_id, entry_id, now_ms, batch_size, sticky_key_hash, deliver_at_ms)
-            if name is not None:
-                rows.setdefault(name, []).append(index)
-        return [self._delivery(name, offered.at(indexes)) for name, indexes in rows.items()]
+    def _one_by_one(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:
+        """Decide for each entry; where the tracker of delayed messages is full, only up to there.
 
-    def _hand_over(self, consumer: Consumer, mine: Offered, now_ms: int) -> Delivery:
+        A refusal at the first entry is raised; one after it would lose what was delivered before.
+        """
+        indexes_of: dict[ConsumerKey, list[int]] = {}
+        for index, row in enumerate(entries.rows()):
+            ledger_id, entry_id, batch_size, sticky_key_hash, deliver_at_ms = row
+            try:
+                key = self.dispatch(ledger_id, entry_id, now_ms, batch_size, sticky_key_hash, deliver_at_ms)
+            except LimitError:
+                if not changed and index == 0:
+                    raise
+                break
+            if not isinstance(key, Undelivered):
+                indexes_of.setdefault(key, []).append(index)
+        consumers = self._state.consumers
+        return [self._delivery(consumers[key], entries.at(indexes)) for key, indexes in indexes_of.items()]
+
+    def _deliver(self, consumer: Consumer, mine: Entries, now_ms: int) -> Delivery:
         sizes: Int64s | int = 1 if mine.sizes is None else mine.sizes
-        if self._policy.individual:
+        if self._state.policy.individual:
             hashes: Int64s | int = 0 if mine.hashes is None else mine.hashes
-            self._outstanding.deliver_many(consumer, mine.ledger_ids, mine.entry_ids, sizes, hashes, now_ms)
+            self._state.consumers.deliver_many(
+                consumer, mine.ledger_ids, mine.entry_ids, sizes, hashes, now_ms
+            )
         else:
             consumer.permits -= mine.entries if isinstance(sizes, int) else int(sizes.sum())
-        return self._delivery(consumer.name, mine)
+        return self._delivery(consumer, mine)
 
-    def _delivery(self, name: str, offered: Offered) -> Delivery:
-        counts = self._redelivery.counts_of(offered.ledger_ids, offered.entry_ids)
-        return Delivery(name, offered.ledger_ids, offered.entry_ids, counts)
+    def _delivery(self, consumer: Consumer, entries: Entries) -> Delivery:
+        counts = self._state.counts.counts_of(entries.ledger_ids, entries.entry_ids)
+        ack_sets: dict[Position, tuple[int, ...]] = {}
+        if self._state.cursor.partly_acked or self._state.transactions.open:
+            pairs = zip(entries.ledger_ids.tolist(), entries.entry_ids.tolist(), strict=True)
+            for position in (Position(*pair) for pair in pairs):
+                words = self.ack_set(position)
+                if words is not None:
+                    ack_sets[position] = words
+        return Delivery(consumer.key, entries.ledger_ids, entries.entry_ids, counts, ack_sets, consumer.epoch)

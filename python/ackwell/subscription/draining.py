@@ -1,8 +1,8 @@
 """Hashes that changed their owner while messages of theirs are still pending with the old one.
 
-Order per key asks that the new owner gets nothing of a hash before the old one has finished. Only a
-consumer that joins or leaves moves hashes, so the pending messages are looked through then, and no
-dispatch or acknowledgment pays for this while nothing is draining (Pulsar's `DrainingHashesTracker`).
+Order per key requires that the new owner gets nothing of a hash before the old one has finished. Only a
+consumer that joins or leaves moves hashes, so the pending messages are searched then, and a dispatch or
+an acknowledgment costs nothing while no hash drains (Pulsar's `DrainingHashesTracker`).
 """
 
 from __future__ import annotations
@@ -10,33 +10,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ackwell.equality import EqualByState
+
 if TYPE_CHECKING:
-    from ackwell.subscription.consumer import Consumer
+    from ackwell.subscription.consumer import Consumer, ConsumerKey
     from ackwell.subscription.selectors import Selector
 
 
-class DrainingHashes:
+class DrainingHashes(EqualByState):
     """Hash → its new owner, and consumer → how many of its pending entries have that hash."""
 
+    __slots__ = ("pending",)
+
     def __init__(self) -> None:
-        self.pending: dict[int, tuple[str | None, dict[str, int]]] = {}
+        self.pending: dict[int, tuple[ConsumerKey | None, dict[ConsumerKey, int]]] = {}
 
     def reassign(self, consumers: Iterable[Consumer], selector: Selector) -> None:
         """Find what drains now that the selector has changed; O(pending entries)."""
         self.pending = drained(consumers, selector)
 
-    def blocks(self, consumer: str, sticky_key_hash: int) -> bool:
+    def blocks(self, consumer: ConsumerKey, sticky_key_hash: int) -> bool:
         """Return whether another consumer still has entries of this hash."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         return any(holder != consumer for holder in holders)
 
-    def delivered(self, consumer: str, sticky_key_hash: int) -> None:
+    def delivered(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
         """Count one more pending entry of a hash that drains."""
         if sticky_key_hash in self.pending:
             _, holders = self.pending[sticky_key_hash]
             holders[consumer] = holders.get(consumer, 0) + 1
 
-    def settled(self, consumer: str, sticky_key_hash: int) -> None:
+    def settled(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
         """Count one pending entry less; the last one sets the hash free."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         if consumer in holders:
@@ -44,7 +48,7 @@ class DrainingHashes:
             if not holders[consumer]:
                 self._remove(consumer, sticky_key_hash)
 
-    def left(self, consumer: str) -> None:
+    def left(self, consumer: ConsumerKey) -> None:
         """Forget a consumer that has nothing pending any more."""
         for sticky_key_hash in [key for key, (_, holders) in self.pending.items() if consumer in holders]:
             self._remove(consumer, sticky_key_hash)
@@ -54,7 +58,7 @@ class DrainingHashes:
         found = drained(consumers, selector)
         return [] if found == self.pending else [f"draining hashes are {self.pending}, found {found}"]
 
-    def _remove(self, consumer: str, sticky_key_hash: int) -> None:
+    def _remove(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
         owner, holders = self.pending[sticky_key_hash]
         del holders[consumer]
         if all(holder == owner for holder in holders):
@@ -63,16 +67,16 @@ class DrainingHashes:
 
 def drained(
     consumers: Iterable[Consumer], selector: Selector
-) -> dict[int, tuple[str | None, dict[str, int]]]:
+) -> dict[int, tuple[ConsumerKey | None, dict[ConsumerKey, int]]]:
     """Count the pending entries, by hash and consumer, of every hash that another consumer owns now."""
     import numpy as np
 
-    by_hash: dict[int, dict[str, int]] = {}
+    by_hash: dict[int, dict[ConsumerKey, int]] = {}
     for consumer in consumers:
         if len(consumer.pending):
             hashes, counts = np.unique(consumer.pending.to_arrays()[3], return_counts=True)
             for sticky_key_hash, count in zip(hashes.tolist(), counts.tolist(), strict=True):
-                by_hash.setdefault(sticky_key_hash, {})[consumer.name] = count
+                by_hash.setdefault(sticky_key_hash, {})[consumer.key] = count
     found = {}
     for sticky_key_hash, holders in by_hash.items():
         owner = selector.select(sticky_key_hash)

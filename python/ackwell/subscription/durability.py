@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ackwell.equality import EqualByState
 from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell._native import PositionInfo
     from ackwell.cursor import Cursor
+    from ackwell.subscription.consumer import ConsumerKey
 
 
 class Receipt(NamedTuple):
     """The answer to an acknowledgment command that asked for one."""
 
-    consumer: str
+    consumer: ConsumerKey
     request_id: int
 
 
@@ -51,11 +53,12 @@ class Journal(Protocol):
         """Find the newest durable state."""
 
 
-class Durability:
+class Durability(EqualByState):
     """Which acknowledgments are durable, and whom to tell."""
 
     def __init__(self, cursor: Cursor) -> None:
-        self._waiting: list[Receipt] = []
+        self._waiting: list[Receipt | None] = []
+        # None where the consumer has left: a staged state counts it all the same.
         self._given = 0
         self.mark_delete: Position = cursor.mark_delete_position
         """Everything up to here is acknowledged, and durably so."""
@@ -63,6 +66,13 @@ class Durability:
     def owe(self, receipt: Receipt) -> None:
         """Let a receipt wait for the next state that is staged."""
         self._waiting.append(receipt)
+
+    def forget(self, consumer: ConsumerKey) -> None:
+        """Drop the receipts for a consumer that left; the next one of its name gets none of them."""
+        self._waiting = [
+            None if receipt is not None and receipt.consumer == consumer else receipt
+            for receipt in self._waiting
+        ]
 
     def stage(self, info: PositionInfo) -> Staged:
         """Tie the receipts that wait to this state, which holds what they are for."""
@@ -78,7 +88,7 @@ class Durability:
         given, self._waiting = self._waiting[:due], self._waiting[due:]
         self._given += due
         self.mark_delete = Position(staged.info.ledger_id, staged.info.entry_id)
-        return given
+        return [receipt for receipt in given if receipt is not None]
 
     @property
     def waiting(self) -> int:

@@ -1,177 +1,114 @@
-"""Messages on their way to a second delivery: how often, when, and when no more.
-
-A count stands for every message that a consumer gave back or let time out, until it is acknowledged.
-Unlike the broker's (apache/pulsar#25533) the counts are part of the saved state.
-"""
+"""What takes a message back from its consumer, to be delivered again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ackwell.position import Position
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ackwell._native import PendingAcks, PositionRangeSet, TripleLongHeap
-    from ackwell.engine import Engine
-    from ackwell.subscription.replay_queue import ReplayQueue
-    from ackwell.subscription.settings import SubscriptionSettings
-
-    Int64s = NDArray[np.int64]
+    from ackwell.position import Position
+    from ackwell.subscription.consumer import Consumer
+    from ackwell.subscription.state import State
 
 
 class Redelivery:
-    """Redelivery counts, negative acknowledgments that wait, dead letters, and the way to the queue."""
+    """Consumers that leave, requests, negative acknowledgments, timeouts, ends of delays."""
 
-    def __init__(self, engine: Engine, settings: SubscriptionSettings, replay: ReplayQueue) -> None:
-        self._settings = settings
-        self._replay = replay
-        # The count stands where a pending entry has its remaining messages.
-        self._counts: PendingAcks = engine.PendingAcks()
-        self._waiting: TripleLongHeap = engine.TripleLongHeap()
-        self._due_ms: dict[Position, int] = {}
-        self._dead: PositionRangeSet = engine.PositionRangeSet()
-        self.active = False
-        """Whether there is anything here that a dispatch or an acknowledgment has to look at."""
+    def __init__(self, state: State) -> None:
+        self._state = state
 
-    def count(self, ledger_id: int, entry_id: int) -> int:
-        """Return how often an entry was redelivered."""
-        value = self._counts.get((ledger_id, entry_id)) if len(self._counts) else None
-        return value[0] if value is not None else 0
+    def left(self, consumer: Consumer) -> int:
+        """Remove a consumer; its entries go back with their counts as they are. Return how many."""
+        state = self._state
+        ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
+        state.consumers.drop(consumer)
+        state.backoffs.stop_many(ledger_ids, entry_ids)
+        state.replay.add_many(ledger_ids, entry_ids, hashes)
+        if state.policy.leave(consumer):
+            state.unread.rewind()
+        if not len(state.consumers) and state.settings.idle_clears_counts:
+            state.counts.clear()
+        return len(ledger_ids)
 
-    def counts(self) -> Iterator[tuple[Position, int]]:
-        """Iterate the entries redelivered and not acknowledged, with their counts."""
-        return ((Position(*position), count) for position, (count, _) in self._counts.items())
+    def requested(self, consumer: Consumer, positions: Iterable[Position] | None) -> int:
+        """Take back all that a consumer has, or the listed entries; return how many."""
+        state = self._state
+        if not state.policy.individual:
+            if state.policy.active is consumer:
+                state.unread.rewind()
+            return 0
+        if positions is not None:
+            returned = sum(self._release(position, consumer) for position in positions)
+        else:
+            ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
+            state.counts.increment_many(ledger_ids, entry_ids)
+            state.backoffs.stop_many(ledger_ids, entry_ids)
+            state.replay.add_many(ledger_ids, entry_ids, hashes)
+            returned = len(ledger_ids)
+        state.consumers.given_back(consumer)
+        return returned
 
-    @property
-    def counted(self) -> int:
-        """Entries with a count."""
-        return len(self._counts)
+    def negative(self, consumer: Consumer, position: Position, now_ms: int) -> bool:
+        """Let an entry wait out its back-off; return whether this consumer has it."""
+        state = self._state
+        if state.policy.individual:
+            has = consumer.pending.contains(*position)
+        else:
+            has = position < state.unread.position and not state.cursor.is_acked(*position)
+        if has:
+            state.backoffs.start(position, now_ms, state.counts.count(*position))
+        return has
 
-    def counts_of(self, ledger_ids: Int64s, entry_ids: Int64s) -> Int64s | None:
-        """Return the counts of many entries; `None` where no entry at all has one."""
-        if not len(self._counts):
-            return None
-        import numpy as np
-
-        found: Int64s = np.maximum(self._counts.get_many(ledger_ids, entry_ids)[0], 0)
-        return found
-
-    def restore(self, position: Position, count: int) -> None:
-        """Take in a count from a saved state."""
-        self._counts.add(*position, count, 0)
-        self.active = True
-
-    def again(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
-        """Count one more redelivery and put the entry in the queue."""
-        self._counts.add(ledger_id, entry_id, self.count(ledger_id, entry_id) + 1, 0)
-        self.active = True
-        self.back(ledger_id, entry_id, sticky_key_hash)
-
-    def again_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
-        """Do the same for many entries."""
-        import numpy as np
-
-        counts = self.counts_of(ledger_ids, entry_ids)
-        ones = np.ones(len(ledger_ids), dtype=np.int64)
-        self.active = self.active or len(ledger_ids) > 0
-        self._counts.add_many(ledger_ids, entry_ids, ones if counts is None else counts + 1, ones * 0)
-        self.back_many(ledger_ids, entry_ids, sticky_key_hashes)
-
-    def back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
-        """Put the entry in the queue; its consumer left, which is no failure of the message."""
-        self._due_ms.pop(Position(ledger_id, entry_id), None)
-        self._replay.add(ledger_id, entry_id, sticky_key_hash)
-
-    def back_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
-        """Do the same for many entries."""
-        if self._due_ms:
-            for position in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
-                self._due_ms.pop(Position(*position), None)
-        self._replay.add_many(ledger_ids, entry_ids, sticky_key_hashes)
-
-    def later(self, position: Position, now_ms: int) -> int:
-        """Let a negatively acknowledged entry wait out its back-off; give when it is due.
-
-        A second one before that starts the wait anew.
-        """
-        due_ms = now_ms + self._settings.nack_backoff.delay_ms(self.count(*position))
-        self._due_ms[position] = due_ms
-        self._waiting.add(due_ms, *position)
-        self.active = True
-        return due_ms
-
-    def due(self, now_ms: int) -> list[Position]:
-        """Give, and forget, the entries whose back-off is over."""
-        if not self._due_ms:
-            return []
-        columns = (column.tolist() for column in self._waiting.pop_due(now_ms, len(self._waiting)))
-        found = []
-        for due_ms, ledger_id, entry_id in zip(*columns, strict=True):
-            position = Position(ledger_id, entry_id)
-            if self._due_ms.get(position) == due_ms:
-                del self._due_ms[position]
-                found.append(position)
-        return found
+    def advance(self, now_ms: int) -> int:
+        """Take back what is due; return how many entries are to be delivered again."""
+        state = self._state
+        returned = self._end_delays(now_ms)
+        for position in state.backoffs.due(now_ms):
+            if state.policy.individual:
+                returned += self._release(position)
+            else:
+                state.unread.rewind()
+        for consumer in state.consumers:
+            if consumer.timeouts is not None:
+                due = consumer.timeouts.due(now_ms)
+                returned += sum(self._release(position, consumer) for position in due)
+        return returned
 
     def next_due_ms(self) -> int | None:
-        """Return when the next back-off ends, or `None`."""
-        return min(self._due_ms.values(), default=None)
+        """Return when `advance` has something to do next. O(consumers), amortised O(log waiting)."""
+        state = self._state
+        times = [state.backoffs.next_due_ms()]
+        if state.delayed is not None:
+            times.append(state.delayed.next_wakeup())
+        times += [each.timeouts.next_due_ms() for each in state.consumers if each.timeouts is not None]
+        return min((time for time in times if time is not None), default=None)
 
-    @property
-    def waiting(self) -> int:
-        """Entries whose back-off is not over."""
-        return len(self._due_ms)
-
-    def is_dead(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an entry was redelivered too often; it becomes a dead letter then."""
-        limit = self._settings.max_redeliver_count
-        if limit is None or self.count(ledger_id, entry_id) <= limit:
+    def _release(self, position: Position, consumer: Consumer | None = None) -> bool:
+        """Take an entry from its consumer (from this one only, if one is given); return whether it had it."""
+        state = self._state
+        if consumer is not None and not consumer.pending.contains(*position):
             return False
-        self._dead.add(ledger_id, entry_id)
+        settled = state.consumers.settle(*position, consumer)
+        if settled is None:
+            return False
+        owner, sticky_key_hash = settled
+        if owner.timeouts is not None:
+            owner.timeouts.returned(*position)
+        state.consumers.given_back(owner)
+        state.counts.increment(*position)
+        state.backoffs.stop(*position)
+        state.replay.add(*position, sticky_key_hash)
         return True
 
-    @property
-    def dead(self) -> int:
-        """How many dead letters wait to be acknowledged."""
-        return self._dead.cardinality
-
-    def dead_letters(self) -> list[Position]:
-        """List the dead letters that were not acknowledged yet."""
-        return list(self._dead.positions())
-
-    def forget(self, ledger_id: int, entry_id: int) -> None:
-        """Drop all of an entry that is acknowledged."""
-        self._counts.remove(ledger_id, entry_id)
-        self._due_ms.pop(Position(ledger_id, entry_id), None)
-        self._dead.remove(ledger_id, entry_id)
-        self._look()
-
-    def forget_up_to(self, position: Position) -> None:
-        """Drop all of what is at or before a position."""
-        self._counts.remove_all_up_to(*position)
-        self._dead.remove_up_to(*position)
-        for waiting in [each for each in self._due_ms if each <= position]:
-            del self._due_ms[waiting]
-        self._look()
-
-    def _look(self) -> None:
-        self.active = bool(len(self._counts) or self._due_ms or self._dead.cardinality)
-
-    @property
-    def nbytes(self) -> int:
-        """The heap bytes of counts, waits and dead letters."""
-        return self._counts.nbytes + self._waiting.nbytes + self._due_ms.__sizeof__() + self._dead.nbytes
-
-    def validate(self) -> None:
-        """Check the structures."""
-        self._counts.validate()
-        self._waiting.validate()
-        self._dead.validate()
-        anything = len(self._counts) or self._due_ms or self._dead.cardinality
-        assert self.active or not anything, "entries that nobody looks at"
-        assert len(self._due_ms) <= len(self._waiting), "a back-off that no deadline ends"
+    def _end_delays(self, now_ms: int) -> int:
+        state = self._state
+        if state.delayed is None:
+            return 0
+        returned = 0
+        while state.delayed.has_due(now_ms):
+            _, ledger_ids, entry_ids = state.delayed.pop_due(now_ms, 10_000)
+            for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                if state.unread.wanted(*pair) and state.cursor.ledgers.contains(*pair):
+                    state.replay.add(*pair)
+                    returned += 1
+        return returned

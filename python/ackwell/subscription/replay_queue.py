@@ -1,14 +1,16 @@
-"""Positions that were read before and are owed again; they go out first, in position order.
+"""Positions that were read before and are to be delivered again; they go out first, in position order.
 
-Released by a consumer, due after a delay, or held back because their key is busy elsewhere. A position
-is a bit in a range set; only a Key_Shared subscription remembers each one's hash as well, because a
-message may not overtake an older one of its key that waits here.
+A position comes here when a consumer gives it back, when its delay is over, or when its key is busy at
+another consumer. A position is a bit in a range set; only a Key_Shared subscription remembers each hash
+as well, because a message may not overtake an older one of its key that waits here.
 """
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from ackwell.equality import EqualByState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,18 +19,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ackwell._native import PendingAcks, PositionRangeSet
-    from ackwell.engine import Engine
     from ackwell.position import Position
+    from ackwell.subscription.structures import Structures
 
     Int64s = NDArray[np.int64]
 
 
-class ReplayQueue:
+class ReplayQueue(EqualByState):
     """A sorted set of positions, with hashes where order per key matters."""
 
-    def __init__(self, engine: Engine, *, by_key: bool) -> None:
-        self._positions: PositionRangeSet = engine.PositionRangeSet()
-        self._hashes: PendingAcks | None = engine.PendingAcks() if by_key else None
+    __slots__ = ("_hashes", "_positions", "_waiting", "active")
+
+    def __init__(self, structures: Structures, *, by_key: bool) -> None:
+        self._positions: PositionRangeSet = structures.position_range_set()
+        self._hashes: PendingAcks | None = structures.pending_acks() if by_key else None
         self._waiting: dict[int, int] = {}
         """Hash → how many positions here have it."""
         self.active = False
@@ -62,7 +66,7 @@ class ReplayQueue:
             self.add(ledger_id, entry_id, sticky_key_hash)
 
     def discard(self, ledger_id: int, entry_id: int) -> bool:
-        """Take a position out; tell whether it was there."""
+        """Take a position out; return whether it was there."""
         if self._hashes is not None:
             value = self._hashes.remove_and_get(ledger_id, entry_id)
             if value is not None:
@@ -70,6 +74,15 @@ class ReplayQueue:
         removed = self._positions.remove(ledger_id, entry_id)
         self.active = self._positions.cardinality > 0
         return removed
+
+    def discard_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """Take many positions out, those of them that are there."""
+        if self._hashes is not None:
+            for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                self.discard(ledger_id, entry_id)
+            return
+        self._positions.remove_many(ledger_ids, entry_ids)
+        self.active = self._positions.cardinality > 0
 
     def remove_up_to(self, position: Position) -> None:
         """Take out everything at or before a position."""
@@ -98,6 +111,18 @@ class ReplayQueue:
         """Return whether a message of this hash is here, so that no newer one may go out."""
         return sticky_key_hash in self._waiting
 
+    def clear(self) -> None:
+        """Take everything out."""
+        self._positions.clear()
+        if self._hashes is not None:
+            self._hashes.clear()
+        self._waiting.clear()
+        self.active = False
+
+    def as_set(self) -> PositionRangeSet:
+        """Return the positions as a set; read only, for it is not a copy."""
+        return self._positions
+
     @property
     def nbytes(self) -> int:
         """The heap bytes of positions and hashes."""
@@ -115,7 +140,7 @@ class ReplayQueue:
         return []
 
     def validate(self) -> None:
-        """Check both structures, and that a hash stands only beside a position."""
+        """Check both structures, and that only positions have hashes."""
         self._positions.validate()
         assert self.active == (self._positions.cardinality > 0)
         if self._hashes is not None:

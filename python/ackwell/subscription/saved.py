@@ -20,7 +20,7 @@ from ackwell.wire import Field, Reader, bytes_field, int_field
 if TYPE_CHECKING:
     from ackwell._native import PositionInfo
     from ackwell.cursor import Cursor
-    from ackwell.subscription.redelivery import Redelivery
+    from ackwell.subscription.redelivery_counts import RedeliveryCounts
 
 TRANSACTION_FIELD: Final = 20_601
 """`Transaction {most=1, least=2, repeated Entry=3, Cumulative=4}`.
@@ -31,7 +31,7 @@ TRANSACTION_FIELD: Final = 20_601
 
 
 def position_info(
-    cursor: Cursor, redelivery: Redelivery, transactions: Transactions, unknown_fields: bytes
+    cursor: Cursor, redelivery: RedeliveryCounts, transactions: Transactions, unknown_fields: bytes
 ) -> PositionInfo:
     """Gather the state to be saved; `unknown_fields` are those of others."""
     return cursor.to_position_info(

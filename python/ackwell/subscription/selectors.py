@@ -1,18 +1,21 @@
 """Which consumer owns a sticky-key hash, in the three ways Pulsar has.
 
-A selector is a function from hash to consumer name that changes only when a consumer joins or leaves.
+A selector is a function from hash to consumer that changes only when a consumer joins or leaves.
 It holds sorted boundaries: a hash belongs to the first boundary at or above it. Joining and leaving
-cost O(points), selecting O(log points). Consumers are told apart by name, which a subscription keeps
-unique.
+cost O(points), selecting O(log points). A consumer is identified by its key (see `ConsumerKey`); its name,
+which others may have too, decides only where its points are.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
+from itertools import count
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ackwell.errors import ProtocolError
+from ackwell.equality import EqualByState
+from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.subscription.sticky_key import (
     FROM_ONE,
     FROM_ZERO,
@@ -26,34 +29,39 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ackwell.subscription.consumer import ConsumerKey
+
 RING_POINTS: Final = 100
 """`subscriptionKeySharedConsistentHashingReplicaPoints`, the default of 4.2."""
 
 
 class Selector(Protocol):
-    """What a Key_Shared subscription asks."""
+    """What a Key_Shared subscription asks of its selector."""
 
     slots: HashRange
     """Where `sticky_key_hash` has to put the keys."""
 
-    def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
-        """Take a consumer in; `ProtocolError` if it cannot be given any slot."""
+    def add(
+        self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
+    ) -> None:
+        """Add a consumer; `name` is its key's text if left out; `ProtocolError` if it can have no slot."""
 
-    def remove(self, consumer: str) -> None:
+    def remove(self, consumer: ConsumerKey) -> None:
         """Return its slots to the others."""
 
-    def select(self, sticky_key_hash: int) -> str | None:
-        """Name the owner of a slot, or `None` where there is none."""
+    def select(self, sticky_key_hash: int) -> ConsumerKey | None:
+        """Return the owner of a slot, or `None` where there is none."""
 
-    def boundaries(self) -> list[tuple[int, str | None]]:
+    def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
         """List the last slot of each run with its owner, in order, up to the end of the range."""
 
 
-class ConsistentHashing:
+class ConsistentHashing(EqualByState):
     """Points on a ring: the default of 4.2, with 100 points a consumer.
 
-    Point `i` of a consumer stands at the slot of `name NUL 0 NUL i`. Where two fall together the first
-    stays, and the other takes over when it leaves. Past the last point the ring wraps to the first.
+    Point `i` of a consumer is at the slot of `name NUL n NUL i`, where `n` is the lowest number that no
+    other consumer of that name has. Where two points fall together the first keeps the slot, and the
+    other takes over when it leaves. Past the last point the ring wraps to the first.
 
     >>> ring = ConsistentHashing()
     >>> ring.add("a")
@@ -68,46 +76,55 @@ class ConsistentHashing:
         if points < 1:
             raise ValueError(f"{points} points; a consumer needs at least one")
         self._points = points
-        self._ring: dict[int, list[str]] = {}
+        self._ring: dict[int, list[ConsumerKey]] = {}
         self._slots: list[int] = []
+        self._names: dict[ConsumerKey, tuple[str, int]] = {}
+        """Consumer → its name, and its number among those of that name."""
 
-    def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
-        """Set the consumer's points; one whose points are all taken waits for a slot to fall free."""
+    def add(
+        self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
+    ) -> None:
+        """Set the consumer's points; one whose points are all taken waits for a slot to become free."""
+        name = str(consumer) if name is None else name
+        taken = {number for other, number in self._names.values() if other == name}
+        self._names[consumer] = name, next(number for number in count() if number not in taken)
         for slot in self._slots_of(consumer):
             if slot not in self._ring:
                 insort(self._slots, slot)
             self._ring.setdefault(slot, []).append(consumer)
 
-    def remove(self, consumer: str) -> None:
+    def remove(self, consumer: ConsumerKey) -> None:
         """Take the consumer's points off the ring."""
         for slot in self._slots_of(consumer):
             self._ring[slot].remove(consumer)
             if not self._ring[slot]:
                 del self._ring[slot]
                 self._slots.remove(slot)
+        del self._names[consumer]
 
-    def select(self, sticky_key_hash: int) -> str | None:
-        """Name the consumer of the first point at or after the slot."""
+    def select(self, sticky_key_hash: int) -> ConsumerKey | None:
+        """Return the consumer of the first point at or after the slot."""
         if not self._slots:
             return None
         index = bisect_left(self._slots, sticky_key_hash)
         return self._ring[self._slots[index if index < len(self._slots) else 0]][0]
 
-    def boundaries(self) -> list[tuple[int, str | None]]:
+    def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
         """List every point, and the end of the range, which wraps to the first."""
-        runs: list[tuple[int, str | None]] = [(slot, self._ring[slot][0]) for slot in self._slots]
+        runs: list[tuple[int, ConsumerKey | None]] = [(slot, self._ring[slot][0]) for slot in self._slots]
         if runs and runs[-1][0] < SLOTS - 1:
             runs.append((SLOTS - 1, runs[0][1]))
         return runs
 
-    def _slots_of(self, consumer: str) -> Iterable[int]:
-        return (sticky_key_hash(f"{consumer}\0{0}\0{point}") for point in range(self._points))
+    def _slots_of(self, consumer: ConsumerKey) -> Iterable[int]:
+        name, number = self._names[consumer]
+        return (sticky_key_hash(f"{name}\0{number}\0{point}") for point in range(self._points))
 
 
-class AutoSplit:
+class AutoSplit(EqualByState):
     """Halves: a consumer that joins takes the lower half of the widest range.
 
-    A range that falls free goes to its upper neighbour, the last one to its lower.
+    A range that becomes free goes to its upper neighbour, the last one to its lower.
 
     >>> split = AutoSplit()
     >>> split.add("a")
@@ -123,9 +140,11 @@ class AutoSplit:
             raise ValueError(f"{slots} slots; expected a power of two, at least 2")
         self._size = slots
         self._ends: list[int] = []
-        self._owners: dict[int, str] = {}
+        self._owners: dict[int, ConsumerKey] = {}
 
-    def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
+    def add(
+        self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
+    ) -> None:
         """Split the widest range, the lowest of equals; `ProtocolError` when none is wider than one slot."""
         if not self._ends:
             end = self._size
@@ -134,12 +153,15 @@ class AutoSplit:
             widths = [end - start for start, end in zip(starts, self._ends, strict=True)]
             widest = widths.index(max(widths))
             if widths[widest] <= 1:
-                raise ProtocolError(f"no hash range is left to split for consumer {consumer!r}")
+                raise ProtocolError(
+                    f"no hash range is left to split for consumer {consumer!r}",
+                    code=ErrorCode.CONSUMER_ASSIGN_ERROR,
+                )
             end = self._ends[widest] - (widths[widest] >> 1)
         insort(self._ends, end)
         self._owners[end] = consumer
 
-    def remove(self, consumer: str) -> None:
+    def remove(self, consumer: ConsumerKey) -> None:
         """Return the consumer's range to a neighbour."""
         end = next(end for end, owner in self._owners.items() if owner == consumer)
         if end == self._size and len(self._ends) > 1:
@@ -148,18 +170,18 @@ class AutoSplit:
             del self._owners[end]
             self._ends.remove(end)
 
-    def select(self, sticky_key_hash: int) -> str | None:
-        """Name the owner of the range that the slot falls in."""
+    def select(self, sticky_key_hash: int) -> ConsumerKey | None:
+        """Return the owner of the range that the slot falls in."""
         if not self._ends:
             return None
         return self._owners[self._ends[bisect_left(self._ends, sticky_key_hash % self._size)]]
 
-    def boundaries(self) -> list[tuple[int, str | None]]:
+    def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
         """List the end of each range."""
         return [(end, self._owners[end]) for end in self._ends]
 
 
-class StickyRanges:
+class StickyRanges(EqualByState):
     """Each consumer brings its own ranges, which may not overlap; slots outside them have no owner.
 
     >>> sticky = StickyRanges()
@@ -171,40 +193,47 @@ class StickyRanges:
     slots = FROM_ZERO
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int, str]] = []
+        self._ranges: list[tuple[int, int, ConsumerKey]] = []
 
-    def add(self, consumer: str, hash_ranges: Sequence[HashRange] = ()) -> None:
+    def add(
+        self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
+    ) -> None:
         """Claim the ranges.
 
         Raises `ProtocolError` if there are none or one is taken, `ValueError` for an empty one.
         """
         if not hash_ranges:
-            raise ProtocolError(f"consumer {consumer!r} brings no hash ranges")
+            raise ProtocolError(
+                f"consumer {consumer!r} brings no hash ranges", code=ErrorCode.CONSUMER_ASSIGN_ERROR
+            )
         claimed = list(self._ranges)
         for first, last in hash_ranges:
             if not 0 <= first <= last < SLOTS:
                 raise ValueError(f"hash range {first}..{last}; expected 0 <= first <= last < {SLOTS}")
             for taken_first, taken_last, owner in claimed:
                 if first <= taken_last and taken_first <= last:
-                    raise ProtocolError(f"hash range {first}..{last} is taken by consumer {owner!r}")
+                    raise ProtocolError(
+                        f"hash range {first}..{last} is taken by consumer {owner!r}",
+                        code=ErrorCode.CONSUMER_ASSIGN_ERROR,
+                    )
             claimed.append((first, last, consumer))
-        self._ranges = sorted(claimed)
+        self._ranges = sorted(claimed, key=lambda claim: claim[:2])
 
-    def remove(self, consumer: str) -> None:
+    def remove(self, consumer: ConsumerKey) -> None:
         """Leave the consumer's ranges without owner."""
         self._ranges = [claim for claim in self._ranges if claim[2] != consumer]
 
-    def select(self, sticky_key_hash: int) -> str | None:
-        """Name the consumer whose range holds the slot."""
+    def select(self, sticky_key_hash: int) -> ConsumerKey | None:
+        """Return the consumer whose range holds the slot."""
         slot = sticky_key_hash % SLOTS
-        index = bisect_left(self._ranges, (slot + 1,)) - 1
+        index = bisect_left(self._ranges, slot + 1, key=itemgetter(0)) - 1
         if index < 0 or self._ranges[index][1] < slot:
             return None
         return self._ranges[index][2]
 
-    def boundaries(self) -> list[tuple[int, str | None]]:
+    def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
         """List the end of each range, and of each gap with `None`."""
-        runs: list[tuple[int, str | None]] = []
+        runs: list[tuple[int, ConsumerKey | None]] = []
         free = 0
         for first, last, owner in self._ranges:
             if first > free:
@@ -214,7 +243,7 @@ class StickyRanges:
         return [*runs, (SLOTS - 1, None)] if free < SLOTS else runs
 
 
-def hash_ranges(selector: Selector) -> dict[str, list[HashRange]]:
+def hash_ranges(selector: Selector) -> dict[ConsumerKey, list[HashRange]]:
     """Return each consumer's slots as the broker's statistics list them (`keyHashRangeArrays`).
 
     >>> split = AutoSplit()
@@ -222,9 +251,9 @@ def hash_ranges(selector: Selector) -> dict[str, list[HashRange]]:
     >>> hash_ranges(split)
     {'a': [(1, 65535)]}
     """
-    ranges: dict[str, list[HashRange]] = {}
+    ranges: dict[ConsumerKey, list[HashRange]] = {}
     first = 1
-    previous: str | None = None
+    previous: ConsumerKey | None = None
     for end, owner in selector.boundaries():
         last = min(end, SLOTS - 1)
         if owner is not None and last >= first:
@@ -237,20 +266,22 @@ def hash_ranges(selector: Selector) -> dict[str, list[HashRange]]:
     return ranges
 
 
-def select_many(selector: Selector, hashes: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
-    """Return the owner of each slot as an index into `names`, -1 where there is none."""
+def select_many(
+    selector: Selector, hashes: NDArray[np.int64], consumers: Sequence[ConsumerKey]
+) -> NDArray[np.int64]:
+    """Return the owner of each slot as an index into `consumers`, -1 where there is none."""
     import numpy as np
 
     runs = selector.boundaries()
     if not runs:
         return np.full(len(hashes), -1, dtype=np.int64)
-    index_of = {name: index for index, name in enumerate(names)}
+    index_of = {consumer: index for index, consumer in enumerate(consumers)}
     ends = np.array([end for end, _ in runs], dtype=np.int64)
-    owners = np.array([-1 if name is None else index_of[name] for _, name in runs], dtype=np.int64)
+    owners = np.array([-1 if owner is None else index_of[owner] for _, owner in runs], dtype=np.int64)
     return owners[np.searchsorted(ends, hashes)]
 
 
-class FailoverRing:
+class FailoverRing(EqualByState):
     """The active consumer of a topic without partitions: points by name, the topic's own hash chooses.
 
     Unlike the Key_Shared ring it has the full 31-bit range, no separators, and a later consumer takes
@@ -260,11 +291,11 @@ class FailoverRing:
     def __init__(self, topic: str) -> None:
         self._hash = murmur3_32(topic.encode()) & 0x7FFF_FFFF
 
-    def active(self, consumers: Sequence[str]) -> str:
-        """Name the active one of these consumers, which stand in order of name."""
-        ring: dict[int, str] = {}
-        for consumer in consumers:
+    def active(self, names: Sequence[str]) -> int:
+        """Return the index of the active one of these consumers, which are in order of name."""
+        ring: dict[int, int] = {}
+        for index, name in enumerate(names):
             for point in range(RING_POINTS):
-                ring[murmur3_32(f"{consumer}{point}".encode()) & 0x7FFF_FFFF] = consumer
+                ring[murmur3_32(f"{name}{point}".encode()) & 0x7FFF_FFFF] = index
         at_or_above = [point for point in ring if point >= self._hash]
         return ring[min(at_or_above or ring)]

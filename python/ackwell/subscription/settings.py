@@ -1,8 +1,16 @@
-"""What can be set on a subscription, under Pulsar's defaults."""
+"""What can be set on a subscription.
+
+The defaults are the limits and delays of Pulsar 4.2, with ackwell's own choice wherever a broker loses,
+repeats or forgets something. `SubscriptionSettings.pulsar` makes every one of these choices as a broker of
+a given version does.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Self
+
+from ackwell.cursor_settings import CursorSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +45,28 @@ class RedeliveryBackoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSettings:
-    """The limits and delays of one subscription; 0 switches a limit off."""
+    """The limits and delays of one subscription; 0 switches a limit off.
+
+    >>> SubscriptionSettings.pulsar("4.2").subscription_limit_at_read
+    True
+    """
+
+    cursor: CursorSettings = field(default=CursorSettings())
+    """How the cursor treats acknowledgments."""
 
     max_unacked_per_consumer: int = 50_000
-    """`maxUnackedMessagesPerConsumer`: at this many a consumer gets no more, until half are gone."""
+    """`maxUnackedMessagesPerConsumer`: at this many a consumer gets no more, until half are gone or it
+    gives some back."""
 
     max_unacked_per_subscription: int = 200_000
-    """`maxUnackedMessagesPerSubscription`: at this many nobody gets more, until it is below half."""
+    """`maxUnackedMessagesPerSubscription`: at this many no new entry is delivered, until it is below half;
+    entries given back are delivered again as soon as it is below the limit."""
 
     round_robin_batch_size: int = 20
     """`dispatcherMaxRoundRobinBatchSize`: entries a consumer of a Shared subscription gets in a row."""
+
+    allow_out_of_order_delivery: bool = False
+    """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older one of its key."""
 
     look_ahead_per_consumer: int = 2_000
     """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: entries that wait for their key, a consumer."""
@@ -66,6 +86,34 @@ class SubscriptionSettings:
     max_redeliver_count: int | None = None
     """After this many redeliveries a message is a dead letter; `None`: never."""
 
+    pause_above_ranges: int | None = None
+    """`managedLedgerMaxUnackedRangesToPersist` where `dispatcherPauseOnAckStatePersistentEnabled` is on:
+    above so many ranges nothing new is read until there are fewer. `None`: never paused."""
+
+    subscription_limit_at_read: bool = False
+    """The limit of the subscription only stops the reading of new entries: what was read, and what was
+    given back, is delivered beyond it."""
+
+    partial_ack_resets_count: bool = False
+    """The acknowledgment of a part of a batch sets its redelivery count to 0."""
+
+    idle_clears_counts: bool = False
+    """All redelivery counts are dropped when the last consumer leaves."""
+
+    partial_ack_lowers_pending: bool = True
+    """The pending count of an entry goes down with each acknowledged part; else it is its batch size."""
+
+    abort_rewinds: bool = True
+    """The abort of a transaction on Exclusive and Failover reads everything unacknowledged again."""
+
+    cumulative_hides_individual: bool = False
+    """While a transaction with a cumulative acknowledgment is open, the end of a transaction leaves what
+    was acknowledged individually held."""
+
+    plain_acks_conflict: bool = False
+    """A batch that was acknowledged in part outside of transactions conflicts with the acknowledgment of
+    the whole entry in a transaction."""
+
     def __post_init__(self) -> None:
         for name in ("max_unacked_per_consumer", "max_unacked_per_subscription", "ack_timeout_ms"):
             if getattr(self, name) < 0:
@@ -73,3 +121,25 @@ class SubscriptionSettings:
         for name in ("round_robin_batch_size", "ack_timeout_tick_ms"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+
+    @classmethod
+    def pulsar(cls, version: str, **settings: Any) -> Self:
+        """Return the settings under which a subscription does what a broker of `version` does.
+
+        `version` is "4.0", "4.2", "5.0" or a release of one of them, such as "4.0.7" or "5.0.0-M1";
+        `ValueError` for any other. `settings` replace single ones.
+        """
+        cursor = CursorSettings.pulsar(version)
+        name = ".".join(version.split(".")[:2])
+        return cls(**{"cursor": cursor, **_PULSAR, **_PULSAR_OF_VERSION.get(name, {}), **settings})
+
+
+_PULSAR: dict[str, Any] = {
+    "subscription_limit_at_read": True,
+    "partial_ack_resets_count": True,
+    "idle_clears_counts": True,
+    "abort_rewinds": False,
+    "cumulative_hides_individual": True,
+    "plain_acks_conflict": True,
+}
+_PULSAR_OF_VERSION: dict[str, dict[str, Any]] = {"4.0": {"partial_ack_lowers_pending": False}}

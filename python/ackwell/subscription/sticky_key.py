@@ -26,19 +26,32 @@ FROM_ZERO: Final[HashRange] = (0, SLOTS - 1)
 """The slots of the other selectors."""
 
 NO_KEY: Final = b"NONE_KEY"
-"""What the broker hashes for a message without any key."""
+"""What the broker hashes for a message without key, producer and sequence id."""
 
 _WORD: Final = 0xFFFF_FFFF
 _C1: Final = 0xCC9E_2D51
 _C2: Final = 0x1B87_3593
 
 
-def sticky_key_hash(key: str | bytes | None, slots: HashRange = FROM_ONE) -> int:
+def sticky_key_hash(
+    key: str | bytes | None,
+    slots: HashRange = FROM_ONE,
+    *,
+    producer_name: str | None = None,
+    sequence_id: int | None = None,
+) -> int:
     """Return the slot of a key, never 0; text counts as UTF-8.
+
+    Without a key the broker hashes `producer_name-sequence_id` (`Commands.resolveStickyKey`), so that
+    such messages spread over the consumers; without these too, one fixed key.
 
     >>> sticky_key_hash("k20"), sticky_key_hash("k20", FROM_ZERO)
     (27157, 12379)
+    >>> sticky_key_hash(None, producer_name="p", sequence_id=7) == sticky_key_hash("p-7")
+    True
     """
+    if key is None and producer_name is not None and sequence_id is not None:
+        key = f"{producer_name}-{sequence_id}"
     data = NO_KEY if key is None else key.encode() if isinstance(key, str) else key
     first, last = slots
     return (murmur3_32(data) & 0x7FFF_FFFF) % (last - first + 1) + first or 1

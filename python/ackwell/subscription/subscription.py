@@ -2,52 +2,59 @@
 
 **The round.** The caller owns the log, the connections and the clock:
 
-1. `next_reads(limit, now_ms)` names the positions to read, those owed again first.
-2. The caller reads them and calls `dispatch` (or `dispatch_many`) with what the messages say of
+1. `next_reads(limit, now_ms)` names the positions to read, those to deliver again first.
+2. The caller reads them and calls `dispatch` (or `dispatch_many`) with what the messages say about
    themselves: batch size, sticky-key hash, time of delivery. The answer is who gets each.
-3. `ack`, `nack`, `redeliver`, `flow`, `remove_consumer` as the consumers speak.
-4. `save` makes the state durable, and only then gives the receipts of what was acknowledged.
+3. `ack`, `nack`, `redeliver`, `flow`, `remove_consumer`, as the clients ask for it.
+4. `save` makes the state durable, and only then returns the receipts of what was acknowledged.
 
-**Where what is.** `Cursor`: what is acknowledged. `Outstanding`: what each consumer has, and the
-counters. `ReplayQueue`: what was read and is owed again. `Redelivery`: counts, back-offs, dead letters.
-`Transactions`: what open transactions hold. `Unread`: the read position. Every existing entry is in
-exactly one of these places or, after a delay was asked for, in the delayed tracker; `validate` checks it.
+**Where what is.** `State` lists the parts and where each entry can be; `validate` checks that it is in one
+place only. `Dispatcher`, `Acknowledgments`, `Redelivery` and `Moves` are what happens to it.
+
+**Refusals.** Every method checks its arguments before it changes anything: a call that raises has no
+effect. A `ProtocolError` carries the code with which a broker answers.
 
 **Threads.** A subscription belongs to one thread, or one event loop, at a time; nothing in it waits.
-Callers with more threads put one lock around it. Batch calls let go of the interpreter inside, and
-read the arrays they were given meanwhile.
+Callers with more threads put one lock around it. Batch calls release the interpreter inside, and read the
+arrays that they were given meanwhile.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 from ackwell import engine as engines
-from ackwell.arrays import as_int64, same_length
+from ackwell.ack_sets import BATCH_SIZE_MAX, from_words
 from ackwell.cursor import Cursor
-from ackwell.errors import ProtocolError
+from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
-from ackwell.subscription import saved
+from ackwell.subscription import arguments, handle, saved
 from ackwell.subscription.acknowledge import Acknowledgments
-from ackwell.subscription.command import AckType, CommandAck, MessageId, TransactionId, ValidationError
+from ackwell.subscription.active_changes import ActiveChange, Removed, active_changes
+from ackwell.subscription.backoffs import Backoffs
+from ackwell.subscription.command import AckType, CommandAck, TransactionId, ValidationError
+from ackwell.subscription.consumer import NO_EPOCH, ConsumerKey
+from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.dispatcher import Delivery, Dispatcher
 from ackwell.subscription.durability import Durability, Journal, Receipt, Staged
-from ackwell.subscription.offered import Offered
-from ackwell.subscription.outstanding import Outstanding
-from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
+from ackwell.subscription.entries import Entries
+from ackwell.subscription.kinds import SubscriptionType, policy_of
+from ackwell.subscription.moves import Moves
+from ackwell.subscription.policies import ByKey
 from ackwell.subscription.redelivery import Redelivery
-from ackwell.subscription.releases import Releases
+from ackwell.subscription.redelivery_counts import RedeliveryCounts
 from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.selectors import ConsistentHashing, Selector
 from ackwell.subscription.settings import SubscriptionSettings
+from ackwell.subscription.state import State
 from ackwell.subscription.sticky_key import HashRange, sticky_key_hash
-from ackwell.subscription.summary import ConsumerSummary, Summary
+from ackwell.subscription.structures import Structures
+from ackwell.subscription.summary import Summary, summarize
 from ackwell.subscription.transactions import Transactions
 from ackwell.subscription.unread import Unread
-from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,39 +64,52 @@ if TYPE_CHECKING:
     from ackwell.engine import Engine
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.delayed_messages import DelayedMessages
+    from ackwell.subscription.undelivered import Undelivered
 
     Int64s = NDArray[np.int64]
-
-
-class SubscriptionType(StrEnum):
-    """Pulsar's four types."""
-
-    EXCLUSIVE = "Exclusive"
-    SHARED = "Shared"
-    FAILOVER = "Failover"
-    KEY_SHARED = "Key_Shared"
 
 
 class Subscription:
     """One subscription: consumers, dispatch, acknowledgments, redelivery, transactions.
 
-    `type` is one of `SubscriptionType`. `ledgers` is shared with whoever publishes; a `cursor` brings its
-    own. `selector` is how a Key_Shared subscription maps hashes to consumers, consistent hashing by
-    default. `delayed` holds messages until their time; without it, and on Exclusive and Failover, where
-    the broker does not delay either, they go out at once. `topic` and `partition` choose the active
-    consumer of a Failover subscription. `chunk_entries(first, last)` names the entries of a message sent
-    in chunks; by default all from first to last, which is right where producers do not interleave.
+    Parameters
+    ----------
+    type : SubscriptionType or str
+        One of Pulsar's four types.
+    ledgers : Ledgers, optional
+        The ledgers of the topic, shared with whoever publishes; a `cursor` brings its own.
+    cursor : Cursor, optional
+        What is acknowledged already; its own settings count, not `settings.cursor`.
+    settings : SubscriptionSettings, optional
+        Limits and delays; `SubscriptionSettings.pulsar(version)` behaves as a broker does.
+    selector : Selector, optional
+        How a Key_Shared subscription maps hashes to consumers; consistent hashing by default.
+    delayed : DelayedMessages, optional
+        Holds messages until their time. Without it, and on Exclusive and Failover, where the broker does
+        not delay either, they go out at once.
+    topic, partition : str, int, optional
+        Choose the active consumer of a Failover subscription.
+    chunk_entries : callable, optional
+        `chunk_entries(first, last)` returns the entries of a message sent in chunks. Without it an
+        acknowledgment that names a first chunk acknowledges only the entry that it names, as in the
+        broker: other producers' entries can lie between.
+    durable : bool
+        False for a reader's cursor: `save` writes nothing and returns the receipts at once.
+    engine : module, optional
+        `ackwell.reference` instead of the native engine.
 
+    Examples
+    --------
     >>> from ackwell import Ledgers
     >>> subscription = Subscription("Shared", Ledgers({3: 4}))
-    >>> subscription.add_consumer("a")
+    >>> _ = subscription.add_consumer("a")
     >>> subscription.flow("a", 3)
     >>> for position in subscription.next_reads(10, now_ms=0):
     ...     print(position, subscription.dispatch(*position, now_ms=0))
     3:0 a
     3:1 a
     3:2 a
-    3:3 None
+    3:3 Undelivered.NO_PERMITS
     >>> subscription.ack("a", 3, 1), subscription.cursor.mark_delete_position
     (True, Position(ledger_id=3, entry_id=-1))
     """
@@ -108,118 +128,204 @@ class Subscription:
         topic: str | None = None,
         partition: int | None = None,
         chunk_entries: Callable[[Position, Position], Iterable[Position]] | None = None,
+        durable: bool = True,
         engine: Engine | None = None,
     ) -> None:
+        settings = settings or SubscriptionSettings()
         if cursor is None:
             if ledgers is None:
                 raise TypeError("a subscription needs ledgers, or a cursor that has them")
-            cursor = Cursor(ledgers, engine=engine)
-        self.type = SubscriptionType(type)
-        self.settings = settings or SubscriptionSettings()
-        self.cursor = cursor
-        engine = engine or engines.native()
-        self._outstanding = Outstanding(engine, self.settings)
-        self._replay = ReplayQueue(engine, by_key=self.type is SubscriptionType.KEY_SHARED)
-        self._redelivery = Redelivery(engine, self.settings, self._replay)
-        self._transactions = Transactions()
-        self._unread = Unread(cursor, self._transactions)
-        self._acks = Acknowledgments(
-            cursor, self._outstanding, self._replay, self._redelivery, self._transactions, self._unread
+            cursor = Cursor(ledgers, settings=settings.cursor, engine=engine)
+        if partition is not None:
+            partition = arguments.integer("partition", partition, 0)
+        self._type = SubscriptionType(type)
+        self._delayed, self._topic, self._partition = delayed, topic, partition
+        structures = Structures.of(engine or engines.native())
+        consumers = Consumers(structures, settings)
+        replay = ReplayQueue(structures, by_key=self._type is SubscriptionType.KEY_SHARED)
+        transactions = Transactions()
+        policy = policy_of(
+            self._type, consumers, replay, settings, selector or ConsistentHashing(), topic, partition
         )
-        self._policy: Policy = self._policy_of(selector or ConsistentHashing(), topic, partition)
-        self._delayed = delayed if self._policy.individual else None
-        self._dispatcher = Dispatcher(
-            cursor,
-            self.settings,
-            self._policy,
-            self._outstanding,
-            self._replay,
-            self._redelivery,
-            self._transactions,
-            self._unread,
-            self._delayed,
+        self._state = state = State(
+            settings=settings,
+            structures=structures,
+            cursor=cursor,
+            consumers=consumers,
+            replay=replay,
+            counts=RedeliveryCounts(structures, settings.max_redeliver_count),
+            backoffs=Backoffs(structures, settings.nack_backoff),
+            transactions=transactions,
+            unread=Unread(cursor, transactions),
+            policy=policy,
+            delayed=delayed if policy.individual else None,
         )
-        self._releases = Releases(
-            cursor,
-            self._policy,
-            self._outstanding,
-            self._replay,
-            self._redelivery,
-            self._unread,
-            self._delayed,
-        )
-        self._chunk_entries = chunk_entries or self._all_between
+        self._dispatcher = Dispatcher(state)
+        self._acks = Acknowledgments(state)
+        self._redelivery = Redelivery(state)
+        self._moves = Moves(state)
+        self._chunk_entries = chunk_entries
+        self._durable = durable
         self._durability = Durability(cursor)
         self._unknown_fields = b""
         self._oldest_hole: Position | None = None
         self._oldest_hole_since_ms = 0
-        self.validation_errors: Counter[ValidationError] = Counter()
+        self._validation_errors: Counter[ValidationError] = Counter()
+
+    @property
+    def type(self) -> SubscriptionType:
+        """The type; `change_type` changes it."""
+        return self._type
+
+    @property
+    def settings(self) -> SubscriptionSettings:
+        """The limits and delays."""
+        return self._state.settings
+
+    @property
+    def cursor(self) -> Cursor:
+        """What is acknowledged."""
+        return self._state.cursor
+
+    @property
+    def validation_errors(self) -> Counter[ValidationError]:
         """Messages that clients threw away, by the reason they gave."""
+        return self._validation_errors
 
     # Consumers
 
-    def add_consumer(self, name: str, *, priority: int = 0, hash_ranges: Sequence[HashRange] = ()) -> None:
-        """Take a consumer in; it gets nothing before `flow`.
+    def add_consumer(
+        self,
+        name: str,
+        *,
+        consumer_id: int | None = None,
+        priority: int = 0,
+        hash_ranges: Sequence[HashRange] = (),
+        epoch: int = NO_EPOCH,
+    ) -> list[ActiveChange]:
+        """Add a consumer; it gets nothing before `flow`.
 
-        `priority` 0 is served first. `hash_ranges` are what a consumer of `StickyRanges` brings. Raises
-        `ProtocolError` for a name in use, a second consumer of an Exclusive subscription, a hash range
-        that is taken.
+        In every other call it is identified by its `consumer_id`, or, added without one, by its name. Any
+        number of consumers can have one name and different ids. `priority` 0 is served first.
+        `hash_ranges` are what a consumer of `StickyRanges` brings. Returns what a Failover subscription
+        has to tell which consumer.
+
+        Raises `ProtocolError` for a consumer that is connected already and for a second one of an
+        Exclusive subscription (`CONSUMER_BUSY`), and for a hash range that is taken
+        (`CONSUMER_ASSIGN_ERROR`).
+
+        >>> from ackwell import Ledgers
+        >>> failover = Subscription("Failover", Ledgers({3: 4}))
+        >>> failover.add_consumer("b"), failover.add_consumer("a")
+        ([ActiveChange(consumer='b', active=True)], [ActiveChange(consumer='b', active=False), \
+ActiveChange(consumer='a', active=True)])
         """
-        consumer = self._outstanding.join(name, priority)
+        if not isinstance(name, str):
+            raise TypeError(f"name is {name!r}; expected text")
+        key: ConsumerKey = name if consumer_id is None else arguments.integer("consumer_id", consumer_id, 0)
+        priority = arguments.integer("priority", priority)
+        epoch = arguments.integer("epoch", epoch, NO_EPOCH)
+        ranges = arguments.hash_ranges(hash_ranges)
+        state, before = self._state, self._state.policy.active
+        consumer = state.consumers.join(key, name, priority, epoch)
         try:
-            start_over = self._policy.join(consumer, hash_ranges)
-        except (ProtocolError, ValueError):
-            del self._outstanding.consumers[name]
+            start_over = state.policy.join(consumer, ranges)
+        except Exception:
+            state.consumers.drop(consumer)
             raise
         if start_over:
-            self._unread.rewind()
+            state.unread.rewind()
+        return self._active_changes(before, consumer)
 
-    def remove_consumer(self, name: str) -> int:
-        """Let a consumer go; return how many entries of its go back to be delivered again.
+    def remove_consumer(self, consumer: ConsumerKey) -> Removed:
+        """Remove a consumer; return how many of its entries go back, and whom to tell what.
 
-        They keep their redelivery count: that its consumer left is no failure of a message. On Exclusive
-        and Failover the next active consumer starts from the first unacknowledged message.
+        The entries keep their redelivery count: that its consumer left is no failure of a message. On
+        Exclusive and Failover the next active consumer starts from the first unacknowledged message.
+        Receipts for this consumer are dropped.
         """
-        return self._releases.left(self._outstanding[name])
+        who, before = self._state.consumers[consumer], self._state.policy.active
+        entries = self._redelivery.left(who)
+        self._durability.forget(consumer)
+        return Removed(entries, self._active_changes(before))
 
-    def flow(self, name: str, permits: int) -> None:
-        """Let a consumer get so many more messages."""
-        if permits < 1:
-            raise ValueError(f"{permits} permits; expected at least 1")
-        self._outstanding[name].permits += permits
+    def flow(self, consumer: ConsumerKey, permits: int) -> None:
+        """Let a consumer get so many more messages; 0 changes nothing."""
+        permits = arguments.integer("permits", permits, 0, arguments.INT32_MAX)
+        self._state.consumers[consumer].permits += permits
+
+    def change_type(self, type: SubscriptionType | str, *, selector: Selector | None = None) -> None:  # noqa: A002
+        """Become a subscription of another type, as the broker does when the first consumer has another.
+
+        Raises `ProtocolError` (`CONSUMER_BUSY`) while a consumer is connected. Everything
+        unacknowledged is read again; redelivery counts stay, unless `idle_clears_counts` is set.
+        """
+        kind, state = SubscriptionType(type), self._state
+        if len(state.consumers):
+            raise ProtocolError(
+                f"the subscription is {self._type} and has consumers; it cannot become {kind}",
+                code=ErrorCode.CONSUMER_BUSY,
+            )
+        replay = ReplayQueue(state.structures, by_key=kind is SubscriptionType.KEY_SHARED)
+        policy = policy_of(
+            kind,
+            state.consumers,
+            replay,
+            state.settings,
+            selector or ConsistentHashing(),
+            self._topic,
+            self._partition,
+        )
+        state.start_over()
+        state.replay, state.policy, self._type = replay, policy, kind
+        state.delayed = self._delayed if policy.individual else None
 
     @property
-    def consumers(self) -> list[str]:
-        """The connected consumers, in the order in which they joined."""
-        return list(self._outstanding.consumers)
+    def consumers(self) -> list[ConsumerKey]:
+        """What identifies each connected consumer, in the order in which they joined."""
+        return self._state.consumers.keys()
 
     @property
-    def active_consumer(self) -> str | None:
+    def active_consumer(self) -> ConsumerKey | None:
         """The one consumer that gets messages, on Exclusive and Failover."""
-        active = self._policy.active
-        return active.name if active is not None else None
+        active = self._state.policy.active
+        return active.key if active is not None else None
 
-    def sticky_key_hash(self, key: str | bytes | None) -> int:
-        """Return the hash that `dispatch` needs for a message with this key; 0 unless Key_Shared."""
-        if isinstance(self._policy, ByKey):
-            return sticky_key_hash(key, self._policy.selector.slots)
-        return 0
+    def sticky_key_hash(
+        self, key: str | bytes | None, *, producer_name: str | None = None, sequence_id: int | None = None
+    ) -> int:
+        """Return the hash that `dispatch` needs for a message; 0 unless Key_Shared.
+
+        A message without a key is hashed by its producer and sequence id, as in the broker.
+        """
+        policy = self._state.policy
+        if not isinstance(policy, ByKey):
+            return 0
+        return sticky_key_hash(
+            key, policy.selector.slots, producer_name=producer_name, sequence_id=sequence_id
+        )
 
     # Dispatch
 
     def next_reads(self, limit: int, now_ms: int) -> list[Position]:
-        """Name the positions to read and `dispatch` next: those owed again first, in position order.
+        """Return the positions to read and `dispatch` next: those to deliver again first, in position order.
 
-        Empty when nobody can get a message now. Time moves on first: delays and back-offs that are
-        over, and acknowledgments that took too long.
+        Empty when nobody can get a message now (see `stall`). Time moves on first: delays and back-offs
+        that are over, and acknowledgments that took too long.
         """
         ledger_ids, entry_ids = self.next_reads_many(limit, now_ms)
         return [Position(*pair) for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)]
 
     def next_reads_many(self, limit: int, now_ms: int) -> tuple[Int64s, Int64s]:
-        """Do what `next_reads` does, as two int64 arrays: ledger ids and entry ids."""
+        """Do what `next_reads` does; return two int64 arrays, ledger ids and entry ids."""
+        limit = arguments.integer("limit", limit)
         self.advance(now_ms)
         return self._dispatcher.next_reads(limit)
+
+    @property
+    def stall(self) -> Undelivered | None:
+        """Why `next_reads` names no unread entry; `None` if nothing stops it."""
+        return self._dispatcher.stall()
 
     def dispatch(
         self,
@@ -230,13 +336,26 @@ class Subscription:
         batch_size: int = 1,
         sticky_key_hash: int = 0,
         deliver_at_ms: int = 0,
-    ) -> str | None:
-        """Decide who gets an entry that `next_reads` named; `None` for nobody now.
+    ) -> ConsumerKey | Undelivered:
+        """Decide who gets an entry that `next_reads` named; an `Undelivered` says why nobody does now.
 
-        It is then named again when its time has come, it is a dead letter (see `dead_letters`), or it
-        is acknowledged. An entry that nobody asked for, or that is with a consumer already, is nobody's.
+        The entry is then named again when its time has come, unless it is a dead letter (see
+        `dead_letters`) or acknowledged. `redelivery_count` and `ack_set` return what its delivery carries.
         Amortised O(1) on Shared, O(log points) on Key_Shared.
         """
+        if not (
+            type(ledger_id) is type(entry_id) is type(now_ms) is int
+            and type(batch_size) is type(sticky_key_hash) is type(deliver_at_ms) is int
+            and 0 < batch_size <= BATCH_SIZE_MAX
+            and arguments.INT32_MIN <= sticky_key_hash <= arguments.INT32_MAX
+            and -arguments.TIME_MAX_MS <= now_ms <= arguments.TIME_MAX_MS
+            and deliver_at_ms <= arguments.TIME_MAX_MS
+        ):
+            ledger_id, entry_id = arguments.position(ledger_id, entry_id)
+            now_ms = arguments.time_ms("now_ms", now_ms)
+            batch_size = arguments.batch_size(batch_size)
+            sticky_key_hash = arguments.check_hash(sticky_key_hash)
+            deliver_at_ms = arguments.time_ms("deliver_at_ms", deliver_at_ms)
         return self._dispatcher.dispatch(
             ledger_id, entry_id, now_ms, batch_size, sticky_key_hash, deliver_at_ms
         )
@@ -254,10 +373,12 @@ class Subscription:
         """Decide who gets which of many entries, int64 arrays of one length in the order of `next_reads`.
 
         The decisions are those of `dispatch`, one by one; entries that nobody gets now are in no
-        delivery. Where nothing is out of the ordinary whole runs are decided at once.
+        delivery. Where nothing is out of the ordinary whole runs are decided at once. Where the tracker
+        of delayed messages is full the entries from there on are left for the next call.
         """
-        offered = Offered.of(ledger_ids, entry_ids, batch_sizes, sticky_key_hashes, deliver_at_ms)
-        return self._dispatcher.dispatch_many(offered, now_ms)
+        now_ms = arguments.time_ms("now_ms", now_ms)
+        entries = Entries.of(ledger_ids, entry_ids, batch_sizes, sticky_key_hashes, deliver_at_ms)
+        return self._dispatcher.dispatch_many(entries, now_ms)
 
     @property
     def dead_letters(self) -> list[Position]:
@@ -266,15 +387,22 @@ class Subscription:
         They go to nobody any more. Write them to where dead letters go, then acknowledge them (with
         `ack(None, …)`): until then they are unacknowledged, and a crash loses none.
         """
-        return self._redelivery.dead_letters()
+        return list(self._state.counts.dead.positions())
 
     def redelivery_count(self, ledger_id: int, entry_id: int) -> int:
         """Return how often an entry was redelivered; the next delivery carries it."""
-        return self._redelivery.count(ledger_id, entry_id)
+        return self._state.counts.count(*arguments.position(ledger_id, entry_id))
+
+    def ack_set(self, ledger_id: int, entry_id: int) -> tuple[int, ...] | None:
+        """Return the unacknowledged messages of a batch as words, which its delivery carries.
+
+        `None` for an entry of which no part is acknowledged or held by a transaction.
+        """
+        return self._dispatcher.ack_set(arguments.position(ledger_id, entry_id))
 
     def delivered(
         self,
-        consumer: str,
+        consumer: ConsumerKey,
         ledger_id: int,
         entry_id: int,
         now_ms: int,
@@ -282,72 +410,77 @@ class Subscription:
         batch_size: int = 1,
         sticky_key_hash: int = 0,
     ) -> None:
-        """Take note of a delivery that somebody else decided, as when a broker's events are replayed.
+        """Apply a delivery that somebody else decided, as when a broker's events are replayed.
 
-        Permits and limits count, and hold nothing back. Whoever had the entry has it no more; unread
-        entries before it are owed as before.
+        Permits and limits count, and hold nothing back. The entry leaves the consumer that had it;
+        unread entries before it are to be delivered as before.
         """
-        self._dispatcher.delivered(
-            self._outstanding[consumer], Position(ledger_id, entry_id), now_ms, batch_size, sticky_key_hash
-        )
+        who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
+        now_ms = arguments.time_ms("now_ms", now_ms)
+        size, key_hash = arguments.batch_size(batch_size), arguments.check_hash(sticky_key_hash)
+        self._dispatcher.delivered(who, position, now_ms, size, key_hash)
 
     # Acknowledgments
 
-    def ack(self, consumer: str | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()) -> bool:
-        """Acknowledge an entry, or with an `ack_set` part of a batch; tell whether that changed anything.
+    def ack(
+        self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
+    ) -> bool:
+        """Acknowledge an entry, or with an `ack_set` part of a batch; return whether that changed anything.
 
-        The broker's rules: who acknowledges need not be who has the message (`None`: nobody who is
-        connected); a second acknowledgment changes nothing; so does one of a ledger that is unknown or
-        trimmed, or past the end of one that is closed; one ahead of the last position is refused
-        (`ProtocolError`). `ack_set` holds 64-bit words, least significant bit first, bit set = not
-        acknowledged. O(log ledgers) and O(consumers) where another has the message.
+        The broker's rules: the consumer that acknowledges need not be the one that has the message
+        (`None`: nobody who is connected); a second acknowledgment changes nothing; neither does one of a
+        ledger that is unknown or trimmed, or past the end of one that is closed. One ahead of the last
+        position is refused (`ProtocolError`), where a broker answers success and ignores it. `ack_set`
+        holds 64-bit words, least significant bit first, bit set = not acknowledged. O(log ledgers), and
+        O(consumers) where another has the message.
         """
-        who = self._outstanding.consumers.get(consumer) if consumer is not None else None
-        if who is None and consumer is not None:
-            raise self._outstanding.unknown(consumer)
+        who = self._consumer(consumer)
+        if type(ledger_id) is not int or type(entry_id) is not int or ledger_id < 0 or entry_id < 0:
+            ledger_id, entry_id = arguments.position(ledger_id, entry_id)
         if ack_set:
-            return self._acks.batch(who, Position(ledger_id, entry_id), ack_set)
+            return self._acks.batch(who, Position(ledger_id, entry_id), from_words(arguments.words(ack_set)))
         return self._acks.individual(who, ledger_id, entry_id)
 
-    def ack_many(self, consumer: str | None, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
+    def ack_many(self, consumer: ConsumerKey | None, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
         """Acknowledge many whole entries, two int64 arrays; return how many were not before.
 
         As `ack`, but nothing at all changes when one of them is ahead of the last position.
         """
-        who = None if consumer is None else self._outstanding[consumer]
-        ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
-        same_length(ledgers, entries)
-        return self._acks.many(who, ledgers, entries)
+        who = self._consumer(consumer)
+        return self._acks.many(who, *arguments.positions(ledger_ids, entry_ids))
 
     def ack_cumulative(
-        self, consumer: str | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
+        self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
     ) -> bool:
         """Acknowledge everything up to an entry, with an `ack_set` only part of that last one.
 
-        Illegal on Shared and Key_Shared (`ProtocolError`).
+        Illegal on Shared and Key_Shared (`ProtocolError`), where a broker answers success and ignores it.
         """
-        if consumer is not None:
-            self._outstanding[consumer]
+        self._consumer(consumer)
+        position, words = arguments.position(ledger_id, entry_id), arguments.words(ack_set)
         self._refuse_cumulative()
-        return self._acks.cumulative(Position(ledger_id, entry_id), ack_set)
+        return self._acks.cumulative(position, words)
 
-    def handle(self, consumer: str, command: CommandAck | bytes) -> int:
+    def handle(self, consumer: ConsumerKey, command: CommandAck | bytes) -> int:
         """Apply a client's acknowledgment command; return how many entries it changed.
 
         All or nothing: bytes that are no command are a `CorruptStateError`, a command against the rules
-        is a `ProtocolError`. A command with a request id is answered by a receipt of `confirm` or
-        `save`, never before its effect is durable. Messages with a validation error are acknowledged
-        and counted; properties go to the cursor; of a message in chunks all entries are meant.
+        is a `ProtocolError`, where a broker applies the part before it. A command with a request id is
+        answered by a receipt of `confirm` or `save`, never before its effect is durable. Messages with a
+        validation error are acknowledged and counted; properties are saved with the cursor.
         """
+        who = self._state.consumers[consumer]
         if isinstance(command, bytes):
             command = CommandAck.decode(command)
-        who = self._outstanding[consumer]
-        if command.ack_type is AckType.CUMULATIVE:
-            changed = self._handle_cumulative(command)
         else:
-            changed = self._handle_individual(who, command)
+            handle.check(command)
+        if command.ack_type is AckType.CUMULATIVE:
+            self._refuse_cumulative()
+            changed = handle.apply_cumulative(self._acks, command)
+        else:
+            changed = handle.apply_individual(self._acks, who, command, self._chunk_entries)
         if command.validation_error is not None:
-            self.validation_errors[command.validation_error] += len(command.message_ids)
+            self._validation_errors[command.validation_error] += len(command.message_ids)
         if command.request_id is not None:
             self._durability.owe(Receipt(consumer, command.request_id))
         return changed
@@ -359,84 +492,106 @@ class Subscription:
 
         A transaction that is not open holds nothing: a commit repeated after a crash is harmless.
         """
-        return self._acks.commit(transaction)
+        return self._acks.commit(arguments.transaction(transaction))
 
     def abort(self, transaction: TransactionId) -> int:
-        """Let go of what a transaction holds; return how many entries go back to be delivered again."""
-        content = self._acks.abort(transaction, redeliver=self._policy.individual)
-        if not self._policy.individual and (content.entries or content.cumulative):
-            self._unread.rewind()
-        return len(content.entries)
+        """Give up what a transaction holds; return how many entries go back to be delivered again."""
+        return self._acks.abort(arguments.transaction(transaction))
 
     @property
     def transactions(self) -> list[TransactionId]:
         """The open transactions."""
-        return list(self._transactions.open)
+        return list(self._state.transactions.open)
 
     # Redelivery
 
-    def nack(self, consumer: str, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Return a message back after its back-off; tell whether this consumer has it.
+    def nack(self, consumer: ConsumerKey, ledger_id: int, entry_id: int, now_ms: int) -> bool:
+        """Take a message back after its back-off; return whether this consumer has it.
 
         It stays with the consumer until then. On Exclusive and Failover, where order rules, everything
         unacknowledged is read again then.
         """
-        return self._releases.negative(self._outstanding[consumer], Position(ledger_id, entry_id), now_ms)
+        who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
+        return self._redelivery.negative(who, position, arguments.time_ms("now_ms", now_ms))
 
-    def redeliver(self, consumer: str, positions: Iterable[tuple[int, int]] | None = None) -> int:
+    def redeliver(
+        self,
+        consumer: ConsumerKey,
+        positions: Iterable[tuple[int, int]] | None = None,
+        *,
+        epoch: int | None = None,
+    ) -> int:
         """Take back what a consumer has, all of it or the listed entries, and deliver it again at once.
 
         Returns how many entries go back; each counts one redelivery more. Entries the consumer does
         not have are ignored. On Exclusive and Failover everything unacknowledged is read again
-        (returns 0), for single messages would break the order.
+        (returns 0), for single messages would break the order. A greater `epoch` becomes the
+        consumer's: its client drops the deliveries of an older one that are still on their way.
         """
-        return self._releases.requested(self._outstanding[consumer], positions)
+        who = self._state.consumers[consumer]
+        listed = None if positions is None else arguments.listed(positions)
+        if epoch is not None:
+            who.epoch = max(who.epoch, arguments.integer("epoch", epoch, NO_EPOCH))
+        return self._redelivery.requested(who, listed)
 
     def advance(self, now_ms: int) -> int:
-        """Let time pass; return how many entries are owed again since."""
+        """Let time pass; return how many entries are to be delivered again since."""
+        now_ms = arguments.time_ms("now_ms", now_ms)
         self._look(now_ms)
-        return self._releases.advance(now_ms)
+        return self._redelivery.advance(now_ms)
 
     def next_wakeup_ms(self) -> int | None:
-        """Return when `advance` has something to do next; `None` for never."""
-        return self._releases.next_due_ms()
+        """Return when `advance` has something to do next; `None` for never. Amortised O(log waiting)."""
+        return self._redelivery.next_due_ms()
 
-    def seek(self, ledger_id: int, entry_id: int) -> None:
-        """Make this position the next to be read: what lies before is acknowledged, the rest is not.
+    # Moves by an administrator
 
-        Consumers stay connected and have nothing any more (a broker disconnects them). Open
-        transactions keep what they hold.
+    def seek(self, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()) -> None:
+        """Make this position the next to be read: what is before it is acknowledged, the rest is not.
+
+        `(-1, -1)` is the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end. With an `ack_set`, of
+        the batch at the position only the messages whose bit is set are to be read. Consumers stay
+        connected and have nothing any more (a broker disconnects them). Open transactions keep what they
+        hold.
         """
-        self.cursor.reset(ledger_id, entry_id)
-        for consumer in self._outstanding.consumers.values():
-            self._outstanding.take_all(consumer)
-        last = self.cursor.ledgers.last_position
-        if last is not None:
-            self._replay.remove_up_to(last)
-            self._redelivery.forget_up_to(last)
-        if self._delayed is not None:
-            self._delayed.clear()
-        self._unread.rewind()
+        self._moves.seek(arguments.position(ledger_id, entry_id, -1, -1), arguments.words(ack_set))
+
+    def skip(self, entries: int) -> int:
+        """Acknowledge the first so many unacknowledged entries, on any type; return how many there were."""
+        return self._moves.skip(arguments.integer("entries", entries, 0))
+
+    def clear_backlog(self) -> int:
+        """Acknowledge everything that exists, on any type; return how many entries were not before."""
+        return self._moves.clear_backlog()
+
+    def expire(self, ledger_id: int, entry_id: int) -> int:
+        """Acknowledge everything up to an entry, on any type; return how many entries were not before.
+
+        For messages past their time to live; the caller knows which they are.
+        """
+        return self._moves.acknowledge_up_to(arguments.position(ledger_id, entry_id))
 
     # Durability
 
     def stage(self) -> Staged:
         """Freeze what is to be made durable: the state now, and the receipts it is the reason for."""
+        state = self._state
         return self._durability.stage(
-            saved.position_info(self.cursor, self._redelivery, self._transactions, self._unknown_fields)
+            saved.position_info(state.cursor, state.counts, state.transactions, self._unknown_fields)
         )
 
     def confirm(self, staged: Staged) -> list[Receipt]:
-        """Take note that a staged state is durable; give the receipts that may be sent now."""
+        """Record that a staged state is durable; return the receipts that may be sent now."""
         return self._durability.confirm(staged)
 
     def save(self, journal: Journal) -> list[Receipt]:
-        """Make the state durable, and give the receipts that may be sent now.
+        """Make the state durable, and return the receipts that may be sent now.
 
         When the store fails (`StoreError`), nothing was confirmed; the next save covers it.
         """
         staged = self.stage()
-        journal.save(staged.info)
+        if self._durable:
+            journal.save(staged.info)
         return self.confirm(staged)
 
     @classmethod
@@ -447,7 +602,7 @@ class Subscription:
         ledgers: Ledgers,
         **options: Any,
     ) -> Self:
-        """Take up a subscription where its last save left it, or start it where nothing was saved.
+        """Recover a subscription where its last save left it, or start it where nothing was saved.
 
         Nobody is connected, and everything not acknowledged, nor held by an open transaction, is to be
         read. `options` are those of `Subscription`.
@@ -455,11 +610,14 @@ class Subscription:
         info = journal.load().position_info
         if info is None:
             return cls(type, ledgers, **options)
-        cursor = Cursor.from_position_info(info, ledgers, engine=options.get("engine"))
+        settings: SubscriptionSettings = options.get("settings") or SubscriptionSettings()
+        cursor = Cursor.from_position_info(
+            info, ledgers, settings=settings.cursor, engine=options.get("engine")
+        )
         subscription = cls(type, cursor=cursor, **options)
         for position, count in info.redelivery_counts.items():
-            subscription._redelivery.restore(Position(*position), count)
-        saved.decode_transactions(info.unknown_fields, subscription._transactions)
+            subscription._state.counts.restore(Position(*position), count)
+        saved.decode_transactions(info.unknown_fields, subscription._state.transactions)
         subscription._unknown_fields = saved.without_transactions(info.unknown_fields)
         return subscription
 
@@ -471,56 +629,64 @@ class Subscription:
     # What it looks like
 
     def summary(self, now_ms: int) -> Summary:
-        """Describe the subscription in numbers; no walk over messages, so once a second does no harm."""
+        """Describe the subscription in numbers. O(consumers): once a second does no harm."""
+        now_ms = arguments.time_ms("now_ms", now_ms)
         self._look(now_ms)
-        hole = self._oldest_hole
-        return Summary(
-            backlog_entries=self.cursor.backlog_entries,
-            unacked=self._outstanding.unacked,
-            delayed=len(self._delayed) if self._delayed is not None else 0,
-            to_redeliver=len(self._replay),
-            backing_off=self._redelivery.waiting,
-            dead_letters=self._redelivery.dead,
-            in_transactions=self._transactions.entries,
-            blocked=self._outstanding.blocked,
-            oldest_hole=hole,
-            oldest_hole_age_ms=now_ms - self._oldest_hole_since_ms if hole is not None else 0,
-            consumers=tuple(
-                ConsumerSummary(each.name, each.permits, each.unacked, len(each.pending), each.blocked)
-                for each in self._outstanding.consumers.values()
-            ),
-            nbytes={
-                "individually_deleted": self.cursor.individually_deleted.nbytes,
-                "pending_acks": self._outstanding.nbytes,
-                "replay_queue": self._replay.nbytes,
-                "redelivery": self._redelivery.nbytes,
-                "delayed": self._delayed.nbytes if self._delayed is not None else 0,
-            },
-        )
+        age_ms = 0 if self._oldest_hole is None else now_ms - self._oldest_hole_since_ms
+        return summarize(self._state, self.stall, self._oldest_hole, age_ms)
 
     def audit(self) -> list[str]:
         """Recompute every counter from what is there; describe each that differs. O(outstanding)."""
-        found = self._outstanding.audit() + self._replay.audit()
-        return found + self._policy.audit()
+        state = self._state
+        return state.consumers.audit() + state.replay.audit() + state.policy.audit()
 
     def validate(self) -> None:
-        """Check the invariants, counters included; `AssertionError` names what does not hold."""
-        self.cursor.validate()
-        self._outstanding.validate()
-        self._replay.validate()
-        self._redelivery.validate()
-        self._transactions.validate()
+        """Check the invariants; `AssertionError` names what does not hold. O(entries).
+
+        The structures, the counters, and that each existing entry is in exactly one place: acknowledged,
+        held by an open transaction, pending at a consumer, queued to be delivered again, delayed, a dead
+        letter, or unread.
+        """
+        self._state.validate()
         problems = self.audit()
         assert not problems, "; ".join(problems)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Subscription):
+            return NotImplemented
+        return self._comparable() == other._comparable()
+
+    def __copy__(self) -> Self:
+        """Return a subscription of its own, as `copy.deepcopy` does: the two share nothing."""
+        return deepcopy(self)
+
     def __repr__(self) -> str:
+        state = self._state
         return (
-            f"<{self.type} subscription: {len(self._outstanding.consumers)} consumers, "
-            f"{self._outstanding.unacked} unacked, {len(self._replay)} to redeliver, {self.cursor!r}>"
+            f"<{self.type} subscription: {len(state.consumers)} consumers, "
+            f"{state.consumers.unacked} unacked, {len(state.replay)} to redeliver, {self.cursor!r}>"
         )
 
+    def _comparable(self) -> tuple[object, ...]:
+        return (
+            self._type,
+            self._state,
+            self._durability,
+            self._unknown_fields,
+            self._validation_errors,
+            (self._topic, self._partition, self._durable, self._chunk_entries),
+        )
+
+    def _consumer(self, consumer: ConsumerKey | None) -> Consumer | None:
+        return None if consumer is None else self._state.consumers[consumer]
+
+    def _active_changes(self, before: Consumer | None, joined: Consumer | None = None) -> list[ActiveChange]:
+        if self._type is not SubscriptionType.FAILOVER:
+            return []
+        return active_changes(self._state.consumers, before, self._state.policy.active, joined)
+
     def _look(self, now_ms: int) -> None:
-        """Notice since when the oldest unacknowledged entry has been the oldest."""
+        """Note since when the oldest unacknowledged entry has been the oldest."""
         hole = self._first_unacknowledged()
         if hole != self._oldest_hole:
             self._oldest_hole, self._oldest_hole_since_ms = hole, now_ms
@@ -532,58 +698,8 @@ class Subscription:
         position = ledgers.next_valid(*self.cursor.mark_delete_position)
         return position if ledgers.contains(*position) else None
 
-    def _policy_of(self, selector: Selector, topic: str | None, partition: int | None) -> Policy:
-        if self.type is SubscriptionType.SHARED:
-            return RoundRobin(self._outstanding, self.settings.round_robin_batch_size)
-        if self.type is SubscriptionType.KEY_SHARED:
-            return ByKey(self._outstanding, self._replay, selector)
-        exclusive = self.type is SubscriptionType.EXCLUSIVE
-        return OneActive(self._outstanding, exclusive=exclusive, partition=partition, topic=topic)
-
     def _refuse_cumulative(self) -> None:
-        if self._policy.individual:
-            raise ProtocolError(f"a cumulative acknowledgment is illegal on {self.type}")
-
-    def _handle_cumulative(self, command: CommandAck) -> int:
-        self._refuse_cumulative()
-        if len(command.message_ids) != 1:
+        if self._state.policy.individual:
             raise ProtocolError(
-                f"a cumulative acknowledgment of {len(command.message_ids)} messages; expected one"
+                f"a cumulative acknowledgment is illegal on {self.type}", code=ErrorCode.NOT_ALLOWED_ERROR
             )
-        (message,) = command.message_ids
-        if command.transaction is None:
-            return int(self._acks.cumulative(message.position, message.ack_set, _signed(command.properties)))
-        self._acks.cumulative_in_transaction(command.transaction, message.position, message.ack_set)
-        return 0
-
-    def _handle_individual(self, who: Consumer, command: CommandAck) -> int:
-        messages = [part for message in command.message_ids for part in self._parts(message)]
-        if command.transaction is not None:
-            return self._acks.in_transaction(who, command.transaction, messages)
-        for message in messages:
-            self._acks.exists(message.position)
-        changed = sum(self._acks.batch(who, message.position, message.ack_set) for message in messages)
-        self.cursor.add_properties(_signed(command.properties))
-        return changed
-
-    def _parts(self, message: MessageId) -> Iterable[MessageId]:
-        if message.first_chunk is None:
-            return (message,)
-        entries = self._chunk_entries(message.first_chunk.position, message.position)
-        return [MessageId(*position) for position in entries]
-
-    def _all_between(self, first: Position, last: Position) -> Iterable[Position]:
-        """Name every existing entry from the first chunk's to the last's."""
-        if first > last:
-            raise ProtocolError(f"a message in chunks from {first} back to {last}")
-        ledgers, position = self.cursor.ledgers, first
-        while position < last:
-            if ledgers.contains(*position):
-                yield position
-            position = ledgers.next_valid(*position)
-        yield last
-
-
-def _signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return a command's properties as the cursor has them: their values are unsigned on the wire."""
-    return {name: signed64(value) for name, value in properties}

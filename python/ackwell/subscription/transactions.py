@@ -1,8 +1,8 @@
-"""Acknowledgments inside transactions: pending until commit, gone on abort, refused on conflict.
+"""Acknowledgments inside transactions: pending until commit, dropped on abort, refused on conflict.
 
 An open transaction *holds* what it acknowledged: the message is with nobody, and is neither delivered
-again nor gone. Two open transactions never hold the same message, so commits need no order. Each held
-entry remembers the batch size and hash it was delivered with, which an abort needs to give it back.
+again nor acknowledged. Two open transactions never hold the same message, so commits need no order. Each
+held entry keeps the batch size and hash it was delivered with, which an abort needs to deliver it again.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell.ack_sets import WHOLE, all_messages
-from ackwell.errors import ProtocolError
+from ackwell.ack_sets import WHOLE, all_messages, first_unacked
+from ackwell.equality import EqualByState
+from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.position import Position
 
 if TYPE_CHECKING:
-    from ackwell.position import Position
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ackwell.subscription.command import TransactionId
 
 
@@ -43,7 +47,7 @@ class Transaction:
     cumulative: HeldCumulative | None = None
 
 
-class Transactions:
+class Transactions(EqualByState):
     """The open transactions of a subscription.
 
     >>> from ackwell import Position
@@ -57,29 +61,39 @@ class Transactions:
     def __init__(self) -> None:
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
+        self._plain: dict[Position, int] = {}
+        """What plain acknowledgments took of a batch, where they conflict with those in transactions."""
 
     @property
     def entries(self) -> int:
         """How many entries open transactions hold, wholly or in part."""
         return len(self._bits)
 
+    @property
+    def cumulative(self) -> bool:
+        """Whether an open transaction has acknowledged cumulatively."""
+        return any(content.cumulative is not None for content in self.open.values())
+
     def held_bits(self, position: Position) -> int:
         """Return what open transactions hold of an entry; 0 for nothing."""
         return self._bits.get(position, 0)
 
-    def holds_all(self, position: Position, owed_bits: int | None) -> bool:
-        """Return whether nothing of an entry is left outside; `owed_bits` if some of it was acknowledged."""
+    def holds_all(self, position: Position, unacked_bits: int | None) -> bool:
+        """Return whether nothing of an entry is left outside; `unacked_bits` if it is partly acknowledged."""
         bits = self._bits.get(position, 0)
         if bits in (0, WHOLE):
             return bits == WHOLE
-        if owed_bits is None:
-            size = next(
-                content.entries[position].batch_size
-                for content in self.open.values()
-                if position in content.entries
-            )
-            owed_bits = all_messages(size)
-        return owed_bits & ~bits == 0
+        if unacked_bits is None:
+            unacked_bits = all_messages(self.batch_size(position))
+        return unacked_bits & ~bits == 0
+
+    def batch_size(self, position: Position) -> int:
+        """Return the batch size that came with the acknowledgment of an entry that is held."""
+        return next(
+            content.entries[position].batch_size
+            for content in self.open.values()
+            if position in content.entries
+        )
 
     def held(self) -> Iterator[tuple[Position, int]]:
         """Iterate the entries held, with their bits."""
@@ -93,17 +107,20 @@ class Transactions:
                 for transaction, content in self.open.items()
                 if position in content.entries and content.entries[position].acked_bits & acked_bits
             )
-            raise ProtocolError(f"{position} is acknowledged in {_name(owner)}, which is open")
+            raise _conflict(f"{position} is acknowledged in {_name(owner)}, which is open")
+        if self._plain.get(position, 0) & acked_bits:
+            raise _conflict(f"{position} was acknowledged in part outside of the transaction")
 
-    def check_cumulative(self, transaction: TransactionId, position: Position) -> None:
-        """Raise `ProtocolError` if another transaction has acknowledged cumulatively, or this one further."""
+    def check_cumulative(self, transaction: TransactionId, position: Position, unacked_bits: int) -> None:
+        """Raise `ProtocolError` if another transaction has acknowledged cumulatively, or this one as far."""
         for other, content in self.open.items():
-            if content.cumulative is None:
+            held = content.cumulative
+            if held is None:
                 continue
             if other != transaction:
-                raise ProtocolError(f"{_name(other)}, which is open, has acknowledged cumulatively")
-            if position <= content.cumulative.position:
-                raise ProtocolError(f"{_name(transaction)} has already acknowledged up to {position}")
+                raise _conflict(f"{_name(other)}, which is open, has acknowledged cumulatively")
+            if (position, _reach(unacked_bits)) <= (held.position, _reach(held.owed_bits)):
+                raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
     def hold(self, transaction: TransactionId, position: Position, held: Held) -> None:
         """Hold these bits of an entry, which `check` found free."""
@@ -119,7 +136,7 @@ class Transactions:
         self.open.setdefault(transaction, Transaction()).cumulative = held
 
     def end(self, transaction: TransactionId) -> Transaction:
-        """Close a transaction and give what it held; nothing if it is not open."""
+        """Close a transaction and return what it held; nothing if it is not open."""
         content = self.open.pop(transaction, None) or Transaction()
         for position in content.entries:
             left = 0
@@ -132,6 +149,32 @@ class Transactions:
                 del self._bits[position]
         return content
 
+    def end_cumulative(self, transaction: TransactionId) -> Transaction:
+        """Return what a transaction acknowledged cumulatively; what else it holds, it goes on holding."""
+        content = self.open.get(transaction)
+        if content is None or content.cumulative is None:
+            return Transaction()
+        if not content.entries:
+            return self.end(transaction)
+        ended = Transaction(cumulative=content.cumulative)
+        content.cumulative = None
+        return ended
+
+    def acked_plainly(self, position: Position, acked_bits: int) -> None:
+        """Remember what a plain acknowledgment took of a batch."""
+        self._plain[position] = self._plain.get(position, 0) | acked_bits
+
+    def forget_plain(self, position: Position) -> None:
+        """Forget what plain acknowledgments took of an entry that is acknowledged as a whole."""
+        if self._plain:
+            self._plain.pop(position, None)
+
+    def forget_plain_many(self, ledger_ids: NDArray[np.int64], entry_ids: NDArray[np.int64]) -> None:
+        """Do the same for many entries."""
+        if self._plain:
+            for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                self._plain.pop(Position(*pair), None)
+
     def validate(self) -> None:
         """Check that no message is held twice and that the union is the sum."""
         union: dict[Position, int] = {}
@@ -139,7 +182,16 @@ class Transactions:
             for position, held in content.entries.items():
                 assert union.get(position, 0) & held.acked_bits == 0, f"{position} is held twice"
                 union[position] = union.get(position, 0) | held.acked_bits
-        assert union == self._bits
+        assert union == self._bits, "the bits held are not those of the open transactions"
+
+
+def _reach(unacked_bits: int) -> int:
+    """Return up to where a cumulative acknowledgment goes in its entry: past every index for the whole."""
+    return first_unacked(unacked_bits) if unacked_bits else 2**63
+
+
+def _conflict(message: str) -> ProtocolError:
+    return ProtocolError(message, code=ErrorCode.TRANSACTION_CONFLICT)
 
 
 def _name(transaction: TransactionId) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackwell.equality import EqualByState
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 
-class Unread:
+class Unread(EqualByState):
     """Walks the ledgers from the read position on, past what is acknowledged or held by a transaction."""
+
+    __slots__ = ("_cursor", "_transactions", "position")
 
     def __init__(self, cursor: Cursor, transactions: Transactions) -> None:
         self._cursor = cursor
@@ -32,7 +35,7 @@ class Unread:
         self.position = ledger_id, entry_id + 1
 
     def skip_acknowledged(self) -> None:
-        """Go on past the mark-delete position."""
+        """Move the read position past the mark-delete position."""
         ledger_id, entry_id = self._cursor.mark_delete_position
         self.position = max(self.position, (ledger_id, entry_id + 1))
 
@@ -42,12 +45,12 @@ class Unread:
             return False
         if not self._transactions.open:
             return True
-        owed = self._cursor.unacked_bits(ledger_id, entry_id)
-        return not self._transactions.holds_all(Position(ledger_id, entry_id), owed)
+        unacked = self._cursor.unacked_bits(ledger_id, entry_id)
+        return not self._transactions.holds_all(Position(ledger_id, entry_id), unacked)
 
     def is_next(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether no unread entry stands between the read position and this one."""
-        if self.position == (ledger_id, entry_id):
+        """Return whether this entry exists and no unread entry is between the read position and it."""
+        if self.position == (ledger_id, entry_id) and self._cursor.ledgers.contains(ledger_id, entry_id):
             return True
         ledger_ids, entry_ids = self.first(1)
         return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)

@@ -15,7 +15,7 @@ from ackwell.errors import ProtocolError
 from ackwell.position import Position
 from ackwell.replay import tables
 from ackwell.replay.events import Event, Kind, event_from_fields
-from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash
+from ackwell.subscription import ConsumerKey, Subscription, SubscriptionSettings, sticky_key_hash
 
 MOMENT_SCHEMA: Final = tables.arrow_schema(tables.MOMENTS)
 _ROWS: Final = 64
@@ -140,7 +140,7 @@ class Followed:
         if consumer not in self._subscription.consumers:
             self._subscription.add_consumer(consumer)
 
-    def _close(self, consumer: str) -> None:
+    def _close(self, consumer: ConsumerKey) -> None:
         if consumer in self._subscription.consumers:
             self._subscription.remove_consumer(consumer)
 

@@ -1,4 +1,4 @@
-"""Entries offered for dispatch, as columns: what the messages say of themselves."""
+"""Columns of entries offered for dispatch: what the messages say about themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from ackwell.ack_sets import check_batch_size
 from ackwell.arrays import as_int64, same_length
+from ackwell.subscription.arguments import check_hash, positions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 
-class Offered(NamedTuple):
-    """Columns of one length; `None` for a column that is the same everywhere: 1 message, hash 0, no delay."""
+class Entries(NamedTuple):
+    """Columns of one length; `None` for one that is the same everywhere: 1 message, hash 0, no delay."""
 
     ledger_ids: Int64s
     entry_ids: Int64s
@@ -26,14 +28,28 @@ class Offered(NamedTuple):
     deliver_at_ms: Int64s | None
 
     @classmethod
-    def of(cls, ledger_ids: ArrayLike, entry_ids: ArrayLike, *others: ArrayLike | None) -> Self:
-        """Check the columns; `ValueError` for different lengths, or an entry without any message."""
-        ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
-        columns = [None if other is None else as_int64(other) for other in others]
+    def of(
+        cls,
+        ledger_ids: ArrayLike,
+        entry_ids: ArrayLike,
+        sizes: ArrayLike | None = None,
+        hashes: ArrayLike | None = None,
+        deliver_at_ms: ArrayLike | None = None,
+    ) -> Self:
+        """Check the columns.
+
+        Raises `ValueError` for different lengths, a negative id, a batch size below 1 or a hash outside
+        32 bits, `LimitError` for a batch that no broker could hold.
+        """
+        ledgers, entries = positions(ledger_ids, entry_ids)
+        columns = [None if other is None else as_int64(other) for other in (sizes, hashes, deliver_at_ms)]
         same_length(ledgers, entries, *(column for column in columns if column is not None))
-        sizes = columns[0]
-        if sizes is not None and len(sizes) and sizes.min() < 1:
-            raise ValueError(f"batch size {sizes.min()}; an entry holds at least one message")
+        if columns[0] is not None and len(ledgers):
+            check_batch_size(int(columns[0].min()))
+            check_batch_size(int(columns[0].max()))
+        if columns[1] is not None and len(ledgers):
+            check_hash(int(columns[1].min()))
+            check_hash(int(columns[1].max()))
         return cls(ledgers, entries, *columns)
 
     @property
@@ -41,11 +57,11 @@ class Offered(NamedTuple):
         """How many entries there are."""
         return len(self.ledger_ids)
 
-    def pick(self, which: Bools | slice) -> Offered:
+    def pick(self, which: Bools | slice) -> Entries:
         """Return some of the entries."""
-        return Offered(*(None if column is None else column[which] for column in self))  # type: ignore[arg-type]
+        return Entries(*(None if column is None else column[which] for column in self))  # type: ignore[arg-type]
 
-    def split(self, read_position: tuple[int, int]) -> tuple[Offered, Offered]:
+    def split(self, read_position: tuple[int, int]) -> tuple[Entries, Entries]:
         """Split into those read before, and the new ones from the read position on."""
         ledger_id, entry_id = read_position
         if not self.entries or (int(self.ledger_ids[0]), int(self.entry_ids[0])) >= read_position:
@@ -53,14 +69,14 @@ class Offered(NamedTuple):
         new = (self.ledger_ids > ledger_id) | ((self.ledger_ids == ledger_id) & (self.entry_ids >= entry_id))
         return self.pick(~new), self.pick(new)
 
-    def at(self, indexes: list[int]) -> Offered:
+    def at(self, indexes: list[int]) -> Entries:
         """Return the entries at these places."""
         import numpy as np
 
         places = np.array(indexes, dtype=np.int64)
-        return Offered(*(None if column is None else column[places] for column in self))  # type: ignore[arg-type]
+        return Entries(*(None if column is None else column[places] for column in self))  # type: ignore[arg-type]
 
-    def grouped(self, owners: NDArray[np.signedinteger], count: int) -> list[Offered]:
+    def grouped(self, owners: NDArray[np.signedinteger], count: int) -> list[Entries]:
         """Split the entries by owner, 0 to `count - 1`, each group in order; -1 is in none."""
         import numpy as np
 
@@ -70,11 +86,11 @@ class Offered(NamedTuple):
         # A stable sort of small integers is a radix sort: one pass for any number of owners.
         order = np.argsort(owners.astype(np.int16, copy=False), kind="stable")
         ends = np.cumsum(np.bincount(owners + np.int16(1), minlength=count + 1))
-        ordered = Offered(*(None if column is None else column[order] for column in self))  # type: ignore[arg-type]
+        ordered = Entries(*(None if column is None else column[order] for column in self))  # type: ignore[arg-type]
         return [ordered.pick(slice(ends[index], ends[index + 1])) for index in range(count)]
 
     def rows(self) -> Iterable[tuple[int, int, int, int, int]]:
-        """Return the entries one by one, with the values that left-out columns stand for."""
+        """Return the entries one by one, with the values that columns left out stand for."""
         sizes = repeat(1) if self.sizes is None else self.sizes.tolist()
         hashes = repeat(0) if self.hashes is None else self.hashes.tolist()
         times = repeat(0) if self.deliver_at_ms is None else self.deliver_at_ms.tolist()

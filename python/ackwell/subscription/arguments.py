@@ -1,0 +1,112 @@
+"""Checks of arguments, before anything is changed.
+
+Every public method of a subscription checks all its arguments first, so a call that is refused has no
+effect. A wrong type is a `TypeError`, a value outside its domain a `ValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Final
+
+from ackwell.ack_sets import check_batch_size, from_words
+from ackwell.arrays import as_int64, same_length
+from ackwell.position import Position
+from ackwell.subscription.command import TransactionId
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from ackwell.subscription.sticky_key import HashRange
+
+INT64_MAX: Final = 2**63 - 1
+UINT64_MAX: Final = 2**64 - 1
+INT32_MIN: Final = -(2**31)
+INT32_MAX: Final = 2**31 - 1
+TIME_MAX_MS: Final = 2**62
+"""Far beyond any clock; a delay can be added to it without overflow."""
+
+
+def integer(name: str, value: int, minimum: int = -INT64_MAX - 1, maximum: int = INT64_MAX) -> int:
+    """Return an argument as an integer within bounds.
+
+    >>> integer("permits", 3, 0)
+    3
+    """
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; expected an integer")
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; expected an integer") from None
+    if not minimum <= number <= maximum:
+        raise ValueError(f"{name} is {number}; expected {minimum} to {maximum}")
+    return number
+
+
+def position(ledger_id: int, entry_id: int, ledger_id_min: int = 0, entry_id_min: int = 0) -> Position:
+    """Return the position of two ids, which are at least 0 unless told otherwise."""
+    return Position(
+        integer("ledger_id", ledger_id, ledger_id_min), integer("entry_id", entry_id, entry_id_min)
+    )
+
+
+def time_ms(name: str, value: int) -> int:
+    """Return a time in milliseconds."""
+    return integer(name, value, -TIME_MAX_MS, TIME_MAX_MS)
+
+
+def batch_size(value: int) -> int:
+    """Return a batch size; `LimitError` for one that no broker could hold."""
+    return check_batch_size(integer("batch_size", value))
+
+
+def transaction(value: TransactionId) -> TransactionId:
+    """Return a transaction's id, whose halves are unsigned 64-bit integers."""
+    most_bits, least_bits = value
+    return TransactionId(
+        integer("most_bits", most_bits, 0, UINT64_MAX), integer("least_bits", least_bits, 0, UINT64_MAX)
+    )
+
+
+def positions(ledger_ids: ArrayLike, entry_ids: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return two columns of one length that hold no negative id."""
+    ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
+    same_length(ledgers, entries)
+    if len(ledgers) and (ledgers.min() < 0 or entries.min() < 0):
+        raise ValueError("a ledger or entry id is negative")
+    return ledgers, entries
+
+
+def listed(pairs: Iterable[tuple[int, int]]) -> list[Position]:
+    """Return pairs of ids as positions."""
+    found = []
+    for pair in pairs:
+        ledger_id, entry_id = pair
+        found.append(position(ledger_id, entry_id))
+    return found
+
+
+def words(ack_set: Sequence[int]) -> tuple[int, ...]:
+    """Return the words of an ack set; `LimitError` for more than a batch can have."""
+    if isinstance(ack_set, (str, bytes)):
+        raise TypeError(f"ack_set is {ack_set!r}; expected 64-bit words")
+    found = tuple(ack_set)
+    from_words(found)
+    return found
+
+
+def check_hash(sticky_key_hash: int) -> int:
+    """Return a sticky-key hash, which is a signed 32-bit integer."""
+    return integer("sticky_key_hash", sticky_key_hash, INT32_MIN, INT32_MAX)
+
+
+def hash_ranges(ranges: Sequence[HashRange]) -> list[HashRange]:
+    """Return hash ranges as pairs of integers."""
+    found = []
+    for pair in ranges:
+        first, last = pair
+        found.append((integer("a hash range's first slot", first), integer("its last slot", last)))
+    return found

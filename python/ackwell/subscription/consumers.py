@@ -1,0 +1,324 @@
+"""The connected consumers, with everything that was delivered to them and is not acknowledged.
+
+Only this file changes a consumer's pending entries and the counters over them. A counter moves by
+the difference between the old and the new remaining count of an entry that is really pending, never by
+what a client claims to have acknowledged, so it cannot drift or become negative
+(apache/pulsar#759, #96, #6510: negative counters that stop dispatch).
+
+Two limits hold deliveries back. At the limit of one consumer it is blocked until half of its messages
+are acknowledged, or until it gives messages back. At the limit of the subscription no new entry is
+delivered until less than half are left; an entry that was given back is delivered again as soon as the
+count is below the limit. With `subscription_limit_at_read` the second limit stops only the reading of
+new entries, as in the broker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackwell.equality import EqualByState
+from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.subscription.ack_timeouts import AckTimeouts
+from ackwell.subscription.consumer import Consumer
+from ackwell.subscription.draining import DrainingHashes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ackwell.position import Position
+    from ackwell.subscription.consumer import ConsumerKey
+    from ackwell.subscription.settings import SubscriptionSettings
+    from ackwell.subscription.structures import Structures
+
+    Int64s = NDArray[np.int64]
+
+NO_LIMIT: Final = 2**62
+"""More messages than there can be."""
+
+
+class Consumers(EqualByState):
+    """The consumers of a subscription, in the order in which they joined."""
+
+    __slots__ = ("_consumers", "_settings", "_structures", "blocked", "draining", "unacked")
+
+    def __init__(self, structures: Structures, settings: SubscriptionSettings) -> None:
+        self._structures = structures
+        self._settings = settings
+        self._consumers: dict[ConsumerKey, Consumer] = {}
+        self.unacked = 0
+        """Messages pending at all consumers together."""
+        self.blocked = False
+        """The subscription reached its limit, and is not yet below half of it."""
+        self.draining = DrainingHashes()
+
+    def __getitem__(self, key: ConsumerKey) -> Consumer:
+        consumer = self._consumers.get(key)
+        if consumer is None:
+            raise ProtocolError(
+                f"no consumer {key!r}; it never joined, or has left", code=ErrorCode.CONSUMER_NOT_FOUND
+            )
+        return consumer
+
+    def __iter__(self) -> Iterator[Consumer]:
+        return iter(self._consumers.values())
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+    def keys(self) -> list[ConsumerKey]:
+        """Return what identifies each consumer."""
+        return list(self._consumers)
+
+    @property
+    def entries(self) -> int:
+        """Entries pending at all consumers together."""
+        return sum(len(consumer.pending) for consumer in self)
+
+    def join(self, key: ConsumerKey, name: str, priority: int, epoch: int) -> Consumer:
+        """Add a consumer without permits; `ProtocolError` for a key in use."""
+        if key in self._consumers:
+            raise ProtocolError(f"consumer {key!r} is already connected", code=ErrorCode.CONSUMER_BUSY)
+        settings, timeouts = self._settings, None
+        if settings.ack_timeout_ms:
+            timeouts = AckTimeouts(self._structures, settings.ack_timeout_ms, settings.ack_timeout_tick_ms)
+        consumer = Consumer(key, name, priority, epoch, self._structures.pending_acks(), timeouts)
+        self._consumers[key] = consumer
+        return consumer
+
+    def drop(self, consumer: Consumer) -> None:
+        """Remove a consumer that has nothing pending."""
+        del self._consumers[consumer.key]
+
+    def deliver(
+        self,
+        consumer: Consumer,
+        ledger_id: int,
+        entry_id: int,
+        remaining: int,
+        sticky_key_hash: int,
+        now_ms: int,
+    ) -> None:
+        """Deliver one entry that is with nobody to a consumer."""
+        consumer.pending.add(ledger_id, entry_id, remaining, sticky_key_hash)
+        consumer.permits -= remaining
+        self._grow(consumer, remaining)
+        if consumer.timeouts is not None:
+            consumer.timeouts.delivered(ledger_id, entry_id, now_ms)
+        if self.draining.pending:
+            self.draining.delivered(consumer.key, sticky_key_hash)
+
+    def deliver_many(
+        self,
+        consumer: Consumer,
+        ledger_ids: Int64s,
+        entry_ids: Int64s,
+        remaining: Int64s | int,
+        sticky_key_hashes: Int64s | int,
+        now_ms: int,
+    ) -> None:
+        """Deliver many entries to a consumer; one number stands for all entries."""
+        import numpy as np
+
+        count = len(ledger_ids)
+        total = remaining * count if isinstance(remaining, int) else int(remaining.sum())
+        if isinstance(remaining, int):
+            remaining = np.full(count, remaining, dtype=np.int64)
+        if isinstance(sticky_key_hashes, int):
+            sticky_key_hashes = np.full(count, sticky_key_hashes, dtype=np.int64)
+        consumer.pending.add_many(ledger_ids, entry_ids, remaining, sticky_key_hashes)
+        consumer.permits -= total
+        self._grow(consumer, total)
+        if consumer.timeouts is not None:
+            consumer.timeouts.delivered_many(ledger_ids, entry_ids, now_ms)
+        if self.draining.pending:
+            for sticky_key_hash in sticky_key_hashes.tolist():
+                self.draining.delivered(consumer.key, sticky_key_hash)
+
+    def owner(self, ledger_id: int, entry_id: int, guess: Consumer | None = None) -> Consumer | None:
+        """Find who has an entry: the consumer that speaks of it, or any other (O(consumers))."""
+        if guess is not None and guess.pending.contains(ledger_id, entry_id):
+            return guess
+        for consumer in self:
+            if consumer.pending.contains(ledger_id, entry_id):
+                return consumer
+        return None
+
+    def settle(
+        self, ledger_id: int, entry_id: int, guess: Consumer | None = None
+    ) -> tuple[Consumer, int] | None:
+        """Take an entry from the consumer that has it; return the consumer and the hash."""
+        consumer = self.owner(ledger_id, entry_id, guess)
+        value = None if consumer is None else consumer.pending.remove_and_get(ledger_id, entry_id)
+        if consumer is None or value is None:
+            return None
+        remaining, sticky_key_hash = value
+        self._shrink(consumer, remaining)
+        if self.draining.pending:
+            self.draining.settled(consumer.key, sticky_key_hash)
+        return consumer, sticky_key_hash
+
+    def acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
+        """Take an acknowledged entry from the consumer that has it, in the fewest calls."""
+        if guess is not None and not self.draining.pending:
+            remaining = guess.pending.get_remaining(ledger_id, entry_id)
+            if remaining is not None:
+                guess.pending.remove(ledger_id, entry_id)
+                self._shrink(guess, remaining)
+                return
+        self.settle(ledger_id, entry_id)
+
+    def acknowledged_many(self, guess: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """Take many acknowledged entries from the consumers that have them, this one first."""
+        others = (consumer for consumer in self if consumer is not guess)
+        for consumer in (*(() if guess is None else (guess,)), *others):
+            if not len(ledger_ids):
+                return
+            if len(consumer.pending):
+                left = self._take_many(consumer, ledger_ids, entry_ids)
+                ledger_ids, entry_ids = ledger_ids[left], entry_ids[left]
+
+    def reduce(self, position: Position, remaining: int, guess: Consumer | None = None) -> None:
+        """Lower what remains of a pending entry; at 0 it is not pending any more."""
+        consumer = self.owner(*position, guess)
+        if consumer is None:
+            return
+        value = consumer.pending.get(position)
+        assert value is not None
+        before, sticky_key_hash = value
+        if remaining <= 0:
+            self.settle(*position, consumer)
+        elif remaining < before:
+            consumer.pending.add(*position, remaining, sticky_key_hash)
+            self._shrink(consumer, before - remaining)
+
+    def take_all(self, consumer: Consumer) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Take everything from a consumer: ledger ids, entry ids, remaining, hashes, in position order."""
+        pending = consumer.pending.to_arrays()
+        consumer.pending.clear()
+        self._shrink(consumer, consumer.unacked)
+        if consumer.timeouts is not None:
+            consumer.timeouts.clear()
+        if self.draining.pending:
+            self.draining.left(consumer.key)
+        return pending
+
+    def given_back(self, consumer: Consumer) -> None:
+        """Unblock a consumer that gave messages back: it is to get them, or others, again."""
+        if consumer.unacked < self._settings.max_unacked_per_consumer:
+            consumer.blocked = False
+
+    def forget_up_to(self, position: Position) -> None:
+        """Drop what is pending at or before a position, which is acknowledged."""
+        for consumer in self:
+            gone = consumer.pending.take_all_up_to(*position)
+            if len(gone[0]):
+                self._shrink(consumer, int(gone[2].sum()))
+                if self.draining.pending:
+                    for sticky_key_hash in gone[3].tolist():
+                        self.draining.settled(consumer.key, sticky_key_hash)
+
+    def allowance(self, consumer: Consumer, *, new: bool = True) -> int:
+        """Return how many messages a consumer may be sent before its permits or a limit stop it.
+
+        The entry that passes the limit is still sent whole, as the broker sends a batch.
+        """
+        if consumer.blocked:
+            return 0
+        allowance = min(consumer.permits, self.room(new=new))
+        if self._settings.max_unacked_per_consumer:
+            allowance = min(allowance, self._settings.max_unacked_per_consumer - consumer.unacked)
+        return max(allowance, 0)
+
+    def room(self, *, new: bool = True) -> int:
+        """Return how many messages all consumers together may be sent before the subscription's limit."""
+        limit = self._settings.max_unacked_per_subscription
+        if not limit or self._settings.subscription_limit_at_read:
+            return NO_LIMIT
+        return 0 if new and self.blocked else max(limit - self.unacked, 0)
+
+    def may_read(self) -> bool:
+        """Return whether the subscription's limit lets new entries be read."""
+        return not self.blocked
+
+    @property
+    def nbytes(self) -> int:
+        """The heap bytes of all pending entries and their deadlines."""
+        return sum(
+            consumer.pending.nbytes + (consumer.timeouts.nbytes if consumer.timeouts is not None else 0)
+            for consumer in self
+        )
+
+    def validate(self) -> None:
+        """Check the pending entries of every consumer."""
+        for consumer in self:
+            consumer.pending.validate()
+            assert consumer.unacked >= 0, f"{consumer.key}: {consumer.unacked} unacked"
+
+    def audit(self) -> list[str]:
+        """Recompute every counter and flag from the entries; describe each that differs."""
+        found = []
+        total = 0
+        for consumer in self:
+            unacked = sum(remaining for remaining, _ in consumer.pending.values())
+            total += unacked
+            if consumer.unacked != unacked:
+                found.append(f"{consumer.key}: unacked is {consumer.unacked}, its entries sum to {unacked}")
+            limit = self._settings.max_unacked_per_consumer
+            if consumer.blocked != _blocked(consumer.blocked, unacked, limit, inclusive=True):
+                found.append(f"{consumer.key}: blocked is {consumer.blocked} at {unacked} unacked")
+        if self.unacked != total:
+            found.append(f"unacked is {self.unacked}, the consumers' entries sum to {total}")
+        limit = self._settings.max_unacked_per_subscription
+        if self.blocked != _blocked(self.blocked, total, limit, inclusive=False):
+            found.append(f"blocked is {self.blocked} at {total} unacked")
+        return found
+
+    def _take_many(self, consumer: Consumer, ledger_ids: Int64s, entry_ids: Int64s) -> NDArray[np.bool_]:
+        """Take those of the entries that a consumer has; return which it does not have."""
+        import numpy as np
+
+        remaining, hashes = consumer.pending.get_many(ledger_ids, entry_ids)
+        pending = remaining >= 0
+        removed = consumer.pending.remove_many(ledger_ids, entry_ids)
+        if removed:
+            if removed < np.count_nonzero(pending):
+                # A position that is listed twice counts once.
+                rows = np.stack([ledger_ids, entry_ids], axis=1)
+                first = np.zeros(len(pending), dtype=np.bool_)
+                first[np.unique(rows, axis=0, return_index=True)[1]] = True
+                taken = pending & first
+            else:
+                taken = pending
+            self._shrink(consumer, int(remaining.sum(where=taken)))
+            if self.draining.pending:
+                for sticky_key_hash in hashes[taken].tolist():
+                    self.draining.settled(consumer.key, sticky_key_hash)
+        return ~pending
+
+    def _grow(self, consumer: Consumer, messages: int) -> None:
+        consumer.unacked += messages
+        self.unacked += messages
+        if consumer.unacked >= self._settings.max_unacked_per_consumer > 0:
+            consumer.blocked = True
+        if self.unacked >= self._settings.max_unacked_per_subscription > 0:
+            self.blocked = True
+
+    def _shrink(self, consumer: Consumer, messages: int) -> None:
+        # The flags are checked on every way down, not on some of them (apache/pulsar#22657).
+        consumer.unacked -= messages
+        self.unacked -= messages
+        if consumer.blocked and consumer.unacked * 2 <= self._settings.max_unacked_per_consumer:
+            consumer.blocked = False
+        if self.blocked and self.unacked * 2 < self._settings.max_unacked_per_subscription:
+            self.blocked = False
+
+
+def _blocked(now: bool, unacked: int, limit: int, *, inclusive: bool) -> bool:
+    """Return what a flag must be: between half and all of the limit it may be either."""
+    if limit == 0:
+        return False
+    free = unacked * 2 <= limit if inclusive else unacked * 2 < limit
+    return False if free else True if unacked >= limit else now

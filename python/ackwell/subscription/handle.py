@@ -1,0 +1,85 @@
+"""A client's acknowledgment command, checked as a whole and then applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from ackwell.ack_sets import from_words
+from ackwell.arrays import as_int64
+from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.subscription.arguments import integer
+from ackwell.subscription.command import AckType, MessageId
+from ackwell.wire import signed64
+
+if TYPE_CHECKING:
+    from ackwell.position import Position
+    from ackwell.subscription.acknowledge import Acknowledgments
+    from ackwell.subscription.command import CommandAck
+    from ackwell.subscription.consumer import Consumer
+
+ChunkEntries = Callable[["Position", "Position"], Iterable["Position"]]
+"""Names the entries of a message that was sent in chunks, from its first and its last."""
+
+
+def apply_cumulative(acks: Acknowledgments, command: CommandAck) -> int:
+    """Apply a cumulative command; return how many entries it changed."""
+    if len(command.message_ids) != 1:
+        raise ProtocolError(
+            f"a cumulative acknowledgment of {len(command.message_ids)} messages; expected one",
+            code=ErrorCode.NOT_ALLOWED_ERROR,
+        )
+    (message,) = command.message_ids
+    unacked_bits = from_words(message.ack_set)
+    if command.transaction is not None:
+        acks.cumulative_in_transaction(command.transaction, message.position, unacked_bits)
+        return 0
+    properties = signed(command.properties)
+    return int(acks.cumulative(message.position, message.ack_set, properties))
+
+
+def apply_individual(
+    acks: Acknowledgments, who: Consumer, command: CommandAck, chunk_entries: ChunkEntries | None
+) -> int:
+    """Apply an individual command; return how many entries it changed."""
+    messages = command.message_ids
+    if chunk_entries is not None and any(message.first_chunk is not None for message in messages):
+        messages = tuple(part for message in messages for part in _parts(message, chunk_entries))
+    if command.transaction is not None:
+        return acks.in_transaction(who, command.transaction, messages)
+    ledger_ids = as_int64([message.ledger_id for message in messages])
+    entry_ids = as_int64([message.entry_id for message in messages])
+    in_part = [(message.position, from_words(message.ack_set)) for message in messages if message.ack_set]
+    whole = as_int64([int(not message.ack_set) for message in messages]) > 0
+    # Those before 0 (earliest, latest) name no entry.
+    whole &= (ledger_ids >= 0) & (entry_ids >= 0)
+    for position, _ in in_part:
+        acks.exists(position)
+    changed = acks.many(who, ledger_ids[whole], entry_ids[whole])
+    return changed + sum(acks.batch(who, position, bits) for position, bits in in_part)
+
+
+def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return a command's properties as the cursor has them: on the wire their values are unsigned."""
+    return {name: signed64(value) for name, value in properties}
+
+
+def check(command: CommandAck) -> None:
+    """Raise `TypeError` or `ValueError` for a command with values that no wire can carry."""
+    for message in command.message_ids:
+        integer("ledger_id", message.ledger_id)
+        integer("entry_id", message.entry_id)
+    for _, value in command.properties:
+        integer("a property", value, -(2**63), 2**64 - 1)
+    if command.request_id is not None:
+        integer("request_id", command.request_id, 0, 2**64 - 1)
+    AckType(command.ack_type)
+
+
+def _parts(message: MessageId, chunk_entries: ChunkEntries) -> Iterable[MessageId]:
+    if message.first_chunk is None:
+        return (message,)
+    first, last = message.first_chunk.position, message.position
+    if first > last:
+        raise ProtocolError(f"a message in chunks from {first} back to {last}")
+    return [MessageId(*position) for position in chunk_entries(first, last)]

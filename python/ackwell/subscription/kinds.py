@@ -1,0 +1,41 @@
+"""The four subscription types, and the policy of each."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
+
+if TYPE_CHECKING:
+    from ackwell.subscription.consumers import Consumers
+    from ackwell.subscription.replay_queue import ReplayQueue
+    from ackwell.subscription.selectors import Selector
+    from ackwell.subscription.settings import SubscriptionSettings
+
+
+class SubscriptionType(StrEnum):
+    """Pulsar's four types."""
+
+    EXCLUSIVE = "Exclusive"
+    SHARED = "Shared"
+    FAILOVER = "Failover"
+    KEY_SHARED = "Key_Shared"
+
+
+def policy_of(
+    kind: SubscriptionType,
+    consumers: Consumers,
+    replay: ReplayQueue,
+    settings: SubscriptionSettings,
+    selector: Selector,
+    topic: str | None,
+    partition: int | None,
+) -> Policy:
+    """Return the policy of a type."""
+    if kind is SubscriptionType.SHARED:
+        return RoundRobin(consumers, settings.round_robin_batch_size)
+    if kind is SubscriptionType.KEY_SHARED:
+        return ByKey(consumers, replay, selector, in_key_order=not settings.allow_out_of_order_delivery)
+    exclusive = kind is SubscriptionType.EXCLUSIVE
+    return OneActive(consumers, exclusive=exclusive, partition=partition, topic=topic)

@@ -1,0 +1,79 @@
+"""Moves of the whole subscription: seek, skip, expiry, a cleared backlog, another type.
+
+An administrator moves a subscription, not a consumer, so what is illegal for a consumer of a Shared
+subscription, acknowledging everything up to a position, is legal here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    from ackwell.subscription.state import State
+
+
+class Moves:
+    """Moves the cursor and brings everything else into line with it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def seek(self, position: Position, ack_set: tuple[int, ...]) -> None:
+        """Make a position the next to be read, of a batch only the messages whose bit is set."""
+        self._state.cursor.reset(*position, ack_set)
+        self._state.counts.clear()
+        self._state.start_over()
+
+    def acknowledge_up_to(self, position: Position) -> int:
+        """Acknowledge everything up to a position; return how many entries were not before."""
+        state = self._state
+        before = state.cursor.backlog_entries
+        last = state.cursor.ledgers.last_position
+        if last is None or position <= state.cursor.mark_delete_position:
+            return 0
+        position = min(position, last)
+        if not state.cursor.ledgers.contains(*position):
+            position = state.cursor.ledgers.previous_valid(*position)
+            if position <= state.cursor.mark_delete_position:
+                return 0
+        state.cursor.ack_cumulative(*position)
+        state.forget_acknowledged()
+        return before - state.cursor.backlog_entries
+
+    def skip(self, entries: int) -> int:
+        """Acknowledge the first `entries` that are not acknowledged; return how many there were."""
+        position = self._unacknowledged(entries)
+        return 0 if position is None else self.acknowledge_up_to(position)
+
+    def clear_backlog(self) -> int:
+        """Acknowledge every entry that exists; return how many were not before."""
+        state = self._state
+        last = state.cursor.ledgers.last_position
+        cleared = 0 if last is None else self.acknowledge_up_to(last)
+        if state.delayed is not None:
+            state.delayed.clear()
+        return cleared
+
+    def _unacknowledged(self, count: int) -> Position | None:
+        """Return the last of the first so many entries that are not acknowledged."""
+        import numpy as np
+
+        cursor, found, left = self._state.cursor, None, count
+        mark_delete = cursor.mark_delete_position
+        ledger_ids, lower, upper = cursor.individually_deleted.to_arrays()
+        for ledger_id, entries in cursor.ledgers:
+            if ledger_id < mark_delete.ledger_id or not left:
+                continue
+            ranges = slice(*np.searchsorted(ledger_ids, [ledger_id, ledger_id + 1]))
+            first = mark_delete.entry_id + 1 if ledger_id == mark_delete.ledger_id else 0
+            starts = np.concatenate([[first], upper[ranges] + 1])
+            sizes = np.maximum(np.concatenate([lower[ranges] + 1, [entries]]) - starts, 0)
+            ends = np.cumsum(sizes)
+            taken = min(left, int(ends[-1]))
+            if taken:
+                gap = int(np.searchsorted(ends, taken))
+                found = Position(ledger_id, int(starts[gap] + sizes[gap] - (ends[gap] - taken)) - 1)
+                left -= taken
+        return found

@@ -1,0 +1,120 @@
+"""Key_Shared: each message goes to the consumer that owns its sticky-key hash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell.equality import EqualByState
+from ackwell.subscription.policies.base import why
+from ackwell.subscription.selectors import select_many
+from ackwell.subscription.sticky_key import SLOTS
+from ackwell.subscription.undelivered import Undelivered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ackwell.subscription.consumer import Consumer
+    from ackwell.subscription.consumers import Consumers
+    from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.replay_queue import ReplayQueue
+    from ackwell.subscription.selectors import Selector
+    from ackwell.subscription.sticky_key import HashRange
+
+
+class ByKey(EqualByState):
+    """Where order per key rules, a hash that changed its owner waits until the old one has finished."""
+
+    individual = True
+    by_key = True
+    active = None
+
+    def __init__(
+        self, consumers: Consumers, replay: ReplayQueue, selector: Selector, *, in_key_order: bool
+    ) -> None:
+        self._consumers = consumers
+        self._replay = replay
+        self.selector = selector
+        self.in_key_order = in_key_order
+        self._owners: NDArray[np.int16] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The table of owners follows from the selector and is made anew.
+        return {**self.__dict__, "_owners": None}
+
+    def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
+        """Give the consumer its slots; what others have of them drains first."""
+        self.selector.add(consumer.key, hash_ranges, name=consumer.name)
+        self._reassign()
+        return False
+
+    def leave(self, consumer: Consumer) -> bool:
+        """Return the consumer's slots to the others."""
+        self.selector.remove(consumer.key)
+        self._reassign()
+        return False
+
+    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
+        """Return the owner of the hash if it can take a message and nobody else has one of the hash."""
+        consumers = self._consumers
+        key = self.selector.select(sticky_key_hash)
+        if key is None:
+            return Undelivered.NO_CONSUMER
+        consumer = consumers[key]
+        if consumers.blocked and consumers.room(new=new) <= 0:
+            return Undelivered.SUBSCRIPTION_BLOCKED
+        if consumer.blocked:
+            return Undelivered.CONSUMER_BLOCKED
+        if consumer.permits <= 0:
+            return Undelivered.NO_PERMITS
+        if consumers.draining.pending and consumers.draining.blocks(key, sticky_key_hash):
+            return Undelivered.KEY_WAITS
+        return consumer
+
+    def choose_many(
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        count: int,
+    ) -> Owners | None:
+        """Answer at once where every owner can take all of its messages and nothing waits or drains."""
+        import numpy as np
+
+        if hashes is None or self._consumers.draining.pending or self._replay.active:
+            return None
+        if self._owners is None:
+            # A byte pair a slot, made anew when somebody comes or goes, saves a search for each message.
+            slots = np.arange(SLOTS, dtype=np.int64)
+            keys = [consumer.key for consumer in consumers]
+            self._owners = select_many(self.selector, slots, keys).astype(np.int16)
+        if not count or hashes.min() < 0 or hashes.max() >= SLOTS:
+            return None
+        owners = self._owners[hashes]
+        if owners.min() < 0:
+            return None
+        wanted = np.bincount(owners, weights=sizes, minlength=len(consumers))
+        allowance = self._consumers.allowance
+        fits = all(
+            messages <= allowance(consumer) for messages, consumer in zip(wanted, consumers, strict=True)
+        )
+        return owners if fits and int(wanted.sum()) <= self._consumers.room() else None
+
+    def stall(self, *, new: bool) -> Undelivered | None:
+        """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
+        if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._consumers):
+            return None
+        return why(self._consumers, self._consumers, new=new)
+
+    def audit(self) -> list[str]:
+        """Count the draining hashes anew."""
+        if not self.in_key_order:
+            return []
+        return self._consumers.draining.audit(self._consumers, self.selector)
+
+    def _reassign(self) -> None:
+        self._owners = None
+        if self.in_key_order:
+            self._consumers.draining.reassign(self._consumers, self.selector)

@@ -1,0 +1,108 @@
+"""Exclusive and Failover: everything goes to one consumer, the others wait for it to leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackwell.equality import EqualByState
+from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.subscription.selectors import FailoverRing
+from ackwell.subscription.undelivered import Undelivered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ackwell.subscription.consumer import Consumer
+    from ackwell.subscription.consumers import Consumers
+    from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.sticky_key import HashRange
+
+
+class OneActive(EqualByState):
+    """The active consumer is the first by priority, then name.
+
+    Of a partition it is the one at `partition` modulo the number of consumers of the highest priority;
+    of a topic without partitions, the one that a ring over their names chooses for the topic.
+    """
+
+    individual = False
+    by_key = False
+    in_key_order = False
+
+    def __init__(
+        self, consumers: Consumers, *, exclusive: bool, partition: int | None, topic: str | None
+    ) -> None:
+        self._consumers = consumers
+        self._exclusive = exclusive
+        self._partition = partition
+        self._ring = FailoverRing(topic) if topic is not None else None
+        self.active: Consumer | None = None
+
+    def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
+        """Add the consumer; `ProtocolError` if an Exclusive subscription has one already."""
+        if hash_ranges:
+            raise ProtocolError(
+                "hash ranges belong to a Key_Shared subscription", code=ErrorCode.CONSUMER_ASSIGN_ERROR
+            )
+        if self._exclusive and self.active is not None:
+            raise ProtocolError(
+                f"exclusive consumer {self.active.key!r} is already connected", code=ErrorCode.CONSUMER_BUSY
+            )
+        return self._pick([*self._consumers])
+
+    def leave(self, consumer: Consumer) -> bool:
+        """Remove the consumer and pick the next active one."""
+        return self._pick([each for each in self._consumers if each is not consumer])
+
+    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
+        """Return the active consumer if it has permits."""
+        active = self.active
+        if active is None:
+            return Undelivered.NO_CONSUMER
+        return active if active.permits > 0 else Undelivered.NO_PERMITS
+
+    def choose_many(
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        count: int,
+    ) -> Owners | None:
+        """Return the active consumer for as many entries as its permits allow."""
+        import numpy as np
+
+        owners = np.full(count, -1, dtype=np.int64)
+        active = self.active
+        if active is not None and active.permits > 0:
+            taken = active.permits
+            if sizes is not None:
+                taken = int(np.searchsorted(np.cumsum(sizes), active.permits)) + 1
+            owners[:taken] = [each is active for each in consumers].index(True)
+        return owners
+
+    def stall(self, *, new: bool) -> Undelivered | None:
+        """Return why the active consumer cannot get a message; `None` if it can."""
+        who = self.choose(0, new=new)
+        return who if isinstance(who, Undelivered) else None
+
+    def audit(self) -> list[str]:
+        """Find nothing: there are no counters."""
+        return []
+
+    def _pick(self, consumers: list[Consumer]) -> bool:
+        before = self.active
+        self.active = None
+        if consumers:
+            consumers.sort(key=lambda each: (each.priority, each.name))
+            highest = [each for each in consumers if each.priority == consumers[0].priority]
+            index = 0
+            if self._partition is not None:
+                index = self._partition % len(highest)
+            elif self._ring is not None:
+                index = self._ring.active([each.name for each in highest])
+            self.active = highest[index]
+        # A new active consumer starts from the first unacknowledged message.
+        return self.active is not before

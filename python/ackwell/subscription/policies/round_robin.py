@@ -1,0 +1,166 @@
+"""Shared: consumers in turn, a few entries each, the highest priority first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackwell.equality import EqualByState
+from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.subscription.policies.base import why
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ackwell.subscription.consumer import Consumer
+    from ackwell.subscription.consumers import Consumers
+    from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.sticky_key import HashRange
+    from ackwell.subscription.undelivered import Undelivered
+
+
+class RoundRobin(EqualByState):
+    """Only when nobody of one priority has permits does the next priority get anything."""
+
+    individual = True
+    by_key = False
+    in_key_order = False
+    active = None
+
+    def __init__(self, consumers: Consumers, batch_size: int) -> None:
+        self._consumers = consumers
+        self._batch_size = batch_size
+        self._order: list[Consumer] = []
+        self._current: Consumer | None = None
+        self._left = 0
+
+    def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
+        """Place the consumer behind the others of its priority."""
+        if hash_ranges:
+            raise ProtocolError(
+                "hash ranges belong to a Key_Shared subscription", code=ErrorCode.CONSUMER_ASSIGN_ERROR
+            )
+        self._order.append(consumer)
+        self._order.sort(key=lambda each: each.priority)
+        return False
+
+    def leave(self, consumer: Consumer) -> bool:
+        """Remove the consumer from the round."""
+        self._order = [each for each in self._order if each is not consumer]
+        if self._current is consumer:
+            self._current = None
+        return False
+
+    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
+        """Return the consumer whose turn it is, or whose turn begins."""
+        consumer = self._current
+        if (
+            self._left > 0
+            and consumer is not None
+            and consumer.permits > 0
+            and not consumer.blocked
+            and (not self._consumers.blocked or self._consumers.room(new=new) > 0)
+        ):
+            self._left -= 1
+            return consumer
+        return self._next_turn(new=new)
+
+    def choose_many(
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        count: int,
+    ) -> Owners | None:
+        """Lay out whole turns at once; O(entries / round-robin batch size)."""
+        import numpy as np
+
+        at_once = self._even(consumers, count) if sizes is None else None
+        if at_once is not None:
+            return at_once
+        index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
+        allowance = [self._consumers.allowance(consumer) for consumer in consumers]
+        rest = self._consumers.room()
+        ends = None if sizes is None else np.cumsum(sizes)
+        turns: list[int] = []
+        lengths: list[int] = []
+        done = 0
+        while done < count and rest > 0:
+            if self._left <= 0 or self._current is None or allowance[index_of[self._current.key]] <= 0:
+                candidates = [each for each in self._order if allowance[index_of[each.key]] > 0]
+                if not candidates:
+                    break
+                self._begin(candidates)
+            assert self._current is not None
+            index = index_of[self._current.key]
+            wanted = min(self._left, count - done)
+            start = 0 if ends is None or done == 0 else int(ends[done - 1])
+            limit = min(allowance[index], rest)
+            if ends is None:
+                taken = messages = min(wanted, limit)
+            else:
+                # An entry goes out as long as the messages before it leave any permit.
+                taken = min(wanted, int(np.searchsorted(ends[done:], start + limit)) + 1)
+                messages = int(ends[done + taken - 1]) - start
+            allowance[index] -= messages
+            rest -= messages
+            self._left -= taken
+            turns.append(index)
+            lengths.append(taken)
+            done += taken
+        turns.append(-1)
+        lengths.append(count - done)
+        return np.repeat(np.array(turns, dtype=np.int64), lengths)
+
+    def stall(self, *, new: bool) -> Undelivered | None:
+        """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
+        if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._order):
+            return None
+        return why(self._consumers, self._order, new=new)
+
+    def audit(self) -> list[str]:
+        """Find nothing: a round has no counters."""
+        return []
+
+    def _even(self, consumers: Sequence[Consumer], count: int) -> NDArray[np.int64] | None:
+        """Lay out a round in which nobody runs out of permits; `None` if somebody might."""
+        import numpy as np
+
+        first = [each for each in self._order if each.priority == self._order[0].priority]
+        share = (count // (len(first) * self._batch_size) + 2) * self._batch_size if first else 0
+        if not first or min(map(self._consumers.allowance, first)) < share:
+            return None
+        if self._consumers.room() < count:
+            return None
+        index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
+        keys = [each.key for each in first]
+        if self._left <= 0 or self._current is None or self._current.key not in keys:
+            self._begin(first)
+        assert self._current is not None
+        start, used = keys.index(self._current.key), self._batch_size - self._left
+        turns = (np.arange(used, used + count) // self._batch_size + start) % len(first)
+        last, taken = divmod(used + count - 1, self._batch_size)
+        self._current = first[(start + last) % len(first)]
+        self._left = self._batch_size - taken - 1
+        places = np.array([index_of[key] for key in keys], dtype=np.int64)
+        owners: NDArray[np.int64] = places[turns]
+        return owners
+
+    def _next_turn(self, *, new: bool) -> Consumer | Undelivered:
+        candidates = [each for each in self._order if self._consumers.allowance(each, new=new) > 0]
+        if not candidates:
+            return why(self._consumers, self._order, new=new)
+        self._begin(candidates)
+        self._left -= 1
+        assert self._current is not None
+        return self._current
+
+    def _begin(self, candidates: list[Consumer]) -> None:
+        """Start the turn of the next consumer after the current one, among the highest priority."""
+        first = [each for each in candidates if each.priority == candidates[0].priority]
+        place = {each.key: index for index, each in enumerate(self._order)}
+        current = place[self._current.key] if self._current is not None else -1
+        self._current = next((each for each in first if place[each.key] > current), first[0])
+        self._left = self._batch_size

@@ -1,0 +1,135 @@
+"""How often each message was redelivered, and which were redelivered too often.
+
+A message that a consumer gave back or did not acknowledge in time counts one redelivery more, until it is
+acknowledged. Unlike the broker's (apache/pulsar#25533) the counts are part of the saved state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackwell.equality import EqualByState
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ackwell._native import PendingAcks, PositionRangeSet
+    from ackwell.subscription.structures import Structures
+
+    Int64s = NDArray[np.int64]
+
+
+class RedeliveryCounts(EqualByState):
+    """Position → count, and the positions that are dead letters."""
+
+    __slots__ = ("_counts", "_dead", "_limit", "active")
+
+    def __init__(self, structures: Structures, limit: int | None) -> None:
+        # The count is where a pending entry has its remaining messages.
+        self._counts: PendingAcks = structures.pending_acks()
+        self._dead: PositionRangeSet = structures.position_range_set()
+        self._limit = limit
+        self.active = False
+        """Whether any entry has a count."""
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def count(self, ledger_id: int, entry_id: int) -> int:
+        """Return how often an entry was redelivered."""
+        value = self._counts.get_remaining(ledger_id, entry_id) if self.active else None
+        return 0 if value is None else value
+
+    def counts(self) -> Iterator[tuple[Position, int]]:
+        """Iterate the entries redelivered and not acknowledged, with their counts."""
+        return ((Position(*position), count) for position, (count, _) in self._counts.items())
+
+    def counts_of(self, ledger_ids: Int64s, entry_ids: Int64s) -> Int64s | None:
+        """Return the counts of many entries; `None` where no entry at all has one."""
+        if not self.active:
+            return None
+        import numpy as np
+
+        found: Int64s = np.maximum(self._counts.get_many(ledger_ids, entry_ids)[0], 0)
+        return found
+
+    def restore(self, position: Position, count: int) -> None:
+        """Set a count from a saved state."""
+        self._counts.add(*position, count, 0)
+        self.active = True
+
+    def increment(self, ledger_id: int, entry_id: int) -> None:
+        """Count one more redelivery of an entry."""
+        self._counts.add(ledger_id, entry_id, self.count(ledger_id, entry_id) + 1, 0)
+        self.active = True
+
+    def increment_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """Count one more redelivery of each of many entries."""
+        import numpy as np
+
+        if not len(ledger_ids):
+            return
+        counts = self.counts_of(ledger_ids, entry_ids)
+        ones = np.ones(len(ledger_ids), dtype=np.int64)
+        self._counts.add_many(ledger_ids, entry_ids, ones if counts is None else counts + 1, ones * 0)
+        self.active = True
+
+    def is_dead(self, ledger_id: int, entry_id: int) -> bool:
+        """Return whether an entry was redelivered too often; it becomes a dead letter then."""
+        if self._limit is None or self.count(ledger_id, entry_id) <= self._limit:
+            return False
+        self._dead.add(ledger_id, entry_id)
+        return True
+
+    @property
+    def dead(self) -> PositionRangeSet:
+        """The dead letters that are not acknowledged; read only, for it is not a copy."""
+        return self._dead
+
+    @property
+    def limited(self) -> bool:
+        """Whether a message can become a dead letter."""
+        return self._limit is not None
+
+    def reset(self, ledger_id: int, entry_id: int) -> None:
+        """Drop the count of an entry."""
+        if self.active:
+            self._counts.remove(ledger_id, entry_id)
+            self._dead.remove(ledger_id, entry_id)
+            self.active = len(self._counts) > 0
+
+    def reset_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """Drop the counts of many entries."""
+        if self.active:
+            self._counts.remove_many(ledger_ids, entry_ids)
+            self._dead.remove_many(ledger_ids, entry_ids)
+            self.active = len(self._counts) > 0
+
+    def forget_up_to(self, position: Position) -> None:
+        """Drop the counts of everything at or before a position."""
+        if self.active:
+            self._counts.remove_all_up_to(*position)
+            self._dead.remove_up_to(*position)
+            self.active = len(self._counts) > 0
+
+    def clear(self) -> None:
+        """Drop every count."""
+        self._counts.clear()
+        self._dead.clear()
+        self.active = False
+
+    @property
+    def nbytes(self) -> int:
+        """The heap bytes of counts and dead letters."""
+        return self._counts.nbytes + self._dead.nbytes
+
+    def validate(self) -> None:
+        """Check the structures, and that every dead letter has a count."""
+        self._counts.validate()
+        self._dead.validate()
+        assert self.active == (len(self._counts) > 0), "counts that nobody looks at"
+        assert all(self._counts.contains(*position) for position in self._dead.positions())

@@ -1,0 +1,104 @@
+"""Everything that a subscription knows, in one place that its parts share.
+
+Every existing entry is in exactly one of these places: acknowledged (`cursor`), held whole by an open
+transaction (`transactions`), pending at a consumer (`consumers`), queued to be delivered again
+(`replay`), waiting for its time (`delayed`), a dead letter (`counts`), or unread (`unread`). Where one
+consumer is active, what it was sent is not tracked: an entry before the read position is with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ackwell.position import Position
+from ackwell.subscription.places import check_places
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ackwell.cursor import Cursor
+    from ackwell.subscription.backoffs import Backoffs
+    from ackwell.subscription.consumers import Consumers
+    from ackwell.subscription.delayed_messages import DelayedMessages
+    from ackwell.subscription.policies import Policy
+    from ackwell.subscription.redelivery_counts import RedeliveryCounts
+    from ackwell.subscription.replay_queue import ReplayQueue
+    from ackwell.subscription.settings import SubscriptionSettings
+    from ackwell.subscription.structures import Structures
+    from ackwell.subscription.transactions import Transactions
+    from ackwell.subscription.unread import Unread
+
+    Int64s = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class State:
+    """The state that dispatch, acknowledgment, redelivery and seeks work on."""
+
+    settings: SubscriptionSettings
+    structures: Structures
+    cursor: Cursor
+    consumers: Consumers
+    replay: ReplayQueue
+    counts: RedeliveryCounts
+    backoffs: Backoffs
+    transactions: Transactions
+    unread: Unread
+    policy: Policy
+    delayed: DelayedMessages | None
+    held_hashes: set[int] = field(default_factory=set)
+    """The hashes that had to wait in this round of dispatch; none of them goes out before the next."""
+
+    def forget(self, ledger_id: int, entry_id: int) -> None:
+        """Drop what is known of an entry that is acknowledged, its consumer apart."""
+        if self.replay.active:
+            self.replay.discard(ledger_id, entry_id)
+        self.counts.reset(ledger_id, entry_id)
+        self.backoffs.stop(ledger_id, entry_id)
+
+    def forget_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """Drop what is known of many entries that are acknowledged, their consumers apart."""
+        if self.replay.active:
+            self.replay.discard_many(ledger_ids, entry_ids)
+        self.counts.reset_many(ledger_ids, entry_ids)
+        self.backoffs.stop_many(ledger_ids, entry_ids)
+
+    def forget_acknowledged(self) -> None:
+        """Drop what is at or before the mark-delete position, which moved past unacknowledged entries."""
+        mark_delete = self.cursor.mark_delete_position
+        self.consumers.forget_up_to(mark_delete)
+        self._forget_up_to(mark_delete)
+        self.unread.skip_acknowledged()
+
+    def forget_trimmed(self) -> None:
+        """Drop the entries of trimmed ledgers from what is to be delivered again."""
+        trimmed_before = self.cursor.ledgers.trimmed_before
+        if trimmed_before > 0 and (self.replay.active or self.counts.active):
+            self._forget_up_to(Position(trimmed_before - 1, 2**63 - 1))
+
+    def start_over(self) -> None:
+        """Let nobody have anything and read everything unacknowledged again; counts stay."""
+        for consumer in self.consumers:
+            self.consumers.take_all(consumer)
+        self.replay.clear()
+        self.backoffs.clear()
+        if self.delayed is not None:
+            self.delayed.clear()
+        self.unread.rewind()
+
+    def validate(self) -> None:
+        """Check each part, and that each existing entry is in exactly one place. O(entries)."""
+        self.cursor.validate()
+        self.consumers.validate()
+        self.replay.validate()
+        self.counts.validate()
+        self.backoffs.validate()
+        self.transactions.validate()
+        check_places(self)
+
+    def _forget_up_to(self, position: Position) -> None:
+        self.replay.remove_up_to(position)
+        self.counts.forget_up_to(position)
+        self.backoffs.forget_up_to(position)

@@ -1,0 +1,22 @@
+"""The classes of an engine that a subscription makes objects of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from ackwell._native import PendingAcks, PositionRangeSet, TripleLongHeap
+    from ackwell.engine import Engine
+
+
+class Structures(NamedTuple):
+    """Classes rather than the engine, which is a module and cannot be copied or pickled."""
+
+    pending_acks: type[PendingAcks]
+    position_range_set: type[PositionRangeSet]
+    triple_heap: type[TripleLongHeap]
+
+    @classmethod
+    def of(cls, engine: Engine) -> Self:
+        """Return the classes of an engine."""
+        return cls(engine.PendingAcks, engine.PositionRangeSet, engine.TripleLongHeap)

@@ -1,0 +1,28 @@
+"""Why an entry went to no consumer."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Undelivered(Enum):
+    """The answer of `dispatch` for an entry that goes to nobody now; it is false where a consumer is true.
+
+    >>> bool(Undelivered.NO_PERMITS)
+    False
+    """
+
+    NO_CONSUMER = "no consumer is connected, or none owns the hash"
+    NO_PERMITS = "no consumer that may get it has permits"
+    CONSUMER_BLOCKED = "the consumer has too many unacknowledged messages"
+    SUBSCRIPTION_BLOCKED = "all consumers together have too many unacknowledged messages"
+    KEY_WAITS = "an older message of its key waits, or is with another consumer"
+    DELAYED = "its time of delivery has not come"
+    DEAD_LETTER = "it was redelivered too often"
+    ACKNOWLEDGED = "it is acknowledged, or an open transaction holds it"
+    NOT_NEXT = "it is neither the next unread entry nor one to deliver again"
+    LOOK_AHEAD = "too many messages wait for their key to read on"
+    PAUSED = "the cursor has more ranges than can be saved"
+
+    def __bool__(self) -> bool:
+        return False
