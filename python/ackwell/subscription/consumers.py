@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.position import Position
 from ackwell.subscription.ack_timeouts import AckTimeouts
 from ackwell.subscription.consumer import Consumer
 from ackwell.subscription.draining import DrainingHashes
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ackwell.position import Position
+    from ackwell.pending_ack import PendingAck
     from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.settings import SubscriptionSettings
     from ackwell.subscription.structures import Structures
@@ -137,6 +138,19 @@ class Consumers(EqualByState):
             for sticky_key_hash in sticky_key_hashes.tolist():
                 self.draining.delivered(consumer.key, sticky_key_hash)
 
+    def reports(self, consumer: Consumer, position: Position, batch_size: int) -> None:
+        """Report the batch size of a pending entry instead of what remains of it, where the broker does."""
+        if not self._settings.partial_ack_lowers_pending:
+            consumer.as_delivered[position] = batch_size
+
+    def pending(self, consumer: Consumer) -> dict[Position, PendingAck]:
+        """Return a consumer's pending entries, with the counts that the broker would report."""
+        pending = {Position(*position): value for position, value in consumer.pending.items()}
+        for position, batch_size in consumer.as_delivered.items():
+            if position in pending:
+                pending[position] = pending[position]._replace(remaining=batch_size)
+        return pending
+
     def owner(self, ledger_id: int, entry_id: int, guess: Consumer | None = None) -> Consumer | None:
         """Find who has an entry: the consumer that speaks of it, or any other (O(consumers))."""
         if guess is not None and guess.pending.contains(ledger_id, entry_id):
@@ -156,6 +170,8 @@ class Consumers(EqualByState):
             return None
         remaining, sticky_key_hash = value
         self._shrink(consumer, remaining)
+        if consumer.as_delivered:
+            consumer.as_delivered.pop(Position(ledger_id, entry_id), None)
         if self.draining.pending:
             self.draining.settled(consumer.key, sticky_key_hash)
         return consumer, sticky_key_hash
@@ -167,6 +183,8 @@ class Consumers(EqualByState):
             if remaining is not None:
                 guess.pending.remove(ledger_id, entry_id)
                 self._shrink(guess, remaining)
+                if guess.as_delivered:
+                    guess.as_delivered.pop(Position(ledger_id, entry_id), None)
                 return
         self.settle(ledger_id, entry_id)
 
@@ -191,6 +209,8 @@ class Consumers(EqualByState):
         if remaining <= 0:
             self.settle(*position, consumer)
         elif remaining < before:
+            if not self._settings.partial_ack_lowers_pending:
+                consumer.as_delivered.setdefault(position, before)
             consumer.pending.add(*position, remaining, sticky_key_hash)
             self._shrink(consumer, before - remaining)
 
@@ -198,6 +218,7 @@ class Consumers(EqualByState):
         """Take everything from a consumer: ledger ids, entry ids, remaining, hashes, in position order."""
         pending = consumer.pending.to_arrays()
         consumer.pending.clear()
+        consumer.as_delivered.clear()
         self._shrink(consumer, consumer.unacked)
         if consumer.timeouts is not None:
             consumer.timeouts.clear()
@@ -214,6 +235,8 @@ class Consumers(EqualByState):
         """Drop what is pending at or before a position, which is acknowledged."""
         for consumer in self:
             gone = consumer.pending.take_all_up_to(*position)
+            for entry in [each for each in consumer.as_delivered if each <= position]:
+                del consumer.as_delivered[entry]
             if len(gone[0]):
                 self._shrink(consumer, int(gone[2].sum()))
                 if self.draining.pending:
@@ -283,6 +306,9 @@ class Consumers(EqualByState):
         remaining, hashes = consumer.pending.get_many(ledger_ids, entry_ids)
         pending = remaining >= 0
         removed = consumer.pending.remove_many(ledger_ids, entry_ids)
+        if consumer.as_delivered:
+            for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                consumer.as_delivered.pop(Position(*pair), None)
         if removed:
             if removed < np.count_nonzero(pending):
                 # A position that is listed twice counts once.

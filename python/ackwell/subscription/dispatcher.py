@@ -109,6 +109,8 @@ class Dispatcher:
         remaining = 1 if batch_size == 1 else self._remaining(ledger_id, entry_id, batch_size)
         if state.policy.individual:
             state.consumers.deliver(consumer, ledger_id, entry_id, remaining, sticky_key_hash, now_ms)
+            if remaining != batch_size:
+                state.consumers.reports(consumer, Position(ledger_id, entry_id), batch_size)
         else:
             consumer.permits -= remaining
         return consumer.key
@@ -157,6 +159,8 @@ class Dispatcher:
         if state.policy.individual and state.unread.wanted(*position):
             state.consumers.settle(*position, consumer)
             state.consumers.deliver(consumer, *position, remaining, sticky_key_hash, now_ms)
+            if remaining != batch_size:
+                state.consumers.reports(consumer, position, batch_size)
         else:
             consumer.permits -= remaining
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from ackwell._native import Ledgers
     from ackwell.engine import Engine
+    from ackwell.pending_ack import PendingAck
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.delayed_messages import DelayedMessages
     from ackwell.subscription.undelivered import Undelivered
@@ -419,6 +420,24 @@ ActiveChange(consumer='a', active=True)])
         now_ms = arguments.time_ms("now_ms", now_ms)
         size, key_hash = arguments.batch_size(batch_size), arguments.check_hash(sticky_key_hash)
         self._dispatcher.delivered(who, position, now_ms, size, key_hash)
+
+    @property
+    def read_position(self) -> Position:
+        """The first position that was not read yet; it need not exist."""
+        return Position(*self._state.unread.position)
+
+    def holder(self, ledger_id: int, entry_id: int) -> ConsumerKey | None:
+        """Return the consumer that has an entry, on Shared and Key_Shared. O(consumers)."""
+        owner = self._state.consumers.owner(*arguments.position(ledger_id, entry_id))
+        return None if owner is None else owner.key
+
+    def pending(self, consumer: ConsumerKey) -> dict[Position, PendingAck]:
+        """Return what a consumer has and did not acknowledge, on Shared and Key_Shared. O(entries).
+
+        Each entry with its unacknowledged messages, or with its batch size where
+        `partial_ack_lowers_pending` is off, and its sticky-key hash.
+        """
+        return self._state.consumers.pending(self._state.consumers[consumer])
 
     # Acknowledgments
 

@@ -42,7 +42,8 @@ class Ours:
         self.individual = self.type in ("Shared", "Key_Shared")
         self._topic = topic
         self.cursor_settings = CursorSettings.pulsar(version)
-        self._settings = SubscriptionSettings(
+        self._settings = SubscriptionSettings.pulsar(
+            version,
             max_unacked_per_consumer=sequence.settings["maxUnackedMessagesPerConsumer"],
             max_unacked_per_subscription=sequence.settings["maxUnackedMessagesPerSubscription"],
         )
@@ -100,11 +101,11 @@ class Ours:
     @property
     def active(self) -> int | None:
         name = self.subscription.active_consumer
-        return int(name[1:]) if name is not None else None
+        return int(str(name)[1:]) if name is not None else None
 
     @property
     def read_position(self) -> Position:
-        return Position(*self.subscription._unread.position)
+        return self.subscription.read_position
 
     @property
     def transactions(self) -> list[actions.Transaction]:
@@ -113,14 +114,11 @@ class Ours:
     def held(self, consumer_id: int) -> list[Position]:
         """Return the entries that a consumer has got and not acknowledged."""
         if self.individual:
-            return [Position(*each) for each in self._pending(consumer_id)]
+            return [*self.subscription.pending(key(consumer_id))]
         if self.active != consumer_id:
             return []
         cursor = self.subscription.cursor
         return [each for each in sorted(self.log) if each < self.read_position and not cursor.is_acked(*each)]
-
-    def _pending(self, consumer_id: int) -> dict[Any, tuple[int, int]]:
-        return dict(self.subscription._outstanding[key(consumer_id)].pending.items())
 
     # Actions
 
@@ -242,34 +240,35 @@ class Ours:
         return found
 
     def _can_take(self, consumer_id: int) -> bool:
-        one = self.subscription._outstanding[key(consumer_id)]
+        one = self.subscription._state.consumers[key(consumer_id)]
         return one.permits > 0 and not one.blocked
 
     def _deliverable(self, position: Position) -> bool:
-        if not self.subscription._unread.wanted(*position):
+        if not self.subscription._state.unread.wanted(*position):
             return False
         if not self.individual:
             return position >= self.read_position
-        return self.subscription._outstanding.owner(*position) is None
+        return self.subscription.holder(*position) is None
 
     def would_deliver(self) -> list[Position]:
         """Return what ours would deliver now."""
         dispatcher = self.subscription._dispatcher
         found = []
         for position in self.subscription.next_reads(MANY, NOW_MS):
-            new = self.subscription._unread.position <= position
-            if dispatcher._choose(new, self.log[position].hash) is not None:
+            new = self.read_position <= position
+            if dispatcher._choose(new, self.log[position].hash):
                 found.append(position)
         return found
 
     def state(self) -> State:
         """Return the state as both sides have it."""
-        cursor, outstanding = self.subscription.cursor, self.subscription._outstanding
+        cursor, outstanding = self.subscription.cursor, self.subscription._state.consumers
         consumers = {}
         for consumer_id in self.consumers:
             one = outstanding[key(consumer_id)]
             pending = tuple(
-                (Position(*position), value[0]) for position, value in sorted(one.pending.items())
+                (position, value.remaining)
+                for position, value in sorted(self.subscription.pending(key(consumer_id)).items())
             )
             consumers[consumer_id] = ConsumerState(one.permits, one.unacked, one.blocked, pending)
         return State(
