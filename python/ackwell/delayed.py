@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from ackwell._native import PositionRangeSet, TimeWheel
 from ackwell.diagnosis.delay_advice import DelayAdvice, WidthAdvice, advise
+from ackwell.equality import EqualByState
 from ackwell.errors import LimitError
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class DelayedIndex(Protocol):
         """Iterate over `(deliver_at_ms, ledger_id, entry_id)` in order."""
 
 
-class DelayedDeliveryTracker:
+class DelayedDeliveryTracker(EqualByState):
     """The delayed messages of one subscription, over any `DelayedIndex`.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ackwell.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
+from ackwell.subscription.policies import ByKey
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
@@ -161,6 +162,8 @@ class Dispatcher:
             state.consumers.deliver(consumer, *position, remaining, sticky_key_hash, now_ms)
             if remaining != batch_size:
                 state.consumers.reports(consumer, position, batch_size)
+            if isinstance(state.policy, ByKey):
+                state.policy.delivered(consumer, sticky_key_hash)
         else:
             consumer.permits -= remaining
 

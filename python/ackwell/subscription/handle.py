@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from ackwell.ack_sets import from_words
 from ackwell.arrays import as_int64
 from ackwell.errors import ErrorCode, ProtocolError
-from ackwell.subscription.arguments import integer
-from ackwell.subscription.command import AckType, MessageId
+from ackwell.subscription.arguments import UINT64_MAX, integer, transaction
+from ackwell.subscription.command import AckType, CommandAck, MessageId
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.subscription.acknowledge import Acknowledgments
-    from ackwell.subscription.command import CommandAck
     from ackwell.subscription.consumer import Consumer
 
 ChunkEntries = Callable[["Position", "Position"], Iterable["Position"]]
@@ -66,13 +65,19 @@ def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 def check(command: CommandAck) -> None:
     """Raise `TypeError` or `ValueError` for a command with values that no wire can carry."""
+    if not isinstance(command, CommandAck):
+        raise TypeError(f"command is {command!r}; expected a CommandAck or its bytes")
     for message in command.message_ids:
         integer("ledger_id", message.ledger_id)
         integer("entry_id", message.entry_id)
-    for _, value in command.properties:
-        integer("a property", value, -(2**63), 2**64 - 1)
+    for name, value in command.properties:
+        if not isinstance(name, str):
+            raise TypeError(f"a property's name is {name!r}; expected text")
+        integer("a property", value, -(2**63), UINT64_MAX)
+    if command.transaction is not None:
+        transaction(command.transaction)
     if command.request_id is not None:
-        integer("request_id", command.request_id, 0, 2**64 - 1)
+        integer("request_id", command.request_id, 0, UINT64_MAX)
     AckType(command.ack_type)
 
 

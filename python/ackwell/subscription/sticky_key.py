@@ -50,6 +50,8 @@ def sticky_key_hash(
     >>> sticky_key_hash(None, producer_name="p", sequence_id=7) == sticky_key_hash("p-7")
     True
     """
+    if not (key is None or isinstance(key, (str, bytes))):
+        raise TypeError(f"key is {key!r}; expected text or bytes")
     if key is None and producer_name is not None and sequence_id is not None:
         key = f"{producer_name}-{sequence_id}"
     data = NO_KEY if key is None else key.encode() if isinstance(key, str) else key

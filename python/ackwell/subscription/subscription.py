@@ -50,7 +50,7 @@ from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.selectors import ConsistentHashing, Selector
 from ackwell.subscription.settings import SubscriptionSettings
 from ackwell.subscription.state import State
-from ackwell.subscription.sticky_key import HashRange, sticky_key_hash
+from ackwell.subscription.sticky_key import FROM_ONE, HashRange, sticky_key_hash
 from ackwell.subscription.structures import Structures
 from ackwell.subscription.summary import Summary, summarize
 from ackwell.subscription.transactions import Transactions
@@ -300,11 +300,9 @@ ActiveChange(consumer='a', active=True)])
         A message without a key is hashed by its producer and sequence id, as in the broker.
         """
         policy = self._state.policy
-        if not isinstance(policy, ByKey):
-            return 0
-        return sticky_key_hash(
-            key, policy.selector.slots, producer_name=producer_name, sequence_id=sequence_id
-        )
+        slots = policy.selector.slots if isinstance(policy, ByKey) else FROM_ONE
+        hashed = sticky_key_hash(key, slots, producer_name=producer_name, sequence_id=sequence_id)
+        return hashed if isinstance(policy, ByKey) else 0
 
     # Dispatch
 

@@ -102,6 +102,11 @@ class ByKey(EqualByState):
         )
         return owners if fits and int(wanted.sum()) <= self._consumers.room() else None
 
+    def delivered(self, consumer: Consumer, sticky_key_hash: int) -> None:
+        """Let a hash drain that somebody else delivered to a consumer that does not own it."""
+        if self.in_key_order and self.selector.select(sticky_key_hash) != consumer.key:
+            self._consumers.draining.reassign(self._consumers, self.selector)
+
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
         if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._consumers):
