@@ -183,7 +183,7 @@ def test_a_copy_is_equal_and_shares_nothing(kind: str, copied: Callable[[Any], A
         subscription.advance(5_000)
     assert other == original
     # The two go on alike, and each change is of one of them only.
-    for change in (
+    changes: list[Callable[[Subscription], object]] = [
         lambda each: each.ack("a", 3, 0),
         lambda each: each.flow("a", 7),
         lambda each: each.redeliver("a"),
@@ -191,7 +191,8 @@ def test_a_copy_is_equal_and_shares_nothing(kind: str, copied: Callable[[Any], A
         lambda each: each.cursor.ledgers.grow(3, 21),
         lambda each: each.commit(TransactionId(1, 1)),
         lambda each: each.remove_consumer("a"),
-    ):
+    ]
+    for change in changes:
         first = change(other)
         second = change(original)
         assert (first, other) == (second, original)

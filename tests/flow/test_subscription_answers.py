@@ -1,0 +1,280 @@
+"""What a subscription answers beyond who gets a message: reasons, codes, changes, receipts, ack sets."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackwell import Ledgers, Position, ProtocolError
+from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.errors import ErrorCode
+from ackwell.subscription import (
+    AckType,
+    ActiveChange,
+    AutoSplit,
+    CommandAck,
+    MessageId,
+    Receipt,
+    StickyRanges,
+    Subscription,
+    SubscriptionSettings,
+    TransactionId,
+    Undelivered,
+    sticky_key_hash,
+)
+from tests.flow.naive import EncodedJournal
+
+
+def opened(kind: str, entries: int = 10, **settings: int) -> Subscription:
+    subscription = Subscription(kind, Ledgers({3: entries}), settings=SubscriptionSettings(**settings))  # type: ignore[arg-type]
+    subscription.add_consumer("a")
+    subscription.flow("a", 1000)
+    return subscription
+
+
+# Why nobody gets a message
+
+
+def test_without_a_consumer_there_is_no_consumer() -> None:
+    for kind in ("Shared", "Key_Shared", "Exclusive", "Failover"):
+        subscription = Subscription(kind, Ledgers({3: 1}))
+        assert subscription.dispatch(3, 0, 0) is Undelivered.NO_CONSUMER
+        assert subscription.stall is subscription.summary(0).stall is Undelivered.NO_CONSUMER
+        assert subscription.next_reads(1, 0) == []
+
+
+def test_without_permits_there_are_no_permits() -> None:
+    for kind in ("Shared", "Key_Shared", "Exclusive"):
+        subscription = Subscription(kind, Ledgers({3: 1}))
+        subscription.add_consumer("a")
+        assert subscription.stall is Undelivered.NO_PERMITS
+        assert subscription.dispatch(3, 0, 0) is Undelivered.NO_PERMITS
+
+
+def test_a_limit_that_holds_back_is_named() -> None:
+    for kind in ("Shared", "Key_Shared"):
+        consumer = opened(kind, max_unacked_per_consumer=1)
+        assert consumer.dispatch(3, 0, 0, sticky_key_hash=1) == "a"
+        assert consumer.stall is Undelivered.CONSUMER_BLOCKED
+        assert consumer.dispatch(3, 1, 0, sticky_key_hash=2) is Undelivered.CONSUMER_BLOCKED
+        whole = opened(kind, max_unacked_per_subscription=1)
+        assert whole.dispatch(3, 0, 0, sticky_key_hash=1) == "a"
+        assert whole.stall is Undelivered.SUBSCRIPTION_BLOCKED
+        assert whole.dispatch(3, 1, 0, sticky_key_hash=2) is Undelivered.SUBSCRIPTION_BLOCKED
+
+
+def test_a_key_that_waits_is_named_and_so_is_one_without_owner() -> None:
+    subscription = Subscription("Key_Shared", Ledgers({3: 4}), selector=StickyRanges())
+    subscription.add_consumer("a", hash_ranges=[(0, 9)])
+    subscription.flow("a", 1)
+    assert subscription.dispatch(3, 0, 0, sticky_key_hash=20) is Undelivered.NO_CONSUMER
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) == "a"
+    assert subscription.dispatch(3, 2, 0, sticky_key_hash=5) is Undelivered.NO_PERMITS
+    subscription.flow("a", 10)
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+
+
+def test_an_entry_that_nobody_is_to_get_says_why() -> None:
+    subscription = Subscription(
+        "Shared",
+        Ledgers({3: 5}),
+        delayed=DelayedDeliveryTracker(strict=True),
+        settings=SubscriptionSettings(max_redeliver_count=0),
+    )
+    subscription.add_consumer("a")
+    subscription.flow("a", 1000)
+    assert subscription.dispatch(3, 1, 0) is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 0, 0, deliver_at_ms=9) is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, 0) is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 1, 0) == "a"
+    assert subscription.dispatch(3, 1, 0) is Undelivered.NOT_NEXT
+    subscription.redeliver("a", [(3, 1)])
+    assert subscription.dispatch(3, 1, 0) is Undelivered.DEAD_LETTER
+    assert subscription.dead_letters == [(3, 1)]
+    # It was named before it was acknowledged by somebody else.
+    subscription.ack(None, 3, 2)
+    assert subscription.dispatch(3, 3, 0) == "a"
+    assert subscription.dispatch(3, 4, 0) == "a"
+    assert subscription.dispatch(3, 5, 0) is Undelivered.NOT_NEXT
+    assert subscription.stall is None
+    subscription.validate()
+
+
+def test_an_entry_that_does_not_exist_is_not_delivered_at_the_read_position() -> None:
+    for kind in ("Shared", "Exclusive"):
+        subscription = opened(kind, entries=1)
+        assert subscription.dispatch(3, 0, 0) == "a"
+        assert subscription.dispatch(3, 1, 0) is Undelivered.NOT_NEXT
+        assert not list(subscription.dispatch_many([3], [1], 0))
+
+
+def test_a_look_ahead_that_is_used_up_and_a_pause_are_named() -> None:
+    subscription = opened("Key_Shared", look_ahead_per_consumer=1)
+    subscription.add_consumer("b")
+    subscription.flow("b", 1)
+    waiting = list(subscription.next_reads(9, 0))
+    key_of_b = next(each for each in range(1, 60_000) if owner(subscription, each) == "b")
+    assert subscription.dispatch(*waiting[0], 0, sticky_key_hash=key_of_b) == "b"
+    for position in waiting[1:3]:
+        assert not subscription.dispatch(*position, 0, sticky_key_hash=key_of_b)
+    assert subscription.stall is Undelivered.LOOK_AHEAD
+    paused = opened("Shared", pause_above_ranges=0)
+    paused.ack("a", 3, 5)
+    assert paused.stall is Undelivered.PAUSED
+    assert paused.next_reads(5, 0) == []
+
+
+def owner(subscription: Subscription, sticky_key_hash: int) -> object:
+    return subscription._state.policy.selector.select(sticky_key_hash)  # type: ignore[attr-defined]
+
+
+# Codes
+
+
+def test_a_refusal_carries_the_code_that_a_broker_answers() -> None:
+    def code(act: object) -> ErrorCode:
+        with pytest.raises(ProtocolError) as refusal:
+            act()  # type: ignore[operator]
+        return refusal.value.code
+
+    exclusive, shared = opened("Exclusive"), opened("Shared")
+    assert code(lambda: exclusive.add_consumer("b")) is ErrorCode.CONSUMER_BUSY
+    assert code(lambda: shared.add_consumer("a")) is ErrorCode.CONSUMER_BUSY
+    assert code(lambda: shared.change_type("Exclusive")) is ErrorCode.CONSUMER_BUSY
+    assert code(lambda: shared.flow("z", 1)) is ErrorCode.CONSUMER_NOT_FOUND
+    assert code(lambda: shared.ack_cumulative("a", 3, 1)) is ErrorCode.NOT_ALLOWED_ERROR
+    assert code(lambda: shared.ack("a", 3, 99)) is ErrorCode.NOT_ALLOWED_ERROR
+    two = CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 1), MessageId(3, 2)))
+    assert code(lambda: exclusive.handle("a", two)) is ErrorCode.NOT_ALLOWED_ERROR
+    sticky = Subscription("Key_Shared", Ledgers({3: 1}), selector=StickyRanges())
+    sticky.add_consumer("a", hash_ranges=[(0, 9)])
+    assert code(lambda: sticky.add_consumer("b", hash_ranges=[(9, 9)])) is ErrorCode.CONSUMER_ASSIGN_ERROR
+    assert code(lambda: sticky.add_consumer("b")) is ErrorCode.CONSUMER_ASSIGN_ERROR
+    assert code(lambda: shared.add_consumer("b", hash_ranges=[(0, 1)])) is ErrorCode.CONSUMER_ASSIGN_ERROR
+    split = Subscription("Key_Shared", Ledgers({3: 1}), selector=AutoSplit(2))
+    split.add_consumer("a")
+    split.add_consumer("b")
+    assert code(lambda: split.add_consumer("c")) is ErrorCode.CONSUMER_ASSIGN_ERROR
+    held = CommandAck(1, message_ids=(MessageId(3, 1),), transaction=TransactionId(0, 1))
+    shared.handle("a", held)
+    assert code(lambda: shared.handle("a", held)) is ErrorCode.TRANSACTION_CONFLICT
+    assert code(lambda: Ledgers({3: 1}).trim_before(9)) is ErrorCode.UNKNOWN_ERROR
+
+
+# Identity
+
+
+def test_a_hash_ring_places_two_consumers_of_one_name_apart() -> None:
+    subscription = Subscription("Key_Shared", Ledgers({3: 1}))
+    for consumer_id in (7, 8):
+        subscription.add_consumer("a", consumer_id=consumer_id)
+    assert {owner(subscription, each) for each in range(1, 60_000, 7)} == {7, 8}
+    one = Subscription("Key_Shared", Ledgers({3: 1}))
+    one.add_consumer("a", consumer_id=9)
+    # The first of a name is where it would be alone, and the second takes its place when it leaves.
+    subscription.remove_consumer(7)
+    subscription.add_consumer("a", consumer_id=9)
+    subscription.remove_consumer(8)
+    assert [owner(subscription, each) for each in range(1, 60_000, 7)] == [9] * len(range(1, 60_000, 7))
+    assert subscription.summary(0).consumers[0].name == "a"
+    assert subscription.consumers == [9]
+
+
+def test_a_receipt_does_not_reach_the_next_consumer_of_that_name() -> None:
+    subscription = opened("Shared")
+    other = Receipt("b", 2)
+    subscription.add_consumer("b")
+    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 0),), request_id=1))
+    staged = subscription.stage()
+    subscription.handle("b", CommandAck(1, message_ids=(MessageId(3, 1),), request_id=2))
+    subscription.remove_consumer("a")
+    subscription.add_consumer("a")
+    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 2),), request_id=3))
+    assert subscription.confirm(staged) == []
+    assert subscription.save(EncodedJournal()) == [other, Receipt("a", 3)]
+
+
+# Active consumers
+
+
+def test_a_change_of_the_active_consumer_is_told_to_all_and_else_to_the_newcomer() -> None:
+    failover = Subscription("Failover", Ledgers({3: 1}))
+    assert failover.add_consumer("b") == [ActiveChange("b", True)]
+    assert failover.add_consumer("c") == [ActiveChange("c", False)]
+    assert failover.add_consumer("a") == [
+        ActiveChange("b", False),
+        ActiveChange("c", False),
+        ActiveChange("a", True),
+    ]
+    assert failover.remove_consumer("c").active_changes == []
+    assert failover.remove_consumer("a").active_changes == [ActiveChange("b", True)]
+    assert failover.remove_consumer("b").active_changes == []
+    for kind in ("Shared", "Exclusive"):
+        other = Subscription(kind, Ledgers({3: 1}))
+        assert other.add_consumer("a") == []
+        assert other.remove_consumer("a") == (0, [])
+
+
+# Ack sets and epochs
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
+def test_a_delivery_carries_what_is_left_of_each_batch(kind: str) -> None:
+    subscription = opened(kind)
+    subscription.ack("a", 3, 1, (0b0110,))
+    if kind == "Shared":
+        held = MessageId(3, 2, ack_set=(0b0111,), batch_size=4)
+        subscription.handle("a", CommandAck(1, message_ids=(held,), transaction=TransactionId(0, 1)))
+    (delivery,) = subscription.dispatch_many([3, 3, 3], [0, 1, 2], 0, batch_sizes=[4, 4, 4])
+    expected = {Position(3, 1): (0b0110,)} | ({Position(3, 2): (0b0111,)} if kind == "Shared" else {})
+    assert delivery.ack_sets == expected
+    assert subscription.ack_set(3, 1) == (0b0110,)
+    assert subscription.ack_set(3, 0) is None
+    assert subscription.summary(0).consumers[0].permits == 1000 - 4 - 2 - (3 if kind == "Shared" else 4)
+
+
+def test_a_delivery_carries_the_epoch_of_its_consumer() -> None:
+    subscription = Subscription("Exclusive", Ledgers({3: 4}))
+    subscription.add_consumer("a", epoch=1)
+    subscription.flow("a", 10)
+    reads = subscription.next_reads_many(2, 0)
+    assert [each.epoch for each in subscription.dispatch_many(*reads, 0)] == [1]
+    late = subscription.next_reads_many(2, 0)
+    subscription.redeliver("a", epoch=2)
+    # What was read before the request is out of date.
+    assert subscription.dispatch_many(*late, 0) == []
+    subscription.redeliver("a", epoch=1)
+    reads = subscription.next_reads_many(2, 0)
+    assert reads[1].tolist() == [0, 1]
+    assert [each.epoch for each in subscription.dispatch_many(*reads, 0)] == [2]
+    assert subscription.summary(0).consumers[0].epoch == 2
+
+
+# Cursors that are not durable
+
+
+def test_a_reader_saves_nothing_and_gets_its_receipts_at_once() -> None:
+    journal = EncodedJournal()
+    subscription = Subscription("Exclusive", Ledgers({3: 4}), durable=False)
+    subscription.add_consumer("a")
+    subscription.handle("a", CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 1),), request_id=5))
+    assert subscription.save(journal) == [Receipt("a", 5)]
+    assert journal.data is None
+    assert subscription.durable_mark_delete_position == (3, 1)
+
+
+# Keys
+
+
+def test_messages_without_a_key_are_spread_by_producer_and_sequence_id() -> None:
+    subscription = Subscription("Key_Shared", Ledgers({3: 1}))
+    for name in "ab":
+        subscription.add_consumer(name)
+    hashes = [
+        subscription.sticky_key_hash(None, producer_name="standalone-0-1", sequence_id=number)
+        for number in range(60)
+    ]
+    assert hashes == [sticky_key_hash(f"standalone-0-1-{number}") for number in range(60)]
+    owners = [owner(subscription, each) for each in hashes]
+    assert 20 < owners.count("a") < 40
+    assert subscription.sticky_key_hash("k", producer_name="p", sequence_id=1) == sticky_key_hash("k")
+    assert subscription.sticky_key_hash(None) == sticky_key_hash("NONE_KEY")
