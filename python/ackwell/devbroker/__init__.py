@@ -1,0 +1,14 @@
+"""A Pulsar broker in this process, for tests of clients: with a clock, faults and restarts.
+
+>>> from ackwell.devbroker import Broker                                   # doctest: +SKIP
+>>> with Broker() as broker:                                               # doctest: +SKIP
+...     client = pulsar.Client(broker.url)
+"""
+
+from __future__ import annotations
+
+from ackwell.devbroker.broker import AsyncBroker
+from ackwell.devbroker.settings import DevBrokerSettings
+from ackwell.devbroker.threaded import Broker
+
+__all__ = ["AsyncBroker", "Broker", "DevBrokerSettings"]

@@ -1,0 +1,147 @@
+"""A small HTTP/1.1 server on asyncio: one request after another on a connection, answers in JSON.
+
+No library: a dozen lines parse what admin clients send, and a web framework would be the dev broker's only
+dependency beside protobuf. Requests are bounded in their head and their body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.protocol.codes import ServerError
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.broker import AsyncBroker
+
+HEAD_MAX_BYTES: Final = 64 * 1024
+BODY_MAX_BYTES: Final = 1024 * 1024
+
+
+class HttpError(Exception):
+    """An answer with another status than 200."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+@dataclass(slots=True)
+class Request:
+    """One request."""
+
+    method: str
+    path: list[str]
+    """The parts of the path, with their escapes undone."""
+    query: dict[str, str]
+    body: bytes = b""
+    role: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def json(self) -> Any:
+        """Return the body, None for an empty one; 400 for what is not JSON."""
+        try:
+            return json.loads(self.body) if self.body.strip() else None
+        except ValueError:
+            raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
+
+
+_STATUS: Final = {
+    ServerError.TOPIC_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ServerError.SUBSCRIPTION_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ServerError.AUTHENTICATION_ERROR: HTTPStatus.UNAUTHORIZED,
+    ServerError.AUTHORIZATION_ERROR: HTTPStatus.FORBIDDEN,
+    ServerError.INVALID_TOPIC_NAME: HTTPStatus.PRECONDITION_FAILED,
+    ServerError.CONSUMER_BUSY: HTTPStatus.PRECONDITION_FAILED,
+}
+
+
+async def serve(broker: AsyncBroker, host: str, port: int) -> asyncio.Server:
+    """Answer admin requests on a port; 0 for any free one."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while (request := await _read(reader)) is not None:
+                _write(writer, *_answer(broker, request), head_only=request.method == "HEAD")
+                await writer.drain()
+        except HttpError as error:
+            _write(writer, error.status, {"reason": str(error)})
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            pass
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(talk, host, port, limit=HEAD_MAX_BYTES, reuse_address=True)
+
+
+async def _read(reader: asyncio.StreamReader) -> Request | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.split("\r\n")
+    words = first.split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise HttpError(HTTPStatus.BAD_REQUEST, "this is no HTTP/1 request")
+    headers = {
+        name.strip().lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)
+    }
+    parts = urlsplit(words[1])
+    query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+    path = [unquote(part) for part in parts.path.split("/") if part]
+    body = await _body(reader, headers)
+    return Request(words[0].upper(), path, query, body, headers=headers)
+
+
+async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        body = b""
+        while size := _number(await reader.readuntil(b"\r\n"), 16):
+            if len(body) + size > BODY_MAX_BYTES:
+                raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {BODY_MAX_BYTES} bytes")
+            body += (await reader.readexactly(size + 2))[:-2]
+        await reader.readuntil(b"\r\n")
+        return body
+    size = _number(headers.get("content-length", "0").encode(), 10)
+    if size > BODY_MAX_BYTES:
+        raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {BODY_MAX_BYTES} bytes")
+    return await reader.readexactly(size)
+
+
+def _number(text: bytes, base: int) -> int:
+    try:
+        number = int(text.split(b";")[0].strip() or b"0", base)
+    except ValueError:
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is no size") from None
+    if number < 0:
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"a size of {number}")
+    return number
+
+
+def _answer(broker: AsyncBroker, request: Request) -> tuple[HTTPStatus, Any]:
+    from ackwell.devbroker.admin.routes import route
+
+    try:
+        answer = route(broker, request)
+    except RefusedError as refusal:
+        return _STATUS.get(refusal.code, HTTPStatus.CONFLICT), {"reason": str(refusal)}
+    except HttpError as error:
+        return error.status, {"reason": str(error)}
+    finally:
+        broker.state.run_woken()
+    return (HTTPStatus.NO_CONTENT if answer is None else HTTPStatus.OK), answer
+
+
+def _write(writer: asyncio.StreamWriter, status: HTTPStatus, answer: Any, *, head_only: bool = False) -> None:
+    body = (
+        b"" if answer is None else answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+    )
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
+    if status is not HTTPStatus.NO_CONTENT:
+        head += f"Content-Length: {len(body)}\r\n"
+    writer.write((head + "\r\n").encode() + (b"" if head_only else body))

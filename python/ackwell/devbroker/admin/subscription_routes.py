@@ -1,0 +1,131 @@
+"""Requests about a subscription."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.admin.http import HttpError
+from ackwell.devbroker.admin.routes import on_topic
+from ackwell.devbroker.admin.topic_routes import with_partitions
+from ackwell.devbroker.places import message_id, place_of
+from ackwell.replay.events import Kind
+from ackwell.subscription import SubscriptionType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ackwell.devbroker.admin.http import Request
+    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.names import TopicName
+    from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.topic import Topic
+
+
+def subscriptions(broker: AsyncBroker, topic: TopicName, name: str) -> Iterator[TopicSubscription]:
+    """Find a subscription, on every partition; 404 where there is none."""
+    for each in with_partitions(broker, topic):
+        if name not in each.subscriptions:
+            raise HttpError(HTTPStatus.NOT_FOUND, f"Subscription {name} not found on {each.name}")
+        yield each.subscriptions[name]
+
+
+@on_topic("GET", "subscriptions")
+def names(broker: AsyncBroker, _request: Request, topic: TopicName, _: list[str]) -> Any:
+    """List the subscriptions."""
+    return sorted({name for each in with_partitions(broker, topic) for name in each.subscriptions})
+
+
+@on_topic("PUT", "subscription", "*")
+def create(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Make a subscription, at a message id; at the end without one."""
+    if str(topic) not in broker.state.partitioned:
+        broker.state.topic(str(topic))
+    for each in with_partitions(broker, topic):
+        if rest[1] in each.subscriptions:
+            raise HttpError(HTTPStatus.CONFLICT, "Subscription already exists for topic")
+        each.subscribe(rest[1], SubscriptionType.EXCLUSIVE, _place(each, request.json()), durable=True)
+
+
+@on_topic("DELETE", "subscription", "*")
+def delete(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Delete a subscription; refused while it has consumers, unless forced."""
+    for each in list(subscriptions(broker, topic, rest[1])):
+        if each.consumers and request.query.get("force") != "true":
+            raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
+        for consumer in list(each.consumers.values()):
+            consumer.connection.close_consumer(consumer)
+        each.topic.forget(each)
+
+
+@on_topic("POST", "subscription", "*", "resetcursor", "*")
+def seek_to_time(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Put a subscription at a time, milliseconds since the epoch."""
+    for each in subscriptions(broker, topic, rest[1]):
+        each.seek(each.topic.log.first_published_at(_number(rest[3])))
+
+
+@on_topic("POST", "subscription", "*", "resetcursor")
+def seek(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Put a subscription at a message id."""
+    for each in subscriptions(broker, topic, rest[1]):
+        each.seek(_place(each.topic, request.json()))
+
+
+@on_topic("POST", "subscription", "*", "skip_all")
+def clear(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Acknowledge everything."""
+    for each in subscriptions(broker, topic, rest[1]):
+        each.acknowledge_up_to(each.topic.log.last_position, Kind.CLEAR_BACKLOG)
+
+
+@on_topic("POST", "subscription", "*", "skip", "*")
+def skip(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Acknowledge the next entries that are not acknowledged."""
+    for each in subscriptions(broker, topic, rest[1]):
+        place, wanted = each.cursor.mark_delete_position, _number(rest[3])
+        ledgers = each.cursor.ledgers
+        while wanted > 0 and ledgers.contains(*(following := ledgers.next_valid(*place))):
+            place = following
+            wanted -= not each.cursor.is_acked(*place)
+        each.acknowledge_up_to(place, Kind.SKIP)
+
+
+@on_topic("POST", "subscription", "*", "expireMessages", "*")
+def expire(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Acknowledge what was published longer than so many seconds ago."""
+    for each in subscriptions(broker, topic, rest[1]):
+        _expire(each, _number(rest[3]))
+
+
+@on_topic("POST", "all_subscription", "expireMessages", "*")
+def expire_all(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Do that for every subscription."""
+    for each in with_partitions(broker, topic):
+        for subscription in each.subscriptions.values():
+            _expire(subscription, _number(rest[2]))
+
+
+def _expire(subscription: TopicSubscription, seconds: int) -> None:
+    topic = subscription.topic
+    place = topic.log.first_published_at(topic.clock.now_ms() - 1000 * seconds)
+    subscription.acknowledge_up_to(topic.log.ledgers.previous_valid(*place), Kind.EXPIRE)
+
+
+def _place(topic: Topic, given: Any) -> tuple[int, int]:
+    if given is None or given == "latest":
+        return topic.end_place
+    if given == "earliest":
+        return topic.first_place
+    if not isinstance(given, dict) or not all(isinstance(given.get(n), int) for n in ("ledgerId", "entryId")):
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is no message id")
+    place = place_of(topic, message_id((given["ledgerId"], given["entryId"])))
+    if given.get("isExcluded") or given.get("excluded"):
+        return topic.log.ledgers.next_valid(*place)
+    return place
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is no number")
+    return int(text)

@@ -1,0 +1,221 @@
+"""The dev broker: a Pulsar broker in this process, for tests of clients.
+
+`AsyncBroker` lives in an event loop, `Broker` has one in a thread of its own. Both listen on 127.0.0.1 and
+a free port unless told otherwise, keep everything in memory unless given a file, and go away with their
+context.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Self
+
+from ackwell.devbroker.auth import Authenticate, Authorize, Service
+from ackwell.devbroker.clock import Clock
+from ackwell.devbroker.connection import Connection
+from ackwell.devbroker.settings import DevBrokerSettings
+from ackwell.devbroker.state import State
+from ackwell.replay.events import Kind
+
+if TYPE_CHECKING:
+    import ssl
+    from types import TracebackType
+
+    from ackwell.broker.writes import Restart
+    from ackwell.devbroker.faults import Faults
+    from ackwell.devbroker.restarts import Persona, Restarted
+    from ackwell.devbroker.topic import Topic
+    from ackwell.replay.events import Event
+
+LOOPBACK: Final = "127.0.0.1"
+
+CLIENT_ACK_GROUPING_S: Final = 0.12
+"""How long clients hold acknowledgments back, and a little more."""
+
+
+class AsyncBroker:
+    """A broker in the running event loop: `async with AsyncBroker() as broker`."""
+
+    def __init__(
+        self,
+        *,
+        host: str = LOOPBACK,
+        port: int = 0,
+        admin_port: int | None = 0,
+        settings: DevBrokerSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+        tls_port: int = 0,
+        authenticate: Authenticate | None = None,
+        authorize: Authorize | None = None,
+        advertised_host: str | None = None,
+    ) -> None:
+        self._host, self._port = host, port
+        self._admin_port = admin_port
+        self._tls, self._tls_port = tls, tls_port
+        self._advertised_host = advertised_host or host
+        self.settings = settings or DevBrokerSettings()
+        self.clock = Clock()
+        self.state = State(self.settings, self.clock)
+        self.service = Service("", None, authenticate, authorize)
+        self._servers: list[asyncio.Server] = []
+        self._crashed = False
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen."""
+        self._port = await self._listen(self._port, None)
+        self.service.url = f"pulsar://{self._advertised_host}:{self._port}"
+        if self._tls is not None:
+            self._tls_port = await self._listen(self._tls_port, self._tls)
+            self.service.tls_url = f"pulsar+ssl://{self._advertised_host}:{self._tls_port}"
+        if self._admin_port is not None:
+            from ackwell.devbroker.admin import serve
+
+            server = await serve(self, self._host, self._admin_port)
+            self._servers.append(server)
+            self._admin_port = server.sockets[0].getsockname()[1]
+
+    async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: Connection(self.state, self.service), self._host, port, ssl=tls, reuse_address=True
+        )
+        self._servers.append(server)
+        taken: int = server.sockets[0].getsockname()[1]
+        return taken
+
+    async def stop(self) -> None:
+        """Close every connection, and listen no more."""
+        self.clock.stop()
+        for server in self._servers:
+            server.close()
+        for connection in list(self.state.connections):
+            connection.abort()
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+
+    @property
+    def url(self) -> str:
+        """The address for a client: `pulsar://127.0.0.1:port`."""
+        return self.service.url
+
+    @property
+    def tls_url(self) -> str | None:
+        """The address for a client with TLS."""
+        return self.service.tls_url
+
+    @property
+    def admin_url(self) -> str:
+        """The address of the admin REST API."""
+        return f"http://{self._advertised_host}:{self._admin_port}"
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened so far, in the schema that `ackwell replay` reads."""
+        return self.state.recorder.events()
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong on purpose."""
+        return self.state.faults
+
+    # Time and faults
+
+    async def settle(self, timeout_s: float = 10.0) -> None:
+        """Wait until everything that clients have sent is done, and everything that they can get is sent.
+
+        Each client answers a ping behind what it had sent. Acknowledgments that a client still holds back
+        (100 ms with the C++ and Python clients, `ackGroupingTimeMs`) are waited for where messages are not
+        acknowledged. Raises `TimeoutError`.
+        """
+        async with asyncio.timeout(timeout_s):
+            await self._quiet()
+            if any(each.subscription.summary(0).unacked for each in self.state.subscriptions()):
+                await asyncio.sleep(CLIENT_ACK_GROUPING_S)
+                await self._quiet()
+
+    async def _quiet(self) -> None:
+        """Ping every connection until nothing but the answers comes."""
+        while True:
+            connections = list(self.state.connections)
+            before = {each: (each.pongs, each.commands) for each in connections}
+            for each in connections:
+                each.ping()
+            while any(
+                each.pongs == before[each][0] for each in connections if each in self.state.connections
+            ):
+                await asyncio.sleep(0.001)
+            if all(each.commands == before[each][1] for each in connections):
+                return
+
+    def take_back(self, consumer: str, *, subscription: str | None = None) -> int:
+        """Take back all that a consumer has, as if it had not acknowledged in time; return how many entries.
+
+        They are delivered again, with one redelivery more. `consumer` is its name. Raises `KeyError` where no
+        consumer of that name has a subscription of the given name.
+        """
+        found = [
+            each
+            for source in self.state.subscriptions()
+            if subscription in (None, source.name)
+            for each in source.consumers.values()
+            if each.name == consumer
+        ]
+        if not found:
+            raise KeyError(f"no consumer {consumer!r} is connected")
+        taken = sum(each.subscription.redeliver(each, None) for each in found)
+        self.state.run_woken()
+        return taken
+
+    def crash(self) -> None:
+        """Stop at once, as a killed process does: nothing is sent any more, nothing is closed."""
+        self._crashed = True
+        for server in self._servers:
+            server.close()
+        for connection in list(self.state.connections):
+            connection.abort()
+        self.state.connections.clear()
+        self._servers.clear()
+
+    async def restart(self, as_: str | None = None) -> Restarted:
+        """Start again; return what that forgot. A broker that did not crash is closed gracefully first.
+
+        `as_` is `"pulsar-4.2"`, what a broker of that version would have found again, or `"ackwell"`, which
+        forgets nothing; by default the version that this broker behaves as.
+        """
+        persona = _persona(as_, self.settings.version)
+        how: Restart = "crash" if self._crashed else "graceful"
+        for topic in self.state.topics.values():
+            topic.record(Kind.BROKER_RESTART, detail=how)
+        restarted = self.state.reload(how, persona)
+        if not self._crashed:
+            self.state.run_woken()
+            self.crash()
+        self._crashed = False
+        await self.start()
+        return restarted
+
+    def unload(self, topic: Topic) -> Restarted:
+        """Close a topic and load it anew, as this version does."""
+        topic.record(Kind.UNLOAD)
+        return self.state.reload("graceful", "pulsar", [str(topic.name)])
+
+
+def _persona(as_: str | None, version: str) -> Persona:
+    if as_ is None or as_ == f"pulsar-{version}":
+        return "pulsar"
+    if as_ == "ackwell":
+        return "ackwell"
+    raise ValueError(f"restart as {as_!r}; this broker restarts as 'pulsar-{version}' or as 'ackwell'")

@@ -1,0 +1,52 @@
+"""What the broker does with each command, a room for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.connection import Connection
+    from ackwell.protocol.codes import CommandType
+
+Handler = Callable[["Connection", Any, bytes], None]
+"""Takes the connection, the command and what follows it; raises `RefusedError` to answer with an error."""
+
+_HANDLERS: dict[int, Handler] = {}
+
+
+ROOMS: Final = (
+    "sessions",
+    "looking_up",
+    "producing",
+    "consuming",
+    "acking",
+    "topic_lists",
+    "schemas",
+    "transactions",
+)
+"""The modules of this package; each says of its functions which command they handle."""
+
+
+def handles(command_type: CommandType) -> Callable[[Handler], Handler]:
+    """Make a function the handler of a command."""
+
+    def register(handler: Handler) -> Handler:
+        _HANDLERS[command_type] = handler
+        return handler
+
+    return register
+
+
+def handler_of(command_type: int) -> Handler | None:
+    """Return the handler of a command, None for one that is not supported."""
+    return _handlers().get(command_type)
+
+
+@cache
+def _handlers() -> dict[int, Handler]:
+    for room in ROOMS:
+        import_module(f"{__name__}.{room}")
+    return _HANDLERS

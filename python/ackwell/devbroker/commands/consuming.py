@@ -1,0 +1,193 @@
+"""SUBSCRIBE, FLOW, UNSUBSCRIBE, SEEK and what else consumers ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.commands import handles
+from ackwell.devbroker.consumers import Consumer
+from ackwell.devbroker.places import message_id, place_of, start_of
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType, InitialPosition, KeySharedMode, ServerError, SubType
+from ackwell.subscription import SubscriptionType
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.topic import Topic
+
+_TYPES = {
+    SubType.EXCLUSIVE: SubscriptionType.EXCLUSIVE,
+    SubType.SHARED: SubscriptionType.SHARED,
+    SubType.FAILOVER: SubscriptionType.FAILOVER,
+    SubType.KEY_SHARED: SubscriptionType.KEY_SHARED,
+}
+
+
+@handles(CommandType.SUBSCRIBE)
+def subscribe(connection: Connection, command: Any, _: bytes) -> None:
+    """Make a consumer, and its subscription where there is none."""
+    if command.consumer_id in connection.consumers:
+        connection.succeed(command.request_id)
+        return
+    state = connection.state
+    topic = state.topic(command.topic, create=command.force_topic_creation)
+    connection.service.authorize(connection.role, topic.name)
+    type_ = _TYPES[SubType(command.subType)]
+    subscription = topic.subscriptions.get(command.subscription) or _made(topic, command, type_)
+    name = command.consumer_name or state.new_name()
+    meta = command.keySharedMeta
+    consumer = Consumer(
+        connection,
+        command.consumer_id,
+        name,
+        subscription.key_for(name),
+        subscription,
+        priority=command.priority_level,
+        epoch=command.consumer_epoch if command.HasField("consumer_epoch") else None,
+        metadata={each.key: each.value for each in command.metadata},
+        connected_ms=topic.clock.now_ms(),
+    )
+    try:
+        if command.HasField("schema"):
+            state.put_schema(topic.name, command.schema)
+        subscription.join(
+            consumer,
+            type_,
+            sticky=command.HasField("keySharedMeta") and meta.keySharedMode == KeySharedMode.STICKY,
+            hash_ranges=[(each.start, each.end) for each in meta.hashRanges],
+        )
+    except RefusedError:
+        if not subscription.durable and not subscription.consumers:
+            topic.forget(subscription)
+        raise
+    subscription.read_compacted = command.read_compacted
+    connection.consumers[consumer.consumer_id] = consumer
+    connection.succeed(command.request_id)
+    subscription.tell_active(consumer)
+
+
+def _made(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscription:
+    durable = command.durable and topic.name.persistent
+    if command.HasField("start_message_id") and not command.durable:
+        start = start_of(topic, command.start_message_id)
+    elif command.initialPosition == InitialPosition.EARLIEST:
+        start = topic.first_place
+    else:
+        start = topic.end_place
+    made = topic.subscribe(command.subscription, type_, start, durable=durable)
+    made.properties = {each.key: each.value for each in command.subscription_properties}
+    return made
+
+
+def _consumer(connection: Connection, command: Any) -> Consumer:
+    consumer = connection.consumers.get(command.consumer_id)
+    if consumer is None:
+        raise RefusedError(
+            ServerError.CONSUMER_NOT_FOUND, f"no consumer {command.consumer_id} on this connection"
+        )
+    return consumer
+
+
+@handles(CommandType.FLOW)
+def flow(connection: Connection, command: Any, _: bytes) -> None:
+    """Let a consumer get so many more messages."""
+    consumer = connection.consumers.get(command.consumer_id)
+    if consumer is None or not command.messagePermits:
+        return
+    consumer.permits += command.messagePermits
+    consumer.subscription.subscription.flow(consumer.key, command.messagePermits)
+    consumer.subscription.wake()
+
+
+@handles(CommandType.UNSUBSCRIBE)
+def unsubscribe(connection: Connection, command: Any, _: bytes) -> None:
+    """Delete a subscription; refused while others consume it."""
+    consumer = _consumer(connection, command)
+    subscription = consumer.subscription
+    if len(subscription.consumers) > 1 and not command.force:
+        raise RefusedError(
+            ServerError.METADATA_ERROR, "Unconnected or shared consumer attempting to unsubscribe"
+        )
+    for each in list(subscription.consumers.values()):
+        if each is consumer:
+            connection.consumers.pop(consumer.consumer_id)
+            subscription.leave(consumer)
+        else:
+            each.connection.close_consumer(each)
+    subscription.topic.forget(subscription)
+    connection.succeed(command.request_id)
+
+
+@handles(CommandType.CLOSE_CONSUMER)
+def close_consumer(connection: Connection, command: Any, _: bytes) -> None:
+    """Let a consumer go."""
+    consumer = connection.consumers.pop(command.consumer_id, None)
+    if consumer is not None:
+        consumer.subscription.leave(consumer)
+    connection.succeed(command.request_id)
+
+
+@handles(CommandType.SEEK)
+def seek(connection: Connection, command: Any, _: bytes) -> None:
+    """Put a subscription at a message or at a time."""
+    consumer = _consumer(connection, command)
+    subscription, topic = consumer.subscription, consumer.subscription.topic
+    if command.HasField("message_id"):
+        place, ack_set = place_of(topic, command.message_id), list(command.message_id.ack_set)
+    elif command.HasField("message_publish_time"):
+        place, ack_set = topic.log.first_published_at(command.message_publish_time), []
+    else:
+        raise RefusedError(ServerError.UNKNOWN_ERROR, "a seek to neither a message nor a time")
+    # The consumers are closed first and the seek is answered then: what came before the answer is void.
+    subscription.seek(place, ack_set)
+    connection.succeed(command.request_id)
+
+
+@handles(CommandType.GET_LAST_MESSAGE_ID)
+def last_message_id(connection: Connection, command: Any, _: bytes) -> None:
+    """Say which message is the last one, and what the consumer's subscription has acknowledged."""
+    consumer = _consumer(connection, command)
+    topic = consumer.subscription.topic
+    last = topic.last_message()
+    answer = messages.CommandGetLastMessageIdResponse(
+        request_id=command.request_id,
+        last_message_id=message_id(last, partition=topic.partition),
+        consumer_mark_delete_position=message_id(consumer.subscription.cursor.mark_delete_position),
+    )
+    batch_size = topic.batch_size(last)
+    if batch_size is not None:
+        answer.last_message_id.batch_index = batch_size - 1
+    connection.send(CommandType.GET_LAST_MESSAGE_ID_RESPONSE, answer)
+
+
+@handles(CommandType.CONSUMER_STATS)
+def consumer_stats(connection: Connection, command: Any, _: bytes) -> None:
+    """Say what a consumer has."""
+    consumer = _consumer(connection, command)
+    source = consumer.subscription
+    mine = next(
+        each
+        for each in source.subscription.summary(source.topic.clock.now_ms()).consumers
+        if each.name == consumer.key
+    )
+    connection.send(
+        CommandType.CONSUMER_STATS_RESPONSE,
+        messages.CommandConsumerStatsResponse(
+            request_id=command.request_id,
+            consumerName=consumer.name,
+            availablePermits=max(mine.permits, 0),
+            unackedMessages=mine.unacked,
+            blockedConsumerOnUnackedMsgs=mine.blocked,
+            address=connection.address,
+            connectedSince=str(consumer.connected_ms),
+            type=str(source.type),
+            msgBacklog=source.cursor.backlog_entries,
+            msgRateOut=0.0,
+            msgThroughputOut=0.0,
+            msgRateRedeliver=0.0,
+            msgRateExpired=0.0,
+            messageAckRate=0.0,
+        ),
+    )

@@ -1,0 +1,58 @@
+"""Where a topic is, and how many partitions it has: always here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.commands import handles
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.state import parsed
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType, LookupType, ServerError
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.connection import Connection
+
+FAILED = 1
+"""`LookupType.Failed` of a partitioned topic's metadata."""
+
+
+@handles(CommandType.LOOKUP)
+def look_up(connection: Connection, command: Any, _: bytes) -> None:
+    """Name this broker."""
+    answer = messages.CommandLookupTopicResponse(request_id=command.request_id)
+    try:
+        name = parsed(command.topic)
+        connection.service.authorize(connection.role, name)
+        connection.state.check_namespace(name)
+        if not connection.state.settings.auto_create_topics:
+            connection.state.topic(str(name), create=False)
+        connection.service.listener(command.advertised_listener_name)
+        answer.response = LookupType.CONNECT
+        answer.authoritative = True
+        answer.brokerServiceUrl = connection.service.url
+        if connection.service.tls_url:
+            answer.brokerServiceUrlTls = connection.service.tls_url
+    except RefusedError as refusal:
+        answer.response = LookupType.FAILED
+        answer.error, answer.message = refusal.code, str(refusal)
+    connection.send(CommandType.LOOKUP_RESPONSE, answer)
+
+
+@handles(CommandType.PARTITIONED_METADATA)
+def partitions(connection: Connection, command: Any, _: bytes) -> None:
+    """Say how many partitions a topic has."""
+    answer = messages.CommandPartitionedTopicMetadataResponse(request_id=command.request_id)
+    state = connection.state
+    try:
+        name = parsed(command.topic)
+        connection.service.authorize(connection.role, name)
+        create = command.metadata_auto_creation_enabled
+        answer.partitions = state.partitions_of(name, create=create)
+        if not answer.partitions and not create and str(name) not in state.topics:
+            raise RefusedError(ServerError.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
+        answer.response = 0
+    except RefusedError as refusal:
+        answer.response = FAILED
+        answer.error, answer.message = refusal.code, str(refusal)
+    connection.send(CommandType.PARTITIONED_METADATA_RESPONSE, answer)

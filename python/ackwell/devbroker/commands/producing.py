@@ -1,0 +1,166 @@
+"""PRODUCER, SEND and CLOSE_PRODUCER."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.commands import handles
+from ackwell.devbroker.log import Entry
+from ackwell.devbroker.producers import Producer
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.errors import FrameError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import AccessMode, CommandType, ServerError
+from ackwell.protocol.hot import receipt_frame
+from ackwell.protocol.payload import read_payload
+from ackwell.subscription import SubscriptionType
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.connection import Connection
+
+
+@handles(CommandType.PRODUCER)
+def open_producer(connection: Connection, command: Any, _: bytes) -> None:
+    """Make a producer, or let it wait for its turn."""
+    state = connection.state
+    topic = state.topic(command.topic)
+    connection.service.authorize(connection.role, topic.name)
+    known = connection.producers.get(command.producer_id)
+    if known is not None:
+        # The client asks again, because it did not see our answer.
+        if known.ready:
+            ready(connection, known)
+        return
+    producer = Producer(
+        connection,
+        command.producer_id,
+        command.producer_name or state.new_name(),
+        topic,
+        access_mode=AccessMode(command.producer_access_mode),
+        epoch=command.epoch,
+        request_id=command.request_id,
+        user_named=command.user_provided_producer_name and bool(command.producer_name),
+        topic_epoch=command.topic_epoch if command.HasField("topic_epoch") else None,
+        metadata={each.key: each.value for each in command.metadata},
+    )
+    if command.HasField("schema"):
+        producer.schema_version = state.put_schema(topic.name, command.schema)
+    admitted = topic.producers.join(producer)
+    connection.producers[producer.producer_id] = producer
+    if command.initial_subscription_name and command.initial_subscription_name not in topic.subscriptions:
+        # Of a dead letter topic: so that nothing is lost before somebody subscribes.
+        topic.subscribe(
+            command.initial_subscription_name, SubscriptionType.EXCLUSIVE, topic.first_place, durable=True
+        )
+    if admitted:
+        ready(connection, producer)
+    else:
+        waiting = messages.CommandProducerSuccess(
+            request_id=producer.request_id, producer_name=producer.name, producer_ready=False
+        )
+        connection.send(CommandType.PRODUCER_SUCCESS, waiting)
+
+
+def ready(connection: Connection, producer: Producer) -> None:
+    """Tell a producer that it may send."""
+    answer = messages.CommandProducerSuccess(
+        request_id=producer.request_id,
+        producer_name=producer.name,
+        last_sequence_id=producer.topic.producers.last_sequence_id(producer.name),
+        schema_version=producer.schema_version or b"",
+        producer_ready=True,
+    )
+    if producer.topic_epoch is not None:
+        answer.topic_epoch = producer.topic_epoch
+    connection.send(CommandType.PRODUCER_SUCCESS, answer)
+
+
+@handles(CommandType.SEND)
+def publish(connection: Connection, command: Any, payload: bytes) -> None:
+    """Add an entry to the log, and give its receipt."""
+    producer = connection.producers.get(command.producer_id)
+    if producer is None or not producer.ready:
+        raise FrameError(f"a message of producer {command.producer_id}, which is not open")
+    try:
+        position = _publish(producer, command, payload)
+    except RefusedError as refusal:
+        connection.send(
+            CommandType.SEND_ERROR,
+            messages.CommandSendError(
+                producer_id=command.producer_id,
+                sequence_id=command.sequence_id,
+                error=refusal.code,
+                message=str(refusal),
+            ),
+        )
+        return
+    connection.send_frame(
+        receipt_frame(
+            command.producer_id,
+            command.sequence_id,
+            *position,
+            highest_sequence_id=command.highest_sequence_id,
+        )
+    )
+
+
+def _publish(producer: Producer, command: Any, data: bytes) -> tuple[int, int]:
+    state, topic = producer.connection.state, producer.topic
+    if state.faults.any and state.faults.refuses_send():
+        raise RefusedError(ServerError.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
+    if len(data) > state.settings.max_message_bytes + _CHECKSUM_BYTES:
+        raise RefusedError(ServerError.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
+    payload = read_payload(data)
+    if not payload.checksum_holds:
+        raise RefusedError(ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
+    metadata = payload.metadata
+    if topic.producers.is_duplicate(producer.name, command.sequence_id, command.highest_sequence_id):
+        return -1, -1
+    producer.messages_in += command.num_messages
+    return topic.publish(_entry(command, metadata, data, topic.clock.now_ms()))
+
+
+def _entry(command: Any, metadata: Any, data: bytes, now_ms: int) -> Entry:
+    deliver_at_ms = 0
+    if metadata.deliver_at_time:
+        # How long to wait is the client's; from when on, the broker's clock, which may be ahead of it.
+        deliver_at_ms = now_ms + metadata.deliver_at_time - metadata.publish_time
+    transaction = None
+    if metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits"):
+        transaction = metadata.txnid_most_bits, metadata.txnid_least_bits
+    return Entry(
+        data,
+        metadata.num_messages_in_batch,
+        metadata.publish_time,
+        deliver_at_ms,
+        key_of(metadata),
+        transaction,
+    )
+
+
+def key_of(metadata: Any) -> bytes:
+    """Return the bytes that the sticky-key hash is of, as the broker chooses them."""
+    if metadata.ordering_key:
+        key: bytes = metadata.ordering_key
+        return key
+    if metadata.partition_key:
+        if metadata.partition_key_b64_encoded:
+            from base64 import b64decode
+
+            return b64decode(metadata.partition_key)
+        encoded: bytes = metadata.partition_key.encode()
+        return encoded
+    return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
+
+
+_CHECKSUM_BYTES = 64
+"""What stands beside metadata and payload."""
+
+
+@handles(CommandType.CLOSE_PRODUCER)
+def close_producer(connection: Connection, command: Any, _: bytes) -> None:
+    """Let a producer go."""
+    producer = connection.producers.pop(command.producer_id, None)
+    if producer is not None:
+        producer.topic.producers.leave(producer)
+    connection.succeed(command.request_id)

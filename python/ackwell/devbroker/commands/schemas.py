@@ -1,0 +1,41 @@
+"""Schemas of topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.commands import handles
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.state import parsed
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType, ServerError
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.connection import Connection
+
+
+@handles(CommandType.GET_SCHEMA)
+def get(connection: Connection, command: Any, _: bytes) -> None:
+    """Give a version of a topic's schema."""
+    answer = messages.CommandGetSchemaResponse(request_id=command.request_id)
+    found = connection.state.schemas.get(
+        str(parsed(command.topic).partitioned), command.schema_version or None
+    )
+    if found is None:
+        answer.error_code, answer.error_message = ServerError.TOPIC_NOT_FOUND, "Topic not found or no-schema"
+    else:
+        answer.schema.CopyFrom(found[0])
+        answer.schema_version = found[1]
+    connection.send(CommandType.GET_SCHEMA_RESPONSE, answer)
+
+
+@handles(CommandType.GET_OR_CREATE_SCHEMA)
+def get_or_create(connection: Connection, command: Any, _: bytes) -> None:
+    """Take a schema in, and give its version."""
+    answer = messages.CommandGetOrCreateSchemaResponse(request_id=command.request_id)
+    try:
+        version = connection.state.put_schema(parsed(command.topic), command.schema)
+        answer.schema_version = version or b""
+    except RefusedError as refusal:
+        answer.error_code, answer.error_message = refusal.code, str(refusal)
+    connection.send(CommandType.GET_OR_CREATE_SCHEMA_RESPONSE, answer)

@@ -1,0 +1,54 @@
+"""CONNECT, PING and PONG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.commands import handles
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.connection import Connection
+
+_NO_REQUEST = 2**64 - 1
+"""The request id of an answer to a command that has none."""
+
+
+@handles(CommandType.CONNECT)
+def connect(connection: Connection, command: Any, _: bytes) -> None:
+    """Greet a client, in the older of both versions."""
+    try:
+        connection.role = connection.service.authenticate(command.auth_method_name, command.auth_data)
+    except RefusedError as refusal:
+        error = messages.CommandError(request_id=_NO_REQUEST, error=refusal.code, message=str(refusal))
+        connection.send(CommandType.ERROR, error)
+        connection.close(str(refusal))
+        return
+    connection.connected = True
+    connection.client_version = command.client_version
+    connection.send(
+        CommandType.CONNECTED,
+        messages.CommandConnected(
+            server_version=f"ackwell dev broker (Pulsar {connection.state.settings.version})",
+            protocol_version=min(command.protocol_version, PROTOCOL_VERSION),
+            max_message_size=connection.state.settings.max_message_bytes,
+            feature_flags=messages.FeatureFlags(
+                supports_topic_watchers=True,
+                supports_get_partitioned_metadata_without_auto_creation=True,
+            ),
+        ),
+    )
+
+
+@handles(CommandType.PING)
+def ping(connection: Connection, _command: Any, _: bytes) -> None:
+    """Answer a sign of life."""
+    connection.send(CommandType.PONG, messages.CommandPong())
+
+
+@handles(CommandType.PONG)
+def pong(connection: Connection, _command: Any, _: bytes) -> None:
+    """Count the answer to a ping of ours."""
+    connection.pongs += 1

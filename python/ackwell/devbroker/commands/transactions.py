@@ -1,0 +1,93 @@
+"""The commands of a transaction coordinator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.commands import handles
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType, TxnAction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ackwell.devbroker.connection import Connection
+
+
+def _answer(
+    connection: Connection,
+    command: Any,
+    answer_type: CommandType,
+    name: str,
+    act: Callable[[], None],
+) -> None:
+    answer = messages.message(name)(
+        request_id=command.request_id,
+        txnid_most_bits=command.txnid_most_bits,
+        txnid_least_bits=command.txnid_least_bits,
+    )
+    try:
+        act()
+    except RefusedError as refusal:
+        answer.error, answer.message = refusal.code, str(refusal)
+    connection.send(answer_type, answer)
+
+
+@handles(CommandType.TC_CLIENT_CONNECT_REQUEST)
+def connect(connection: Connection, command: Any, _: bytes) -> None:
+    """Let a client use the coordinator."""
+    answer = messages.CommandTcClientConnectResponse(request_id=command.request_id)
+    connection.send(CommandType.TC_CLIENT_CONNECT_RESPONSE, answer)
+
+
+@handles(CommandType.NEW_TXN)
+def begin(connection: Connection, command: Any, _: bytes) -> None:
+    """Open a transaction."""
+    state = connection.state
+    most, least = state.coordinator.begin(command.tc_id, command.txn_ttl_millis, state)
+    answer = messages.CommandNewTxnResponse(
+        request_id=command.request_id, txnid_most_bits=most, txnid_least_bits=least
+    )
+    connection.send(CommandType.NEW_TXN_RESPONSE, answer)
+
+
+@handles(CommandType.ADD_PARTITION_TO_TXN)
+def add_topics(connection: Connection, command: Any, _: bytes) -> None:
+    """Let topics take part, before anything is published to them."""
+    txn = command.txnid_most_bits, command.txnid_least_bits
+    _answer(
+        connection,
+        command,
+        CommandType.ADD_PARTITION_TO_TXN_RESPONSE,
+        "CommandAddPartitionToTxnResponse",
+        lambda: connection.state.coordinator.get(txn).topics.update(command.partitions),
+    )
+
+
+@handles(CommandType.ADD_SUBSCRIPTION_TO_TXN)
+def add_subscriptions(connection: Connection, command: Any, _: bytes) -> None:
+    """Let subscriptions take part, before anything is acknowledged on them."""
+    txn = command.txnid_most_bits, command.txnid_least_bits
+    names = [(each.topic, each.subscription) for each in command.subscription]
+    _answer(
+        connection,
+        command,
+        CommandType.ADD_SUBSCRIPTION_TO_TXN_RESPONSE,
+        "CommandAddSubscriptionToTxnResponse",
+        lambda: connection.state.coordinator.get(txn).subscriptions.update(names),
+    )
+
+
+@handles(CommandType.END_TXN)
+def end(connection: Connection, command: Any, _: bytes) -> None:
+    """Commit or abort a transaction."""
+    txn = command.txnid_most_bits, command.txnid_least_bits
+    state = connection.state
+    _answer(
+        connection,
+        command,
+        CommandType.END_TXN_RESPONSE,
+        "CommandEndTxnResponse",
+        lambda: state.coordinator.end(txn, TxnAction(command.txn_action), state),
+    )

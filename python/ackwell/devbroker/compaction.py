@@ -1,0 +1,98 @@
+"""Compaction: which entries a compacted read leaves out, because a later one has their key.
+
+Kept to what clients can see: the newest message of each key, in the order of the log; a message without
+payload deletes its key. A batch is left out when every message of it is, and else rewritten with the
+messages that stay marked (`compacted_out` on those that go).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackwell.errors import FrameError
+from ackwell.protocol import messages
+from ackwell.protocol.batches import read_batch, write_batch
+from ackwell.protocol.payload import read_payload, uncompressed, write_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ackwell.devbroker.log import Entry, Log
+    from ackwell.position import Position
+
+Newest = dict[str, tuple[int, int, int]]
+"""Key to ledger id, entry id and batch index of its newest message."""
+
+
+class Compacted:
+    """What a compaction found of a log, up to its end at that time."""
+
+    def __init__(self, log: Log) -> None:
+        self.horizon: Position = log.last_position
+        self.rewritten: dict[tuple[int, int], bytes] = {}
+        self._out: set[tuple[int, int]] = set()
+        newest: Newest = {}
+        deleted: set[str] = set()
+        for place, entry in _entries(log):
+            for index, key, empty in _keys(entry):
+                if key is None:
+                    continue
+                newest[key] = (*place, index)
+                deleted.discard(key)
+                if empty:
+                    deleted.add(key)
+        for place, entry in _entries(log):
+            self._look(place, entry, newest, deleted)
+
+    def leaves_out(self, place: tuple[int, int]) -> bool:
+        """Return whether an entry is left out as a whole."""
+        return place in self._out
+
+    def _look(self, place: tuple[int, int], entry: Entry, newest: Newest, deleted: set[str]) -> None:
+        kept = [
+            key is None or (newest[key] == (*place, index) and key not in deleted)
+            for index, key, _ in _keys(entry)
+        ]
+        if not any(kept):
+            self._out.add(place)
+        elif not all(kept):
+            self.rewritten[place] = _without(entry.data, kept)
+
+
+def _entries(log: Log) -> Iterator[tuple[tuple[int, int], Entry]]:
+    for ledger_id, entries in log.entries.items():
+        for entry_id, entry in enumerate(entries):
+            yield (ledger_id, entry_id), entry
+
+
+def _keys(entry: Entry) -> list[tuple[int, str | None, bool]]:
+    """Return each message's index, key and whether it deletes the key."""
+    try:
+        payload = read_payload(entry.data)
+        metadata = payload.metadata
+        if metadata.HasField("num_messages_in_batch") and not metadata.encryption_keys:
+            return [
+                (index, single.partition_key if single.HasField("partition_key") else None, not data)
+                for index, (single, data) in enumerate(read_batch(metadata, uncompressed(payload)))
+            ]
+    except FrameError:
+        return [(0, None, False)]
+    return [(0, metadata.partition_key if metadata.HasField("partition_key") else None, not payload.body)]
+
+
+def _without(data: bytes, kept: list[bool]) -> bytes:
+    """Return an entry with the messages that are not kept emptied and marked."""
+    payload = read_payload(data)
+    singles: list[tuple[Any, bytes]] = []
+    for (single, body), keep in zip(read_batch(payload.metadata, uncompressed(payload)), kept, strict=True):
+        if keep:
+            singles.append((single, body))
+        else:
+            singles.append((messages.SingleMessageMetadata(payload_size=0, compacted_out=True), b""))
+    body = write_batch(singles)
+    metadata = messages.MessageMetadata()
+    metadata.CopyFrom(payload.metadata)
+    metadata.compression = 0
+    metadata.uncompressed_size = len(body)
+    return write_payload(metadata, body)

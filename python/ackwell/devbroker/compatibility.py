@@ -1,0 +1,133 @@
+"""Whether a schema may follow another: Avro's rules of resolution, for Avro and JSON schemas.
+
+`can_read(reader, writer)`: data written with one can be read with the other, by type, promotion of numbers,
+names of records and enums, unions, and defaults of fields that the writer does not have. Other types of
+schema are compatible where they are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+_PROMOTED: Final = {
+    "int": {"int", "long", "float", "double"},
+    "long": {"long", "float", "double"},
+    "float": {"float", "double"},
+    "string": {"string", "bytes"},
+    "bytes": {"bytes", "string"},
+}
+_DEPTH_MAX: Final = 64
+"""A schema may name itself; pairs compared deeper than this are taken as compatible."""
+
+STRATEGIES: Final = (
+    "ALWAYS_COMPATIBLE",
+    "ALWAYS_INCOMPATIBLE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+)
+"""Pulsar's strategies; `FULL` is its default."""
+
+
+def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
+    """Return whether an Avro or JSON schema may follow these versions; what is no schema may not."""
+    if strategy == "ALWAYS_COMPATIBLE" or not versions:
+        return True
+    if strategy == "ALWAYS_INCOMPATIBLE":
+        return False
+    compared = versions if strategy.endswith("_TRANSITIVE") else versions[-1:]
+    try:
+        given = json.loads(new)
+        others = [json.loads(each) for each in compared]
+    except ValueError:
+        return False
+    backward = strategy.startswith(("BACKWARD", "FULL"))
+    forward = strategy.startswith(("FORWARD", "FULL"))
+    return all(
+        (not backward or can_read(given, other)) and (not forward or can_read(other, given))
+        for other in others
+    )
+
+
+def can_read(reader: Any, writer: Any) -> bool:
+    """Return whether a reader with one schema understands what was written with another.
+
+    >>> can_read("double", "int"), can_read("int", "double"), can_read(["null", "int"], "int")
+    (True, False, True)
+    """
+    return _Resolution(reader, writer).can_read(reader, writer, 0)
+
+
+class _Resolution:
+    """The named types of two schemas, and the comparison."""
+
+    def __init__(self, reader: Any, writer: Any) -> None:
+        self._readers: dict[str, Any] = {}
+        self._writers: dict[str, Any] = {}
+        _collect(reader, self._readers)
+        _collect(writer, self._writers)
+
+    def can_read(self, reader: Any, writer: Any, depth: int) -> bool:
+        if depth > _DEPTH_MAX:
+            return True
+        reader, writer = self._readers.get(_key(reader), reader), self._writers.get(_key(writer), writer)
+        if isinstance(writer, list):
+            return all(self.can_read(reader, each, depth + 1) for each in writer)
+        if isinstance(reader, list):
+            return any(self.can_read(each, writer, depth + 1) for each in reader)
+        wanted, given = _type(reader), _type(writer)
+        if wanted != given:
+            return wanted in _PROMOTED.get(given, ())
+        return self._same_kind(wanted, reader, writer, depth)
+
+    def _same_kind(self, kind: str, reader: Any, writer: Any, depth: int) -> bool:
+        if kind == "record":
+            return self._record(reader, writer, depth)
+        if kind == "enum":
+            return "default" in reader or set(writer["symbols"]) <= set(reader["symbols"])
+        if kind == "array":
+            return self.can_read(reader["items"], writer["items"], depth + 1)
+        if kind == "map":
+            return self.can_read(reader["values"], writer["values"], depth + 1)
+        if kind == "fixed":
+            return bool(reader["size"] == writer["size"])
+        return True
+
+    def _record(self, reader: Any, writer: Any, depth: int) -> bool:
+        written = {each["name"]: each["type"] for each in writer.get("fields", ())}
+        return all(
+            self.can_read(each["type"], written[each["name"]], depth + 1)
+            if each["name"] in written
+            else "default" in each
+            for each in reader.get("fields", ())
+        )
+
+
+def _type(schema: Any) -> str:
+    kind = schema.get("type") if isinstance(schema, dict) else schema
+    return kind if isinstance(kind, str) else "" if kind is None else _type(kind)
+
+
+def _key(schema: Any) -> str:
+    return schema if isinstance(schema, str) else ""
+
+
+def _collect(schema: Any, named: dict[str, Any], depth: int = 0) -> None:
+    """Find the named types, by their names."""
+    if depth > _DEPTH_MAX:
+        return
+    if isinstance(schema, list):
+        for each in schema:
+            _collect(each, named, depth + 1)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("name"), str) and schema.get("type") in ("record", "enum", "fixed"):
+            named[schema["name"]] = schema
+        for each in schema.get("fields", ()):
+            _collect(each.get("type"), named, depth + 1)
+        for part in ("items", "values", "type"):
+            if isinstance(schema.get(part), dict | list):
+                _collect(schema[part], named, depth + 1)

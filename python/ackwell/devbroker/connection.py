@@ -1,0 +1,234 @@
+"""One client's connection: frames in, commands handled one after another, frames out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.commands import handler_of, producing, topic_lists
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.errors import FrameError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType, ServerError
+from ackwell.protocol.frames import FRAME_PADDING_BYTES, FrameReader, decode, encode, frame
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.auth import Service
+    from ackwell.devbroker.consumers import Consumer
+    from ackwell.devbroker.names import TopicName
+    from ackwell.devbroker.producers import Producer
+    from ackwell.devbroker.state import State
+
+log = logging.getLogger("ackwell.devbroker")
+
+
+class Connection(asyncio.Protocol):
+    """A connection; a bad frame closes it and nothing else."""
+
+    def __init__(self, state: State, service: Service) -> None:
+        self.state = state
+        self.service = service
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.client_version = ""
+        self.role: str | None = None
+        self.connected = False
+        self.writable = True
+        self.supports_watchers = False
+        self.pongs = 0
+        """How many of our pings were answered."""
+        self.commands = 0
+        """How many commands came, but for pings and pongs."""
+        self.address = ""
+        self.closed_because = ""
+        self._reader = FrameReader(state.settings.max_message_bytes + FRAME_PADDING_BYTES)
+        self._out: list[bytes] = []
+        self._held = 0
+        self._transport: asyncio.Transport | None = None
+
+    # From asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection in, or close it where there are too many."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self.address = f"/{host}:{port}"
+        transport.set_write_buffer_limits(high=self.state.settings.max_pending_write_bytes)
+        if len(self.state.connections) >= self.state.settings.max_connections:
+            self.close(f"more than {self.state.settings.max_connections} connections")
+        else:
+            self.state.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Handle the commands that are whole now."""
+        try:
+            for each in self._reader.feed(data):
+                if self.closed_because:
+                    return
+                self._handle(*each)
+        except FrameError as error:
+            self.close(str(error))
+        except Exception as error:
+            # An error of ours: this client is told that its connection broke, and the others go on.
+            log.exception("%s: an error in the dev broker", self.address)
+            self.close(f"an error in the dev broker: {error!r}")
+        self.state.run_woken()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let producers and consumers go."""
+        self.closed_because = self.closed_because or "the client went away"
+        self.state.connections.discard(self)
+        for key in [key for key in self.state.watchers if key[0] is self]:
+            del self.state.watchers[key]
+        for producer in list(self.producers.values()):
+            producer.topic.producers.leave(producer)
+        for consumer in list(self.consumers.values()):
+            consumer.subscription.leave(consumer)
+        self.producers.clear()
+        self.consumers.clear()
+        self.state.run_woken()
+
+    def pause_writing(self) -> None:
+        """Send no more messages: the client does not read."""
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        """Send messages again."""
+        self.writable = True
+        for consumer in self.consumers.values():
+            consumer.subscription.wake()
+        self.state.run_woken()
+
+    # Commands
+
+    def _handle(self, command: bytes, payload: bytes) -> None:
+        command_type, message = decode(command)
+        if command_type not in (CommandType.PING, CommandType.PONG):
+            self.commands += 1
+        if not self.connected and command_type not in (CommandType.CONNECT, CommandType.AUTH_RESPONSE):
+            raise FrameError(f"command {command_type} before CONNECT")
+        if self.state.faults.any and self.state.faults.drops_connection():
+            self.close("a fault that was asked for: drop_connections")
+            return
+        handle = handler_of(command_type)
+        if handle is None:
+            self._not_supported(command_type, message)
+            return
+        try:
+            handle(self, message, payload)
+        except RefusedError as refusal:
+            self.send_error(message, refusal)
+
+    def _not_supported(self, command_type: int, message: Any) -> None:
+        log.warning("%s: command %s is not supported by the dev broker", self.address, command_type)
+        refusal = RefusedError(
+            ServerError.NOT_ALLOWED_ERROR, f"the dev broker does not support command {command_type}"
+        )
+        if message is not None and "request_id" in message.DESCRIPTOR.fields_by_name:
+            self.send_error(message, refusal)
+
+    def send_error(self, message: Any, refusal: RefusedError) -> None:
+        """Answer a command with an error."""
+        self.send(
+            CommandType.ERROR,
+            messages.CommandError(request_id=message.request_id, error=refusal.code, message=str(refusal)),
+        )
+
+    # Out
+
+    def send(self, command_type: int, message: Any) -> None:
+        """Send a command."""
+        self._out.append(frame(encode(command_type, message)))
+
+    def succeed(self, request_id: int) -> None:
+        """Answer a command that went well."""
+        self.send(CommandType.SUCCESS, messages.CommandSuccess(request_id=request_id))
+
+    def send_frame(self, data: bytes) -> None:
+        """Send a frame that is ready."""
+        self._out.append(data)
+
+    def send_message(self, data: bytes) -> None:
+        """Send a message's frame."""
+        self._out.append(data)
+        if self.state.faults.any and self.state.faults.duplicates_message():
+            self._out.append(data)
+
+    def send_active(self, consumer_id: int, *, active: bool) -> None:
+        """Tell a consumer whether it is the active one."""
+        change = messages.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=active)
+        self.send(CommandType.ACTIVE_CONSUMER_CHANGE, change)
+
+    def ping(self) -> None:
+        """Ask for a sign of life; the answer comes behind everything that the client has sent."""
+        self.send(CommandType.PING, messages.CommandPing())
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what is held; asyncio sends it."""
+        if not self._out or self._transport is None or self._held:
+            return
+        delay_ms = self.state.faults.delay_ms() if self.state.faults.any else 0
+        if delay_ms:
+            self._held += 1
+            asyncio.get_running_loop().call_later(delay_ms / 1000, self._let_go)
+            return
+        data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
+        self._out.clear()
+        self._transport.write(data)
+
+    def _let_go(self) -> None:
+        self._held -= 1
+        if self._out and self._transport is not None:
+            self._transport.write(b"".join(self._out))
+            self._out.clear()
+
+    # Ends
+
+    def producer_ready(self, producer: Producer) -> None:
+        """Tell a producer that waited that it may send."""
+        producing.ready(self, producer)
+        self.flush()
+
+    def close_producer(self, producer: Producer) -> None:
+        """Close a producer from our side; its client makes it anew."""
+        if self.producers.pop(producer.producer_id, None) is producer:
+            producer.topic.producers.leave(producer)
+            self.send(
+                CommandType.CLOSE_PRODUCER,
+                messages.CommandCloseProducer(producer_id=producer.producer_id, request_id=0),
+            )
+
+    def close_consumer(self, consumer: Consumer) -> None:
+        """Close a consumer from our side; its client makes it anew."""
+        if self.consumers.pop(consumer.consumer_id, None) is consumer:
+            consumer.subscription.leave(consumer)
+            self.send(
+                CommandType.CLOSE_CONSUMER,
+                messages.CommandCloseConsumer(consumer_id=consumer.consumer_id, request_id=0),
+            )
+
+    def topics_changed(
+        self, watcher_id: int, watched: Any, made: list[TopicName], deleted: list[TopicName]
+    ) -> None:
+        """Tell a watcher of a list of topics what changed."""
+        topic_lists.changed(self, watcher_id, watched, made, deleted)
+
+    def close(self, reason: str) -> None:
+        """Close the connection, and say why in the log."""
+        self.closed_because = reason
+        log.info("%s closed: %s", self.address, reason)
+        if self._transport is not None:
+            self.flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection as a crash does: nothing more is sent, and nobody leaves."""
+        self.closed_because = "crash"
+        self._out.clear()
+        self.producers.clear()
+        self.consumers.clear()
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,63 @@
+"""A consumer as its connection sees it: where its messages go, and what the subscription calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.subscriptions import TopicSubscription
+
+
+class Consumer:
+    """One consumer of one connection."""
+
+    __slots__ = (
+        "bytes_out",
+        "connected_ms",
+        "connection",
+        "consumer_id",
+        "entries_out",
+        "epoch",
+        "key",
+        "messages_out",
+        "metadata",
+        "name",
+        "permits",
+        "priority",
+        "redelivered",
+        "subscription",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        consumer_id: int,
+        name: str,
+        key: str,
+        subscription: TopicSubscription,
+        *,
+        priority: int,
+        epoch: int | None,
+        metadata: dict[str, str],
+        connected_ms: int,
+    ) -> None:
+        self.connection = connection
+        self.consumer_id = consumer_id
+        self.name = name
+        self.key = key
+        """What the subscription knows it by: its name, made different where two have the same."""
+        self.subscription = subscription
+        self.priority = priority
+        self.epoch = epoch
+        self.metadata = metadata
+        self.connected_ms = connected_ms
+        self.permits = 0
+        """About what it asked for and has not got: how far it is worth reading. The subscription decides."""
+        self.messages_out = 0
+        self.entries_out = 0
+        self.bytes_out = 0
+        self.redelivered = 0
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.name!r} of {self.subscription.name!r}>"

@@ -1,0 +1,164 @@
+"""A topic's log: its entries, ledger by ledger, and the ledger directory that cursors read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ackwell import Ledgers, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class Entry:
+    """One entry, as it was published, and what dispatch must know of it."""
+
+    __slots__ = (
+        "batch_size",
+        "data",
+        "deliver_at_ms",
+        "key",
+        "key_hash",
+        "marker",
+        "publish_ms",
+        "transaction",
+    )
+
+    def __init__(
+        self,
+        data: bytes,
+        batch_size: int,
+        publish_ms: int,
+        deliver_at_ms: int = 0,
+        key: bytes | None = None,
+        transaction: tuple[int, int] | None = None,
+        *,
+        marker: bool = False,
+    ) -> None:
+        self.data = data
+        self.batch_size = batch_size
+        self.publish_ms = publish_ms
+        self.deliver_at_ms = deliver_at_ms
+        self.key = key
+        self.key_hash = -1
+        """The key's slot, worked out when a Key_Shared subscription first asks."""
+        self.transaction = transaction
+        self.marker = marker
+        """Whether this is no message but the end of a transaction."""
+
+
+class Disk(Protocol):
+    """What a log writes through to; `memory` for one that survives nothing but a restart of the broker."""
+
+    def append(self, topic: str, ledger_id: int, entry_id: int, entry: Entry) -> None:
+        """Write an entry."""
+
+    def open_ledger(self, topic: str, ledger_id: int) -> None:
+        """Write that a ledger was opened, and the one before it closed."""
+
+    def trim(self, topic: str, before_ledger_id: int) -> None:
+        """Delete the ledgers before one."""
+
+
+class Log:
+    """The entries of one topic.
+
+    `new_ledger_id` gives an id greater than all before; a ledger is closed when it holds
+    `entries_per_ledger`, and the next one opened with the next entry, as the broker does.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        new_ledger_id: Callable[[], int],
+        entries_per_ledger: int,
+        disk: Disk | None,
+        ledgers: dict[int, list[Entry]] | None = None,
+    ) -> None:
+        self._topic = topic
+        self._new_ledger_id = new_ledger_id
+        self._entries_per_ledger = entries_per_ledger
+        self._disk = disk
+        self.entries: dict[int, list[Entry]] = ledgers or {}
+        self.ledgers = Ledgers({ledger_id: len(entries) for ledger_id, entries in self.entries.items()})
+        self.nbytes = sum(len(entry.data) for entry in self._all())
+        self._open: list[Entry] = []
+        self._open_id = -1
+        self.roll()
+
+    def append(self, entry: Entry) -> Position:
+        """Add an entry behind the last one."""
+        if len(self._open) >= self._entries_per_ledger:
+            self.roll()
+        entry_id = len(self._open)
+        self._open.append(entry)
+        self.ledgers.grow(self._open_id, entry_id + 1)
+        self.nbytes += len(entry.data)
+        if self._disk is not None:
+            self._disk.append(self._topic, self._open_id, entry_id, entry)
+        return Position(self._open_id, entry_id)
+
+    def read(self, ledger_id: int, entry_id: int) -> Entry:
+        """Return an entry; `KeyError` or `IndexError` for one that does not exist."""
+        return self.entries[ledger_id][entry_id]
+
+    def roll(self) -> None:
+        """Close the open ledger and open the next one; an empty one stays open."""
+        if self._open_id >= 0 and not self._open:
+            return
+        self._open_id = self._new_ledger_id()
+        self._open = self.entries[self._open_id] = []
+        self.ledgers.add(self._open_id)
+        if self._disk is not None:
+            self._disk.open_ledger(self._topic, self._open_id)
+
+    def trim_before(self, ledger_id: int) -> int:
+        """Delete the ledgers before one, never the open one; return how many."""
+        ledger_id = min(ledger_id, self._open_id)
+        gone = [each for each in self.entries if each < ledger_id]
+        for each in gone:
+            self.nbytes -= sum(len(entry.data) for entry in self.entries.pop(each))
+        if gone:
+            self.ledgers.trim_before(ledger_id)
+            if self._disk is not None:
+                self._disk.trim(self._topic, ledger_id)
+        return len(gone)
+
+    @property
+    def last_position(self) -> Position:
+        """The last entry, or the place before the first."""
+        return self.ledgers.last_position or Position(self._open_id, -1)
+
+    @property
+    def end(self) -> Position:
+        """The place before the next entry: in the open ledger."""
+        return Position(self._open_id, len(self._open) - 1)
+
+    def first_published_at(self, time_ms: int) -> Position:
+        """Return the first entry published at or after a time; past the end if there is none. O(log entries).
+
+        Publish times come from producers and need not be in order; like the broker, a binary search finds
+        one.
+        """
+        places = [(ledger_id, entries) for ledger_id, entries in self.entries.items() if entries]
+        low, high = 0, sum(len(entries) for _, entries in places)
+        while low < high:
+            middle = (low + high) // 2
+            if _at(places, middle)[1].publish_ms < time_ms:
+                low = middle + 1
+            else:
+                high = middle
+        if low == sum(len(entries) for _, entries in places):
+            return Position(self._open_id, len(self._open))
+        return _at(places, low)[0]
+
+    def _all(self) -> Iterable[Entry]:
+        return (entry for entries in self.entries.values() for entry in entries)
+
+
+def _at(places: list[tuple[int, list[Entry]]], index: int) -> tuple[Position, Entry]:
+    for ledger_id, entries in places:
+        if index < len(entries):
+            return Position(ledger_id, index), entries[index]
+        index -= len(entries)
+    raise IndexError(index)

@@ -1,0 +1,65 @@
+"""The names of topics: `persistent://tenant/namespace/topic`, and the short forms that clients accept."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Self
+
+_PARTITION = re.compile(r"^(.*)-partition-(\d{1,9})$", re.DOTALL)
+
+
+class TopicName(NamedTuple):
+    """A topic's name in its parts.
+
+    >>> str(TopicName.parse("orders"))
+    'persistent://public/default/orders'
+    >>> TopicName.parse("persistent://a/b/orders-partition-3").partition
+    3
+    """
+
+    domain: str
+    tenant: str
+    namespace: str
+    local: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a name; `ValueError` for what is none."""
+        domain, scheme, rest = text.partition("://")
+        if not scheme:
+            domain, rest = "persistent", text
+        parts = rest.split("/", 2)
+        if len(parts) == 1 and not scheme:
+            parts = ["public", "default", *parts]
+        if len(parts) != 3 or domain not in ("persistent", "non-persistent") or not all(parts):
+            raise ValueError(f"invalid topic name: {text!r}; expected domain://tenant/namespace/topic")
+        return cls(domain, *parts)
+
+    def __str__(self) -> str:
+        return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local}"
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the topic keeps its messages."""
+        return self.domain == "persistent"
+
+    @property
+    def in_namespace(self) -> str:
+        """The namespace with its tenant."""
+        return f"{self.tenant}/{self.namespace}"
+
+    @property
+    def partition(self) -> int:
+        """Which partition of a partitioned topic this is; -1 for none."""
+        found = _PARTITION.match(self.local)
+        return int(found[2]) if found else -1
+
+    @property
+    def partitioned(self) -> Self:
+        """The partitioned topic that this is a partition of; itself for any other."""
+        found = _PARTITION.match(self.local)
+        return self._replace(local=found[1]) if found else self
+
+    def of_partition(self, index: int) -> Self:
+        """Return the name of a partition."""
+        return self._replace(local=f"{self.local}-partition-{index}")

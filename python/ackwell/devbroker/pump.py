@@ -1,0 +1,126 @@
+"""The pump: brings what a subscription decides to its consumers' connections.
+
+It reads the positions that the subscription names, shows it what the entries say of themselves, and writes
+each entry to the consumer that the subscription chose. Nothing here decides who gets what.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackwell.cursor import to_words
+from ackwell.protocol.hot import message_frame
+from ackwell.replay.events import Kind
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.log import Entry
+    from ackwell.devbroker.subscriptions import TopicSubscription
+
+READ_MAX: Final = 1_000
+"""Entries read at a time; a consumer's default queue holds as many messages."""
+
+
+def pump(source: TopicSubscription) -> None:
+    """Deliver all that can be delivered now."""
+    before: tuple[object, ...] | None = None
+    while source.consumers and all(each.connection.writable for each in source.consumers.values()):
+        limit = min(READ_MAX, sum(max(each.permits, 0) for each in source.consumers.values()))
+        if limit <= 0:
+            return
+        round_ = _read(source, limit)
+        if round_ is None:
+            continue
+        places, entries = round_
+        delivered = _dispatch(source, places, entries) if places else False
+        now = (places[0], len(places), limit) if places else None
+        if now is None or (not delivered and now == before):
+            return
+        before = now
+
+
+def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]], list[Entry]] | None:
+    """Read what comes next, up to where the topic may be read; None after skipping what is no message."""
+    topic = source.topic
+    ledger_ids, entry_ids = source.subscription.next_reads_many(limit, topic.clock.now_ms())
+    places = list(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))
+    if topic.transactions.held_from is not None:
+        held_from = topic.transactions.held_from
+        places = [place for place in places if place < held_from]
+    entries = [topic.log.read(*place) for place in places]
+    skipped = [
+        place for place, entry in zip(places, entries, strict=True) if source.is_no_message(place, entry)
+    ]
+    for place in skipped:
+        source.acknowledge_unseen(place)
+    return None if skipped else (places, entries)
+
+
+def _dispatch(source: TopicSubscription, places: list[tuple[int, int]], entries: list[Entry]) -> bool:
+    """Let the subscription choose, and write; return whether anybody got anything."""
+    subscription, now_ms = source.subscription, source.topic.clock.now_ms()
+    hashes = source.key_hashes(entries)
+    deliver_at = source.delivery_times(entries)
+    if len(places) == 1:
+        (place,), (entry,) = places, entries
+        key = subscription.dispatch(
+            *place,
+            now_ms,
+            batch_size=entry.batch_size,
+            sticky_key_hash=hashes[0] if hashes else 0,
+            deliver_at_ms=deliver_at[0] if deliver_at else 0,
+        )
+        if key is None:
+            return False
+        _send(source, key, place, entry, subscription.redelivery_count(*place))
+        return True
+    by_place = dict(zip(places, entries, strict=True))
+    sizes = [entry.batch_size for entry in entries]
+    deliveries = subscription.dispatch_many(
+        [place[0] for place in places],
+        [place[1] for place in places],
+        now_ms,
+        batch_sizes=sizes if max(sizes) > 1 else None,
+        sticky_key_hashes=hashes,
+        deliver_at_ms=deliver_at,
+    )
+    for key, ledger_ids, entry_ids, counts in deliveries:
+        again = [0] * len(ledger_ids) if counts is None else counts.tolist()
+        for ledger_id, entry_id, count in zip(ledger_ids.tolist(), entry_ids.tolist(), again, strict=True):
+            place = ledger_id, entry_id
+            _send(source, key, place, by_place[place], count)
+    return bool(deliveries)
+
+
+def _send(source: TopicSubscription, key: str, place: tuple[int, int], entry: Entry, count: int) -> None:
+    """Write one entry to its consumer."""
+    consumer = source.consumers[key]
+    owed = source.subscription.cursor.owed(*place) if entry.batch_size > 1 else None
+    ack_set = () if owed is None else to_words(owed)
+    messages = entry.batch_size if owed is None else owed.bit_count()
+    consumer.permits -= messages
+    consumer.messages_out += messages
+    consumer.entries_out += 1
+    consumer.bytes_out += len(entry.data)
+    source.messages_out += messages
+    source.bytes_out += len(entry.data)
+    if count:
+        consumer.redelivered += messages
+    consumer.connection.send_message(
+        message_frame(
+            consumer.consumer_id,
+            *place,
+            entry.data,
+            partition=source.topic.partition,
+            redelivery_count=count,
+            ack_set=ack_set,
+            epoch=consumer.epoch,
+        )
+    )
+    source.record(
+        Kind.DISPATCH,
+        place,
+        consumer=consumer.name,
+        batch_size=entry.batch_size,
+        ack_set=ack_set or None,
+        redelivery_count=count,
+    )

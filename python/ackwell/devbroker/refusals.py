@@ -1,0 +1,18 @@
+"""What the broker answers with an error of the protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackwell.errors import AckwellError
+
+if TYPE_CHECKING:
+    from ackwell.protocol.codes import ServerError
+
+
+class RefusedError(AckwellError):
+    """A command that is answered with an error; the connection goes on."""
+
+    def __init__(self, code: ServerError, message: str) -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,0 +1,79 @@
+"""Schemas: the versions of each topic's, and whether a new one may follow.
+
+A schema that is byte for byte one of the topic's versions has that version. Another one becomes the next
+version if the namespace's compatibility strategy lets it; one of another type never does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackwell.devbroker.compatibility import compatible
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.protocol.codes import SchemaType, ServerError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_NO_SCHEMA: Final = (SchemaType.NONE, SchemaType.AUTO_CONSUME)
+_RESOLVED: Final = (SchemaType.AVRO, SchemaType.JSON)
+"""Types whose versions are compared; of the others every version may follow."""
+
+DEFAULT_STRATEGY: Final = "FULL"
+"""`schemaCompatibilityStrategy` of a broker that was told nothing."""
+
+
+class Schemas:
+    """The schemas of all topics, partitions together."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, list[Any]] = {}
+
+    def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
+        """Take a schema in; return its version, None for one that says nothing."""
+        if schema.type in _NO_SCHEMA:
+            return None
+        versions = self._versions.setdefault(topic, [])
+        for number, known in enumerate(versions):
+            if (known.type, known.schema_data) == (schema.type, schema.schema_data):
+                return version(number)
+        self._may_follow(versions, schema, strategy)
+        versions.append(schema)
+        return version(len(versions) - 1)
+
+    def get(self, topic: str, wanted: bytes | None = None) -> tuple[Any, bytes] | None:
+        """Return a version of a topic's schema, by default the newest; None where there is none."""
+        versions = self._versions.get(topic, [])
+        number = len(versions) - 1 if not wanted else int.from_bytes(wanted)
+        if not 0 <= number < len(versions):
+            return None
+        return versions[number], version(number)
+
+    def delete(self, topic: str) -> None:
+        """Forget a topic's schemas."""
+        self._versions.pop(topic, None)
+
+    def _may_follow(self, versions: list[Any], schema: Any, strategy: str | None) -> None:
+        if not versions:
+            return
+        if versions[-1].type != schema.type:
+            raise RefusedError(
+                ServerError.INCOMPATIBLE_SCHEMA,
+                f"Incompatible schema: exists schema type {_name(versions[-1])}, "
+                f"new schema type {_name(schema)}",
+            )
+        before = [each.schema_data for each in versions]
+        if schema.type in _RESOLVED and not compatible(
+            schema.schema_data, before, strategy or DEFAULT_STRATEGY
+        ):
+            message = f"Incompatible schema: the {_name(schema)} schema does not fit the topic's newest one"
+            raise RefusedError(ServerError.INCOMPATIBLE_SCHEMA, message)
+
+
+def version(number: int) -> bytes:
+    """Return a version as the broker writes it."""
+    return number.to_bytes(8)
+
+
+def _name(schema: Any) -> str:
+    return SchemaType(schema.type).name if schema.type in list(SchemaType) else f"type {schema.type}"

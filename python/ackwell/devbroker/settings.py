@@ -1,0 +1,50 @@
+"""What a dev broker is set to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ackwell.broker.settings import BrokerSettings
+from ackwell.protocol.frames import MAX_MESSAGE_BYTES
+from ackwell.subscription import SubscriptionSettings
+
+VERSION: Final = "4.2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevBrokerSettings:
+    """The behaviour of a broker of one version, and the limits of this one."""
+
+    version: str = VERSION
+    """The version of Pulsar that it behaves as."""
+    subscription: SubscriptionSettings = field(default_factory=SubscriptionSettings)
+    delayed_delivery_tick_ms: int = 1_000
+    """`delayedDeliveryTickTimeMillis`: a message may be delivered up to so much early."""
+    entries_per_ledger: int = 50_000
+    """`managedLedgerMaxEntriesPerLedger`."""
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    """`maxMessageSize`."""
+    namespaces: tuple[str, ...] = ("public/default",)
+    """Those that are there from the start; others are made through the admin API, as with a real broker."""
+    auto_create_topics: bool = True
+    """`allowAutoTopicCreation`."""
+    auto_create_partitions: int = 0
+    """`defaultNumPartitions` of topics made on use; 0 for topics without partitions."""
+    deduplication: bool = False
+    """`brokerDeduplicationEnabled`."""
+    cursor_flush_ms: int = 60_000
+    """`managedLedgerCursorPositionFlushSeconds`: what was not written at once is written within this time."""
+    max_connections: int = 1_000
+    """Connections beyond these are closed as they come."""
+    max_memory_bytes: int = 1 << 30
+    """Messages that would take more are refused."""
+    max_events: int = 1_000_000
+    """Events kept in `broker.events`; the oldest go first."""
+    max_pending_write_bytes: int = 16 << 20
+    """A connection that does not read as much as this gets no more messages until it does."""
+
+    @property
+    def broker(self) -> BrokerSettings:
+        """What of a cursor this version writes, as far as it decides what a restart forgets."""
+        return BrokerSettings.of(self.version)

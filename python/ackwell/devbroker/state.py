@@ -1,0 +1,230 @@
+"""Everything that a broker knows: topics, partitioned topics, policies, schemas, transactions.
+
+It does no I/O: connections bring commands to it and carry away what it sends. All of it runs in one event
+loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ackwell.devbroker.faults import Faults
+from ackwell.devbroker.names import TopicName
+from ackwell.devbroker.recorder import Recorder
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.restarts import Restarted, survive
+from ackwell.devbroker.schemas import Schemas
+from ackwell.devbroker.topic import Topic, loaded
+from ackwell.devbroker.transactions import Coordinator
+from ackwell.protocol.codes import ServerError
+
+if TYPE_CHECKING:
+    from ackwell.broker.writes import Restart
+    from ackwell.devbroker.clock import Clock
+    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.log import Disk
+    from ackwell.devbroker.restarts import Persona, SubscriptionLoss
+    from ackwell.devbroker.settings import DevBrokerSettings
+    from ackwell.devbroker.subscriptions import TopicSubscription
+
+
+class State:
+    """The state of a broker, and who is to run next."""
+
+    def __init__(self, settings: DevBrokerSettings, clock: Clock, disk: Disk | None = None) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.disk = disk
+        self.recorder = Recorder(clock, settings.max_events)
+        self.faults = Faults()
+        self.topics: dict[str, Topic] = {}
+        self.partitioned: dict[str, int] = {}
+        self.policies: dict[str, dict[str, Any]] = {name: {} for name in settings.namespaces}
+        """Namespace → policy → value, as an operator set them."""
+        self.schemas = Schemas()
+        self.coordinator = Coordinator()
+        self.connections: set[Connection] = set()
+        self.watchers: dict[tuple[Connection, int], Any] = {}
+        self.memory_bytes = 0
+        """The bytes of all messages."""
+        self._ledger_id = -1
+        self._names = 0
+        self._woken: dict[TopicSubscription, None] = {}
+        self._running = False
+        clock.on_jump = self.time_jumped
+
+    # Names and topics
+
+    def new_ledger_id(self) -> int:
+        """Return a ledger id greater than all before."""
+        self._ledger_id += 1
+        return self._ledger_id
+
+    def new_name(self) -> str:
+        """Return a name for a producer or consumer that brought none."""
+        self._names += 1
+        return f"standalone-0-{self._names - 1}"
+
+    def topic(self, text: str, *, create: bool = True) -> Topic:
+        """Return a topic, made on use; `RefusedError` where it cannot be."""
+        topic = self.topics.get(text)
+        if topic is not None:
+            return topic
+        name = parsed(text)
+        self.check_namespace(name)
+        topic = self.topics.get(str(name))
+        if topic is None:
+            if str(name) in self.partitioned:
+                raise RefusedError(
+                    ServerError.NOT_ALLOWED_ERROR, f"{name} is a partitioned topic; use one of its partitions"
+                )
+            partitions = self.partitioned.get(str(name.partitioned), 0)
+            if not (create and self.settings.auto_create_topics) and name.partition >= partitions:
+                raise RefusedError(ServerError.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
+            topic = self.topics[str(name)] = Topic(self, name)
+            self.topics_changed([name], [])
+        return topic
+
+    def check_namespace(self, name: TopicName) -> None:
+        """Refuse a topic of a namespace that was not made."""
+        if name.in_namespace not in self.policies:
+            raise RefusedError(ServerError.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
+
+    def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
+        """Return how many partitions a topic has, 0 for none; made on use where the settings say so."""
+        self.check_namespace(name)
+        known = self.partitioned.get(str(name))
+        if known is not None or name.partition >= 0 or not create or str(name) in self.topics:
+            return known or 0
+        wanted = self.settings.auto_create_partitions if self.settings.auto_create_topics else 0
+        if wanted:
+            self.create_partitioned(name, wanted)
+        return wanted
+
+    def create_partitioned(self, name: TopicName, partitions: int) -> None:
+        """Make a partitioned topic, or give one more partitions."""
+        self.partitioned[str(name)] = partitions
+        for index in range(partitions):
+            self.topic(str(name.of_partition(index)))
+
+    def delete_topic(self, name: TopicName) -> None:
+        """Delete a topic with its subscriptions."""
+        topic = self.topics.pop(str(name), None)
+        if topic is not None:
+            topic.close()
+            self.memory_bytes -= topic.log.nbytes
+            self.topics_changed([], [name])
+
+    def topics_in(self, namespace: str) -> list[TopicName]:
+        """Return the topics of a namespace, partitions one by one."""
+        return sorted(topic.name for topic in self.topics.values() if topic.name.in_namespace == namespace)
+
+    def topics_changed(self, made: list[TopicName], deleted: list[TopicName]) -> None:
+        """Tell those who watch lists of topics."""
+        for (connection, watcher_id), watched in list(self.watchers.items()):
+            connection.topics_changed(watcher_id, watched, made, deleted)
+
+    # Policies and limits
+
+    def deduplicates(self, name: TopicName) -> bool:
+        """Return whether messages of a topic are deduplicated."""
+        policy = self.policies.get(name.in_namespace, {}).get("deduplication")
+        return self.settings.deduplication if policy is None else bool(policy)
+
+    def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
+        """Take a topic's schema in, under its namespace's strategy; return its version."""
+        strategy = self.policies.get(name.in_namespace, {}).get("schemaCompatibilityStrategy")
+        return self.schemas.put(str(name.partitioned), schema, strategy)
+
+    def take_memory(self, nbytes: int) -> None:
+        """Count a message's bytes; `RefusedError` where they would pass the limit."""
+        if self.memory_bytes + nbytes > self.settings.max_memory_bytes:
+            raise RefusedError(
+                ServerError.PERSISTENCE_ERROR,
+                f"the dev broker holds {self.memory_bytes:,} bytes of messages; max_memory_bytes is "
+                f"{self.settings.max_memory_bytes:,}",
+            )
+        self.memory_bytes += nbytes
+
+    # Who runs next
+
+    def wake(self, subscription: TopicSubscription) -> None:
+        """Let a subscription deliver when `run_woken` is called."""
+        self._woken[subscription] = None
+
+    def wake_at(self, subscription: TopicSubscription, at_ms: int) -> None:
+        """Wake a subscription at a time."""
+
+        def run() -> None:
+            self.wake(subscription)
+            self.run_woken()
+
+        self.clock.call_at(max(at_ms, self.clock.now_ms() + 1), run)
+
+    def run_woken(self) -> None:
+        """Let the subscriptions that were woken deliver, and send what connections hold."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._woken:
+                subscription = next(iter(self._woken))
+                del self._woken[subscription]
+                subscription.run()
+        finally:
+            self._running = False
+        for connection in self.connections:
+            connection.flush()
+
+    def time_jumped(self) -> None:
+        """Let every subscription look at the clock."""
+        for subscription in self.subscriptions():
+            self.wake(subscription)
+        self.run_woken()
+
+    def subscriptions(self) -> Iterable[TopicSubscription]:
+        """Iterate over all subscriptions."""
+        return (each for topic in self.topics.values() for each in topic.subscriptions.values())
+
+    def forget_cursor(self, subscription: TopicSubscription) -> None:
+        """Delete what is kept of a subscription."""
+
+    def changed(self, subscription: TopicSubscription) -> None:
+        """Take note that a subscription's state is to be saved."""
+
+    # Restarts
+
+    def reload(self, how: Restart, as_: Persona, names: Iterable[str] | None = None) -> Restarted:
+        """Close topics, all or some, and load them from what such a restart leaves of them."""
+        losses: dict[tuple[str, str], SubscriptionLoss] = {}
+        for name in list(self.topics if names is None else names):
+            topic = self.topics.pop(name)
+            survivors = {
+                each.name: survive(each, how, as_, self.settings.broker)
+                for each in topic.subscriptions.values()
+                if each.durable
+            }
+            if how == "graceful":
+                topic.close()
+            if topic.name.persistent:
+                self.topics[name] = loaded(self, topic, survivors)
+                losses |= {(name, each): survivor.loss for each, survivor in survivors.items()}
+        return Restarted(how, f"pulsar-{self.settings.version}" if as_ == "pulsar" else "ackwell", losses)
+
+    def when_durable(self, subscription: TopicSubscription, call: Callable[[], None]) -> None:
+        """Call a function when what a subscription has acknowledged is durable."""
+        call()
+
+    def validate(self) -> None:
+        """Check every subscription; `AssertionError` names what does not hold."""
+        for subscription in self.subscriptions():
+            subscription.subscription.validate()
+
+
+def parsed(text: str) -> TopicName:
+    """Read a topic's name; `RefusedError` for what is none."""
+    try:
+        return TopicName.parse(text)
+    except ValueError as error:
+        raise RefusedError(ServerError.INVALID_TOPIC_NAME, str(error)) from None

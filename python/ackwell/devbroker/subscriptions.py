@@ -1,0 +1,273 @@
+"""A subscription of a topic: `ackwell.subscription` with the consumers whose connections it serves.
+
+Every decision is the `Subscription`'s. Here it is made, made anew when its first consumer asks for another
+type, fed with what consumers say, and let go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from ackwell.cursor import Cursor
+from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.devbroker.pump import pump
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.writes import CursorWrites
+from ackwell.errors import ProtocolError
+from ackwell.protocol.codes import ServerError
+from ackwell.replay.events import Kind
+from ackwell.subscription import StickyRanges, Subscription, SubscriptionType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ackwell._native import PositionInfo
+    from ackwell.devbroker.consumers import Consumer
+    from ackwell.devbroker.log import Entry
+    from ackwell.devbroker.restarts import Survivor
+    from ackwell.devbroker.topic import Topic
+    from ackwell.position import Position
+    from ackwell.subscription import Selector
+    from ackwell.subscription.sticky_key import HashRange
+
+
+class TopicSubscription:
+    """One subscription and its consumers."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        name: str,
+        cursor: Cursor,
+        *,
+        durable: bool,
+        kind: SubscriptionType,
+    ) -> None:
+        self.topic = topic
+        self.name = name
+        self.durable = durable
+        self.consumers: dict[str, Consumer] = {}
+        self.properties: dict[str, str] = {}
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.key_shared_mode = ""
+        self.read_compacted = False
+        self._active: str | None = None
+        self._seeking = False
+        self.subscription = self._make(kind, cursor)
+        self.writes = CursorWrites(cursor, topic.clock, topic.settings.cursor_flush_ms, "none")
+
+    @classmethod
+    def recovered(cls, topic: Topic, name: str, survivor: Survivor, *, kind: SubscriptionType) -> Self:
+        """Make a subscription from what a restart left of it."""
+        cursor = Cursor.from_position_info(survivor.info, topic.log.ledgers)
+        made = cls(topic, name, cursor, durable=True, kind=kind)
+        made.writes.ledger = survivor.ledger
+        made.subscription = Subscription.load(
+            kind, _Found(survivor.info), topic.log.ledgers, **made._options()
+        )
+        return made
+
+    def _make(
+        self,
+        kind: SubscriptionType,
+        cursor: Cursor,
+        selector: Selector | None = None,
+    ) -> Subscription:
+        return Subscription(kind, cursor=cursor, selector=selector, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        settings = self.topic.settings
+        return {
+            "settings": settings.subscription,
+            "delayed": DelayedDeliveryTracker(tick_time_ms=settings.delayed_delivery_tick_ms),
+            "topic": str(self.topic.name),
+            "partition": self.topic.partition if self.topic.partition >= 0 else None,
+        }
+
+    @property
+    def cursor(self) -> Cursor:
+        """What is acknowledged."""
+        return self.subscription.cursor
+
+    @property
+    def read_position(self) -> tuple[int, int]:
+        """The first position that was not read yet."""
+        return self.subscription._unread.position  # noqa: SLF001
+
+    @property
+    def type(self) -> SubscriptionType:
+        """The type that its consumers asked for."""
+        return self.subscription.type
+
+    # Consumers
+
+    def join(
+        self,
+        consumer: Consumer,
+        kind: SubscriptionType,
+        *,
+        sticky: bool = False,
+        hash_ranges: Sequence[HashRange] = (),
+    ) -> None:
+        """Take a consumer in; `RefusedError` as the broker refuses it."""
+        mode = "" if kind is not SubscriptionType.KEY_SHARED else "sticky" if sticky else "auto"
+        if not self.consumers:
+            if kind is not self.type or mode != self.key_shared_mode:
+                selector = StickyRanges() if mode == "sticky" else None
+                self.subscription = self._make(kind, self.cursor, selector)
+            self.key_shared_mode = mode
+        elif kind is not self.type:
+            raise RefusedError(
+                ServerError.CONSUMER_BUSY,
+                f"Subscription is of different type: {self.type} has consumers, {kind} was asked for",
+            )
+        elif mode != self.key_shared_mode:
+            raise RefusedError(ServerError.CONSUMER_BUSY, "Subscription is of different key-shared mode")
+        if kind is SubscriptionType.EXCLUSIVE and self.consumers:
+            raise RefusedError(ServerError.CONSUMER_BUSY, "Exclusive consumer is already connected")
+        try:
+            self.subscription.add_consumer(consumer.key, priority=consumer.priority, hash_ranges=hash_ranges)
+        except (ProtocolError, ValueError) as error:
+            raise RefusedError(ServerError.CONSUMER_ASSIGN_ERROR, str(error)) from None
+        self.consumers[consumer.key] = consumer
+        self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
+
+    def key_for(self, name: str) -> str:
+        """Return a key for a consumer of this name; consumers of one name are told apart by a number."""
+        key, number = name, 1
+        while key in self.consumers:
+            number += 1
+            key = f"{name}\0{number}"
+        return key
+
+    def leave(self, consumer: Consumer) -> None:
+        """Let a consumer go; what it has goes back."""
+        if self.consumers.pop(consumer.key, None) is None:
+            return
+        self.subscription.remove_consumer(consumer.key)
+        self.record(Kind.CONSUMER_CLOSE, consumer=consumer.name)
+        if not self.consumers and not self.durable and not self._seeking:
+            self.topic.forget(self)
+        else:
+            self.tell_active()
+            self.wake()
+
+    def tell_active(self, newcomer: Consumer | None = None) -> None:
+        """Tell the consumers of Exclusive and Failover who is active, where that changed, and a newcomer."""
+        if self.type not in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
+            return
+        active = self.subscription.active_consumer
+        if active != self._active:
+            self._active = active
+            for each in self.consumers.values():
+                each.connection.send_active(each.consumer_id, active=each.key == active)
+        elif newcomer is not None:
+            newcomer.connection.send_active(newcomer.consumer_id, active=newcomer.key == active)
+
+    # Delivery
+
+    def wake(self) -> None:
+        """Let the pump run before the broker waits again."""
+        self.topic.broker.wake(self)
+
+    def run(self) -> None:
+        """Deliver what can be delivered, and come back when a delay is over."""
+        pump(self)
+        due_ms = self.subscription.next_wakeup_ms()
+        if due_ms is not None and self.consumers:
+            self.topic.broker.wake_at(self, due_ms)
+
+    def is_no_message(self, place: tuple[int, int], entry: Entry) -> bool:
+        """Return whether an entry is never delivered: a marker, or published in an aborted transaction."""
+        if entry.marker:
+            return True
+        if entry.transaction is not None and self.topic.transactions.was_aborted(entry.transaction):
+            return True
+        return self.read_compacted and self.topic.is_compacted_out(place)
+
+    def acknowledge_unseen(self, place: tuple[int, int]) -> None:
+        """Acknowledge an entry that nobody is to see."""
+        self.subscription.ack(None, *place)
+        self.acknowledged(whole=True)
+        self.record(Kind.ACK, place)
+
+    def key_hashes(self, entries: list[Entry]) -> list[int] | None:
+        """Return the sticky-key hashes of entries, None where the type does not ask for them."""
+        if self.type is not SubscriptionType.KEY_SHARED:
+            return None
+        of = self.subscription.sticky_key_hash
+        for entry in entries:
+            if entry.key_hash < 0:
+                entry.key_hash = of(entry.key)
+        return [entry.key_hash for entry in entries]
+
+    def delivery_times(self, entries: list[Entry]) -> list[int] | None:
+        """Return when entries may be delivered, None where none is delayed."""
+        if not any(entry.deliver_at_ms for entry in entries):
+            return None
+        return [entry.deliver_at_ms for entry in entries]
+
+    # What consumers say
+
+    def redeliver(self, consumer: Consumer, places: Sequence[tuple[int, int]] | None) -> int:
+        """Take back what a consumer has, all or some entries, and deliver it again."""
+        taken = self.subscription.redeliver(consumer.key, places)
+        if places is None:
+            self.record(Kind.REDELIVER_UNACKED, consumer=consumer.name)
+        else:
+            for place in places:
+                self.record(Kind.NACK, place, consumer=consumer.name)
+        self.wake()
+        return taken
+
+    def seek(self, place: tuple[int, int], ack_set: Sequence[int] = ()) -> None:
+        """Make a position the next to be read, and close the consumers, as the broker does."""
+        # The reader of a subscription that is not durable comes back to it.
+        self._seeking = True
+        for consumer in list(self.consumers.values()):
+            consumer.connection.close_consumer(consumer)
+        self._seeking = False
+        self.subscription.seek(*place)
+        self.acknowledged(whole=True)
+        if ack_set:
+            self.subscription.ack(None, *place, ack_set)
+        self.record(Kind.SEEK, place, ack_set=tuple(ack_set) or None)
+
+    def acknowledge_up_to(self, position: Position, kind: Kind) -> int:
+        """Acknowledge everything up to a position; return how many entries that changed. O(entries)."""
+        ledgers, place = self.cursor.ledgers, self.cursor.mark_delete_position
+        places: list[Position] = []
+        while (place := ledgers.next_valid(*place)) <= position and ledgers.contains(*place):
+            places.append(place)
+        if not places:
+            return 0
+        changed = self.subscription.ack_many(None, [p[0] for p in places], [p[1] for p in places])
+        self.acknowledged(whole=True)
+        self.record(kind, position)
+        self.wake()
+        return changed
+
+    def acknowledged(self, *, whole: bool) -> None:
+        """Let the cursor be written, if it is time."""
+        self.writes.changed(whole=whole)
+        self.topic.broker.changed(self)
+
+    def record(self, kind: Kind, place: tuple[int, int] | None = None, **fields: Any) -> None:
+        """Take down what happened."""
+        self.topic.broker.recorder.record(str(self.topic.name), self.name, kind, place, fields)
+
+
+class _Found:
+    """A journal that holds one state, for `Subscription.load`."""
+
+    def __init__(self, info: PositionInfo) -> None:
+        self.position_info: PositionInfo | None = info
+
+    def load(self) -> _Found:
+        """Return the state."""
+        return self
+
+    def save(self, state: PositionInfo, /) -> None:
+        """Keep another state."""
+        self.position_info = state

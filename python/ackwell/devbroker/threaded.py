@@ -1,0 +1,179 @@
+"""`Broker`: an `AsyncBroker` in an event loop of its own thread, for programs that have none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+from ackwell.devbroker.broker import AsyncBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from types import TracebackType
+
+    from ackwell.devbroker.clock import Clock
+    from ackwell.devbroker.faults import Faults
+    from ackwell.devbroker.restarts import Restarted
+    from ackwell.replay.events import Event
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Broker:
+    """A broker for `with`: it listens from `__enter__` to `__exit__`; arguments are those of `AsyncBroker`.
+
+    Every method may be called from any thread; each runs in the broker's own and returns when it is done.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._broker = AsyncBroker(**options)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to listen."""
+        started: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name="ackwell-dev-broker", daemon=True
+        )
+        self._thread.start()
+        started.result()
+
+    def stop(self) -> None:
+        """Close every connection, and listen no more."""
+        if self._loop is not None and self._thread is not None:
+            self.wait(self._broker.stop())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop = self._thread = None
+
+    def _run(self, started: Future[None]) -> None:
+        loop = self._loop = asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(self._broker.start())
+        except BaseException as error:  # whatever it was, the caller is to see it
+            started.set_exception(error)
+            loop.close()
+            return
+        started.set_result(None)
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+
+    def call(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        """Call a function in the broker's thread, and return what it returns."""
+        loop = self._started()
+        if threading.current_thread() is self._thread:
+            return function(*arguments, **named)
+        done: Future[R] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(function(*arguments, **named))
+            except BaseException as error:  # the caller's to see
+                done.set_exception(error)
+
+        loop.call_soon_threadsafe(run)
+        return done.result()
+
+    def wait(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine in the broker's loop, and return its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._started()).result()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise RuntimeError("the broker is not running; use it in a with statement, or call start()")
+        return self._loop
+
+    @property
+    def url(self) -> str:
+        """The address for a client: `pulsar://127.0.0.1:port`."""
+        return self._broker.url
+
+    @property
+    def tls_url(self) -> str | None:
+        """The address for a client with TLS."""
+        return self._broker.tls_url
+
+    @property
+    def admin_url(self) -> str:
+        """The address of the admin REST API."""
+        return self._broker.admin_url
+
+    @property
+    def clock(self) -> ThreadedClock:
+        """The broker's clock."""
+        return ThreadedClock(self, self._broker.clock)
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong on purpose."""
+        return self._broker.faults
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened so far, in the schema that `ackwell replay` reads."""
+        return self.call(lambda: self._broker.events)
+
+    def settle(self, timeout_s: float = 10.0) -> None:
+        """Wait until what clients sent is done, and what they can get is sent; see `AsyncBroker.settle`."""
+        self.wait(self._broker.settle(timeout_s))
+
+    def take_back(self, consumer: str, *, subscription: str | None = None) -> int:
+        """Take back all that a consumer has; it is delivered again. Return how many entries."""
+        return self.call(self._broker.take_back, consumer, subscription=subscription)
+
+    def crash(self) -> None:
+        """Stop at once, as a killed process does."""
+        self.call(self._broker.crash)
+
+    def restart(self, as_: str | None = None) -> Restarted:
+        """Start again, as `"pulsar-4.2"` or as `"ackwell"`; return what that forgot."""
+        return self.wait(self._broker.restart(as_))
+
+    def validate(self) -> None:
+        """Check every subscription; `AssertionError` names what does not hold."""
+        self.call(self._broker.state.validate)
+
+
+class ThreadedClock:
+    """The broker's clock, for other threads."""
+
+    def __init__(self, broker: Broker, clock: Clock) -> None:
+        self._broker = broker
+        self._clock = clock
+
+    def now_ms(self) -> int:
+        """Return the broker's time, milliseconds since the epoch."""
+        return self._clock.now_ms()
+
+    def advance(
+        self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
+    ) -> None:
+        """Let time pass at once, and deliver what is due."""
+        total = ms + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
+        self._broker.call(self._clock.advance, round(total))
+
+    def freeze(self) -> None:
+        """Stop the clock; `advance` still moves it."""
+        self._broker.call(self._clock.freeze)
+
+    def resume(self) -> None:
+        """Let a frozen clock run on from where it stands."""
+        self._broker.call(self._clock.resume)

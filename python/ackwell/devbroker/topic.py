@@ -1,0 +1,175 @@
+"""A topic: its log, its producers and its subscriptions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackwell.cursor import Cursor
+from ackwell.devbroker.log import Entry, Log
+from ackwell.devbroker.producers import Producers
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.subscriptions import TopicSubscription
+from ackwell.devbroker.transactions import TopicTransactions
+from ackwell.position import Position
+from ackwell.protocol.codes import ServerError
+from ackwell.protocol.payload import read_payload
+from ackwell.replay.events import Kind
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.compaction import Compacted
+    from ackwell.devbroker.names import TopicName
+    from ackwell.devbroker.restarts import Survivor
+    from ackwell.devbroker.state import State
+    from ackwell.subscription import SubscriptionType
+
+
+class Topic:
+    """One topic, or one partition of a partitioned topic."""
+
+    def __init__(self, broker: State, name: TopicName, ledgers: dict[int, list[Entry]] | None = None) -> None:
+        self.broker = broker
+        self.name = name
+        self.partition = name.partition
+        self.settings = broker.settings
+        self.clock = broker.clock
+        self.log = Log(
+            str(name),
+            broker.new_ledger_id,
+            broker.settings.entries_per_ledger,
+            broker.disk if name.persistent else None,
+            ledgers,
+        )
+        self.producers = Producers(self)
+        self.subscriptions: dict[str, TopicSubscription] = {}
+        self.transactions = TopicTransactions(self)
+        self.compacted: Compacted | None = None
+        self.terminated = False
+        self.messages_in = 0
+        self.entries_added = 0
+        self.bytes_in = 0
+
+    def publish(self, entry: Entry, **fields: Any) -> Position:
+        """Add an entry, and let the subscriptions have it; `fields` go to its event."""
+        if self.terminated:
+            raise RefusedError(ServerError.TOPIC_TERMINATED_ERROR, f"{self.name} was terminated")
+        if not self.name.persistent and not self.subscriptions:
+            # Nobody is there to get it, and nobody will be told of it later.
+            return Position(0, 0)
+        self.broker.take_memory(len(entry.data))
+        before = self.log.end.ledger_id
+        position = self.log.append(entry)
+        self.entries_added += 1
+        self.messages_in += entry.batch_size
+        self.bytes_in += len(entry.data)
+        if entry.transaction is not None and not entry.marker:
+            self.transactions.published(entry.transaction, position)
+        self.record(Kind.PUBLISH, position, batch_size=entry.batch_size, **fields)
+        for each in self.subscriptions.values():
+            if each.consumers:
+                each.wake()
+        if position.ledger_id != before:
+            self.trim()
+        return position
+
+    def subscribe(
+        self,
+        name: str,
+        kind: SubscriptionType,
+        start: tuple[int, int],
+        *,
+        durable: bool,
+    ) -> TopicSubscription:
+        """Make a subscription whose next position to be read is `start`."""
+        cursor = Cursor(self.log.ledgers, mark_delete=self.log.ledgers.previous_valid(*start))
+        made = TopicSubscription(self, name, cursor, durable=durable, kind=kind)
+        self.subscriptions[name] = made
+        made.record(Kind.SEEK, start, detail="made")
+        return made
+
+    @property
+    def first_place(self) -> Position:
+        """The first entry, or where it will be."""
+        return self.log.ledgers.next_valid(*(self.log.ledgers.first_position or self.log.end))
+
+    @property
+    def end_place(self) -> Position:
+        """Where the next entry will be."""
+        return Position(self.log.end.ledger_id, self.log.end.entry_id + 1)
+
+    def last_message(self) -> Position:
+        """Return the last entry that is a message; -1:-1 where there is none."""
+        place = self.log.last_position
+        while place.entry_id >= 0 and self.log.read(*place).marker:
+            place = self.log.ledgers.previous_valid(*place)
+        return place if place.entry_id >= 0 else Position(-1, -1)
+
+    def batch_size(self, place: tuple[int, int]) -> int | None:
+        """Return how many messages an entry's batch holds; None where it is no batch."""
+        if place[1] < 0:
+            return None
+        metadata = read_payload(self.log.read(*place).data).metadata
+        return metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
+
+    def batch_sizes(self) -> dict[tuple[int, int], int]:
+        """Return how many messages each entry holds that holds several."""
+        return {
+            (ledger_id, entry_id): entry.batch_size
+            for ledger_id, entries in self.log.entries.items()
+            for entry_id, entry in enumerate(entries)
+            if entry.batch_size > 1
+        }
+
+    def forget(self, subscription: TopicSubscription) -> None:
+        """Delete a subscription; its consumers are gone."""
+        if self.subscriptions.pop(subscription.name, None) is not None:
+            subscription.record(Kind.UNSUBSCRIBE)
+            self.broker.forget_cursor(subscription)
+
+    def trim(self) -> None:
+        """Delete the ledgers that every subscription has consumed, as a broker without retention does."""
+        cursors = [each.cursor for each in self.subscriptions.values()]
+        needed = self.log.end.ledger_id
+        for cursor in cursors:
+            needed = min(needed, self.log.ledgers.next_valid(*cursor.mark_delete_position).ledger_id)
+        before = self.log.nbytes
+        if self.log.trim_before(needed):
+            self.broker.memory_bytes += self.log.nbytes - before
+            self.record(Kind.TRIM, (needed, 0))
+
+    def terminate(self) -> Position:
+        """Take no more messages; consumers are told when they have read the last one."""
+        self.terminated = True
+        for each in self.subscriptions.values():
+            each.wake()
+        return self.log.last_position
+
+    def is_compacted_out(self, place: tuple[int, int]) -> bool:
+        """Return whether a compacted read leaves an entry out."""
+        return self.compacted is not None and self.compacted.leaves_out(place)
+
+    def close(self) -> None:
+        """Close producers and consumers; clients look the topic up again."""
+        self.producers.close_all()
+        for subscription in list(self.subscriptions.values()):
+            for consumer in list(subscription.consumers.values()):
+                consumer.connection.close_consumer(consumer)
+
+    def record(self, kind: Kind, place: tuple[int, int] | None = None, **fields: Any) -> None:
+        """Take down what happened to the topic."""
+        self.broker.recorder.record(str(self.name), "", kind, place, fields)
+
+
+def loaded(broker: State, before: Topic, survivors: dict[str, Survivor]) -> Topic:
+    """Return a topic as it is after a restart: its log with a new open ledger, and its subscriptions."""
+    ledgers = {ledger_id: entries for ledger_id, entries in before.log.entries.items() if entries}
+    topic = Topic(broker, before.name, ledgers)
+    topic.producers.last_sequence_ids = before.producers.last_sequence_ids
+    topic.producers.topic_epoch = before.producers.topic_epoch
+    topic.transactions = before.transactions.moved_to(topic)
+    topic.compacted, topic.terminated = before.compacted, before.terminated
+    for name, survivor in survivors.items():
+        known = before.subscriptions[name]
+        made = TopicSubscription.recovered(topic, name, survivor, kind=known.type)
+        made.properties = known.properties
+        topic.subscriptions[name] = made
+    return topic

@@ -1,0 +1,65 @@
+"""When a broker writes a cursor, and what was written last: all that it finds again after a crash.
+
+A managed cursor writes to its ledger at most once a second (`managedLedgerDefaultMarkDeleteRateLimit`), and
+what that holds back within `managedLedgerCursorPositionFlushSeconds`. Acknowledging only parts of batches
+writes nothing while no entry beyond the mark-delete position is acknowledged. What of the state is written
+is `ackwell.broker.writes`'s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackwell.broker.writes import CursorLedger, MemoryState
+
+if TYPE_CHECKING:
+    from ackwell.cursor import Cursor
+    from ackwell.devbroker.clock import Clock
+
+BETWEEN_WRITES_MS: Final = 1_000
+"""`managedLedgerDefaultMarkDeleteRateLimit` of 1 a second."""
+
+
+class CursorWrites:
+    """The writes of one cursor; `written` is the state as it was last written, whole."""
+
+    def __init__(self, cursor: Cursor, clock: Clock, flush_ms: int, ledger: CursorLedger) -> None:
+        self._cursor = cursor
+        self._clock = clock
+        self._flush_ms = flush_ms
+        self._dirty = False
+        self._next_ms = 0
+        self.ledger = ledger
+        """Open from the first write on; read-only before that where the cursor was recovered from it."""
+        self.written = memory_state(cursor)
+
+    def changed(self, *, whole: bool) -> None:
+        """Take note of an acknowledgment: of whole entries, or of parts of batches only."""
+        if not whole and not len(self._cursor.individually_deleted):
+            return
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._next_ms:
+            self._write(now_ms)
+        elif not self._dirty:
+            self._dirty = True
+            self._clock.call_at(now_ms + self._flush_ms, self._flush)
+
+    def _flush(self) -> None:
+        if self._dirty:
+            self._write(self._clock.now_ms())
+
+    def _write(self, now_ms: int) -> None:
+        self._next_ms = now_ms + BETWEEN_WRITES_MS
+        self._dirty = False
+        self.ledger = "open"
+        self.written = memory_state(self._cursor)
+
+
+def memory_state(cursor: Cursor) -> MemoryState:
+    """Return what a broker holds of a cursor now."""
+    return MemoryState.of(
+        cursor.mark_delete_position,
+        cursor.individually_deleted.copy(),
+        dict(cursor.batch_deleted),
+        cursor.ledgers,
+    )

@@ -1,0 +1,39 @@
+"""A dev broker and a real client for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ackwell.devbroker import Broker
+
+pulsar = pytest.importorskip("pulsar")
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as made:
+        yield made
+        made.validate()
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[Broker], Any]]:
+    """Return a client of a broker; it is closed at the end."""
+    clients = []
+
+    def connected(broker: Broker) -> Any:
+        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        clients.append(pulsar.Client(broker.url, logger=logger, operation_timeout_seconds=10))
+        return clients[-1]
+
+    yield connected
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(broker: Broker, connect: Callable[[Broker], Any]) -> Any:
+    return connect(broker)

@@ -1,0 +1,96 @@
+"""A restart forgets what a broker of that version forgets, says so, and as ackwell forgets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ackwell.devbroker import Broker
+
+pulsar = pytest.importorskip("pulsar")
+
+Connect = Callable[[Broker], Any]
+
+
+def receive_all(consumer: Any, timeout_ms: int = 1000) -> list[Any]:
+    received = []
+    while True:
+        try:
+            received.append(consumer.receive(timeout_ms))
+        except pulsar.Timeout:
+            return received
+
+
+@pytest.fixture
+def frozen() -> Iterator[Broker]:
+    """A broker whose clock stands: after its first write a cursor is written no more."""
+    with Broker() as made:
+        made.clock.freeze()
+        yield made
+        made.validate()
+
+
+def acknowledge(broker: Broker, client: Any, *, messages: int, every: int) -> tuple[Any, set[bytes]]:
+    """Publish, receive all and acknowledge every so many; return the consumer, and what is unacknowledged."""
+    consumer = client.subscribe("orders", "billing", consumer_type=pulsar.ConsumerType.Shared)
+    producer = client.create_producer("orders")
+    for number in range(messages):
+        producer.send(b"%d" % number)
+    received = receive_all(consumer, 100)
+    assert len(received) == messages
+    # The first one alone: a client sends acknowledgments together, and what comes together is written once.
+    for part in (received[:1], received[1:]):
+        for message in part:
+            if int(message.data()) % every == 0:
+                consumer.acknowledge(message)
+        broker.settle()
+    return consumer, {b"%d" % number for number in range(messages) if number % every}
+
+
+def test_a_crash_as_pulsar_delivers_again_what_was_not_written(frozen: Broker, connect: Connect) -> None:
+    consumer, unacknowledged = acknowledge(frozen, connect(frozen), messages=20, every=2)
+    frozen.crash()
+    restarted = frozen.restart()
+    (loss,) = restarted.losses.values()
+    again = {message.data() for message in receive_all(consumer)} - unacknowledged
+    # The first acknowledgment is written, and the others wait for a second that does not pass.
+    assert restarted.how == "crash"
+    assert 9 == len(again) == loss.messages == restarted.messages
+    assert loss.predicted.messages_before_flush.at_least <= 9
+    assert loss.predicted.messages_before_flush.at_most is None or (
+        loss.predicted.messages_before_flush.at_most >= 9
+    )
+
+
+def test_a_crash_as_ackwell_delivers_nothing_again_that_was_acknowledged(
+    frozen: Broker, connect: Connect
+) -> None:
+    consumer, unacknowledged = acknowledge(frozen, connect(frozen), messages=20, every=2)
+    frozen.crash()
+    assert frozen.restart("ackwell").messages == 0
+    assert {message.data() for message in receive_all(consumer)} == unacknowledged
+
+
+def test_a_graceful_restart_keeps_whole_entries_within_the_limits(broker: Broker, connect: Connect) -> None:
+    client = connect(broker)
+    consumer, unacknowledged = acknowledge(broker, client, messages=20, every=2)
+    restarted = broker.restart("pulsar-4.2")
+    assert (restarted.how, restarted.as_, restarted.messages) == ("graceful", "pulsar-4.2", 0)
+    assert {message.data() for message in receive_all(consumer)} == unacknowledged
+
+
+def test_a_client_lives_through_a_restart(broker: Broker, client: Any) -> None:
+    consumer = client.subscribe("orders", "billing")
+    producer = client.create_producer("orders")
+    producer.send(b"before")
+    broker.crash()
+    broker.restart("ackwell")
+    producer.send(b"after")
+    assert {consumer.receive(5000).data(), consumer.receive(5000).data()} == {b"before", b"after"}
+
+
+def test_a_restart_as_a_version_that_the_broker_does_not_behave_as_is_refused(broker: Broker) -> None:
+    with pytest.raises(ValueError, match=r"restarts as 'pulsar-4\.2' or as 'ackwell'"):
+        broker.restart("pulsar-3.0")
