@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell.cursor import to_words
+from ackwell.ack_sets import to_words
 from ackwell.protocol.hot import message_frame
 from ackwell.replay.events import Kind
 
@@ -94,7 +94,7 @@ def _dispatch(source: TopicSubscription, places: list[tuple[int, int]], entries:
 def _send(source: TopicSubscription, key: str, place: tuple[int, int], entry: Entry, count: int) -> None:
     """Write one entry to its consumer."""
     consumer = source.consumers[key]
-    owed = source.subscription.cursor.owed(*place) if entry.batch_size > 1 else None
+    owed = source.subscription.cursor.unacked_bits(*place) if entry.batch_size > 1 else None
     ack_set = () if owed is None else to_words(owed)
     messages = entry.batch_size if owed is None else owed.bit_count()
     consumer.permits -= messages

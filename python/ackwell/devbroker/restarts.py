@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ackwell import PositionInfo
+from ackwell.ack_sets import from_words
 from ackwell.broker.restart import BatchSizes, RestartLoss, restart_loss
 from ackwell.broker.writes import Restart, kept_of
-from ackwell.cursor import from_words
 from ackwell.devbroker.writes import memory_state
 
 if TYPE_CHECKING:
@@ -110,15 +110,16 @@ def _loss(source: TopicSubscription, info: PositionInfo, predicted: RestartLoss)
     """Compare the acknowledged messages before and after."""
     from ackwell.cursor import Cursor
 
-    after = Cursor.from_position_info(info, source.cursor.ledgers)
+    after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.topic.settings.cursor)
     entries = source.cursor.acknowledged() - after.acknowledged()
     sizes = source.topic.batch_sizes()
     messages = sum(
-        _owed(after.owed(*position), sizes.get(position, 1)).bit_count() for position in entries.positions()
+        _owed(after.unacked_bits(*position), sizes.get(position, 1)).bit_count()
+        for position in entries.positions()
     )
     for position, words in source.cursor.batch_deleted.items():
         size = sizes.get(position, 1)
-        known = _owed(after.owed(*position), size)
+        known = _owed(after.unacked_bits(*position), size)
         messages += (known & ~_owed(from_words(words), size)).bit_count()
     return SubscriptionLoss(entries, messages, predicted)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ackwell.broker.settings import BrokerSettings
+from ackwell.cursor_settings import CursorSettings
 from ackwell.protocol.frames import MAX_MESSAGE_BYTES
 from ackwell.subscription import SubscriptionSettings
 
@@ -43,6 +44,11 @@ class DevBrokerSettings:
     """Events kept in `broker.events`; the oldest go first."""
     max_pending_write_bytes: int = 16 << 20
     """A connection that does not read as much as this gets no more messages until it does."""
+
+    @property
+    def cursor(self) -> CursorSettings:
+        """How a cursor of this version treats acknowledgments."""
+        return CursorSettings.pulsar(self.version)
 
     @property
     def broker(self) -> BrokerSettings:

@@ -60,7 +60,7 @@ class TopicSubscription:
     @classmethod
     def recovered(cls, topic: Topic, name: str, survivor: Survivor, *, kind: SubscriptionType) -> Self:
         """Make a subscription from what a restart left of it."""
-        cursor = Cursor.from_position_info(survivor.info, topic.log.ledgers)
+        cursor = Cursor.from_position_info(survivor.info, topic.log.ledgers, settings=topic.settings.cursor)
         made = cls(topic, name, cursor, durable=True, kind=kind)
         made.writes.ledger = survivor.ledger
         made.subscription = Subscription.load(

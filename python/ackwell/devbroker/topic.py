@@ -80,7 +80,8 @@ class Topic:
         durable: bool,
     ) -> TopicSubscription:
         """Make a subscription whose next position to be read is `start`."""
-        cursor = Cursor(self.log.ledgers, mark_delete=self.log.ledgers.previous_valid(*start))
+        mark_delete = self.log.ledgers.previous_valid(*start)
+        cursor = Cursor(self.log.ledgers, mark_delete=mark_delete, settings=self.settings.cursor)
         made = TopicSubscription(self, name, cursor, durable=durable, kind=kind)
         self.subscriptions[name] = made
         made.record(Kind.SEEK, start, detail="made")
