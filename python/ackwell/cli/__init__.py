@@ -17,7 +17,18 @@ if TYPE_CHECKING:
     app: typer.Typer
     """Every command, for help and for tests."""
 
-COMMANDS = ("replay", "inspect", "doctor", "collect", "holes", "diff", "convert", "delay-advise", "spark")
+COMMANDS = (
+    "replay",
+    "inspect",
+    "doctor",
+    "collect",
+    "holes",
+    "diff",
+    "convert",
+    "delay-advise",
+    "spark",
+    "dev-broker",
+)
 """In the order of the help; each is a function, or an `app`, in the module of its name."""
 
 

@@ -34,11 +34,11 @@ class Consumer:
         connection: Connection,
         consumer_id: int,
         name: str,
-        key: str,
+        key: int,
         subscription: TopicSubscription,
         *,
         priority: int,
-        epoch: int | None,
+        epoch: int,
         metadata: dict[str, str],
         connected_ms: int,
     ) -> None:
@@ -46,7 +46,7 @@ class Consumer:
         self.consumer_id = consumer_id
         self.name = name
         self.key = key
-        """What the subscription knows it by: its name, made different where two have the same."""
+        """What the subscription knows it by."""
         self.subscription = subscription
         self.priority = priority
         self.epoch = epoch

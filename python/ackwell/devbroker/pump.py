@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell.ack_sets import to_words
+from ackwell.ack_sets import from_words
 from ackwell.protocol.hot import message_frame
 from ackwell.replay.events import Kind
+from ackwell.subscription.consumer import NO_EPOCH
+from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ackwell.devbroker.log import Entry
     from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.subscription.consumer import ConsumerKey
 
 READ_MAX: Final = 1_000
 """Entries read at a time; a consumer's default queue holds as many messages."""
@@ -24,9 +29,8 @@ def pump(source: TopicSubscription) -> None:
     """Deliver all that can be delivered now."""
     before: tuple[object, ...] | None = None
     while source.consumers and all(each.connection.writable for each in source.consumers.values()):
-        limit = min(READ_MAX, sum(max(each.permits, 0) for each in source.consumers.values()))
-        if limit <= 0:
-            return
+        wanted = sum(max(each.permits, 0) for each in source.consumers.values())
+        limit = max(min(READ_MAX, wanted), 1)
         round_ = _read(source, limit)
         if round_ is None:
             continue
@@ -69,9 +73,10 @@ def _dispatch(source: TopicSubscription, places: list[tuple[int, int]], entries:
             sticky_key_hash=hashes[0] if hashes else 0,
             deliver_at_ms=deliver_at[0] if deliver_at else 0,
         )
-        if key is None:
+        if isinstance(key, Undelivered):
             return False
-        _send(source, key, place, entry, subscription.redelivery_count(*place))
+        ack_set = subscription.ack_set(*place) if entry.batch_size > 1 else None
+        _send(source, key, place, entry, subscription.redelivery_count(*place), ack_set or ())
         return True
     by_place = dict(zip(places, entries, strict=True))
     sizes = [entry.batch_size for entry in entries]
@@ -83,20 +88,26 @@ def _dispatch(source: TopicSubscription, places: list[tuple[int, int]], entries:
         sticky_key_hashes=hashes,
         deliver_at_ms=deliver_at,
     )
-    for key, ledger_ids, entry_ids, counts in deliveries:
+    for key, ledger_ids, entry_ids, counts, ack_sets, _ in deliveries:
         again = [0] * len(ledger_ids) if counts is None else counts.tolist()
         for ledger_id, entry_id, count in zip(ledger_ids.tolist(), entry_ids.tolist(), again, strict=True):
             place = ledger_id, entry_id
-            _send(source, key, place, by_place[place], count)
+            ack_set = ack_sets.get(place, ()) if ack_sets else ()  # type: ignore[call-overload]
+            _send(source, key, place, by_place[place], count, ack_set)
     return bool(deliveries)
 
 
-def _send(source: TopicSubscription, key: str, place: tuple[int, int], entry: Entry, count: int) -> None:
+def _send(
+    source: TopicSubscription,
+    key: ConsumerKey,
+    place: tuple[int, int],
+    entry: Entry,
+    count: int,
+    ack_set: Sequence[int],
+) -> None:
     """Write one entry to its consumer."""
     consumer = source.consumers[key]
-    owed = source.subscription.cursor.unacked_bits(*place) if entry.batch_size > 1 else None
-    ack_set = () if owed is None else to_words(owed)
-    messages = entry.batch_size if owed is None else owed.bit_count()
+    messages = from_words(ack_set).bit_count() if ack_set else entry.batch_size
     consumer.permits -= messages
     consumer.messages_out += messages
     consumer.entries_out += 1
@@ -113,7 +124,7 @@ def _send(source: TopicSubscription, key: str, place: tuple[int, int], entry: En
             partition=source.topic.partition,
             redelivery_count=count,
             ack_set=ack_set,
-            epoch=consumer.epoch,
+            epoch=consumer.epoch if consumer.epoch != NO_EPOCH else None,
         )
     )
     source.record(
@@ -121,6 +132,6 @@ def _send(source: TopicSubscription, key: str, place: tuple[int, int], entry: En
         place,
         consumer=consumer.name,
         batch_size=entry.batch_size,
-        ack_set=ack_set or None,
+        ack_set=tuple(ack_set) or None,
         redelivery_count=count,
     )

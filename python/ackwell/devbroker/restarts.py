@@ -110,7 +110,7 @@ def _loss(source: TopicSubscription, info: PositionInfo, predicted: RestartLoss)
     """Compare the acknowledged messages before and after."""
     from ackwell.cursor import Cursor
 
-    after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.topic.settings.cursor)
+    after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.cursor.settings)
     entries = source.cursor.acknowledged() - after.acknowledged()
     sizes = source.topic.batch_sizes()
     messages = sum(

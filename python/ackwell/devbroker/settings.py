@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 from ackwell.broker.settings import BrokerSettings
-from ackwell.cursor_settings import CursorSettings
 from ackwell.protocol.frames import MAX_MESSAGE_BYTES
 from ackwell.subscription import SubscriptionSettings
 
 VERSION: Final = "4.2"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DevBrokerSettings:
     """The behaviour of a broker of one version, and the limits of this one."""
 
     version: str = VERSION
     """The version of Pulsar that it behaves as."""
-    subscription: SubscriptionSettings = field(default_factory=SubscriptionSettings)
+    limits: dict[str, Any] = field(default_factory=dict)
+    """Fields of `SubscriptionSettings` that are to differ from those of the version."""
     delayed_delivery_tick_ms: int = 1_000
     """`delayedDeliveryTickTimeMillis`: a message may be delivered up to so much early."""
     entries_per_ledger: int = 50_000
@@ -45,10 +46,10 @@ class DevBrokerSettings:
     max_pending_write_bytes: int = 16 << 20
     """A connection that does not read as much as this gets no more messages until it does."""
 
-    @property
-    def cursor(self) -> CursorSettings:
-        """How a cursor of this version treats acknowledgments."""
-        return CursorSettings.pulsar(self.version)
+    @cached_property
+    def subscription(self) -> SubscriptionSettings:
+        """The rules and limits of this version's subscriptions."""
+        return SubscriptionSettings.pulsar(self.version, **self.limits)
 
     @property
     def broker(self) -> BrokerSettings:

@@ -50,6 +50,7 @@ class State:
         """The bytes of all messages."""
         self._ledger_id = -1
         self._names = 0
+        self._consumers = 0
         self._woken: dict[TopicSubscription, None] = {}
         self._running = False
         clock.on_jump = self.time_jumped
@@ -65,6 +66,11 @@ class State:
         """Return a name for a producer or consumer that brought none."""
         self._names += 1
         return f"standalone-0-{self._names - 1}"
+
+    def new_consumer_key(self) -> int:
+        """Return a number for a consumer, which no other has."""
+        self._consumers += 1
+        return self._consumers
 
     def topic(self, text: str, *, create: bool = True) -> Topic:
         """Return a topic, made on use; `RefusedError` where it cannot be."""

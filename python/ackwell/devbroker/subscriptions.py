@@ -6,9 +6,8 @@ type, fed with what consumers say, and let go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from ackwell.cursor import Cursor
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.devbroker.pump import pump
 from ackwell.devbroker.refusals import RefusedError
@@ -22,78 +21,59 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ackwell._native import PositionInfo
+    from ackwell.broker.writes import CursorLedger
+    from ackwell.cursor import Cursor
     from ackwell.devbroker.consumers import Consumer
     from ackwell.devbroker.log import Entry
-    from ackwell.devbroker.restarts import Survivor
     from ackwell.devbroker.topic import Topic
     from ackwell.position import Position
-    from ackwell.subscription import Selector
+    from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.sticky_key import HashRange
 
 
 class TopicSubscription:
-    """One subscription and its consumers."""
+    """One subscription and its consumers; `cursor` is a new one, `info` what a restart left of it."""
 
     def __init__(
         self,
         topic: Topic,
         name: str,
-        cursor: Cursor,
-        *,
-        durable: bool,
         kind: SubscriptionType,
+        *,
+        cursor: Cursor | None = None,
+        info: PositionInfo | None = None,
+        durable: bool = True,
+        ledger: CursorLedger = "none",
     ) -> None:
         self.topic = topic
         self.name = name
         self.durable = durable
-        self.consumers: dict[str, Consumer] = {}
+        self.consumers: dict[ConsumerKey, Consumer] = {}
         self.properties: dict[str, str] = {}
         self.messages_out = 0
         self.bytes_out = 0
         self.key_shared_mode = ""
         self.read_compacted = False
-        self._active: str | None = None
+        self._active: ConsumerKey | None = None
         self._seeking = False
-        self.subscription = self._make(kind, cursor)
-        self.writes = CursorWrites(cursor, topic.clock, topic.settings.cursor_flush_ms, "none")
-
-    @classmethod
-    def recovered(cls, topic: Topic, name: str, survivor: Survivor, *, kind: SubscriptionType) -> Self:
-        """Make a subscription from what a restart left of it."""
-        cursor = Cursor.from_position_info(survivor.info, topic.log.ledgers, settings=topic.settings.cursor)
-        made = cls(topic, name, cursor, durable=True, kind=kind)
-        made.writes.ledger = survivor.ledger
-        made.subscription = Subscription.load(
-            kind, _Found(survivor.info), topic.log.ledgers, **made._options()
-        )
-        return made
-
-    def _make(
-        self,
-        kind: SubscriptionType,
-        cursor: Cursor,
-        selector: Selector | None = None,
-    ) -> Subscription:
-        return Subscription(kind, cursor=cursor, selector=selector, **self._options())
-
-    def _options(self) -> dict[str, Any]:
-        settings = self.topic.settings
-        return {
+        settings = topic.settings
+        options: dict[str, Any] = {
             "settings": settings.subscription,
             "delayed": DelayedDeliveryTracker(tick_time_ms=settings.delayed_delivery_tick_ms),
-            "topic": str(self.topic.name),
-            "partition": self.topic.partition if self.topic.partition >= 0 else None,
+            "topic": str(topic.name),
+            "partition": topic.partition if topic.partition >= 0 else None,
+            "durable": durable,
         }
+        if info is None:
+            self.subscription = Subscription(kind, cursor=cursor, **options)
+        else:
+            self.subscription = Subscription.load(kind, Found(info), topic.log.ledgers, **options)
+        self.writes = CursorWrites(self.cursor, topic.clock, settings.cursor_flush_ms, ledger)
 
     @property
     def cursor(self) -> Cursor:
         """What is acknowledged."""
         return self.subscription.cursor
-
-    @property
-    def read_position(self) -> tuple[int, int]:
-        """The first position that was not read yet."""
-        return self.subscription._unread.position  # noqa: SLF001
 
     @property
     def type(self) -> SubscriptionType:
@@ -114,8 +94,7 @@ class TopicSubscription:
         mode = "" if kind is not SubscriptionType.KEY_SHARED else "sticky" if sticky else "auto"
         if not self.consumers:
             if kind is not self.type or mode != self.key_shared_mode:
-                selector = StickyRanges() if mode == "sticky" else None
-                self.subscription = self._make(kind, self.cursor, selector)
+                self.subscription.change_type(kind, selector=StickyRanges() if sticky else None)
             self.key_shared_mode = mode
         elif kind is not self.type:
             raise RefusedError(
@@ -124,22 +103,20 @@ class TopicSubscription:
             )
         elif mode != self.key_shared_mode:
             raise RefusedError(ServerError.CONSUMER_BUSY, "Subscription is of different key-shared mode")
-        if kind is SubscriptionType.EXCLUSIVE and self.consumers:
-            raise RefusedError(ServerError.CONSUMER_BUSY, "Exclusive consumer is already connected")
         try:
-            self.subscription.add_consumer(consumer.key, priority=consumer.priority, hash_ranges=hash_ranges)
-        except (ProtocolError, ValueError) as error:
+            self.subscription.add_consumer(
+                consumer.name,
+                consumer_id=consumer.key,
+                priority=consumer.priority,
+                hash_ranges=hash_ranges,
+                epoch=consumer.epoch,
+            )
+        except ProtocolError as error:
+            raise RefusedError(ServerError(error.code), str(error)) from None
+        except ValueError as error:
             raise RefusedError(ServerError.CONSUMER_ASSIGN_ERROR, str(error)) from None
         self.consumers[consumer.key] = consumer
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
-
-    def key_for(self, name: str) -> str:
-        """Return a key for a consumer of this name; consumers of one name are told apart by a number."""
-        key, number = name, 1
-        while key in self.consumers:
-            number += 1
-            key = f"{name}\0{number}"
-        return key
 
     def leave(self, consumer: Consumer) -> None:
         """Let a consumer go; what it has goes back."""
@@ -210,9 +187,11 @@ class TopicSubscription:
 
     # What consumers say
 
-    def redeliver(self, consumer: Consumer, places: Sequence[tuple[int, int]] | None) -> int:
-        """Take back what a consumer has, all or some entries, and deliver it again."""
-        taken = self.subscription.redeliver(consumer.key, places)
+    def redeliver(
+        self, consumer: Consumer, places: Sequence[tuple[int, int]] | None, epoch: int | None = None
+    ) -> int:
+        """Take back what a consumer has, all or some entries, and deliver it again; return how many."""
+        taken = self.subscription.redeliver(consumer.key, places, epoch=epoch)
         if places is None:
             self.record(Kind.REDELIVER_UNACKED, consumer=consumer.name)
         else:
@@ -228,25 +207,30 @@ class TopicSubscription:
         for consumer in list(self.consumers.values()):
             consumer.connection.close_consumer(consumer)
         self._seeking = False
-        self.subscription.seek(*place)
+        self.subscription.seek(*place, ack_set)
         self.acknowledged(whole=True)
-        if ack_set:
-            self.subscription.ack(None, *place, ack_set)
         self.record(Kind.SEEK, place, ack_set=tuple(ack_set) or None)
 
-    def acknowledge_up_to(self, position: Position, kind: Kind) -> int:
-        """Acknowledge everything up to a position; return how many entries that changed. O(entries)."""
-        ledgers, place = self.cursor.ledgers, self.cursor.mark_delete_position
-        places: list[Position] = []
-        while (place := ledgers.next_valid(*place)) <= position and ledgers.contains(*place):
-            places.append(place)
-        if not places:
-            return 0
-        changed = self.subscription.ack_many(None, [p[0] for p in places], [p[1] for p in places])
+    def skip(self, entries: int) -> None:
+        """Acknowledge the next entries, for an operator."""
+        self.subscription.skip(entries)
+        self._moved(Kind.SKIP, self.cursor.mark_delete_position)
+
+    def expire(self, position: Position) -> None:
+        """Acknowledge everything up to a position, because it grew too old."""
+        self.subscription.expire(*position)
+        self._moved(Kind.EXPIRE, position)
+
+    def clear_backlog(self) -> None:
+        """Acknowledge everything, for an operator."""
+        self.subscription.clear_backlog()
+        self._moved(Kind.CLEAR_BACKLOG, self.topic.log.last_position)
+
+    def _moved(self, kind: Kind, position: Position) -> None:
         self.acknowledged(whole=True)
-        self.record(kind, position)
+        if position.entry_id >= 0:
+            self.record(kind, position)
         self.wake()
-        return changed
 
     def acknowledged(self, *, whole: bool) -> None:
         """Let the cursor be written, if it is time."""
@@ -258,13 +242,13 @@ class TopicSubscription:
         self.topic.broker.recorder.record(str(self.topic.name), self.name, kind, place, fields)
 
 
-class _Found:
+class Found:
     """A journal that holds one state, for `Subscription.load`."""
 
     def __init__(self, info: PositionInfo) -> None:
         self.position_info: PositionInfo | None = info
 
-    def load(self) -> _Found:
+    def load(self) -> Found:
         """Return the state."""
         return self
 

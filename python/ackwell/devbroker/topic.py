@@ -81,8 +81,8 @@ class Topic:
     ) -> TopicSubscription:
         """Make a subscription whose next position to be read is `start`."""
         mark_delete = self.log.ledgers.previous_valid(*start)
-        cursor = Cursor(self.log.ledgers, mark_delete=mark_delete, settings=self.settings.cursor)
-        made = TopicSubscription(self, name, cursor, durable=durable, kind=kind)
+        cursor = Cursor(self.log.ledgers, mark_delete=mark_delete, settings=self.settings.subscription.cursor)
+        made = TopicSubscription(self, name, kind, cursor=cursor, durable=durable)
         self.subscriptions[name] = made
         made.record(Kind.SEEK, start, detail="made")
         return made
@@ -170,7 +170,7 @@ def loaded(broker: State, before: Topic, survivors: dict[str, Survivor]) -> Topi
     topic.compacted, topic.terminated = before.compacted, before.terminated
     for name, survivor in survivors.items():
         known = before.subscriptions[name]
-        made = TopicSubscription.recovered(topic, name, survivor, kind=known.type)
+        made = TopicSubscription(topic, name, known.type, info=survivor.info, ledger=survivor.ledger)
         made.properties = known.properties
         topic.subscriptions[name] = made
     return topic

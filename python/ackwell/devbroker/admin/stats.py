@@ -49,7 +49,7 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
     written = subscription.writes.ledger == "open"
     return {
         "markDeletePosition": str(cursor.mark_delete_position),
-        "readPosition": "{}:{}".format(*subscription.read_position),
+        "readPosition": str(subscription.subscription.read_position),
         "waitingReadOp": bool(subscription.consumers),
         "pendingReadOps": 0,
         "messagesConsumedCounter": cursor.messages_consumed,
@@ -66,7 +66,7 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
 
 def _since_first_hole(subscription: TopicSubscription) -> int:
     """Count the entries from the first that is not acknowledged up to the read position."""
-    ledger_id, entry_id = subscription.read_position
+    ledger_id, entry_id = subscription.subscription.read_position
     cursor = subscription.cursor
     upper = (ledger_id, entry_id - 1)
     if upper <= cursor.mark_delete_position:
@@ -111,7 +111,7 @@ def stats(topic: Topic) -> dict[str, Any]:
 
 def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
     summary = subscription.subscription.summary(subscription.topic.clock.now_ms())
-    consumers = {each.name: each for each in summary.consumers}
+    consumers = {each.consumer: each for each in summary.consumers}
     return {
         "msgRateOut": 0.0,
         "bytesOutCounter": subscription.bytes_out,
@@ -134,7 +134,7 @@ def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
 
 def _active(subscription: TopicSubscription) -> str:
     active = subscription.subscription.active_consumer
-    return subscription.consumers[active].name if active in subscription.consumers else ""
+    return "" if active is None else subscription.consumers[active].name
 
 
 def _consumer(consumer: Consumer, summary: ConsumerSummary) -> dict[str, Any]:

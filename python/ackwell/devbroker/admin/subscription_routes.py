@@ -9,7 +9,6 @@ from ackwell.devbroker.admin.http import HttpError
 from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.topic_routes import with_partitions
 from ackwell.devbroker.places import message_id, place_of
-from ackwell.replay.events import Kind
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
@@ -76,19 +75,14 @@ def seek(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str
 def clear(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge everything."""
     for each in subscriptions(broker, topic, rest[1]):
-        each.acknowledge_up_to(each.topic.log.last_position, Kind.CLEAR_BACKLOG)
+        each.clear_backlog()
 
 
 @on_topic("POST", "subscription", "*", "skip", "*")
 def skip(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge the next entries that are not acknowledged."""
     for each in subscriptions(broker, topic, rest[1]):
-        place, wanted = each.cursor.mark_delete_position, _number(rest[3])
-        ledgers = each.cursor.ledgers
-        while wanted > 0 and ledgers.contains(*(following := ledgers.next_valid(*place))):
-            place = following
-            wanted -= not each.cursor.is_acked(*place)
-        each.acknowledge_up_to(place, Kind.SKIP)
+        each.skip(_number(rest[3]))
 
 
 @on_topic("POST", "subscription", "*", "expireMessages", "*")
@@ -109,7 +103,9 @@ def expire_all(broker: AsyncBroker, _request: Request, topic: TopicName, rest: l
 def _expire(subscription: TopicSubscription, seconds: int) -> None:
     topic = subscription.topic
     place = topic.log.first_published_at(topic.clock.now_ms() - 1000 * seconds)
-    subscription.acknowledge_up_to(topic.log.ledgers.previous_valid(*place), Kind.EXPIRE)
+    before = topic.log.ledgers.previous_valid(*place)
+    if before.entry_id >= 0:
+        subscription.expire(before)
 
 
 def _place(topic: Topic, given: Any) -> tuple[int, int]:

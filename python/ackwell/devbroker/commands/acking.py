@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.commands import handles
-from ackwell.errors import AckwellError
+from ackwell.errors import ProtocolError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, ServerError
+from ackwell.protocol.codes import CommandType
 from ackwell.replay.events import Kind
 from ackwell.subscription import AckType, CommandAck, MessageId, TransactionId, ValidationError
 from ackwell.wire import signed64
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from ackwell.devbroker.consumers import Consumer
 
 
+log = logging.getLogger("ackwell.devbroker")
+
+INT64_MAX: Final = 2**63 - 1
+"""Ids beyond are those of earliest and latest, which are no messages."""
+
+
 @handles(CommandType.ACK)
 def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
     """Acknowledge messages, and answer where the client waits for it."""
@@ -24,11 +31,13 @@ def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
     faults = connection.state.faults
     if consumer is None or (faults.any and faults.loses_ack()):
         return
-    error: AckwellError | None = None
+    error: ProtocolError | None = None
     try:
-        apply(consumer, command)
-    except AckwellError as refusal:
-        error = refusal
+        _apply(consumer, command)
+    except ProtocolError as refusal:
+        # Outside of transactions a broker ignores what is against the rules, and answers with success.
+        error = refusal if command.HasField("txnid_most_bits") else None
+        log.info("%s: ignored: %s", connection.address, refusal)
     consumer.subscription.wake()
     if command.HasField("request_id"):
         consumer.subscription.topic.broker.when_durable(
@@ -36,35 +45,49 @@ def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
         )
 
 
-def apply(consumer: Consumer, command: Any) -> None:
+def _apply(consumer: Consumer, command: Any) -> None:
     """Tell the subscription what was acknowledged, and take it down."""
     source = consumer.subscription
-    subscription = source.subscription
     plain = not (
-        command.HasField("txnid_most_bits")
+        command.ack_type
+        or command.HasField("txnid_most_bits")
         or command.HasField("validation_error")
         or command.properties
-        or command.ack_type
     )
-    kind = Kind.ACK_CUMULATIVE if command.ack_type else Kind.ACK
-    transaction, whole = None, not plain
     if plain:
-        for each in command.message_id:
-            subscription.ack(consumer.key, signed64(each.ledgerId), signed64(each.entryId), each.ack_set)
-            whole = whole or not each.ack_set
+        whole = _acknowledge_each(consumer, command.message_id)
     else:
-        subscription.handle(consumer.key, _command(command))
-        if command.HasField("txnid_most_bits"):
-            transaction = f"{command.txnid_most_bits}:{command.txnid_least_bits}"
+        source.subscription.handle(consumer.key, _command(command))
+        whole = not command.HasField("txnid_most_bits")
     source.acknowledged(whole=whole)
+    transaction = None
+    if command.HasField("txnid_most_bits"):
+        transaction = f"{command.txnid_most_bits}:{command.txnid_least_bits}"
+    kind = Kind.ACK_CUMULATIVE if command.ack_type else Kind.ACK
     for each in command.message_id:
-        source.record(
-            kind,
-            (signed64(each.ledgerId), signed64(each.entryId)),
-            consumer=consumer.name,
-            ack_set=tuple(each.ack_set) or None,
-            transaction=transaction,
-        )
+        place = signed64(each.ledgerId), signed64(each.entryId)
+        if place[0] >= 0 and place[1] >= 0:
+            source.record(
+                kind,
+                place,
+                consumer=consumer.name,
+                ack_set=tuple(each.ack_set) or None,
+                transaction=transaction,
+            )
+
+
+def _acknowledge_each(consumer: Consumer, message_ids: Any) -> bool:
+    """Acknowledge messages one by one; return whether a whole entry was among them."""
+    subscription, whole = consumer.subscription.subscription, False
+    for each in message_ids:
+        if each.ledgerId > INT64_MAX or each.entryId > INT64_MAX:
+            continue
+        try:
+            subscription.ack(consumer.key, each.ledgerId, each.entryId, each.ack_set)
+        except ProtocolError as refusal:
+            log.info("%s: ignored: %s", consumer.connection.address, refusal)
+        whole = whole or not each.ack_set
+    return whole
 
 
 def _command(command: Any) -> CommandAck:
@@ -91,15 +114,13 @@ def _command(command: Any) -> CommandAck:
     )
 
 
-def _answer(connection: Connection, command: Any, error: AckwellError | None) -> None:
+def _answer(connection: Connection, command: Any, error: ProtocolError | None) -> None:
     answer = messages.CommandAckResponse(consumer_id=command.consumer_id, request_id=command.request_id)
     if command.HasField("txnid_most_bits"):
         answer.txnid_most_bits = command.txnid_most_bits
         answer.txnid_least_bits = command.txnid_least_bits
     if error is not None:
-        in_transaction = command.HasField("txnid_most_bits")
-        answer.error = ServerError.TRANSACTION_CONFLICT if in_transaction else ServerError.UNKNOWN_ERROR
-        answer.message = str(error)
+        answer.error, answer.message = error.code, str(error)
     connection.send(CommandType.ACK_RESPONSE, answer)
 
 
@@ -109,7 +130,10 @@ def redeliver(connection: Connection, command: Any, _: bytes) -> None:
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         return
+    epoch = None
     if command.HasField("consumer_epoch"):
-        consumer.epoch = command.consumer_epoch
-    places = [(signed64(each.ledgerId), signed64(each.entryId)) for each in command.message_ids]
-    consumer.subscription.redeliver(consumer, places or None)
+        epoch = consumer.epoch = max(consumer.epoch, command.consumer_epoch)
+    ids = [(signed64(each.ledgerId), signed64(each.entryId)) for each in command.message_ids]
+    places = [place for place in ids if place[0] >= 0 and place[1] >= 0]
+    if places or not ids:
+        consumer.subscription.redeliver(consumer, places or None, epoch)

@@ -11,6 +11,7 @@ from ackwell.devbroker.refusals import RefusedError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, InitialPosition, KeySharedMode, ServerError, SubType
 from ackwell.subscription import SubscriptionType
+from ackwell.subscription.consumer import NO_EPOCH
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
@@ -42,10 +43,10 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
         connection,
         command.consumer_id,
         name,
-        subscription.key_for(name),
+        state.new_consumer_key(),
         subscription,
         priority=command.priority_level,
-        epoch=command.consumer_epoch if command.HasField("consumer_epoch") else None,
+        epoch=command.consumer_epoch if command.HasField("consumer_epoch") else NO_EPOCH,
         metadata={each.key: each.value for each in command.metadata},
         connected_ms=topic.clock.now_ms(),
     )
@@ -170,7 +171,7 @@ def consumer_stats(connection: Connection, command: Any, _: bytes) -> None:
     mine = next(
         each
         for each in source.subscription.summary(source.topic.clock.now_ms()).consumers
-        if each.name == consumer.key
+        if each.consumer == consumer.key
     )
     connection.send(
         CommandType.CONSUMER_STATS_RESPONSE,

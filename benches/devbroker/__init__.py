@@ -1,0 +1,1 @@
+"""What the dev broker costs, measured with real clients."""

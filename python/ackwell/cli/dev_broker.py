@@ -1,0 +1,48 @@
+"""`ackwell dev-broker`: a Pulsar broker for tests of clients in any language."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ackwell.cli.console import out
+
+
+def dev_broker(
+    port: Annotated[int, typer.Option(min=0, help="Where clients connect; 0 for any free port.")] = 6650,
+    admin_port: Annotated[int, typer.Option(min=0, help="Where the admin REST API listens.")] = 8080,
+    host: Annotated[str, typer.Option(help="The address to listen on; others can use what is not local.")] = (
+        "127.0.0.1"
+    ),
+    as_version: Annotated[str, typer.Option("--as", metavar="VERSION", help="Behave as 4.0, 4.2 or 5.0.")] = (
+        "4.2"
+    ),
+    namespace: Annotated[
+        list[str] | None, typer.Option(metavar="TENANT/NAMESPACE", help="Another namespace; repeatable.")
+    ] = None,
+) -> None:
+    r"""Run a Pulsar broker for tests until it is interrupted: in memory, on this machine alone.
+
+    \b
+    ackwell dev-broker
+    ackwell dev-broker --port 0 --admin-port 0 --namespace orders/live
+    """
+    import asyncio
+
+    from ackwell.devbroker import DevBrokerSettings
+
+    settings = DevBrokerSettings(version=as_version, namespaces=("public/default", *(namespace or ())))
+
+    async def run() -> None:
+        from ackwell.devbroker import AsyncBroker
+
+        async with AsyncBroker(host=host, port=port, admin_port=admin_port, settings=settings) as broker:
+            out.print(f"broker {broker.url}")
+            out.print(f"admin  {broker.admin_url}")
+            await asyncio.Event().wait()
+
+    try:
+        asyncio.run(run())
+    except KeyboardInterrupt:
+        out.print("stopped")
