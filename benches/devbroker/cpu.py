@@ -1,7 +1,8 @@
-"""CPU of a broker for each message, published, dispatched and acknowledged: `python -m benches.devbroker.cpu`.
+"""CPU of a broker a message, published, dispatched and acknowledged: `python -m benches.devbroker.cpu`.
 
-The broker is a process of its own, and its CPU is what the system accounts to it; the client is the official one.
-`--beside PID=URL` measures another broker of this machine in the same run, such as a real one.
+The broker is a process of its own, and its CPU is what the system accounts to it; the client is the
+official one. `--beside PID=URL` measures another broker of this machine in the same run, such as a real
+one.
 """
 
 from __future__ import annotations
