@@ -18,8 +18,7 @@ import time
 from pathlib import Path
 
 from ackwell import Ledgers, Position
-from ackwell.saving.journal import Journal
-from ackwell.store.sqlite import SqliteStore
+from ackwell.store import SqliteStore
 from ackwell.subscription import RedeliveryBackoff, Subscription, SubscriptionSettings
 
 LEDGER_ID = 1
@@ -34,9 +33,9 @@ class Pool:
         self.messages = (folder / "log.txt").read_text().splitlines()
         self.done = (folder / "done.txt").open("a")
         self.acked = (folder / "acked.txt").open("a")
-        self.journal = Journal(SqliteStore(folder / "state.db"))
+        self.store = SqliteStore(folder / "state.db")
         ledgers = Ledgers({LEDGER_ID: len(self.messages)})
-        self.subscription = Subscription.load("Shared", self.journal, ledgers, settings=SETTINGS)
+        self.subscription = Subscription.load("Shared", self.store, ledgers, settings=SETTINGS)
         self.queues = {f"worker-{number}": asyncio.Queue[Position]() for number in range(workers)}
         self.unsaved: list[Position] = []
         for name in self.queues:
@@ -83,7 +82,7 @@ class Pool:
     def save(self) -> None:
         """Make durable what was acknowledged; only then is it told (here: a line in `acked.txt`)."""
         acknowledged, self.unsaved = self.unsaved, []
-        self.subscription.save(self.journal)
+        self.subscription.save(self.store)
         self.acked.writelines(self.messages[position.entry_id] + "\n" for position in acknowledged)
         self.acked.flush()
 

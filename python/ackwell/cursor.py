@@ -14,6 +14,7 @@ Every method checks its arguments before it changes anything.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from operator import index
@@ -28,6 +29,8 @@ from ackwell.position import Position
 from ackwell.saving.journal import Journal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
 
     from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
@@ -92,7 +95,9 @@ class Cursor:
         self.properties: dict[str, int] = {}
         """Named int64 values that are saved with the cursor; they belong to its mark-delete position."""
         self.recovery: Recovery | None = None
-        """What `load` found in the store and used, and what it skipped and why; None without a load."""
+        """What `load` found in the store, and how; None for a cursor that was not loaded."""
+        self.carried: Carried = Carried()
+        """The parts of a loaded state that are not the cursor's; saves write them back."""
         self._journal: Journal | None = None
 
     @property
@@ -332,6 +337,7 @@ class Cursor:
         self._missing = self._engine.PositionRangeSet()
         self._ack_sets.clear()
         self.properties = {}
+        self.carried.redelivery_counts.clear()
         if words and self._settings.batch_index_acks and self._ledgers.contains(*position):
             if bits or self._settings.replace_ack_sets:
                 self._ack_sets[position] = bits
@@ -340,13 +346,17 @@ class Cursor:
         self._consumed_before = added - self.backlog_entries
 
     def to_position_info(self, **others: Any) -> PositionInfo:
-        """Return the state as it is persisted; `others` go to `PositionInfo` as they are."""
+        """Return the state as it is persisted, with what was loaded beside it and is not the cursor's.
+
+        `others` are fields of `PositionInfo` that replace those.
+        """
+        fields = self.carried.fields(self) | others
         info: PositionInfo = self._engine.PositionInfo(
             *self._mark_delete,
             individually_deleted=self._individually_deleted,
             batch_deleted=self.batch_deleted,
             properties=self.properties,
-            **others,
+            **fields,
         )
         return info
 
@@ -359,13 +369,14 @@ class Cursor:
         settings: CursorSettings | None = None,
         engine: Engine | None = None,
     ) -> Self:
-        """Recover a cursor from its persisted state.
+        """Return the cursor of a persisted state.
 
         Entries that `ledgers` does not hold cannot be acknowledged: a mark-delete position ahead of the
         last entry is moved back to it, and other positions that no ledger holds are dropped or kept
         apart (`CursorSettings.keep_missing_positions`). So recover with the ledgers that the log holds.
         Ranges that connect with the mark-delete position move it. A range from one ledger into another,
-        as brokers before 2.4 wrote it, is split by what `ledgers` holds.
+        as brokers before 2.4 wrote it, is split by what `ledgers` holds. Redelivery counts,
+        `idle_since` and unknown fields are `carried`, and part of the next save.
         """
         mark_delete = _recovered_mark_delete(Position(info.ledger_id, info.entry_id), ledgers)
         cursor = cls(ledgers, mark_delete=mark_delete, settings=settings, engine=engine)
@@ -384,26 +395,55 @@ class Cursor:
                 cursor._ack_sets[Position(*position)] = bits
         cursor._consumed_before = -cursor.backlog_entries - cursor._individually_deleted.cardinality
         cursor.properties = dict(info.properties)
+        cursor.carried = Carried(info.redelivery_counts, info.idle_since, info.unknown_fields)
         return cursor
 
-    def save(self, store: Store, *, form: str = "compact", compression: str = "NONE") -> Saved:
-        """Save the state in a store; once this returns, no crash takes it back.
+    def save(
+        self, store: Store, *, form: str = "compact", compression: str = "NONE", replace: bool = False
+    ) -> Saved:
+        """Save the state in a store; once this returns, it is durable.
 
         In the form `compact` only what changed since the save or load before is written, as long as
-        the store stays the same one; see `ackwell.saving.journal`, also for `compression`.
+        the store stays the same object; see `ackwell.saving.journal`, also for `compression`.
 
+        Raises
+        ------
+        NotLoadedError
+            If the store holds saves that this cursor was not loaded from, unless `replace` is true.
+        ProtocolError
+            If the cursor belongs to a `Subscription`: save that instead, for its state is more.
+        LimitError
+            If the state is larger than `load` reads.
+        StoreError
+            If the store failed. It then holds this save or the one before.
+
+        Except for the last, nothing was written and no owner was fenced.
+
+        Examples
+        --------
         >>> from ackwell import Ledgers
         >>> from ackwell.store import MemoryStore
         >>> store, ledgers = MemoryStore(), Ledgers({3: 16})
         >>> cursor = Cursor(ledgers)
-        >>> cursor.ack(3, 5), cursor.save(store).kind, cursor.ack(3, 7), cursor.save(store).kind
-        (True, 'full', True, 'delta')
+        >>> [(cursor.ack(3, entry_id), cursor.save(store).kind) for entry_id in (5, 7, 9)]
+        [(True, 'full'), (True, 'full'), (True, 'delta')]
         >>> str(Cursor.load(store, ledgers).individually_deleted)
-        '[(3:4..3:5],(3:6..3:7]]'
+        '[(3:4..3:5],(3:6..3:7],(3:8..3:9]]'
         """
-        if self._journal is None or not self._journal.writes(store, form, compression):
+        if self.carried.taken:
+            raise ProtocolError(
+                "this cursor belongs to a subscription, whose redelivery counts and transactions are saved "
+                "with it: save the subscription"
+            )
+        journal = self.journal(store, form=form, compression=compression)
+        return journal.save(self.to_position_info(), replace=replace)
+
+    def journal(self, store: Store, *, form: str = "compact", compression: str = "NONE") -> Journal:
+        """Return the journal of this cursor's saves in a store, a new one if they went elsewhere before."""
+        if self._journal is None or self._journal.store is not store:
             self._journal = Journal(store, form=form, compression=compression, engine=self._engine)
-        return self._journal.save(self.to_position_info())
+        self._journal.use(form, compression)
+        return self._journal
 
     @classmethod
     def load(
@@ -414,16 +454,32 @@ class Cursor:
         form: str = "compact",
         compression: str = "NONE",
         settings: CursorSettings | None = None,
+        take_older: bool = False,
+        check: Callable[[PositionInfo], object] | None = None,
+        loaded_as: str = "cursor",
         engine: Engine | None = None,
     ) -> Self:
-        """Recover the newest whole state in a store; a new cursor where none was saved.
+        """Return the cursor of the newest state in a store; a new cursor if none was saved.
 
-        The cursor's `recovery` tells what was used and what was skipped. `form` and `compression` are those
-        of saves to come; what is there is read in any. Raises `CorruptStateError` where states were saved but
-        none is whole, `NewerVersionError` where a newer release saved the newest.
+        The cursor's `recovery` says how it was found. `form` and `compression` are those of saves to come;
+        what is there is read in any. Whoever saved the state, the next save writes all of it back. Unless
+        the store is read-only, it is owned by this process now. `check` may raise to refuse a state; none of
+        the errors below takes the store from its owner. `loaded_as` is for `recovery`.
+
+        Raises
+        ------
+        CorruptStateError
+            If the newest save is damaged; the message names what is whole. With `take_older` the newest
+            whole state is taken instead, and `recovery.older` is true.
+        NewerVersionError, OlderVersionError
+            If a release saved it whose version this one does not read.
+        LimitError
+            If the state takes more than 1 GiB of memory.
+        StoreError
+            If the store cannot be read.
         """
         journal = Journal(store, form=form, compression=compression, engine=engine)
-        recovery = journal.load()
+        recovery = dataclasses.replace(journal.load(take_older=take_older, check=check), loaded_as=loaded_as)
         if recovery.position_info is None:
             cursor = cls(ledgers, settings=settings, engine=engine)
         else:
@@ -568,6 +624,37 @@ class Cursor:
     def _drop_ack_sets_of_acked(self) -> None:
         for position in [p for p in self._ack_sets if p in self._individually_deleted]:
             del self._ack_sets[position]
+
+
+class Carried:
+    """What a loaded state holds beside the cursor's part: read by a `Subscription`, else written back."""
+
+    __slots__ = ("idle_since", "redelivery_counts", "taken", "unknown_fields")
+
+    def __init__(
+        self,
+        redelivery_counts: Mapping[Position, int] | None = None,
+        idle_since: int | None = None,
+        unknown_fields: bytes = b"",
+    ) -> None:
+        self.redelivery_counts = dict(redelivery_counts or {})
+        """How often entries were redelivered."""
+        self.idle_since = idle_since
+        """Since when a broker saw the cursor idle, in milliseconds since the epoch."""
+        self.unknown_fields = unknown_fields
+        """Open transactions of a subscription, and the fields of newer brokers."""
+        self.taken = False
+        """Whether a subscription has taken the state over, which now saves all of it."""
+
+    def fields(self, cursor: Cursor) -> dict[str, Any]:
+        """Return the fields of `PositionInfo`, without the counts of acknowledged entries. O(counts)."""
+        for position in [each for each in self.redelivery_counts if cursor.is_acked(*each)]:
+            del self.redelivery_counts[position]
+        return {
+            "redelivery_counts": self.redelivery_counts,
+            "idle_since": self.idle_since,
+            "unknown_fields": self.unknown_fields,
+        }
 
 
 def acknowledged(

@@ -68,10 +68,14 @@ class FrameError(AckwellError):
 
 
 class NewerVersionError(CorruptStateError):
-    """A state of a version that this release does not read, whole by its checksum.
+    """A whole state, by its checksum, of a version that only a newer release reads.
 
-    It is not damaged, so recovery stops here: passing over it would lose what a newer release has saved.
+    Loading stops here: an older state would lose what the newer release has saved.
     """
+
+
+class OlderVersionError(CorruptStateError):
+    """A whole state, by its checksum, of a version that this release no longer reads."""
 
 
 class StatsError(AckwellError):
@@ -91,7 +95,14 @@ class StoreError(AckwellError):
 
 
 class FencedError(StoreError):
-    """A newer owner has opened the store; this one may write no more."""
+    """A newer owner has taken the store, so this one can no longer write."""
+
+
+class NotLoadedError(StoreError):
+    """The store holds saves that were never loaded, and a save would replace them. Nothing was written.
+
+    Load the state first and save on from it, or save with `replace=True`.
+    """
 
 
 class LimitError(AckwellError):

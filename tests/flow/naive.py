@@ -11,30 +11,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ackwell import Position, PositionInfo
+from ackwell import Position
 from ackwell.ack_sets import to_words
 
 if TYPE_CHECKING:
     from ackwell.subscription import Subscription
 
 Message = tuple[Position, int]
-
-
-class EncodedJournal:
-    """The last saved state, as its bytes."""
-
-    def __init__(self) -> None:
-        self.data: bytes | None = None
-
-    def save(self, state: PositionInfo, /) -> None:
-        self.data = state.encode("compact")
-
-    def load(self) -> EncodedJournal:
-        return self
-
-    @property
-    def position_info(self) -> PositionInfo | None:
-        return None if self.data is None else PositionInfo.decode(self.data)
 
 
 @dataclass

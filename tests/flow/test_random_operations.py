@@ -13,8 +13,8 @@ import pytest
 
 from ackwell import Ledgers, Position
 from ackwell.ack_sets import to_words
+from ackwell.store import MemoryStore
 from ackwell.subscription import Subscription, SubscriptionSettings
-from tests.flow.naive import EncodedJournal
 
 LEDGER_ENTRIES = 50
 WINDOW = 60
@@ -41,7 +41,7 @@ class Walk:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.ledgers = Ledgers()
-        self.journal = EncodedJournal()
+        self.store = MemoryStore()
         self.saved: dict[Position, int] = {}
         self.saved_next = self.next = Position(1, 0)
         self.entries: dict[Position, Entry] = {}
@@ -147,7 +147,7 @@ class Walk:
             self.unacked[name] -= entry.owed.bit_count()
 
     def save(self) -> None:
-        self.subscription.save(self.journal)
+        self.subscription.save(self.store)
         self.saved = {position: entry.owed for position, entry in self.entries.items()}
         self.saved_next = self.next
         # Acknowledged and saved: none of these may ever be delivered again.
@@ -161,7 +161,7 @@ class Walk:
         }
 
     def crash_and_restart(self) -> None:
-        self.subscription = Subscription.load("Shared", self.journal, self.ledgers, settings=SETTINGS)
+        self.subscription = Subscription.load("Shared", self.store, self.ledgers, settings=SETTINGS)
         place = self.saved_next
         owed = dict(self.saved)
         while place < self.next:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from ackwell import Ledgers, Position, ProtocolError
+from ackwell.store import MemoryStore
 from ackwell.subscription import Subscription
-from tests.flow.naive import EncodedJournal
 
 LEDGERS = Ledgers({3: 3, 5: 3})
 POSITIONS = [Position(ledger_id, entry_id) for ledger_id in (3, 5) for entry_id in range(3)]
@@ -60,11 +60,11 @@ class World:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.journal = EncodedJournal()
+        self.store = MemoryStore()
         self.start()
 
     def start(self) -> None:
-        self.subscription: Subscription | None = Subscription.load(self.kind, self.journal, LEDGERS)
+        self.subscription: Subscription | None = Subscription.load(self.kind, self.store, LEDGERS)
         self.subscription.add_consumer("a")
         self.subscription.flow("a", 10**6)
 
@@ -140,7 +140,7 @@ def _redeliver(position: Position) -> Operation:
 
 
 def _save(world: World) -> None:
-    world.running.save(world.journal)
+    world.running.save(world.store)
 
 
 def check(world: World, state: State, kind: str) -> None:

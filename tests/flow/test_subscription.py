@@ -9,6 +9,7 @@ import pytest
 
 from ackwell import Ledgers, Position, ProtocolError
 from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.store import MemoryStore
 from ackwell.subscription import (
     AckType,
     AutoSplit,
@@ -24,7 +25,6 @@ from ackwell.subscription import (
     Undelivered,
     ValidationError,
 )
-from tests.flow.naive import EncodedJournal
 
 FULL = 10**6
 
@@ -202,11 +202,11 @@ def test_messages_thrown_away_by_the_client_are_acknowledged_and_counted_by_kind
 
 
 def test_properties_are_saved_with_the_cursor() -> None:
-    subscription, journal = opened("Exclusive"), EncodedJournal()
+    subscription, store = opened("Exclusive"), MemoryStore()
     command = CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 2),), properties=(("offset", 42),))
     subscription.handle("a", command.encode())
-    subscription.save(journal)
-    again = Subscription.load("Exclusive", journal, subscription.cursor.ledgers)
+    subscription.save(store)
+    again = Subscription.load("Exclusive", store, subscription.cursor.ledgers)
     assert again.cursor.properties == {"offset": 42}
 
 
@@ -221,14 +221,14 @@ def test_a_first_chunk_acknowledges_only_the_entries_that_are_known_to_be_of_its
 
 
 def test_a_receipt_is_given_once_and_only_by_the_save_that_holds_its_acknowledgment() -> None:
-    subscription, journal = opened("Shared"), EncodedJournal()
+    subscription, store = opened("Shared"), MemoryStore()
     subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 0),), request_id=1))
     staged = subscription.stage()
     subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 1),), request_id=2))
     assert subscription.confirm(staged) == [Receipt("a", 1)]
     assert subscription.durable_mark_delete_position == (3, 0)
     assert subscription.confirm(staged) == []
-    assert subscription.save(journal) == [Receipt("a", 2)]
+    assert subscription.save(store) == [Receipt("a", 2)]
 
 
 def test_a_negative_acknowledgment_waits_longer_each_time() -> None:
@@ -351,9 +351,9 @@ def test_a_transaction_holds_its_messages_until_it_ends() -> None:
     assert subscription.abort(first) == 1
     assert subscription.next_reads(10, 0) == [(3, 0)]
     subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 1),), transaction=second))
-    journal = EncodedJournal()
-    subscription.save(journal)
-    again = Subscription.load("Shared", journal, subscription.cursor.ledgers)
+    store = MemoryStore()
+    subscription.save(store)
+    again = Subscription.load("Shared", store, subscription.cursor.ledgers)
     again.add_consumer("b")
     again.flow("b", FULL)
     assert deliver(again) == {"b": [0, 2]}
@@ -380,9 +380,9 @@ def test_only_one_transaction_acknowledges_cumulatively_at_a_time() -> None:
         cumulative(1, 4)
     cumulative(1, 5)
     assert subscription.cursor.backlog_entries == 10
-    journal = EncodedJournal()
-    subscription.save(journal)
-    subscription = Subscription.load("Exclusive", journal, subscription.cursor.ledgers)
+    store = MemoryStore()
+    subscription.save(store)
+    subscription = Subscription.load("Exclusive", store, subscription.cursor.ledgers)
     subscription.add_consumer("a")
     subscription.flow("a", FULL)
     assert subscription.commit(TransactionId(0, 1)) == 1

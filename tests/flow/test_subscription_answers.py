@@ -7,6 +7,7 @@ import pytest
 from ackwell import Ledgers, Position, ProtocolError
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.errors import ErrorCode
+from ackwell.store import MemoryStore
 from ackwell.subscription import (
     AckType,
     ActiveChange,
@@ -21,7 +22,6 @@ from ackwell.subscription import (
     Undelivered,
     sticky_key_hash,
 )
-from tests.flow.naive import EncodedJournal
 
 
 def opened(kind: str, entries: int = 10, **settings: int) -> Subscription:
@@ -190,7 +190,7 @@ def test_a_receipt_does_not_reach_the_next_consumer_of_that_name() -> None:
     subscription.add_consumer("a")
     subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 2),), request_id=3))
     assert subscription.confirm(staged) == []
-    assert subscription.save(EncodedJournal()) == [other, Receipt("a", 3)]
+    assert subscription.save(MemoryStore()) == [other, Receipt("a", 3)]
 
 
 # Active consumers
@@ -253,12 +253,12 @@ def test_a_delivery_carries_the_epoch_of_its_consumer() -> None:
 
 
 def test_a_reader_saves_nothing_and_gets_its_receipts_at_once() -> None:
-    journal = EncodedJournal()
+    store = MemoryStore()
     subscription = Subscription("Exclusive", Ledgers({3: 4}), durable=False)
     subscription.add_consumer("a")
     subscription.handle("a", CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 1),), request_id=5))
-    assert subscription.save(journal) == [Receipt("a", 5)]
-    assert journal.data is None
+    assert subscription.save(store) == [Receipt("a", 5)]
+    assert store.last_id == -1
     assert subscription.durable_mark_delete_position == (3, 1)
 
 

@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ackwell import Ledgers, Position, ProtocolError
 from ackwell.ack_sets import to_words
-from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
 from tests.flow.naive import Message, Naive
@@ -37,7 +36,7 @@ class SharedSubscription(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ledger = MemoryLedger()
-        self.journal = Journal(MemoryStore(self.ledger))
+        self.store = MemoryStore(self.ledger)
         self.ledgers = Ledgers(LEDGERS)
         self.subscription = self.new()
         self.model = Naive(dict(SIZES), individual=self.type in ("Shared", "Key_Shared"))
@@ -169,13 +168,13 @@ class SharedSubscription(RuleBasedStateMachine):
 
     @rule()
     def save(self) -> None:
-        self.subscription.save(self.journal)
+        self.subscription.save(self.store)
         self.model.save()
 
     @rule(mended=st.booleans())
     def crash_and_restart(self, mended: bool) -> None:
-        self.journal = Journal(MemoryStore(self.ledger))
-        self.subscription = Subscription.load(self.type, self.journal, self.ledgers, settings=self.limits)
+        self.store = MemoryStore(self.ledger)
+        self.subscription = Subscription.load(self.type, self.store, self.ledgers, settings=self.limits)
         self.model.restart()
         if mended:
             self.subscription.add_consumer("a")

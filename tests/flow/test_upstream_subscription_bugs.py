@@ -9,6 +9,7 @@ import pytest
 from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet, StateTooLargeError, StoreError
 from ackwell.ack_sets import to_words
 from ackwell.cursor import Cursor
+from ackwell.store import MemoryStore
 from ackwell.subscription import (
     CommandAck,
     MessageId,
@@ -16,7 +17,6 @@ from ackwell.subscription import (
     Subscription,
     SubscriptionSettings,
 )
-from tests.flow.naive import EncodedJournal
 
 
 def shared(entries: int, consumers: str = "a", **settings: Any) -> Subscription:
@@ -39,9 +39,9 @@ def deliver(subscription: Subscription, batch_size: int = 1, limit: int = 10**6)
     ]
 
 
-def restarted(subscription: Subscription, journal: EncodedJournal) -> Subscription:
-    subscription.save(journal)
-    return Subscription.load(subscription.type, journal, subscription.cursor.ledgers)
+def restarted(subscription: Subscription, store: MemoryStore) -> Subscription:
+    subscription.save(store)
+    return Subscription.load(subscription.type, store, subscription.cursor.ledgers)
 
 
 def test_7554_ranges_of_all_ledgers_come_back_after_a_restart() -> None:
@@ -51,7 +51,7 @@ def test_7554_ranges_of_all_ledgers_come_back_after_a_restart() -> None:
     for ledger_id in (3, 5, 8):
         subscription.ack_many(None, [ledger_id] * 4, [1, 2, 5, 9])
     before = str(subscription.cursor.individually_deleted)
-    again = restarted(subscription, EncodedJournal())
+    again = restarted(subscription, MemoryStore())
     assert before == str(again.cursor.individually_deleted)
     assert again.cursor.backlog_entries == 18
     assert before.count("8:") == 6
@@ -144,30 +144,30 @@ def test_759_96_6510_unacked_is_what_is_owed_however_often_and_by_whom_it_is_ack
 def test_25528_a_failed_save_confirms_nothing_and_the_next_one_covers_it() -> None:
     """apache/pulsar#25528: the mark-delete position moved in memory, and was acted on, before the write."""
 
-    class FailingJournal(EncodedJournal):
+    class FailingStore(MemoryStore):
         fails = True
 
-        def save(self, state: PositionInfo, /) -> None:
+        def append(self, data: bytes) -> int:
             if self.fails:
                 raise StoreError("disk full")
-            super().save(state)
+            return super().append(data)
 
-    journal = FailingJournal()
+    store = FailingStore()
     subscription = shared(5)
     deliver(subscription)
     command = CommandAck(1, message_ids=(MessageId(3, 0), MessageId(3, 1)), request_id=77)
     subscription.handle("a", command)
     with pytest.raises(StoreError):
-        subscription.save(journal)
+        subscription.save(store)
     # In memory the messages are gone, so nobody gets them again; to the outside nothing has happened.
     assert subscription.cursor.mark_delete_position == (3, 1)
     assert subscription.durable_mark_delete_position == (3, -1)
-    assert Subscription.load("Shared", journal, subscription.cursor.ledgers).cursor.backlog_entries == 5
-    journal.fails = False
-    assert subscription.save(journal) == [Receipt("a", 77)]
+    assert Subscription.load("Shared", store, subscription.cursor.ledgers).cursor.backlog_entries == 5
+    store.fails = False
+    assert subscription.save(store) == [Receipt("a", 77)]
     assert subscription.durable_mark_delete_position == (3, 1)
-    assert subscription.save(journal) == []
-    assert Subscription.load("Shared", journal, subscription.cursor.ledgers).cursor.backlog_entries == 3
+    assert subscription.save(store) == []
+    assert Subscription.load("Shared", store, subscription.cursor.ledgers).cursor.backlog_entries == 3
 
 
 def test_25533_redelivery_counts_survive_a_restart() -> None:
@@ -176,12 +176,12 @@ def test_25533_redelivery_counts_survive_a_restart() -> None:
     for _ in range(2):
         deliver(subscription)
         subscription.redeliver("a", [(3, 1)])
-    again = restarted(subscription, EncodedJournal())
+    again = restarted(subscription, MemoryStore())
     assert [again.redelivery_count(3, entry) for entry in range(3)] == [0, 2, 0]
 
 
 def test_a_message_redelivered_too_often_is_a_dead_letter_also_after_a_restart() -> None:
-    journal = EncodedJournal()
+    store = MemoryStore()
     settings = SubscriptionSettings(max_redeliver_count=1)
     subscription = Subscription("Shared", Ledgers({3: 2}), settings=settings)
     for _ in range(3):
@@ -189,8 +189,8 @@ def test_a_message_redelivered_too_often_is_a_dead_letter_also_after_a_restart()
         subscription.flow("a", 100)
         delivered = deliver(subscription)
         subscription.redeliver("a", [(3, 0)])
-        subscription.save(journal)
-        subscription = Subscription.load("Shared", journal, subscription.cursor.ledgers, settings=settings)
+        subscription.save(store)
+        subscription = Subscription.load("Shared", store, subscription.cursor.ledgers, settings=settings)
     # Delivered twice, and then no more: it waits to be written elsewhere and acknowledged.
     assert delivered == [(3, 1)]
     subscription.add_consumer("a")

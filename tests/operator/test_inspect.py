@@ -16,8 +16,7 @@ from ackwell.diagnosis.difference import difference, read_state
 from ackwell.diagnosis.holes import blockage, holes
 from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_entries
 from ackwell.errors import CorruptStateError, StateTooLargeError
-from ackwell.saving.chunks import split
-from ackwell.saving.snapshot import EntrySettings, encode_entries
+from ackwell.saving.chunks import EntrySettings, encode_entries, split
 from tests.operator.answers import answer, subscription
 from tests.operator.answers import holes as every_second
 from tests.operator.fake_admin import broker, served

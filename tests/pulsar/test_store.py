@@ -34,7 +34,7 @@ class TestPulsarStore(StoreConformance):
     def new_ledger(self, client: pulsar.Client) -> Callable[[], Opener]:
         def new() -> Opener:
             topic = f"persistent://public/default/ledger-{uuid.uuid4()}"
-            return lambda: PulsarStore(client, topic)
+            return lambda read_only=False: PulsarStore(client, topic, read_only=read_only)
 
         return new
 
@@ -43,11 +43,14 @@ def test_another_machine_takes_over_from_an_owner_that_still_runs(broker: kit.Br
     with PulsarStore(broker.service_url, topic) as here:
         here.append(b"a")
         with PulsarStore(broker.service_url, topic) as there:
-            assert (there.generation, there.read(0)) == (2, b"a")
-            assert there.append(b"b") == 1
+            assert (there.generation, there.read(0)) == (0, b"a")
+            here.append(b"read by own")
+            there.own()
+            assert (there.generation, there.read(1)) == (2, b"read by own")
+            assert there.append(b"b") == 2
             with pytest.raises(FencedError, match="generation 1 was fenced"):
                 here.append(b"late")
-            assert there.append(b"c") == 2
+            assert there.append(b"c") == 3
 
 
 def test_deletion_lets_the_broker_free_the_space(broker: kit.Broker, topic: str) -> None:
@@ -142,6 +145,7 @@ def test_a_topic_survives_a_crash_of_the_broker(broker: kit.Broker) -> None:
     client.close()
     broker.start()
     with PulsarStore(broker.service_url, topic) as store:
+        store.own()
         assert (store.generation, store.first_id, store.last_id) == (2, 5, 19)
         assert [store.read(number) for number in range(5, 20)] == [
             b"entry %d" % number for number in range(5, 20)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ackwell import PositionInfo, PositionRangeSet
 
 
-def states(seed: int, count: int, *, acks_per_save: int = 3) -> Iterator[PositionInfo]:
-    """Return `count` states, each after some more acks; at times a reset, which no delta can say."""
+def states(seed: int, count: int, *, acks_per_save: int = 3, resets: bool = True) -> Iterator[PositionInfo]:
+    """Return `count` states, each after some more acks; with `resets`, at times one that no delta can say."""
     chance = random.Random(seed)
     ledger_id, mark_delete = 3, -1
     acked = PositionRangeSet()
@@ -29,7 +29,7 @@ def states(seed: int, count: int, *, acks_per_save: int = 3) -> Iterator[Positio
                     mark_delete += chance.randint(1, 4)
                 case "property":
                     properties = {"sequence": number}
-        if chance.random() < 0.05:
+        if chance.random() < 0.05 and resets:
             mark_delete = max(-1, mark_delete - 5)
             acked.clear()
             batches.clear()

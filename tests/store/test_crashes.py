@@ -1,12 +1,20 @@
-"""A crash anywhere in a save leaves the save before it or the save itself, in every form."""
+"""A crash anywhere in a save leaves the save before it or the save itself, in every form.
+
+Three promises, by what a store guarantees. *Atomic*: an append happened or did not; then loading always gives
+one of the two states. *Tearing*: the last entry may also be cut or have unwritten sectors; then too. *Less*:
+entries are damaged or missing that no such store would damage; then loading gives one of the two states
+or refuses, and an older one is taken only when asked for.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ackwell import CorruptStateError
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.testing.simulation import SimulatedStore, copy_of, reordered
@@ -14,10 +22,13 @@ from tests.store.saves import states
 
 if TYPE_CHECKING:
     from ackwell import PositionInfo
+    from ackwell.testing.simulation import Crash
 
 FORMS = ("pulsar-ranges", "pulsar-long-array", "pulsar-auto", "compact")
 #: Crash points over all forms and sizes of parts; the floor that the proof claims.
-CRASHES_MIN = 20_000
+CRASHES_MIN = 40_000
+#: And of what they led to.
+OUTCOMES_MIN = {"before": 10_000, "in flight": 1_000, "refused": 1_000, "older, asked for": 1_000}
 
 SAVES = 30
 FORMS_AND_SIZES = [
@@ -29,51 +40,100 @@ FORMS_AND_SIZES = [
     pytest.param("pulsar-ranges", 40, "LZ4", id="pulsar-ranges in compressed parts"),
 ]
 
-crashes_seen = 0
+outcomes: Counter[str] = Counter()
 
 
-def crash_everywhere(form: str, entry_bytes_max: int, compression: str, seed: int) -> int:
-    """Live a life of saves, crash at every point of it and recover; give the number of crashes."""
-    crashes = 0
-    ledger = MemoryLedger()
-    before: PositionInfo | None = None
-    after_crash = next(states(seed + 1, 1))
-    for number, state in enumerate(states(seed, SAVES)):
-        # Every few saves the owner changes, so that deltas also begin after a recovery.
-        if number % 7 == 0:
-            store = SimulatedStore(ledger)
-            journal = Journal(store, form=form, entry_bytes_max=entry_bytes_max, compression=compression)
-            assert journal.load().position_info == before
-        store.writes.clear()
-        journal.save(state)
-        # Between its writes a save is synced; but not even the order of all of its writes is needed.
-        inside = (crash for write in store.writes for crash in write.crashes(sector_bytes=16))
-        for crash in itertools.chain(inside, reordered(store.writes)):
-            crashes += 1
-            # The next owner saves as it is by default, whatever the one before did.
-            survivor = Journal(MemoryStore(crash.ledger), form=form, entry_bytes_max=entry_bytes_max)
-            assert survivor.load().position_info in (before, state), f"save {number}, {crash.where}"
-            if crashes % 10 == 0:
-                # The next owner saves on, over whatever lies there.
-                survivor.save(after_crash)
-                assert Journal(MemoryStore(copy_of(crash.ledger))).load().position_info == after_crash
-        assert Journal(MemoryStore(copy_of(ledger))).load().position_info == state
-        before = state
-    return crashes
+class Life:
+    """One cursor's saves, crashed at every point and recovered."""
+
+    def __init__(self, form: str, entry_bytes_max: int, compression: str, seed: int) -> None:
+        self.settings = {"form": form, "entry_bytes_max": entry_bytes_max, "compression": compression}
+        self.outcomes: Counter[str] = Counter()
+        self.after_crash = next(states(seed + 1, 1))
+        ledger = MemoryLedger()
+        self.before: PositionInfo | None = None
+        for number, state in enumerate(states(seed, SAVES)):
+            # Every few saves the owner changes, so that deltas also begin after a recovery.
+            if number % 7 == 0:
+                store = SimulatedStore(ledger)
+                journal = Journal(store, **self.settings)  # type: ignore[arg-type]
+                assert journal.load().position_info == self.before
+            store.writes.clear()
+            journal.save(state)
+            self.state = state
+            for write in store.writes:
+                for crash in write.crashes(sector_bytes=16):
+                    torn = crash.ledger.entries.keys() - write.before.entries.keys()
+                    torn = {key for key in torn if crash.ledger.entries[key] != write.after.entries[key]}
+                    self.recover(crash, number, tears=bool(torn))
+            # And if not even the order of the writes of a save were kept.
+            for crash in reordered(store.writes):
+                self.recover_from_less(crash, number)
+            assert Journal(MemoryStore(copy_of(ledger))).load().position_info == state
+            self.before = state
+
+    def recover(self, crash: Crash, number: int, *, tears: bool) -> None:
+        """Recover from a crash in a store that tears its last append, or does not."""
+        where = f"save {number}, {crash.where}"
+        if tears:
+            # A store that is atomic in what it says, and not in what it does.
+            self.recover_from_less(crash, number)
+        store = SimulatedStore(copy_of(crash.ledger), atomic_appends=not tears)
+        survivor = Journal(store, **self.settings)  # type: ignore[arg-type]
+        recovery = survivor.load()
+        self.take(recovery.position_info, where)
+        assert not recovery.older
+        assert not recovery.damaged
+        if self.outcomes.total() % 10 == 0:
+            # The next owner saves on, over whatever is there.
+            survivor.save(self.after_crash)
+            assert Journal(MemoryStore(copy_of(store._ledger))).load().position_info == self.after_crash
+
+    def recover_from_less(self, crash: Crash, number: int) -> None:
+        """Recover from damage that the store promised not to do."""
+        where = f"save {number}, {crash.where}"
+        try:
+            found = Journal(MemoryStore(copy_of(crash.ledger))).load().position_info
+        except CorruptStateError:
+            self.outcomes["refused"] += 1
+        else:
+            self.take(found, where)
+            return
+        ledger = copy_of(crash.ledger)
+        survivor = Journal(MemoryStore(ledger))
+        try:
+            recovery = survivor.load(take_older=True)
+        except CorruptStateError:
+            # Only a first save has nothing older.
+            assert self.before is None, where
+            survivor.save(self.after_crash, replace=True)
+        else:
+            assert recovery.older
+            assert recovery.position_info in (self.before, self.state), where
+            self.outcomes["older, asked for"] += 1
+            survivor.save(self.after_crash)
+        assert Journal(MemoryStore(ledger)).load().position_info == self.after_crash
+
+    def take(self, found: PositionInfo | None, where: str) -> None:
+        """Count a state that was found in silence: it is one of the two."""
+        assert found in (self.before, self.state), where
+        self.outcomes["before" if found == self.before else "in flight"] += 1
 
 
 @pytest.mark.parametrize(("form", "entry_bytes_max", "compression"), FORMS_AND_SIZES)
 def test_a_crash_leaves_the_save_before_or_the_one_in_flight(
     form: str, entry_bytes_max: int, compression: str
 ) -> None:
-    global crashes_seen
-    crashes_seen += crash_everywhere(form, entry_bytes_max, compression, seed=7)
+    outcomes.update(Life(form, entry_bytes_max, compression, seed=7).outcomes)
 
 
 def test_the_proof_saw_as_many_crashes_as_it_claims() -> None:
-    if crashes_seen == 0:
+    if not outcomes:
         pytest.skip("counts what the tests above saw in the same run")
-    assert crashes_seen >= CRASHES_MIN
+    print(dict(outcomes))
+    assert outcomes.total() - outcomes["older, asked for"] >= CRASHES_MIN
+    for outcome, at_least in OUTCOMES_MIN.items():
+        assert outcomes[outcome] >= at_least, outcome
 
 
 @pytest.mark.soak
@@ -81,5 +141,33 @@ def test_the_proof_saw_as_many_crashes_as_it_claims() -> None:
 def test_a_crash_in_many_lives_leaves_the_save_before_or_the_one_in_flight(
     form: str, entry_bytes_max: int, compression: str
 ) -> None:
-    crashes = (crash_everywhere(form, entry_bytes_max, compression, seed) for seed in range(100, 130))
-    assert sum(crashes) > 30 * SAVES
+    lives = [Life(form, entry_bytes_max, compression, seed) for seed in range(100, 130)]
+    assert sum(life.outcomes.total() for life in lives) > 30 * SAVES
+
+
+def test_every_set_of_few_damaged_entries_leaves_the_exact_state_or_is_refused() -> None:
+    """Of a history of nine saves, every set of up to three entries damaged, missing or another's."""
+    ledger = MemoryLedger()
+    journal = Journal(MemoryStore(ledger))
+    lives = list(states(3, 9, resets=False))
+    for state in lives:
+        journal.save(state)
+    found: Counter[str] = Counter()
+    for count in (1, 2, 3):
+        for damaged in itertools.combinations(ledger.entries, count):
+            for kind in ("cut", "missing", "another"):
+                broken = copy_of(ledger)
+                for entry_id in damaged:
+                    if kind == "cut":
+                        broken.entries[entry_id] = broken.entries[entry_id][:-1]
+                    elif kind == "missing":
+                        del broken.entries[entry_id]
+                    else:
+                        broken.entries[entry_id] = ledger.entries[(entry_id + 1) % 9]
+                try:
+                    assert Journal(MemoryStore(broken)).load().position_info == lives[-1]
+                    found["exact"] += 1
+                except CorruptStateError:
+                    found["refused"] += 1
+    assert found["exact"] > 100
+    assert found["refused"] > 100

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ackwell import FencedError, StoreError
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore, Store
-from ackwell.store.sqlite import VERSION
+from ackwell.store.sqlite import APPLICATION_ID, VERSION, ledger_names
 from ackwell.testing.stores import Opener, StoreConformance
 
 
@@ -20,7 +22,7 @@ class TestMemoryStore(StoreConformance):
     def new_ledger(self) -> Callable[[], Opener]:
         def new() -> Opener:
             ledger = MemoryLedger()
-            return lambda: MemoryStore(ledger)
+            return lambda read_only=False: MemoryStore(ledger, read_only=read_only)
 
         return new
 
@@ -32,7 +34,7 @@ class TestSqliteStore(StoreConformance):
 
         def new() -> Opener:
             path = tmp_path / f"{next(numbers)}.db"
-            return lambda: SqliteStore(path)
+            return lambda read_only=False: SqliteStore(path, read_only=read_only)
 
         return new
 
@@ -44,13 +46,14 @@ class TestSqliteStoreWithManyLedgersInOneFile(StoreConformance):
 
         def new() -> Opener:
             name = f"topic/subscription-{next(numbers)}"
-            return lambda: SqliteStore(tmp_path / "acks.db", name)
+            return lambda read_only=False: SqliteStore(tmp_path / "acks.db", name, read_only=read_only)
 
         return new
 
 
 def test_every_commit_is_synced_to_the_log(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "acks.db")
+    store.own()
     assert store._value("PRAGMA journal_mode") == "wal"
     assert store._value("PRAGMA synchronous") == 2
     store.close()
@@ -58,7 +61,9 @@ def test_every_commit_is_synced_to_the_log(tmp_path: Path) -> None:
 
 def test_a_write_leaves_no_transaction_open_when_it_refuses(tmp_path: Path) -> None:
     old = SqliteStore(tmp_path / "acks.db")
+    old.own()
     new = SqliteStore(tmp_path / "acks.db")
+    new.own()
     with pytest.raises(FencedError, match="generation 1 was fenced by generation 2"):
         old.append(b"late")
     assert new.append(b"a") == 0
@@ -67,6 +72,7 @@ def test_a_write_leaves_no_transaction_open_when_it_refuses(tmp_path: Path) -> N
 def test_another_writer_is_waited_for_and_then_reported(tmp_path: Path) -> None:
     path = tmp_path / "acks.db"
     store = SqliteStore(path, timeout_s=0.01)
+    store.own()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked"):
@@ -86,15 +92,99 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="not a file of ackwell"):
+            SqliteStore(path, read_only=read_only)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_another_programs_database_keeps_its_log(tmp_path: Path) -> None:
+    """Opening and closing it with SQLite would write its log into the file, and delete the log."""
+    path, copy = tmp_path / "other.db", tmp_path / "copy"
+    copy.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE theirs (x)")
+        for file in tmp_path.glob("other.db*"):
+            shutil.copy(file, copy)
+    before = {file.name: file.read_bytes() for file in copy.iterdir()}
+    assert "other.db-wal" in before
     with pytest.raises(StoreError, match="not a file of ackwell"):
+        SqliteStore(copy / "other.db")
+    assert {file.name: file.read_bytes() for file in copy.iterdir()} == before
+
+
+@pytest.mark.parametrize("mark", ["", f"PRAGMA application_id = {APPLICATION_ID}"])
+def test_a_database_without_our_tables_is_not_taken_over(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "blank.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(mark or "PRAGMA user_version = 7")
+        if mark:
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+    before = path.read_bytes()
+    assert before
+    with pytest.raises(StoreError, match="without its tables" if mark else "not a file of ackwell"):
         SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_kill_while_the_file_is_made_leaves_one_that_can_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    with SqliteStore(path) as store:
+        store.own()
+    with closing(sqlite3.connect(path)) as connection:
+        # As it is before the log is switched on.
+        connection.execute("PRAGMA journal_mode = DELETE")
+    with SqliteStore(path) as store:
+        assert store.append(b"a") == 0
+        assert store._value("PRAGMA journal_mode") == "wal"
+
+
+def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    path.touch()
+    with SqliteStore(path) as store:
+        assert (store.first_id, store.last_id) == (0, -1)
+        assert path.read_bytes() == b""
+        assert store.append(b"a") == 0
+
+
+def test_a_reader_needs_a_ledger_that_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    with pytest.raises(StoreError, match="no such file"):
+        SqliteStore(path, read_only=True)
+    assert not path.exists()
+    with SqliteStore(path, "orders") as store:
+        store.append(b"a")
+    with pytest.raises(StoreError, match=r"no ledger 'payments'; here are \['orders'\]"):
+        SqliteStore(path, "payments", read_only=True)
+    assert ledger_names(path) == ["orders"]
+
+
+def test_two_first_owners_of_one_new_file_both_find_the_tables(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    one, other = SqliteStore(path, "one"), SqliteStore(path, "other")
+    assert (one.append(b"a"), other.append(b"b")) == (0, 0)
+    assert (one.read(0), other.read(0)) == (b"a", b"b")
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("name", ["\ud800", 5])
+def test_a_name_that_no_file_can_hold_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises((ValueError, TypeError), match="name"):
+        SqliteStore(tmp_path / "acks.db", name)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_newer_version_is_refused_by_number(tmp_path: Path) -> None:
     path = tmp_path / "acks.db"
-    SqliteStore(path).close()
+    with SqliteStore(path) as store:
+        store.own()
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(StoreError, match=f"version {VERSION + 1}"):
@@ -104,6 +194,8 @@ def test_a_newer_version_is_refused_by_number(tmp_path: Path) -> None:
 def test_a_missing_folder_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="unable to open"):
         SqliteStore(tmp_path / "missing" / "acks.db")
+    with pytest.raises(StoreError, match="Is a directory"):
+        SqliteStore(tmp_path)
 
 
 def test_a_plain_object_with_the_methods_is_a_store() -> None:

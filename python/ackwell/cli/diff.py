@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
 from ackwell.cli.console import out, print_json
+from ackwell.cli.ledger import Ledger  # noqa: TC001
 
 EXAMPLES = """
 Examples:
@@ -25,19 +26,26 @@ SHOWN = 2_000
 
 
 def diff(
-    before: Annotated[Path, typer.Argument(metavar="A", help="Persisted bytes, or an answer of a broker.")],
+    before: Annotated[
+        Path,
+        typer.Argument(
+            metavar="A", help="Persisted bytes, a file of saved cursors, or an answer of a broker."
+        ),
+    ],
     after: Annotated[Path, typer.Argument(metavar="B", help="The same, later.")],
     subscription: Annotated[
         str | None, typer.Option(metavar="NAME", help="Which one, where an answer has several.")
     ] = None,
     compression: Compression = None,
+    ledger: Ledger = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
 ) -> None:
     """Show what is acknowledged in B and not in A, and the other way round."""
     from ackwell.diagnosis.difference import difference, read_state
 
     states = (
-        read_state(path, subscription=subscription, compression=compression) for path in (before, after)
+        read_state(path, subscription=subscription, compression=compression, ledger=ledger)
+        for path in (before, after)
     )
     found = difference(*states)
     if as_json:

@@ -13,6 +13,7 @@ import typer
 
 from ackwell.cli import options
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
+from ackwell.cli.ledger import Ledger  # noqa: TC001
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
@@ -28,6 +29,7 @@ Examples:
     ackwell inspect cursor.bin
     ackwell inspect entry*.bin footer.json
     ackwell inspect --compression lz4 --json - < entry.bin
+    ackwell inspect cursors.db --ledger "topic subscription"
 """
 
 
@@ -36,9 +38,11 @@ def inspect(
         list[str],
         typer.Argument(
             metavar="FILE…",
-            help="Entries or metadata values; a footer takes those before it; `-` reads stdin.",
+            help="Entries or metadata values; a footer takes those before it; `-` reads stdin. "
+            "Or SQLite files of saved cursors, which are only read.",
         ),
     ],
+    ledger: Ledger = None,
     compression: Compression = None,
     broker_version: options.BrokerVersion = None,
     broker_setting: options.BrokerSetting = None,
@@ -46,7 +50,7 @@ def inspect(
 ) -> None:
     """Show what persisted cursor bytes say, in any form, and what a restart would forget of them."""
     from ackwell.broker.settings import BrokerSettings
-    from ackwell.diagnosis.inspection import inspect_entries
+    from ackwell.diagnosis.inspection import inspect_entries, inspect_store, is_store
 
     try:
         settings = BrokerSettings.of(broker_version or BrokerSettings.NEWEST_VERSION).with_values(
@@ -54,7 +58,11 @@ def inspect(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    found = inspect_entries(list(_entries(files)), compression=compression)
+    stores = [file for file in files if is_store(file)]
+    found = inspect_entries(
+        list(_entries([file for file in files if file not in stores])), compression=compression
+    )
+    found += [inspection for file in stores for inspection in inspect_store(Path(file), ledger)]
     if as_json:
         from ackwell.cli.console import print_json
 
@@ -91,6 +99,9 @@ def _screen(inspection: Inspection, settings: BrokerSettings) -> Iterator[str]:
     if inspection.compression not in (None, "NONE"):
         stored += f", {inspection.compression}"
     yield f"{inspection.source}: {inspection.kind}, {inspection.form or 'no ranges'}, {stored}"
+    if info is None and inspection.cursor_ledger_id is None:
+        yield "  no state was saved"
+        return
     if info is None:
         yield f"  the state is in cursor ledger {inspection.cursor_ledger_id}"
         return

@@ -25,6 +25,9 @@ def replay(
     save: Annotated[
         Path | None, typer.Option(metavar="DB", help="Save every cursor to this SQLite file.")
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With --save: replace cursors that the file already holds.")
+    ] = False,
     at: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after the first N events.")] = None,
 ) -> None:
     r"""Replay recorded events: where each subscription's cursor stands at the end, or after event N.
@@ -46,23 +49,40 @@ def replay(
         else:
             states = replay_files(files, at=at, on_file=lambda _: progress.advance(progress.task_ids[0]))
     if save is not None:
-        save_states(states, save)
+        save_states(states, save, replace=replace)
     if as_json:
         print_json([state.to_json() for state in states])
     else:
         out.print(state_table(states))
 
 
-def save_states(states: list[SubscriptionState], path: Path) -> None:
+def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = False) -> None:
     """Save each cursor to a ledger of its own in a SQLite file, named `topic subscription`.
 
-    `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` brings it back.
+    `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already holds one of
+    them, nothing is saved (`NotLoadedError`), unless `replace` is true.
     """
+    from ackwell.errors import NotLoadedError
     from ackwell.store import SqliteStore
 
-    for state in states:
-        with SqliteStore(path, f"{state.topic} {state.subscription}") as store:
-            state.cursor.save(store)
+    names = [f"{state.topic} {state.subscription}" for state in states]
+    held = [] if replace else [name for name in names if _holds(path, name)]
+    if held:
+        raise NotLoadedError(
+            f"{path} already holds {len(held)} of these cursors, such as {held[0]!r}; "
+            "add --replace to replace them, or name another file"
+        )
+    for state, name in zip(states, names, strict=True):
+        with SqliteStore(path, name) as store:
+            state.cursor.save(store, replace=replace)
+
+
+def _holds(path: Path, name: str) -> bool:
+    """Return whether a ledger of the file has entries."""
+    from ackwell.store import SqliteStore
+
+    with SqliteStore(path, name) as store:
+        return store.last_id >= 0
 
 
 def state_table(states: list[SubscriptionState]) -> Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ackwell.cursor import Cursor
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.devbroker.pump import pump
 from ackwell.devbroker.refusals import RefusedError
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from ackwell._native import PositionInfo
     from ackwell.broker.writes import CursorLedger
-    from ackwell.cursor import Cursor
     from ackwell.devbroker.consumers import Consumer
     from ackwell.devbroker.log import Entry
     from ackwell.devbroker.topic import Topic
@@ -64,10 +64,9 @@ class TopicSubscription:
             "partition": topic.partition if topic.partition >= 0 else None,
             "durable": durable,
         }
-        if info is None:
-            self.subscription = Subscription(kind, cursor=cursor, **options)
-        else:
-            self.subscription = Subscription.load(kind, Found(info), topic.log.ledgers, **options)
+        if info is not None:
+            cursor = Cursor.from_position_info(info, topic.log.ledgers, settings=settings.subscription.cursor)
+        self.subscription = Subscription(kind, cursor=cursor, **options)
         self.writes = CursorWrites(self.cursor, topic.clock, settings.cursor_flush_ms, ledger)
 
     @property
@@ -240,18 +239,3 @@ class TopicSubscription:
     def record(self, kind: Kind, place: tuple[int, int] | None = None, **fields: Any) -> None:
         """Take down what happened."""
         self.topic.broker.recorder.record(str(self.topic.name), self.name, kind, place, fields)
-
-
-class Found:
-    """A journal that holds one state, for `Subscription.load`."""
-
-    def __init__(self, info: PositionInfo) -> None:
-        self.position_info: PositionInfo | None = info
-
-    def load(self) -> Found:
-        """Return the state."""
-        return self
-
-    def save(self, state: PositionInfo, /) -> None:
-        """Keep another state."""
-        self.position_info = state

@@ -18,6 +18,7 @@ from ackwell.errors import StatsError
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
     from ackwell.broker.batch_sizes import AckSets
+    from ackwell.diagnosis.inspection import Inspection
     from ackwell.position import Position
 
 
@@ -65,18 +66,25 @@ class Difference:
 
 
 def read_state(
-    path: str | Path, *, subscription: str | None = None, compression: str | None = None
+    path: str | Path,
+    *,
+    subscription: str | None = None,
+    compression: str | None = None,
+    ledger: str | None = None,
 ) -> CursorState:
-    """Read the state of one subscription from persisted bytes or the answer of a broker.
+    """Read the state of one subscription from persisted bytes, a store's file, or the answer of a broker.
 
-    Raises `StatsError` when an answer has several subscriptions and `subscription` names none of them,
-    `CorruptStateError` for bytes that are no state.
+    Raises `StatsError` when an answer has several subscriptions and `subscription` names none of them, or
+    a store's file has several ledgers and `ledger` names none. `CorruptStateError` for bytes that are no
+    state.
     """
     from ackwell import PositionInfo
     from ackwell.broker.stats import GZIP_MAGIC, parse_stats
-    from ackwell.diagnosis.inspection import inspect
+    from ackwell.diagnosis.inspection import inspect, inspect_store, is_store
 
     path = Path(path)
+    if is_store(path):
+        return _stored_state(inspect_store(path, ledger))
     data = path.read_bytes()
     if data[:1] not in (b"{", b"[", b"<") and data[:2] != GZIP_MAGIC:
         inspection = inspect(data, source=str(path), compression=compression)
@@ -85,13 +93,7 @@ def read_state(
             raise StatsError(
                 f"the state is in cursor ledger {inspection.cursor_ledger_id}, not here", str(path)
             )
-        return CursorState(
-            source=str(path),
-            info=info,
-            ledgers=None,
-            individually_deleted=info.individually_deleted,
-            batch_deleted=info.batch_deleted,
-        )
+        return _without_ledgers(str(path), info)
     found = [stats for stats in parse_stats(data, str(path)) if subscription in (None, stats.subscription)]
     if len(found) != 1:
         names = ", ".join(stats.subscription for stats in parse_stats(data, str(path)))
@@ -104,6 +106,27 @@ def read_state(
         ledgers=stats.ledgers,
         individually_deleted=stats.individually_deleted,
         batch_deleted=batch_deleted,
+    )
+
+
+def _stored_state(found: Sequence[Inspection]) -> CursorState:
+    """Return the only state of a store's file."""
+    if len(found) != 1:
+        names = ", ".join(each.source for each in found) or "none"
+        raise StatsError(f"name one ledger with --ledger; here are: {names}", "")
+    (inspection,) = found
+    if inspection.info is None:
+        raise StatsError("no state was saved", inspection.source)
+    return _without_ledgers(inspection.source, inspection.info)
+
+
+def _without_ledgers(source: str, info: PositionInfo) -> CursorState:
+    return CursorState(
+        source=source,
+        info=info,
+        ledgers=None,
+        individually_deleted=info.individually_deleted,
+        batch_deleted=info.batch_deleted,
     )
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ackwell.broker.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
 from ackwell.errors import CorruptStateError, StateTooLargeError
-from ackwell.saving.chunks import FOOTER_BYTES_MAX, is_footer, join
-from ackwell.saving.compression import COMPRESSIONS as COMPRESSION_TYPES
-from ackwell.saving.snapshot import decode_entry
+from ackwell.saving import parts
+from ackwell.saving.chunks import COMPRESSIONS as COMPRESSION_TYPES
+from ackwell.saving.chunks import FOOTER_BYTES_MAX, decompress, is_footer, join
 
 if TYPE_CHECKING:
     from ackwell import ManagedCursorInfo, PositionInfo
@@ -168,6 +169,54 @@ def inspect_entries(entries: Sequence[Entry], *, compression: str | None = None)
     return read + [_alone(each, compression) for each in entries[alone:]]
 
 
+def is_store(path: str | Path) -> bool:
+    """Return whether a path is an SQLite file, which may hold saved cursors."""
+    from ackwell.store.sqlite import FILE_MAGIC
+
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(FILE_MAGIC)) == FILE_MAGIC
+    except OSError:
+        return False
+
+
+def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
+    """Read the newest state of each ledger in an SQLite file, or of the one named `ledger`.
+
+    The file is only read, and no owner is fenced. Raises `StoreError` for a file that is not ackwell's or has
+    no such ledger, and what `ackwell.saving.recovery.recover` raises.
+    """
+    from ackwell import engine
+    from ackwell.saving.recovery import recover
+    from ackwell.store.sqlite import SqliteStore, ledger_names
+
+    found = []
+    for name in ledger_names(path) if ledger is None else [ledger]:
+        with SqliteStore(path, name, read_only=True) as store:
+            recovery = recover(store, engine.native())
+        found.append(
+            Inspection(
+                source=f"{path}, {name}",
+                kind="PositionInfo",
+                size_bytes=recovery.full_bytes + recovery.delta_bytes,
+                entries=recovery.full_last_id - recovery.full_first_id + 1 + recovery.deltas,
+                compression=None,
+                cursor_ledger_id=None,
+                info=recovery.position_info,
+            )
+        )
+    return found
+
+
+def _only_part(data: bytes) -> tuple[bytes, str]:
+    """Return the state in an entry of our stores, and its compression."""
+    part = parts.Part.decode(data)
+    if part.parts > 1 or part.save.bases:
+        what = "a delta" if part.save.bases else f"part {part.number + 1} of {part.parts}"
+        raise CorruptStateError(f"{what} of a store's saves; give the store's file", 0)
+    return part.save.body, part.save.compression
+
+
 def _alone(entry: Entry, compression: str | None) -> Inspection:
     try:
         return inspect(entry.data, source=entry.source, compression=compression)
@@ -191,7 +240,9 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
         return _cursor_info(data, source)
     if is_footer(data):
         raise CorruptStateError("a footer of PIP-381; give the entries before it too, in their order", 0)
-    data = decode_entry(data, compression or "NONE")
+    if data[:1] == parts.MAGIC:
+        data, compression = _only_part(data)
+    data = decompress(data, compression or "NONE")
     return Inspection(
         source=source,
         kind="PositionInfo",

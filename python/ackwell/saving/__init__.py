@@ -1,5 +1,6 @@
-"""A cursor's state as entries of a store, and back.
+"""The persistence of a cursor: states as entries of a store, and back.
 
-`snapshot` cuts one state into entries and puts it together again; `delta` is what changed between two
-states; `journal` saves one after another, and `recovery` finds the newest whole one.
+`delta` finds and applies what changed between two states. `parts` writes a save as entries. `journal`
+saves states one after another, and `recovery` finds the newest one. `chunks` reads and writes the entries
+of PIP-381, which is a broker's format and not that of our stores.
 """

@@ -1,86 +1,123 @@
-"""A state in parts: PIP-381's chunks, one entry each, and the footer entry behind them.
+"""PIP-381's entries: a state in chunks, one entry each, and a footer entry after them.
 
-The footer is the JSON object `{"numParts":N,"length":L}`. A `PositionInfo` never begins with `{`, nor
-does our form, so the last entry of a ledger tells by its first byte whether it is a state or a footer.
+A state below a threshold is one entry. A larger one is cut into chunks, followed by a footer, the JSON object
+`{"numParts":N,"length":L}`. A `PositionInfo` never begins with `{`, so the first byte of an entry says
+whether it is a footer.
 
-PIP-381 has no checksum, so chunks of two saves can mix unseen, and what a crash left of a save may look
-like a state. Our own stores therefore write two more keys into the footer, the owner's `generation` and the
-CRC-32 of the stored bytes. Released brokers read neither: a footer as the last entry makes them refuse
-the topic.
+The format has no checksum: chunks of two saves cannot be told apart, and the last chunk of an unfinished
+save can look like a state. Our own stores therefore use another format, see `ackwell.saving.parts`.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ackwell import engine as engines
 from ackwell.errors import CorruptStateError, LimitError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from ackwell.engine import Engine
 
     Read = Callable[[int], bytes]
 
+#: Pulsar's compression types. The first is PIP-381's default.
+COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 #: PIP-381's default for an entry: 1 MiB.
 ENTRY_BYTES_MAX = 1 << 20
-#: The most that a state may take while it is joined and decompressed.
+#: The most that a state may take in memory while it is joined and decompressed.
 STATE_BYTES_MAX = 64 << 20
-#: How a footer begins, and nothing else among uncompressed entries.
+#: The first byte of a footer, and of no other uncompressed entry.
 FOOTER_MAGIC = b"{"
-#: A footer has four small numbers; what is longer is none, however deeply it nests.
+#: A footer holds two small numbers. A longer entry is none, however deeply it nests.
 FOOTER_BYTES_MAX = 256
+#: The size before a compressed state, big-endian.
+SIZE_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySettings:
+    """PIP-381's settings with its defaults.
+
+    >>> EntrySettings.from_properties({"cursorInfoCompressionType": "ZSTD"}).compression
+    'ZSTD'
+    """
+
+    #: `persistentUnackedRangesWithMultipleEntriesEnabled`: if false, a state is one entry, however large.
+    multiple_entries: bool = False
+    #: `persistentUnackedRangesMaxEntrySize`: the threshold, and the size of a chunk.
+    max_entry_bytes: int = ENTRY_BYTES_MAX
+    #: `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY. The ledger's metadata holds it.
+    compression: str = "NONE"
+
+    def __post_init__(self) -> None:
+        check_compression(self.compression)
+        if self.max_entry_bytes < 1:
+            raise ValueError(f"max_entry_bytes {self.max_entry_bytes}: expected at least 1")
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> EntrySettings:
+        """Return the settings under the PIP's names, as in a broker's configuration."""
+        enabled = properties.get("persistentUnackedRangesWithMultipleEntriesEnabled", "false")
+        size = properties.get("persistentUnackedRangesMaxEntrySize", str(ENTRY_BYTES_MAX))
+        return cls(
+            multiple_entries=enabled.strip().lower() == "true",
+            max_entry_bytes=int(size),
+            compression=properties.get("cursorInfoCompressionType", "NONE"),
+        )
 
 
 class Footer(NamedTuple):
-    """The entry behind the chunks of a state."""
+    """The entry after the chunks of a state."""
 
     parts: int
     length: int
-    generation: int | None = None
-    checksum: int | None = None
 
     def encode(self) -> bytes:
-        """Write it, without white space, as the PIP shows it."""
-        keys: dict[str, int] = {"numParts": self.parts, "length": self.length}
-        if self.generation is not None:
-            keys["generation"] = self.generation
-        if self.checksum is not None:
-            keys["checksum"] = self.checksum
-        return json.dumps(keys, separators=(",", ":")).encode()
+        """Return the JSON object without white space, as the PIP shows it."""
+        return json.dumps({"numParts": self.parts, "length": self.length}, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Footer:
-        """Read it; `CorruptStateError` for anything that is no footer. Other keys are ignored."""
+        """Return the footer; `CorruptStateError` for any other entry. Unknown keys are ignored."""
         if len(data) > FOOTER_BYTES_MAX:
-            raise CorruptStateError(f"{len(data)} bytes are no footer", FOOTER_BYTES_MAX)
+            raise CorruptStateError(f"{len(data)} bytes are too many for a footer", FOOTER_BYTES_MAX)
         try:
             keys = json.loads(data)
         except (ValueError, RecursionError):
             raise CorruptStateError("the footer is not JSON", 0) from None
         if not isinstance(keys, dict):
             raise CorruptStateError("the footer is not a JSON object", 0)
-        values: list[Any] = [keys.get(key) for key in ("numParts", "length", "generation", "checksum")]
-        footer = cls(*values)
-        for value in (footer.parts, footer.length, footer.generation or 0, footer.checksum or 0):
-            # A boolean is an int to Python, and NaN, Infinity and 1e9 are floats.
+        values: list[Any] = [keys.get(key) for key in ("numParts", "length")]
+        for value in values:
+            # A boolean is an int in Python; NaN, Infinity and 1e9 are floats.
             if type(value) is not int or not 0 <= value < 1 << 63:
                 raise CorruptStateError(f"footer {keys}: expected numbers of at least 0", 0)
+        footer = cls(*values)
         if not footer.parts:
             raise CorruptStateError("a footer of no parts", 0)
         return footer
 
 
-def is_footer(data: bytes) -> bool:
-    """Whether an entry is the footer of chunks and not a state.
+def check_compression(compression: str) -> None:
+    """Raise `ValueError` if this is not a compression type."""
+    if compression not in COMPRESSIONS:
+        raise ValueError(f"compression {compression!r}: expected one of {', '.join(COMPRESSIONS)}")
 
-    Also in a ledger of compressed entries: those begin with a size, and `{"` as one would be 2 GB.
+
+def is_footer(data: bytes) -> bool:
+    """Return whether an entry is the footer of chunks.
+
+    This also holds for compressed entries: they begin with a size, and `{"` as a size would be 2 GB.
     """
     return data[:1] == FOOTER_MAGIC
 
 
 def chunk_count(length: int, entry_bytes_max: int = ENTRY_BYTES_MAX) -> int:
-    """Count the chunks that `split` cuts a state of so many bytes into.
+    """Return how many chunks `split` makes of a state of `length` bytes.
 
     >>> chunk_count(5, 2), chunk_count(0)
     (3, 1)
@@ -88,26 +125,21 @@ def chunk_count(length: int, entry_bytes_max: int = ENTRY_BYTES_MAX) -> int:
     return max(1, -(-length // entry_bytes_max))
 
 
-def split(
-    data: bytes, entry_bytes_max: int = ENTRY_BYTES_MAX, *, generation: int | None = None
-) -> list[bytes]:
-    """Cut the bytes of a state into chunks and put a footer behind them.
-
-    With a generation the footer also holds it and a checksum, without one it is strictly PIP-381's.
+def split(data: bytes, entry_bytes_max: int = ENTRY_BYTES_MAX) -> list[bytes]:
+    """Return the chunks of a state, and the footer after them.
 
     >>> split(b"abcde", 2)
     [b'ab', b'cd', b'e', b'{"numParts":3,"length":5}']
     """
     chunks = [data[at : at + entry_bytes_max] for at in range(0, len(data), entry_bytes_max)] or [b""]
-    checksum = None if generation is None else zlib.crc32(data)
-    return [*chunks, Footer(len(chunks), len(data), generation, checksum).encode()]
+    return [*chunks, Footer(len(chunks), len(data)).encode()]
 
 
 def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[bytes, int]:
     """Return the bytes of the state whose footer is entry `footer_id`, and the id of its first chunk.
 
-    `read` gives an entry or raises `KeyError` or `CorruptStateError`. The number of parts is believed only as
-    far as entries are there, and the length as far as `max_bytes`.
+    `read` returns an entry, or raises `KeyError` or `CorruptStateError`. No more chunks are read than the
+    footer's length has bytes, and no more bytes than `max_bytes` (`LimitError`).
     """
     footer = Footer.decode(read(footer_id))
     if footer.length > max_bytes:
@@ -116,7 +148,7 @@ def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[
     if first_id < 0:
         raise CorruptStateError(f"{footer.parts} parts before entry {footer_id}", 0)
     # PIP-381's first writer counts 1 + length / chunk parts, so an exact multiple leaves an empty last chunk.
-    # No other part is empty: a footer's word for a billion of them costs no more reads than bytes.
+    # No other chunk is empty, so the number of reads is bounded by the number of bytes.
     parts: list[bytes] = []
     left = footer.length
     for entry_id in range(first_id, footer_id):
@@ -130,7 +162,48 @@ def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[
         parts.append(part)
     if left:
         raise CorruptStateError(f"the parts are {left} bytes short of {footer.length}", 0)
-    data = b"".join(parts)
-    if footer.checksum is not None and footer.checksum != zlib.crc32(data):
-        raise CorruptStateError("the parts are not of one save: the checksum is wrong", 0)
-    return data, first_id
+    return b"".join(parts), first_id
+
+
+def compress(data: bytes, compression: str, engine: Engine | None = None) -> bytes:
+    """Return the bytes as they are stored: the size and the compressed bytes, or `data` for NONE."""
+    if compression == COMPRESSIONS[0]:
+        return data
+    engine = engine or engines.native()
+    return len(data).to_bytes(SIZE_BYTES, "big") + engine.compress(data, compression)
+
+
+def decompress(
+    stored: bytes,
+    compression: str = "NONE",
+    *,
+    max_bytes: int = STATE_BYTES_MAX,
+    engine: Engine | None = None,
+) -> bytes:
+    """Return the bytes that `compress` stored; `LimitError` above `max_bytes`."""
+    if compression == COMPRESSIONS[0]:
+        return stored
+    if len(stored) < SIZE_BYTES:
+        raise CorruptStateError("no size before the compressed state", len(stored))
+    size = int.from_bytes(stored[:SIZE_BYTES], "big")
+    engine = engine or engines.native()
+    return engine.decompress(stored[SIZE_BYTES:], compression, size, max_bytes)
+
+
+def encode_entries(
+    data: bytes, settings: EntrySettings | None = None, *, engine: Engine | None = None
+) -> list[bytes]:
+    """Return the entries of a state's bytes: compressed, then in chunks if they are too large.
+
+    The threshold counts the bytes as stored.
+
+    >>> from ackwell import PositionInfo
+    >>> data = PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges")
+    >>> encode_entries(data) == [data]
+    True
+    """
+    settings = settings or EntrySettings()
+    stored = compress(data, settings.compression, engine)
+    if not settings.multiple_entries or len(stored) < settings.max_entry_bytes:
+        return [stored]
+    return split(stored, settings.max_entry_bytes)

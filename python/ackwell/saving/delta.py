@@ -1,73 +1,44 @@
 """What changed in a cursor's state between two saves: small where the state is large.
 
-A delta holds the new mark-delete position, the positions acknowledged since, the ack sets and redelivery
-counts that changed, and the properties if they did. It is found by set difference and applied by union,
-so it needs no bookkeeping in the cursor, and both cost what a pass over the bits costs, not the
-number of acks. Nothing says "no longer acknowledged": what leaves the state is what the mark-delete position
-or an ack of the whole entry covers. A change that no delta can say, such as a reset, is None: the
-caller then saves the state as a whole.
+A `Change` holds the new mark-delete position, the positions acknowledged since, the ack sets and redelivery
+counts that changed, and the properties, `idle_since` and unknown fields if they changed. Applying it is a
+union, so a change can be applied to any state between the one it was found against and the one it leads to.
+A change cannot say that something is no longer acknowledged. Ack sets and counts leave the state only with
+their entry, when the mark-delete position or an acknowledgment covers it. For anything else, such as
+a reset, `difference` returns None, and the caller saves the whole state.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from ackwell.errors import CorruptStateError, NewerVersionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ackwell._native import PositionInfo, PositionRangeSet
-    from ackwell.engine import Engine
     from ackwell.position import Position
-
-# The wire type of this byte would be 7, so no Protocol Buffers message begins with it.
-MAGIC = b"\xd7"
-VERSION = 1
-# Magic, version, flags, and the id of the entry whose state the delta changes. Then come the changes, as
-# a state in the compact form, and the CRC-32 of all before it.
-HEADER = struct.Struct(">cBBQ")
-CHECKSUM = struct.Struct(">I")
-PROPERTIES_FLAG = 1
 
 # What an entry loses when it is acknowledged as a whole.
 BY_POSITION = ("batch_deleted", "redelivery_counts")
-# What old or foreign brokers wrote; it changes too seldom to deserve a place in a delta.
-NOT_IN_DELTAS = ("idle_since", "spanning_ranges", "unknown_fields")
+# Replaced as a whole, behind one flag: they change seldom, and are small.
+OTHERS = ("idle_since", "unknown_fields")
+# Only states of brokers before 2.4 have them, and a cursor resolves them when it loads such a state.
+NOT_IN_DELTAS = ("spanning_ranges",)
 
 
-class Delta(NamedTuple):
-    """A change: `changes` holds only what is new; `properties`, whether its properties replace the old."""
+class Change(NamedTuple):
+    """What is new in a state."""
 
     changes: PositionInfo
-    properties: bool
-
-    def encode(self, previous_id: int) -> bytes:
-        """Return the delta as an entry, on the state that the entry `previous_id` completes."""
-        flags = PROPERTIES_FLAG if self.properties else 0
-        body = HEADER.pack(MAGIC, VERSION, flags, previous_id) + self.changes.encode("compact")
-        return body + CHECKSUM.pack(zlib.crc32(body))
-
-    @classmethod
-    def decode(cls, data: bytes, engine: Engine) -> tuple[int, Delta]:
-        """Read an entry: the id it builds on, and the change; `CorruptStateError` for anything else."""
-        end = len(data) - CHECKSUM.size
-        if data[:1] != MAGIC or end < HEADER.size:
-            raise CorruptStateError("not a whole delta", 0)
-        if CHECKSUM.unpack_from(data, end)[0] != zlib.crc32(data[:end]):
-            raise CorruptStateError("the checksum of the delta does not match", end)
-        _, version, flags, previous_id = HEADER.unpack_from(data)
-        if version != VERSION:
-            error = NewerVersionError if version > VERSION else CorruptStateError
-            raise error(f"a delta of version {version}; the newest this release reads is {VERSION}", 1)
-        changes = engine.PositionInfo.decode(data[HEADER.size : end])
-        return previous_id, cls(changes, bool(flags & PROPERTIES_FLAG))
+    """The mark-delete position, and only what is new beside it."""
+    properties: bool = False
+    """Whether the properties replace the old ones."""
+    others: bool = False
+    """Whether `idle_since` and the unknown fields replace the old ones."""
 
 
-def difference(before: PositionInfo, after: PositionInfo) -> Delta | None:
-    """Find what turns `before` into `after`, or None if no delta can say it.
+def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
+    """Return what turns `before` into `after`, or None if no change can say it.
 
     O(ranges) at the speed of copying them, plus O(ack sets and redelivery counts).
     """
@@ -85,43 +56,79 @@ def difference(before: PositionInfo, after: PositionInfo) -> Delta | None:
     parts: dict[str, Mapping[Position, Any]] = {}
     for name in BY_POSITION:
         old, new = getattr(before, name), getattr(after, name)
-        if _owed(new, mark_delete, acked) != new or _owed(old, mark_delete, acked).keys() - new.keys():
+        if (
+            _uncovered(new, mark_delete, acked) != new
+            or _uncovered(old, mark_delete, acked).keys() - new.keys()
+        ):
             return None
         parts[name] = {position: value for position, value in new.items() if old.get(position) != value}
     properties = before.properties != after.properties
+    others = any(getattr(before, name) != getattr(after, name) for name in OTHERS)
     changes = after.replace(
-        individually_deleted=acked - kept, properties=after.properties if properties else {}, **parts
+        individually_deleted=acked - kept,
+        properties=after.properties if properties else {},
+        idle_since=after.idle_since if others else None,
+        unknown_fields=after.unknown_fields if others else b"",
+        **parts,
     )
-    return Delta(changes, properties)
+    return Change(changes, properties, others)
 
 
-def replay(before: PositionInfo, deltas: Iterable[Delta]) -> PositionInfo:
+def merge(first: Change, second: Change) -> Change:
+    """Return one change that does both, `first` before `second`.
+
+    It turns the state before `first`, and also the state between them, into the state after `second`.
+    """
+    acked = first.changes.individually_deleted | second.changes.individually_deleted
+    newest_properties = second if second.properties else first
+    newest_others = second if second.others else first
+    position = second.changes.position
+    acked.remove_up_to(*position)
+    changes = second.changes.replace(
+        individually_deleted=acked,
+        properties=newest_properties.changes.properties,
+        **{name: getattr(newest_others.changes, name) for name in OTHERS},
+        **{
+            name: _uncovered(
+                {**getattr(first.changes, name), **getattr(second.changes, name)}, position, acked
+            )
+            for name in BY_POSITION
+        },
+    )
+    return Change(changes, first.properties or second.properties, first.others or second.others)
+
+
+def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
     """Return the state after all changes, in their order.
 
-    What a change covers is covered for good, so it is dropped once, at the end.
+    What a change covers stays covered, so it is dropped once, at the end.
     """
     position, acked, properties = before.position, before.individually_deleted, before.properties
     parts = {name: dict(getattr(before, name)) for name in BY_POSITION}
-    for changes, replaces_properties in deltas:
-        position = changes.position
-        acked |= changes.individually_deleted
-        properties = changes.properties if replaces_properties else properties
+    others = before
+    for change in changes:
+        state = change.changes
+        position = state.position
+        acked |= state.individually_deleted
+        properties = state.properties if change.properties else properties
+        others = state if change.others else others
         for name, part in parts.items():
-            part.update(getattr(changes, name))
+            part.update(getattr(state, name))
     acked.remove_up_to(*position)
     return before.replace(
         ledger_id=position.ledger_id,
         entry_id=position.entry_id,
         individually_deleted=acked,
         properties=properties,
-        **{name: _owed(part, position, acked) for name, part in parts.items()},
+        **{name: getattr(others, name) for name in OTHERS},
+        **{name: _uncovered(part, position, acked) for name, part in parts.items()},
     )
 
 
-def _owed(
+def _uncovered(
     part: Mapping[Position, Any], mark_delete: Position, acked: PositionRangeSet
 ) -> dict[Position, Any]:
-    """Leave out what stands at entries that are acknowledged as a whole."""
+    """Return the values of entries that are not acknowledged as a whole."""
     return {
         position: value
         for position, value in part.items()

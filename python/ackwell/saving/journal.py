@@ -1,13 +1,13 @@
-"""The saves of a cursor, one after another in a store: full states and, between them, what changed.
+"""The saves of a cursor in a store: whole states and, between them, deltas.
 
-A *full save* is the state in one of the forms: a single entry where `compact`, which carries its own
-checksum, fits into one; else parts and a footer (see `ackwell.saving.snapshot`). A *delta* is one entry
-that names the entry it builds on (see `ackwell.saving.delta`); only the form `compact` has deltas. When
-the deltas since the last full save outgrow it, the next save is a full one again, and what lies before the
-full save before it is deleted: one older state stays, should the newest be damaged.
+A *delta* can be applied to either of the two saves before it, and both lead to a whole state by
+different entries. So each confirmed save but the last stays readable, exactly, whichever one entry is damaged
+later; and the last one follows with the next save. A save is a *full* one, the whole state, if there
+are no two saves to build on yet, if no change can say it (see `ackwell.saving.delta`), or if the deltas
+since the last full save have become too many or too large. Then what lies before the full save before it is
+deleted. Only the form `compact` has deltas.
 
-Every save takes effect with its last entry, by checksum. So a crash anywhere leaves the save before it
-or the save itself, and `ackwell.saving.recovery` finds which.
+A save takes effect with its last entry. After a crash the store holds the save before it, or the save itself.
 """
 
 from __future__ import annotations
@@ -16,15 +16,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell import engine as engines
-from ackwell.saving import compression as compressions
+from ackwell.errors import CorruptStateError, LimitError, NotLoadedError
 from ackwell.saving import delta
-from ackwell.saving.chunks import ENTRY_BYTES_MAX, STATE_BYTES_MAX
-from ackwell.saving.recovery import Recovery, recover
-from ackwell.saving.snapshot import EntrySettings, encode_entries
+from ackwell.saving.chunks import (
+    COMPRESSIONS,
+    ENTRY_BYTES_MAX,
+    check_compression,
+    compress,
+    decompress,
+)
+from ackwell.saving.parts import Save, cut
+from ackwell.saving.recovery import LOADED_BYTES_MAX, Link, Recovery, link, recover
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackwell._native import PositionInfo
     from ackwell.engine import Engine
+    from ackwell.saving.delta import Change
     from ackwell.store import Store
 
 # Loading reads a full save and its deltas. Below this size, reading deltas costs less than writing the
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
 DELTA_BYTES_MIN = 1 << 16
 # An entry costs more than its bytes, so the number of deltas is bounded, too.
 DELTAS_MAX = 1000
+# An ack set, a count, a property or a ledger takes less memory than this; see `_certainly_fits`.
+ITEM_BYTES_MAX = 400
 
 
 class Saved(NamedTuple):
@@ -52,13 +63,13 @@ class Journal:
     form : str
         The form of full saves: `compact`, or one of Pulsar's, in which every save is a full one.
     entry_bytes_max : int
-        Larger states are saved in parts; PIP-381's `persistentUnackedRangesMaxEntrySize`. Pulsar and
-        BookKeeper refuse entries of more than 5 MB.
+        Larger saves are written in parts, with so many bytes of the state in each entry; a header of at
+        most 50 bytes comes on top. Pulsar and BookKeeper refuse entries of more than 5 MB.
     compression : str
-        PIP-381's `cursorInfoCompressionType`: NONE, LZ4, ZLIB, ZSTD or SNAPPY, for Pulsar's forms; `compact`
-        compresses itself. The store's metadata tells it to readers.
+        NONE, LZ4, ZLIB, ZSTD or SNAPPY, for Pulsar's forms; `compact` compresses itself.
     max_bytes : int
-        The most that loading a state may take in memory; `LimitError` where one takes more.
+        The most memory that one save may take when it is decoded, 1 GiB by default. `load` refuses more
+        (`LimitError`), and `save` refuses to write what `load` would refuse.
 
     Examples
     --------
@@ -66,13 +77,11 @@ class Journal:
     >>> from ackwell.store import MemoryLedger, MemoryStore
     >>> ledger = MemoryLedger()
     >>> journal = Journal(MemoryStore(ledger))
-    >>> journal.save(PositionInfo(3, 5, [(3, 7, 9)])).kind
-    'full'
-    >>> journal.save(PositionInfo(3, 5, [(3, 7, 10)])).kind
-    'delta'
+    >>> [journal.save(PositionInfo(3, 5, [(3, 7, upper)])).kind for upper in (9, 10, 11, 11)]
+    ['full', 'full', 'delta', 'unchanged']
     >>> recovery = Journal(MemoryStore(ledger)).load()
     >>> str(recovery.position_info.individually_deleted), recovery.form, recovery.deltas
-    ('[(3:7..3:10]]', 'compact', 1)
+    ('[(3:7..3:11]]', 'compact', 1)
     """
 
     def __init__(
@@ -81,80 +90,194 @@ class Journal:
         *,
         form: str = "compact",
         entry_bytes_max: int = ENTRY_BYTES_MAX,
-        compression: str = compressions.COMPRESSIONS[0],
-        max_bytes: int = STATE_BYTES_MAX,
+        compression: str = COMPRESSIONS[0],
+        max_bytes: int = LOADED_BYTES_MAX,
         engine: Engine | None = None,
     ) -> None:
-        if form == "compact" and compression != compressions.COMPRESSIONS[0]:
-            raise ValueError(f"compression {compression}: the form compact compresses itself")
-        self.store = store
-        self.form = form
-        self._settings = EntrySettings(
-            multiple_entries=True, max_entry_bytes=entry_bytes_max, compression=compression
-        )
+        if not hasattr(store, "append"):
+            raise TypeError(f"{type(store).__name__} is not a store; expected one such as SqliteStore(path)")
+        if entry_bytes_max < 1:
+            raise ValueError(f"entry_bytes_max {entry_bytes_max}: expected at least 1")
+        self.use(form, compression)
+        self._store = store
+        self._entry_bytes_max = entry_bytes_max
         self._max_bytes = max_bytes
         self._engine = engine or engines.native()
-        # What the newest save is made of; nothing is known of the store before the first save or load.
-        self._newest = Recovery()
+        #: Whether what the store held was loaded, or was replaced.
+        self._known = False
+        #: The newest save, and the save before it; None if they are not known, such as after an error.
+        self._newest: Recovery | None = None
+        self._link: Link | None = None
+        self._deltas = 0
+        self._delta_bytes = 0
 
-    def writes(self, store: Store, form: str, compression: str) -> bool:
-        """Return whether it saves just so."""
-        return (self.store, self.form, self._settings.compression) == (store, form, compression)
+    @property
+    def store(self) -> Store:
+        """Where the entries go."""
+        return self._store
 
-    def load(self) -> Recovery:
-        """Find the newest whole state, and say how; saves continue from it. See `recover`."""
-        self._newest = recover(self.store, self._engine, self._max_bytes)
-        return self._newest
+    def use(self, form: str, compression: str = COMPRESSIONS[0]) -> None:
+        """Write later saves in this form and compression."""
+        check_compression(compression)
+        if form == "compact" and compression != COMPRESSIONS[0]:
+            raise ValueError(f"compression {compression}: the form compact compresses itself")
+        self._form, self._compression = form, compression
 
-    def save(self, state: PositionInfo) -> Saved:
-        """Save `state`; once this returns, no crash takes it back.
+    def load(
+        self, *, take_older: bool = False, check: Callable[[PositionInfo], object] | None = None
+    ) -> Recovery:
+        """Find the newest state, and take the store; saves continue from it. See `recover` for the errors.
 
-        Writes what changed since the save before, or the whole where that is not larger or where nothing is
-        known of the save before. After an error the store holds this save or the one before, and the
-        next save is a full one.
+        `check` may raise to refuse a state. The store is taken only after all this succeeded, so a refusal
+        fences nobody; a store that was opened read-only is never taken.
         """
-        newest, self._newest = self._newest, Recovery()
-        if state == newest.position_info:
-            self._newest = newest
+        while True:
+            ids = self._store.first_id, self._store.last_id
+            try:
+                found = recover(self._store, self._engine, self._max_bytes, take_older=take_older)
+            except CorruptStateError:
+                # The owner may have saved and deleted while we read.
+                if ids != (self._store.first_id, self._store.last_id):
+                    continue
+                raise
+            if check is not None and found.position_info is not None:
+                check(found.position_info)
+            if not self._store.read_only:
+                self._store.own()
+            # An owner before us may have saved until we took the store.
+            if self._store.last_id == found.last_id:
+                break
+        self._known = True
+        self._newest = found
+        self._link = None
+        self._deltas = found.entry_id - found.full_last_id
+        # Every second delta was read.
+        self._delta_bytes = 2 * found.delta_bytes
+        return found
+
+    def save(self, state: PositionInfo, *, replace: bool = False) -> Saved:
+        """Save `state`; once this returns, it is durable.
+
+        Raises `NotLoadedError` if the store holds entries that this journal neither loaded nor wrote, unless
+        `replace` is true; `LimitError` if loading the state would take more than `max_bytes`. Both have
+        written nothing, and fenced nobody. After any other error the store holds this save or the one
+        before, and the next save is a full one.
+        """
+        newest = self._known_newest(replace)
+        if newest is not None and state == newest.position_info:
             return Saved("unchanged", 0, 0)
         change = self._change(newest, state)
-        if change is None:
-            data = state.encode(self.form)
-            entries = encode_entries(
-                data, self._settings, generation=self.store.generation, engine=self._engine
-            )
-            self._declare_compression()
-            ids = [self.store.append(entry) for entry in entries]
-            self._newest = Recovery(state, self.form, ids[0], ids[-1], len(data), entry_id=ids[-1])
-            # The full save before this one stays; without one, this one does.
-            keep_id = newest.full_first_id if newest.full_first_id >= 0 else ids[0]
-            self.store.delete_up_to(keep_id - 1)
-            return Saved("full", len(entries), sum(map(len, entries)))
-        entry_id = self.store.append(change)
-        self._newest = replace(
-            newest,
-            position_info=state,
-            entry_id=entry_id,
-            deltas=newest.deltas + 1,
-            delta_bytes=newest.delta_bytes + len(change),
-        )
-        return Saved("delta", 1, len(change))
+        save = self._delta(newest, change)
+        if save is None:
+            body = compress(state.encode(self._form), self._compression, self._engine)
+            save = Save(body, compression=self._compression)
+            if not self._fits(state, save):
+                raise LimitError(
+                    f"loading this state would take more than {self._max_bytes} bytes of memory; "
+                    "raise max_bytes, for saves and loads"
+                )
+        before_id = self._store.last_id
+        self._store.own()
+        if self._store.last_id != before_id:
+            raise self._not_loaded("was written to by another owner in this moment")
+        first_id = before_id + 1
+        entries = cut(save, first_id, self._entry_bytes_max)
+        # Until the save is whole, nothing is known of the newest one.
+        self._known, self._newest, self._link = True, None, None
+        for entry in entries:
+            self._store.append(entry)
+        return self._saved(newest, state, change, save, first_id, entries)
 
-    def _declare_compression(self) -> None:
-        store = self.store
-        metadata = compressions.changed(
-            store.metadata, self._settings.compression, store.last_id + 1, store.first_id
-        )
-        if metadata is not None:
-            store.set_metadata(metadata)
+    def _known_newest(self, replace: bool) -> Recovery | None:
+        """Return the newest save if it is known; `NotLoadedError` if the store holds another one."""
+        if self._newest is not None and self._store.last_id != self._newest.last_id:
+            if self._store.generation:
+                # For an owner that was fenced, this is the error that says so.
+                self._store.own()
+            if not replace:
+                raise self._not_loaded("was written to since the last save or load")
+            return None
+        if not (self._known or replace) and self._store.last_id >= 0:
+            raise self._not_loaded("holds saves that were not loaded")
+        return self._newest
 
-    def _change(self, newest: Recovery, state: PositionInfo) -> bytes | None:
-        """Return a delta on the newest save, or None where a full save is due."""
-        if newest.position_info is None or self.form != newest.form or self.form != "compact":
+    def _not_loaded(self, why: str) -> NotLoadedError:
+        return NotLoadedError(
+            f"the store {why} (its last entry is {self._store.last_id}); "
+            "load it and save on from there, or save with replace=True"
+        )
+
+    def _change(self, newest: Recovery | None, state: PositionInfo) -> Change | None:
+        """Return what turns the newest save into this state, if a delta may say it."""
+        if newest is None or newest.position_info is None or newest.damaged:
             return None
-        change = delta.difference(newest.position_info, state)
-        if change is None or newest.deltas >= DELTAS_MAX:
+        if self._form != "compact" or newest.form != "compact":
             return None
-        data = change.encode(newest.entry_id)
+        return delta.difference(newest.position_info, state)
+
+    def _delta(self, newest: Recovery | None, change: Change | None) -> Save | None:
+        """Return the delta on the two newest saves, or None if a full save is due."""
+        if newest is None or change is None or self._deltas >= DELTAS_MAX:
+            return None
+        if self._link is None:
+            self._link = link(self._store, self._engine, newest, self._max_bytes)
+        if self._link is None:
+            return None
+        both = delta.merge(self._link.change, change)
+        # Every second delta suffices to load, so the older base is preferred unless the newer one is whole.
+        bases = (self._link.entry_id, newest.entry_id)
+        bases = bases[::-1] if newest.entry_id == newest.full_last_id else bases
+        save = Save(both.changes.encode("compact"), bases, both.properties, both.others)
         bound = max(newest.full_bytes, DELTA_BYTES_MIN)
-        return None if newest.delta_bytes + len(data) > bound else data
+        fits = self._delta_bytes + len(save.body) <= bound and self._fits(both.changes, save)
+        return save if fits else None
+
+    def _saved(
+        self,
+        newest: Recovery | None,
+        state: PositionInfo,
+        change: Change | None,
+        save: Save,
+        first_id: int,
+        entries: list[bytes],
+    ) -> Saved:
+        """Take note of a save that is durable, and delete what is no longer needed."""
+        size = sum(map(len, entries))
+        last_id = first_id + len(entries) - 1
+        link_now = Link(newest.entry_id, change) if newest is not None and change is not None else None
+        if save.bases and newest is not None:
+            self._newest = replace(newest, position_info=state, entry_id=last_id, last_id=last_id)
+            self._link = link_now
+            self._deltas += 1
+            self._delta_bytes += size
+            return Saved("delta", len(entries), size)
+        self._newest = Recovery(
+            state, self._form, first_id, last_id, full_bytes=size, entry_id=last_id, last_id=last_id
+        )
+        self._link = link_now
+        self._deltas = self._delta_bytes = 0
+        if newest is not None and newest.full_first_id >= 0:
+            # The full save before this one stays, and what builds on it.
+            self._store.delete_up_to(newest.full_first_id - 1)
+        return Saved("full", len(entries), size)
+
+    def _fits(self, state: PositionInfo, save: Save) -> bool:
+        """Return whether `load` with the same `max_bytes` reads this save."""
+        if len(save.body) <= self._max_bytes and self._certainly_fits(state, save):
+            return True
+        try:
+            data = decompress(save.body, save.compression, max_bytes=self._max_bytes, engine=self._engine)
+            self._engine.PositionInfo.decode(data, max_bytes=self._max_bytes)
+        except LimitError:
+            return False
+        return len(save.body) <= self._max_bytes
+
+    def _certainly_fits(self, state: PositionInfo, save: Save) -> bool:
+        """Return whether the state is so much smaller than the limit that it needs no trial."""
+        acked = state.individually_deleted
+        batches = state.batch_deleted
+        items = len(batches) + len(state.redelivery_counts) + len(state.properties) + len(acked.ledger_ids())
+        words = sum(map(len, batches.values()))
+        ranges = acked.nbytes + 64 * len(acked)
+        total = ITEM_BYTES_MAX * (items + 10) + 8 * words + ranges + len(state.unknown_fields)
+        return 4 * total + 256 * len(save.body) <= self._max_bytes

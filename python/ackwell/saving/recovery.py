@@ -1,51 +1,86 @@
-"""Finding the newest whole state among the entries of a store, and saying how it was found.
+"""Finding the newest state in a store.
 
-The last entry should complete the newest save. If it does not (a crash cut it, or the place damaged it),
-the entry before it is tried, and so on. An entry completes a state when it is a state of its own,
-the footer of one in parts, or a delta whose chain of older deltas ends at one; each of them carries a
-checksum, so a mix of two saves is no state.
+The last entry should complete the newest save. Whole parts of an unfinished save may follow it, and are
+skipped. A save that is a delta is read with one of the two saves that it can build on, and so on down to a
+whole state. If an entry on the way is damaged, the other one is tried, which gives exactly the same state.
+
+If the newest save cannot be read, that is a `CorruptStateError`: an older state is never taken unasked. Only
+a store whose appends can tear (`Store.atomic_appends`) may lose its last entry in a crash, so there a damaged
+last entry is skipped, too, and `Recovery.skipped` names it.
 """
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackwell.errors import CorruptStateError, NewerVersionError
-from ackwell.saving import delta
-from ackwell.saving.chunks import STATE_BYTES_MAX
-from ackwell.saving.compression import compression_at
-from ackwell.saving.delta import Delta
-from ackwell.saving.snapshot import EntrySettings, Skipped, state_at
+from ackwell.errors import CorruptStateError, LimitError, NewerVersionError, OlderVersionError
+from ackwell.saving import delta, parts
+from ackwell.saving.chunks import Footer, decompress, is_footer
+from ackwell.saving.delta import Change
+from ackwell.saving.parts import Part, Save
+from ackwell.wire import Reader
 
 if TYPE_CHECKING:
     from ackwell._native import PositionInfo
     from ackwell.engine import Engine
     from ackwell.store import Store
 
+#: The field among the unknown fields of a state that names the type of the subscription that saved it.
+SAVED_AS_FIELD: Final = 20_602
+CURSOR: Final = "cursor"
+#: The most that loading a state may take in memory by default: eleven million partly acknowledged entries.
+LOADED_BYTES_MAX = 1 << 30
+
+
+class Skipped(NamedTuple):
+    """An entry that was not used, and why."""
+
+    entry_id: int
+    reason: str
+
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found, and what it took."""
+    """What was found in a store, and how."""
 
-    #: The newest whole state; None where none was ever saved.
+    #: The newest state; None if none was ever saved.
     position_info: PositionInfo | None = None
-    #: The form of the full save.
+    #: The form of the whole state that it was read from.
     form: str | None = None
-    #: The first and the last entry of the full save, and the bytes of its state.
+    #: The first and the last entry of the whole state, and the bytes of its entries.
     full_first_id: int = -1
     full_last_id: int = -1
     full_bytes: int = 0
-    #: The deltas between the full save and the state, and their bytes.
+    #: The deltas that were applied to it, and the bytes of their entries.
     deltas: int = 0
     delta_bytes: int = 0
-    #: The entry that completes the state.
+    #: The entry that completes the newest save.
     entry_id: int = -1
-    #: All that was read, also in vain.
+    #: The last entry of the store.
+    last_id: int = -1
+    #: Everything that was read.
     entries_read: int = 0
     bytes_read: int = 0
-    #: Entries newer than the state that complete none, newest first.
+    #: Entries after the newest save, newest first: parts of an unfinished save, and a torn last entry.
     skipped: tuple[Skipped, ...] = ()
+    #: Damaged entries. The state is exact all the same, or it is an older one that was asked for.
+    damaged: tuple[Skipped, ...] = ()
+    #: Whether the state is older than the newest save, as `take_older` allows.
+    older: bool = False
+    #: What it was loaded as: the type of a subscription, or `cursor`.
+    loaded_as: str = CURSOR
+
+    @property
+    def saved_as(self) -> str | None:
+        """What the state was saved as: the type of a subscription, or `cursor`; None without a state."""
+        if self.position_info is None:
+            return None
+        for field in Reader(self.position_info.unknown_fields).fields():
+            if field.number == SAVED_AS_FIELD:
+                return field.message().text()
+        return CURSOR
 
     def __str__(self) -> str:
         lines = [f"read {self.entries_read} entries, {self.bytes_read} bytes"]
@@ -56,97 +91,248 @@ class Recovery:
                 f"the state of entry {self.entry_id}: {self.form}, {self.full_bytes} bytes in entries "
                 f"{self.full_first_id} to {self.full_last_id}; {self.deltas} deltas, {self.delta_bytes} bytes"
             )
+        if self.saved_as not in (None, self.loaded_as):
+            lines.append(f"saved as {self.saved_as}, loaded as {self.loaded_as}")
+        if self.older:
+            lines.append("an older state was taken, for the newest save is damaged")
         lines += [f"skipped entry {skip.entry_id}: {skip.reason}" for skip in self.skipped]
+        lines += [f"damaged entry {skip.entry_id}: {skip.reason}" for skip in self.damaged]
         return "\n".join(lines)
 
 
-def recover(store: Store, engine: Engine, max_bytes: int = STATE_BYTES_MAX) -> Recovery:
-    """Find the newest whole state.
+class Link(NamedTuple):
+    """The save before the newest one: a second base for the next delta."""
 
-    Reads the newest save and its deltas once, and what is damaged after them. `CorruptStateError` where
-    states were saved but none is whole. No reason to pass over an entry are `StoreError`, where the store
-    cannot be read, and `NewerVersionError`, where a newer release has saved a state that is whole.
+    entry_id: int
+    change: Change
+    """What turns its state into the newest."""
+
+
+def recover(
+    store: Store, engine: Engine, max_bytes: int = LOADED_BYTES_MAX, *, take_older: bool = False
+) -> Recovery:
+    """Return the newest state of a store, and how it was found.
+
+    Reads the newest save and the saves it builds on, each once: O(entries since the last whole state).
+
+    Parameters
+    ----------
+    max_bytes
+        The most memory that one save may take when it is decoded.
+    take_older
+        Take the newest state that is whole when the newest save is damaged.
+
+    Raises
+    ------
+    CorruptStateError
+        If the newest save is damaged. The message names the newest state that is whole.
+    NewerVersionError, OlderVersionError
+        If the newest save, or one that it builds on, is of a version that this release does not read.
+    StoreError
+        If the store cannot be read.
+    LimitError
+        If a save takes more than `max_bytes`.
     """
     reading = _Reading(store, engine, max_bytes)
     skipped: list[Skipped] = []
-    for entry_id in range(store.last_id, store.first_id - 1, -1):
+    damaged: list[Skipped] = []
+    found: Recovery | None = None
+    first_id, last_id = store.first_id, store.last_id
+    for entry_id in range(last_id, first_id - 1, -1):
         try:
             found = reading.state_at(entry_id)
-        except _NoState as reason:
+            break
+        except _UnfinishedError as reason:
             skipped.append(Skipped(entry_id, str(reason)))
-            continue
-        return replace(found, entries_read=reading.entries, bytes_read=reading.bytes, skipped=tuple(skipped))
-    if store.first_id > 0:
-        # Entries are deleted only once a newer state stands whole.
-        reasons = "; ".join(f"entry {skip.entry_id}: {skip.reason}" for skip in skipped[:5])
+        except (NewerVersionError, OlderVersionError):
+            raise
+        except CorruptStateError as error:
+            skip = Skipped(entry_id, _reason(error))
+            torn = entry_id == last_id and not store.atomic_appends
+            (skipped if torn else damaged).append(skip)
+    if damaged and not (take_older and found):
+        _refuse(damaged, found)
+    if found is None and first_id > 0:
+        # Entries are deleted only after a newer state was saved whole.
         raise CorruptStateError(
-            f"no whole state in entries {store.first_id} to {store.last_id}: {reasons}", 0
+            f"no whole state in entries {first_id} to {last_id}, and those before were deleted", 0
         )
-    return Recovery(entries_read=reading.entries, bytes_read=reading.bytes, skipped=tuple(skipped))
+    # A torn last entry is not on the way to the state.
+    on_the_way = tuple(each for each in reading.damaged if each not in skipped)
+    return replace(
+        found or Recovery(),
+        last_id=last_id,
+        entries_read=reading.entries,
+        bytes_read=reading.bytes,
+        skipped=tuple(skipped),
+        damaged=tuple(damaged) or on_the_way,
+        older=bool(damaged),
+    )
 
 
-class _NoState(Exception):  # noqa: N818 - not an error: the reason to try the entry before
-    """Why an entry completes no state."""
+def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED_BYTES_MAX) -> Link | None:
+    """Return the save before the newest one; None if it is damaged, or no change leads from it."""
+    if newest.position_info is None or newest.damaged:
+        return None
+    reading = _Reading(store, engine, max_bytes)
+    try:
+        save, _ = reading.save_at(newest.entry_id)
+        if save.bases:
+            return Link(max(save.bases), reading.change(save))
+        for entry_id in range(newest.full_first_id - 1, store.first_id - 1, -1):
+            try:
+                before = reading.state_at(entry_id).position_info
+            except _UnfinishedError:
+                continue
+            change = before and delta.difference(before, newest.position_info)
+            return Link(entry_id, change) if change else None
+    except (CorruptStateError, LimitError):
+        pass
+    return None
+
+
+def _refuse(damaged: list[Skipped], found: Recovery | None) -> None:
+    """Raise the error that names the damage, and what is whole."""
+    newest = damaged[0]
+    if found is None or found.position_info is None:
+        whole = "no entry holds a whole state; restore the store from a copy, or save with replace=True"
+    else:
+        whole = (
+            f"the newest whole state is that of entry {found.entry_id}, at {found.position_info.position}; "
+            "load with take_older=True to take it, and lose what was saved after it"
+        )
+    raise CorruptStateError(f"entry {newest.entry_id} is damaged ({newest.reason}); {whole}", 0)
+
+
+def _reason(error: CorruptStateError) -> str:
+    """Return the message without the offset inside the entry."""
+    return str(error).partition(": ")[2]
+
+
+class _UnfinishedError(Exception):
+    """Why an entry completes no save, though it is whole."""
+
+
+class _Step(NamedTuple):
+    """A delta on the way down to a whole state."""
+
+    entry_id: int
+    change: Change
+    bases: list[int]
+    """Those not tried yet."""
 
 
 class _Reading:
-    """One pass over a store: counts what it reads, and walks no broken chain twice."""
+    """One pass over a store. It counts what it reads, and tries no broken save twice."""
 
     def __init__(self, store: Store, engine: Engine, max_bytes: int) -> None:
         self._store = store
-        self._metadata = store.metadata
         self._engine = engine
         self._max_bytes = max_bytes
         self._broken: dict[int, str] = {}
-        self._last: tuple[int, bytes] = (-1, b"")
+        self.damaged: list[Skipped] = []
         self.entries = 0
         self.bytes = 0
 
     def state_at(self, entry_id: int) -> Recovery:
-        """Return the state that an entry completes, or raise `_NoState`."""
-        changes: list[Delta] = []
+        """Return the state of the save that an entry completes; `CorruptStateError` if that is not whole."""
+        steps: list[_Step] = []
         delta_bytes = 0
-        walked = [entry_id]
-        try:
-            while (data := self._read(walked[-1]))[:1] == delta.MAGIC:
-                previous_id, change = Delta.decode(data, self._engine)
-                if previous_id >= walked[-1]:
-                    raise CorruptStateError(f"a delta on entry {previous_id}, which is not before it", 3)
-                changes.append(change)
-                delta_bytes += len(data)
-                walked.append(previous_id)
-            # Of the settings, all that matters to a reader is how the entries are compressed.
-            settings = EntrySettings(compression=compression_at(self._metadata, walked[-1]))
-            state, full_data, full_first_id, full_last_id, _ = state_at(
-                self._read, walked[-1], self._store.first_id, settings, self._max_bytes, self._engine
-            )
-        except NewerVersionError as error:
-            message = str(error).partition(": ")[2]
-            raise NewerVersionError(f"{message} (in entry {walked[-1]})", error.offset) from None
-        except (CorruptStateError, _NoState) as error:
-            *above, broken_id = walked
-            self._broken |= dict.fromkeys(above, f"builds on entry {broken_id}: {error}")
-            self._broken[broken_id] = str(error)
-            raise _NoState(self._broken[entry_id]) from error
+        next_id = entry_id
+        while True:
+            before = self.bytes
+            reason = self._broken.get(next_id)
+            if reason is None:
+                try:
+                    save, first_id = self.save_at(next_id)
+                    if not save.bases:
+                        state = self._decode(save)
+                        break
+                    steps.append(_Step(next_id, self.change(save), list(save.bases)))
+                    delta_bytes += self.bytes - before
+                except (NewerVersionError, OlderVersionError) as error:
+                    raise type(error)(f"{_reason(error)} (in entry {next_id})", error.offset) from None
+                except CorruptStateError as error:
+                    reason = self._broken[next_id] = _reason(error)
+                    self.damaged.append(Skipped(next_id, reason))
+                except _UnfinishedError as error:
+                    if not steps:
+                        raise
+                    reason = self._broken[next_id] = str(error)
+            while steps and not steps[-1].bases:
+                reason = f"builds on entry {next_id}: {reason}"
+                next_id = steps.pop().entry_id
+                self._broken[next_id] = reason
+            if not steps:
+                raise CorruptStateError(reason or "", 0)
+            next_id = steps[-1].bases.pop(0)
+        full_bytes = self.bytes - before
         return Recovery(
-            delta.replay(state, reversed(changes)) if changes else state,
+            delta.replay(state, [step.change for step in reversed(steps)]) if steps else state,
             form=state.form,
-            full_first_id=full_first_id,
-            full_last_id=full_last_id,
-            full_bytes=len(full_data),
-            deltas=len(changes),
+            full_first_id=first_id,
+            full_last_id=next_id,
+            full_bytes=full_bytes,
+            deltas=len(steps),
             delta_bytes=delta_bytes,
             entry_id=entry_id,
         )
 
-    def _read(self, entry_id: int) -> bytes:
-        if entry_id in self._broken:
-            raise _NoState(self._broken[entry_id])
-        if entry_id != self._last[0]:
-            try:
-                self._last = (entry_id, self._store.read(entry_id))
-            except KeyError:
-                raise _NoState("the entry is missing") from None
-            self.entries += 1
-            self.bytes += len(self._last[1])
-        return self._last[1]
+    def save_at(self, entry_id: int) -> tuple[Save, int]:
+        """Return the save that an entry completes, and the id of its first entry."""
+        last = self._part(entry_id)
+        if last.number + 1 < last.parts:
+            raise _UnfinishedError(f"part {last.number + 1} of {last.parts} of a save that was not finished")
+        first_id = entry_id - last.number
+        pieces = []
+        size = 0
+        for number, part_id in enumerate(range(first_id, entry_id)):
+            part = self._part(part_id)
+            if part[1:4] != (number, last.parts, last.checksum):
+                raise CorruptStateError(f"entry {part_id} is not part {number + 1} of the save", 0)
+            pieces.append(part.save.body)
+            size += len(part.save.body)
+            if size > self._max_bytes:
+                raise LimitError(f"a save of more than {self._max_bytes} bytes; raise max_bytes to read it")
+        body = b"".join((*pieces, last.save.body))
+        if zlib.crc32(body) != last.checksum:
+            raise CorruptStateError("the checksum of the save does not match", 0)
+        if any(base >= first_id for base in last.save.bases):
+            raise CorruptStateError("a delta on a save that is not before it", 0)
+        return last.save._replace(body=body), first_id
+
+    def change(self, save: Save) -> Change:
+        """Return what a delta changes."""
+        return Change(self._decode(save), save.properties, save.others)
+
+    def _decode(self, save: Save) -> PositionInfo:
+        data = decompress(save.body, save.compression, max_bytes=self._max_bytes, engine=self._engine)
+        state: PositionInfo = self._engine.PositionInfo.decode(data, max_bytes=self._max_bytes)
+        return state
+
+    def _part(self, entry_id: int) -> Part:
+        try:
+            data = self._store.read(entry_id)
+        except KeyError:
+            raise CorruptStateError(f"entry {entry_id} is missing", 0) from None
+        self.entries += 1
+        self.bytes += len(data)
+        try:
+            return Part.decode(data, entry_id)
+        except CorruptStateError:
+            if data[:1] != parts.MAGIC and self._is_version_1(data):
+                raise OlderVersionError(
+                    f"an entry of version 1; this release reads version {parts.VERSION}", 0
+                ) from None
+            raise
+
+    def _is_version_1(self, data: bytes) -> bool:
+        """Return whether the entry completes a whole state as the first version wrote it."""
+        try:
+            if is_footer(data):
+                return bool(Footer.decode(data)) and b'"checksum":' in data
+            return bool(self._engine.PositionInfo.decode(data, max_bytes=self._max_bytes).form == "compact")
+        except NewerVersionError:
+            raise
+        except (CorruptStateError, LimitError):
+            return False

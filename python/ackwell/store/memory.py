@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ackwell.errors import FencedError, StoreError
-from ackwell.store.base import Store
+from ackwell.store.base import Store, checked_entry, checked_id, checked_metadata, require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class MemoryLedger:
-    """What outlives an owner of a `MemoryStore`, as a file outlives the process that wrote it."""
+    """What outlives a `MemoryStore`, as a file outlives the process that wrote it."""
 
     generation: int = 0
     metadata: dict[str, bytes] = field(default_factory=dict)
@@ -25,7 +26,7 @@ class MemoryLedger:
 
 
 class MemoryStore(Store):
-    """An owner of a `MemoryLedger`; without an argument, of a new one.
+    """A store of a `MemoryLedger`; without an argument, of a new one.
 
     Durable as long as the ledger is. Every operation is O(1), deletion O(entries deleted).
 
@@ -34,30 +35,45 @@ class MemoryStore(Store):
     >>> old.append(b"first")
     0
     >>> new = MemoryStore(ledger)
-    >>> new.generation, new.read(0)
-    (2, b'first')
+    >>> new.read(0), old.append(b"second")
+    (b'first', 1)
+    >>> new.own()
+    >>> old.generation, new.generation
+    (1, 2)
     >>> old.append(b"late")
     Traceback (most recent call last):
     ...
     ackwell.errors.FencedError: generation 1 was fenced by generation 2
     """
 
-    def __init__(self, ledger: MemoryLedger | None = None) -> None:
+    def __init__(self, ledger: MemoryLedger | None = None, *, read_only: bool = False) -> None:
         self._ledger = MemoryLedger() if ledger is None else ledger
-        self._ledger.generation += 1
-        self._generation = self._ledger.generation
+        if read_only:
+            self._ledger = deepcopy(self._ledger)
+        self._generation = 0
         self._closed = False
+        self.read_only = read_only
 
     @property
     def generation(self) -> int:
         return self._generation
+
+    def own(self) -> None:
+        require_writable(self)
+        ledger = self._reading()
+        if not self._generation:
+            ledger.generation += 1
+            self._generation = ledger.generation
+        if ledger.generation != self._generation:
+            raise FencedError(f"generation {self._generation} was fenced by generation {ledger.generation}")
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
         return MappingProxyType(dict(self._reading().metadata))
 
     def set_metadata(self, metadata: Mapping[str, bytes]) -> None:
-        self._writing().metadata = dict(metadata)
+        replaced = checked_metadata(metadata)
+        self._writing().metadata = replaced
 
     @property
     def first_id(self) -> int:
@@ -68,15 +84,17 @@ class MemoryStore(Store):
         return self._reading().last_id
 
     def append(self, data: bytes) -> int:
+        entry = checked_entry(data)
         ledger = self._writing()
         ledger.last_id += 1
-        ledger.entries[ledger.last_id] = bytes(data)
+        ledger.entries[ledger.last_id] = entry
         return ledger.last_id
 
     def read(self, entry_id: int) -> bytes:
-        return self._reading().entries[entry_id]
+        return self._reading().entries[checked_id(entry_id)]
 
     def delete_up_to(self, entry_id: int) -> None:
+        entry_id = checked_id(entry_id)
         ledger = self._writing()
         if entry_id > ledger.last_id:
             raise ValueError(f"entry {entry_id} is beyond the last, {ledger.last_id}")
@@ -93,7 +111,5 @@ class MemoryStore(Store):
         return self._ledger
 
     def _writing(self) -> MemoryLedger:
-        ledger = self._reading()
-        if ledger.generation != self._generation:
-            raise FencedError(f"generation {self._generation} was fenced by generation {ledger.generation}")
-        return ledger
+        self.own()
+        return self._ledger

@@ -1,18 +1,18 @@
 """A ledger in a topic of the user's own Pulsar cluster (extra `[pulsar]`): any machine can take it over.
 
-The topic is a log of *records*, one message each, never batched. An `ENTRY` holds an entry under the
-dense id we give it. A `STATE` holds the rest of the ledger as it is from there on: the id of the first
-entry not deleted, and the metadata. Both name the generation that wrote them. Reading the topic from its
-start gives the ledger; the topic's order is the one truth, so all readers agree. An `OPEN` says nothing:
-an owner writes it once all before it are shut out, and has read everything when it reads it back.
+The topic is a log of *records*, one message each, never batched. An `ENTRY` holds an entry under the dense
+id that we give it. A `STATE` holds the rest of the ledger as it is from there on: the id of the first entry
+that is not deleted, and the metadata. Both name the generation that wrote them. An `OPEN` marks the end
+of what a new owner must read: it is written once all earlier owners are shut out. Reading the topic from
+its start gives the ledger, and the order of the topic is the same for every reader.
 
-Fencing stands twice. The producer has exclusive access *with fencing*: the broker disconnects the
-owner before it and refuses what that one still sends. And a reader ignores a record of a generation older
-than one it has already seen, so a write that slipped through would be void. A record that a client sent
-twice, because the answer to the first was lost, has the same id and counts once.
+Owners are fenced twice. The producer has exclusive access *with fencing*: the broker disconnects the
+earlier owner and refuses what it still sends. And a reader ignores a record of a generation older than
+one it has already seen, so a write that slipped through is void. A record that a client sent twice, because
+the answer to the first was lost, has the same id and counts once.
 
-A subscription of the ledger's own keeps what the broker would else delete for want of readers, and
-`delete_up_to` lets it go by acknowledging. Give the topic no message TTL, no backlog quota that evicts
+A subscription of the ledger's own keeps what the broker would otherwise delete because nobody reads it,
+and `delete_up_to` releases it by acknowledging. Give the topic no message TTL, no backlog quota that evicts
 (`consumer_backlog_eviction`), and no other producers.
 """
 
@@ -25,7 +25,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell.errors import FencedError, StoreError
-from ackwell.store.base import Store
+from ackwell.store.base import (
+    Store,
+    checked_entry,
+    checked_id,
+    checked_metadata,
+    checked_name,
+    require_writable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,11 +75,11 @@ class Record(NamedTuple):
 
 
 class PulsarStore(Store):
-    """An owner of the ledger in `topic`, a non-partitioned persistent topic used for nothing else.
+    """The ledger in `topic`, a non-partitioned persistent topic used for nothing else.
 
     Opening reads the whole topic, and the entries that are not deleted stay in memory: `read` costs
-    nothing, and the memory is what `delete_up_to` leaves. An entry fits into one message (5 MB by
-    the broker's default).
+    nothing, and the memory is what `delete_up_to` leaves. `own` reads what was written since. An entry fits
+    into one message (5 MB by the broker's default).
 
     Parameters
     ----------
@@ -80,49 +87,64 @@ class PulsarStore(Store):
         A `pulsar.Client` of the caller, who also closes it; or a service URL such as
         `"pulsar://127.0.0.1:6650"`, for a client of the store's own.
     topic
-        Where the ledger is; the broker creates it where it may.
+        Where the ledger is; the broker creates it if it may.
+    read_only
+        Open the ledger for reading alone: the entries as they are now, also while another process owns it.
     """
 
-    def __init__(self, client: pulsar.Client | str, topic: str) -> None:
-        import pulsar
-
-        self._topic = topic
+    def __init__(self, client: pulsar.Client | str, topic: str, *, read_only: bool = False) -> None:
+        self._topic = checked_name(topic)
         if isinstance(client, str):
             self._client = self._own_client = _client(client)
         else:
             self._client, self._own_client = client, None
+        self.read_only = read_only
         self._generation = 0
+        self._newest_generation = 0
         self._metadata: dict[str, bytes] = {}
         self._entries: dict[int, bytes] = {}
         self._message_ids: dict[int, pulsar.MessageId] = {}
         self._first_id, self._last_id = 0, -1
         self._closed = False
         self._failed = False
+        self._fenced = False
         try:
             with self._errors():
-                # From here on no older owner can write.
-                self._producer = self._client.create_producer(
-                    topic,
-                    access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing,
-                    batching_enabled=False,
-                    send_timeout_millis=TIMEOUT_S * 1000,
-                )
-                # A queue of 0 takes no messages: the subscription is there to keep and to delete.
-                # Failover, for the consumer of an owner that hangs may still be connected.
-                self._consumer = self._client.subscribe(
-                    topic,
-                    SUBSCRIPTION,
-                    consumer_type=pulsar.ConsumerType.Failover,
-                    initial_position=pulsar.InitialPosition.Earliest,
-                    receiver_queue_size=0,
-                )
-                # What one had sent before may still be on its way into the topic, but ahead of this.
-                self._read_up_to(self._send(Record(OPEN, 0, 0, b"")))
-                self._generation += 1
-                self._send(self._state())
+                self._read_up_to(None)
         except BaseException:
             self.close()
             raise
+
+    def own(self) -> None:
+        require_writable(self)
+        self._require_usable()
+        if self._fenced:
+            raise self._fenced_error()
+        if self._generation:
+            return
+        import pulsar
+
+        with self._errors():
+            # From here on no older owner can write.
+            self._producer = self._client.create_producer(
+                self._topic,
+                access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing,
+                batching_enabled=False,
+                send_timeout_millis=TIMEOUT_S * 1000,
+            )
+            # A queue of 0 takes no messages: the subscription is there to keep and to delete.
+            # Failover, for the consumer of an owner that hangs may still be connected.
+            self._consumer = self._client.subscribe(
+                self._topic,
+                SUBSCRIPTION,
+                consumer_type=pulsar.ConsumerType.Failover,
+                initial_position=pulsar.InitialPosition.Earliest,
+                receiver_queue_size=0,
+            )
+            # What an older owner sent may still be on its way into the topic, but it is before this record.
+            self._read_up_to(self._send(Record(OPEN, 0, 0, b"")))
+            self._send(self._state(generation=self._newest_generation + 1))
+        self._generation = self._newest_generation = self._newest_generation + 1
 
     @property
     def generation(self) -> int:
@@ -134,7 +156,8 @@ class PulsarStore(Store):
         return MappingProxyType(dict(self._metadata))
 
     def set_metadata(self, metadata: Mapping[str, bytes]) -> None:
-        replaced = {name: bytes(value) for name, value in metadata.items()}
+        replaced = checked_metadata(metadata)
+        self.own()
         self._send(self._state(metadata=replaced))
         self._metadata = replaced
 
@@ -149,16 +172,19 @@ class PulsarStore(Store):
         return self._last_id
 
     def append(self, data: bytes) -> int:
-        record = Record(ENTRY, self._generation, self._last_id + 1, bytes(data))
+        entry = checked_entry(data)
+        self.own()
+        record = Record(ENTRY, self._generation, self._last_id + 1, entry)
         self._keep(record, self._send(record))
         return self._last_id
 
     def read(self, entry_id: int) -> bytes:
         self._require_open()
-        return self._entries[entry_id]
+        return self._entries[checked_id(entry_id)]
 
     def delete_up_to(self, entry_id: int) -> None:
-        self._require_open()
+        entry_id = checked_id(entry_id)
+        self.own()
         if entry_id > self._last_id:
             raise ValueError(f"entry {entry_id} is beyond the last, {self._last_id}")
         first_id = max(self._first_id, entry_id + 1)
@@ -179,13 +205,13 @@ class PulsarStore(Store):
             if resource is not None:
                 _close(resource)
 
-    def _read_up_to(self, end: pulsar.MessageId) -> None:
-        """Read the records of the topic, from its start to the one at `end`."""
+    def _read_up_to(self, end: pulsar.MessageId | None) -> None:
+        """Read the records of the topic from its start, to the one at `end` or to the last one now."""
         import pulsar
 
         reader = self._client.create_reader(self._topic, pulsar.MessageId.earliest)
         try:
-            while True:
+            while end is not None or reader.has_message_available():
                 message = reader.read_next(TIMEOUT_S * 1000)
                 message_id = message.message_id()
                 if message_id == end:
@@ -195,10 +221,10 @@ class PulsarStore(Store):
             _close(reader)
 
     def _keep(self, record: Record, message_id: pulsar.MessageId) -> None:
-        """Let a record that stands in the topic take effect."""
-        if record.kind == OPEN or record.generation < self._generation:
+        """Apply a record that is in the topic. Applying one again changes nothing."""
+        if record.kind == OPEN or record.generation < self._newest_generation:
             return
-        self._generation = record.generation
+        self._newest_generation = record.generation
         if record.kind == STATE:
             self._metadata = _decode_metadata(record.body)
             self._delete_before(record.entry_id)
@@ -213,30 +239,42 @@ class PulsarStore(Store):
         self._first_id = max(self._first_id, first_id)
         self._last_id = max(self._last_id, first_id - 1)
 
-    def _state(self, *, first_id: int | None = None, metadata: Mapping[str, bytes] | None = None) -> Record:
+    def _state(
+        self,
+        *,
+        generation: int | None = None,
+        first_id: int | None = None,
+        metadata: Mapping[str, bytes] | None = None,
+    ) -> Record:
         return Record(
             STATE,
-            self._generation,
+            self._generation if generation is None else generation,
             self._first_id if first_id is None else first_id,
             _encode_metadata(self._metadata if metadata is None else metadata),
         )
 
     def _send(self, record: Record) -> pulsar.MessageId:
-        """Have a record stand in the topic; when this returns, the broker's bookies hold it."""
-        self._require_open()
-        if self._failed:
-            raise StoreError(f"{self._topic}: a write failed before; open the ledger again")
+        """Write a record to the topic; when this returns, the broker's bookies hold it."""
+        self._require_usable()
         # A write that failed may still arrive. Another one under the same id would then be lost, so there
-        # is none: the next opening reads which of them stands in the topic.
+        # is none: the next opening reads which of them is in the topic.
         self._failed = True
         try:
             with self._errors():
                 message_id = self._producer.send(record.encode())
         except FencedError:
-            self._failed = False
+            self._failed, self._fenced = False, True
             raise
         self._failed = False
         return message_id
+
+    def _require_usable(self) -> None:
+        self._require_open()
+        if self._failed:
+            raise StoreError(f"{self._topic}: a write failed before; open the ledger again")
+
+    def _fenced_error(self) -> FencedError:
+        return FencedError(f"{self._topic}: generation {self._generation} was fenced by a newer owner")
 
     def _require_open(self) -> None:
         if self._closed:
@@ -250,9 +288,7 @@ class PulsarStore(Store):
         try:
             yield
         except pulsar.ProducerFenced as error:
-            raise FencedError(
-                f"{self._topic}: generation {self._generation} was fenced by a newer owner"
-            ) from error
+            raise self._fenced_error() from error
         except pulsar.PulsarException as error:
             raise StoreError(f"{self._topic}: {error}") from error
 

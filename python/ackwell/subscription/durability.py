@@ -1,15 +1,14 @@
-"""Stage, persist, apply: an acknowledgment is never reported durable before it is.
+"""Stage, save, confirm: an acknowledgment is never reported durable before it is.
 
-An acknowledgment changes the state in memory at once, so that nobody gets the message again. Nobody is
-*told*, though, and no log is trimmed, until a saved state holds it: receipts wait here, and
-`mark_delete` is the durable one (apache/pulsar#25528: a broker that changes its memory first and then
-fails to write has told and trimmed what a restart takes back). A save that fails leaves the receipts
-waiting for the next one.
+An acknowledgment changes the state in memory at once, so that nobody gets the message again. Its receipt
+waits here until a saved state holds it, and no log is trimmed beyond `mark_delete`, the durable position.
+(apache/pulsar#25528: a broker that reports and trims before it writes loses that when the write fails.)
+When a save fails, the receipts wait for the next one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell.equality import EqualByState
 from ackwell.position import Position
@@ -28,43 +27,25 @@ class Receipt(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A state frozen to be persisted."""
+    """A state to be saved."""
 
     info: PositionInfo
     receipts_before: int
-    """How many receipts, of all that were ever owed, this state is the reason for."""
-
-
-class Recovered(Protocol):
-    """What a journal found."""
-
-    @property
-    def position_info(self) -> PositionInfo | None:
-        """The newest state, or `None` where none was ever saved."""
-
-
-class Journal(Protocol):
-    """Where saved states go; `ackwell.saving.journal.Journal` is one over any store."""
-
-    def save(self, state: PositionInfo, /) -> object:
-        """Make a state durable; `StoreError` if that failed."""
-
-    def load(self) -> Recovered:
-        """Find the newest durable state."""
+    """How many receipts, of all that ever waited, this state is the reason for."""
 
 
 class Durability(EqualByState):
-    """Which acknowledgments are durable, and whom to tell."""
+    """Which acknowledgments are durable, and whose receipts wait."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._waiting: list[Receipt | None] = []
         # None where the consumer has left: a staged state counts it all the same.
         self._given = 0
         self.mark_delete: Position = cursor.mark_delete_position
-        """Everything up to here is acknowledged, and durably so."""
+        """Everything up to here is acknowledged in a durable state."""
 
     def owe(self, receipt: Receipt) -> None:
-        """Let a receipt wait for the next state that is staged."""
+        """Add a receipt that waits for the next state that is staged."""
         self._waiting.append(receipt)
 
     def forget(self, consumer: ConsumerKey) -> None:
@@ -75,14 +56,13 @@ class Durability(EqualByState):
         ]
 
     def stage(self, info: PositionInfo) -> Staged:
-        """Tie the receipts that wait to this state, which holds what they are for."""
+        """Return the state with the number of receipts whose acknowledgments it holds."""
         return Staged(info, self._given + len(self._waiting))
 
     def confirm(self, staged: Staged) -> list[Receipt]:
-        """Take note that a state is durable; give the receipts not given yet.
+        """Note that a state is durable, and return the receipts that were not returned yet.
 
-        States are confirmed in the order in which they were staged; one that a later one overtook
-        gives nothing more.
+        States are confirmed in the order in which they were staged.
         """
         due = max(staged.receipts_before - self._given, 0)
         given, self._waiting = self._waiting[:due], self._waiting[due:]
@@ -92,5 +72,5 @@ class Durability(EqualByState):
 
     @property
     def waiting(self) -> int:
-        """Receipts that wait for a save."""
+        """How many receipts wait for a save."""
         return len(self._waiting)

@@ -1,8 +1,8 @@
-"""The saved state: the cursor, the redelivery counts and the open transactions, in one `PositionInfo`.
+"""The saved state of a subscription: cursor, redelivery counts, open transactions in a `PositionInfo`.
 
-Counts have their place in the `compact` form. Open transactions stand in one field of their own among
-the unknown fields, which every form and every reader keeps: number 20,601, far from what Pulsar will
-number. Who has which message is not saved: after a restart nobody is connected, and what is not
+Counts have their place in the `compact` form. Open transactions and the type of the subscription are
+among the unknown fields, which every form and every reader keeps, under numbers far from those of
+Pulsar. Who has which message is not saved: after a restart nobody is connected, and what is not
 acknowledged is delivered again.
 """
 
@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell.ack_sets import from_words, to_words
+from ackwell.ack_sets import BATCH_SIZE_MAX, WHOLE, from_words, to_words
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
+from ackwell.saving.recovery import SAVED_AS_FIELD
 from ackwell.subscription.command import TransactionId
 from ackwell.subscription.transactions import Held, HeldCumulative, Transactions
 from ackwell.wire import Field, Reader, bytes_field, int_field
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ackwell._native import PositionInfo
     from ackwell.cursor import Cursor
     from ackwell.subscription.redelivery_counts import RedeliveryCounts
@@ -28,15 +31,47 @@ TRANSACTION_FIELD: Final = 20_601
 `Entry {ledger=1, entry=2, batch_size=3, hash=4, repeated acked words=5}`, no words for the whole entry;
 `Cumulative {ledger=1, entry=2, repeated owed words=5}`.
 """
+OUR_FIELDS: Final = (TRANSACTION_FIELD, SAVED_AS_FIELD)
+INT32_END: Final = 1 << 31
+"""Redelivery counts and sticky-key hashes are int32, as in Pulsar's protocol."""
+
+
+def check(info: PositionInfo) -> None:
+    """Raise `CorruptStateError` if the state is none that a subscription saves."""
+    _check_counts(info.redelivery_counts)
+    decode_transactions(info.unknown_fields)
+
+
+def take_over(cursor: Cursor, counts: RedeliveryCounts) -> tuple[Transactions, bytes]:
+    """Take what a loaded cursor carries: restore the counts, return the transactions and others' fields.
+
+    From now on the subscription saves the cursor.
+    """
+    carried = cursor.carried
+    _check_counts(carried.redelivery_counts)
+    transactions = decode_transactions(carried.unknown_fields)
+    for position in [position for position, _ in transactions.held() if cursor.is_acked(*position)]:
+        transactions.forget(position)
+    for position, count in carried.redelivery_counts.items():
+        if not cursor.is_acked(*position):
+            counts.restore(Position(*position), count)
+    others = _without_ours(carried.unknown_fields)
+    carried.redelivery_counts, carried.unknown_fields, carried.taken = {}, b"", True
+    return transactions, others
 
 
 def position_info(
-    cursor: Cursor, redelivery: RedeliveryCounts, transactions: Transactions, unknown_fields: bytes
+    cursor: Cursor,
+    type_name: str,
+    counts: RedeliveryCounts,
+    transactions: Transactions,
+    unknown_fields: bytes,
 ) -> PositionInfo:
-    """Gather the state to be saved; `unknown_fields` are those of others."""
+    """Return the state to be saved; `unknown_fields` are those of others."""
+    saved_as = bytes_field(SAVED_AS_FIELD, type_name.encode())
     return cursor.to_position_info(
-        redelivery_counts=dict(redelivery.counts()),
-        unknown_fields=unknown_fields + encode_transactions(transactions),
+        redelivery_counts=dict(counts.counts()),
+        unknown_fields=unknown_fields + saved_as + encode_transactions(transactions),
     )
 
 
@@ -56,17 +91,24 @@ def encode_transactions(transactions: Transactions) -> bytes:
     return out
 
 
-def decode_transactions(unknown_fields: bytes, transactions: Transactions) -> None:
-    """Open the transactions that stand among a saved state's unknown fields."""
+def decode_transactions(unknown_fields: bytes) -> Transactions:
+    """Return the transactions among a state's unknown fields; `CorruptStateError` if they contradict."""
+    transactions = Transactions()
     for field in Reader(unknown_fields).fields():
         if field.number == TRANSACTION_FIELD:
-            _read_transaction(field.message(), transactions)
+            _read_transaction(field, transactions)
+    return transactions
 
 
-def without_transactions(unknown_fields: bytes) -> bytes:
-    """Return the unknown fields that are not ours."""
+def _without_ours(unknown_fields: bytes) -> bytes:
     message = Reader(unknown_fields)
-    return b"".join(message.raw(field) for field in message.fields() if field.number != TRANSACTION_FIELD)
+    return b"".join(message.raw(field) for field in message.fields() if field.number not in OUR_FIELDS)
+
+
+def _check_counts(counts: Mapping[Position, int]) -> None:
+    for position, count in counts.items():
+        if count >= INT32_END:
+            raise CorruptStateError(f"redelivery count {count} of {Position(*position)}", 0)
 
 
 def _place(position: Position) -> bytes:
@@ -77,23 +119,42 @@ def _words(words: tuple[int, ...]) -> bytes:
     return b"".join(int_field(5, word) for word in words)
 
 
-def _read_transaction(message: Reader, transactions: Transactions) -> None:
+def _read_transaction(field: Field, transactions: Transactions) -> None:
     halves = {1: 0, 2: 0}
     bodies: list[Field] = []
-    for field in message.fields():
-        if field.number in halves:
-            halves[field.number] = field.varint()
-        elif field.number in (3, 4):
-            bodies.append(field)
+    for part in field.message().fields():
+        if part.number in halves:
+            halves[part.number] = part.varint()
+        elif part.number in (3, 4):
+            bodies.append(part)
     transaction = TransactionId(halves[1], halves[2])
-    for field in bodies:
-        numbers, words = _read_entry(field)
-        position = Position(numbers[1], numbers[2])
-        bits = from_words(words)
-        if field.number == 4:
-            transactions.hold_cumulative(transaction, HeldCumulative(position, bits))
-        else:
-            transactions.hold(transaction, position, Held(bits if words else -1, numbers[3], numbers[4]))
+    if transaction in transactions.open:
+        raise CorruptStateError(f"transaction {tuple(transaction)} is there twice", field.start)
+    transactions.begin(transaction)
+    for body in bodies:
+        _read_held(body, transaction, transactions)
+
+
+def _read_held(field: Field, transaction: TransactionId, transactions: Transactions) -> None:
+    numbers, words = _read_entry(field)
+    position = Position(numbers[1], numbers[2])
+    bits = from_words(words)
+    if field.number == 4:
+        if any(content.cumulative is not None for content in transactions.open.values()):
+            raise CorruptStateError("two cumulative acknowledgments in open transactions", field.start)
+        transactions.hold_cumulative(transaction, HeldCumulative(position, bits))
+        return
+    size, sticky_key_hash = numbers[3], numbers[4]
+    in_range = 0 < size <= BATCH_SIZE_MAX and 0 <= sticky_key_hash < INT32_END
+    if not in_range or bits.bit_length() > size or (words and not bits):
+        raise CorruptStateError(f"a transaction holds {position} with numbers out of range", field.start)
+    held = Held(bits if words else WHOLE, size, sticky_key_hash)
+    if (
+        transactions.held_bits(position) & held.acked_bits
+        or position in transactions.open[transaction].entries
+    ):
+        raise CorruptStateError(f"open transactions hold {position} twice", field.start)
+    transactions.hold(transaction, position, held)
 
 
 def _read_entry(field: Field) -> tuple[dict[int, int], list[int]]:
@@ -105,5 +166,5 @@ def _read_entry(field: Field) -> tuple[dict[int, int], list[int]]:
         else:
             numbers[part.number] = part.int64()
     if 1 not in numbers or 2 not in numbers or min(numbers[1], numbers[2]) < 0:
-        raise CorruptStateError("a transaction's acknowledgment without position", field.start)
+        raise CorruptStateError("an acknowledgment of a transaction without a position", field.start)
     return numbers, words

@@ -39,7 +39,7 @@ from ackwell.subscription.command import AckType, CommandAck, TransactionId, Val
 from ackwell.subscription.consumer import NO_EPOCH, ConsumerKey
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.dispatcher import Delivery, Dispatcher
-from ackwell.subscription.durability import Durability, Journal, Receipt, Staged
+from ackwell.subscription.durability import Durability, Receipt, Staged
 from ackwell.subscription.entries import Entries
 from ackwell.subscription.kinds import SubscriptionType, policy_of
 from ackwell.subscription.moves import Moves
@@ -53,7 +53,6 @@ from ackwell.subscription.state import State
 from ackwell.subscription.sticky_key import FROM_ONE, HashRange, sticky_key_hash
 from ackwell.subscription.structures import Structures
 from ackwell.subscription.summary import Summary, summarize
-from ackwell.subscription.transactions import Transactions
 from ackwell.subscription.unread import Unread
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ if TYPE_CHECKING:
     from ackwell._native import Ledgers
     from ackwell.engine import Engine
     from ackwell.pending_ack import PendingAck
+    from ackwell.saving.recovery import Recovery
+    from ackwell.store import Store
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.delayed_messages import DelayedMessages
     from ackwell.subscription.undelivered import Undelivered
@@ -144,17 +145,18 @@ class Subscription:
         structures = Structures.of(engine or engines.native())
         consumers = Consumers(structures, settings)
         replay = ReplayQueue(structures, by_key=self._type is SubscriptionType.KEY_SHARED)
-        transactions = Transactions()
+        counts = RedeliveryCounts(structures, settings.max_redeliver_count)
         policy = policy_of(
             self._type, consumers, replay, settings, selector or ConsistentHashing(), topic, partition
         )
+        transactions, self._unknown_fields = saved.take_over(cursor, counts)
         self._state = state = State(
             settings=settings,
             structures=structures,
             cursor=cursor,
             consumers=consumers,
             replay=replay,
-            counts=RedeliveryCounts(structures, settings.max_redeliver_count),
+            counts=counts,
             backoffs=Backoffs(structures, settings.nack_backoff),
             transactions=transactions,
             unread=Unread(cursor, transactions),
@@ -168,7 +170,6 @@ class Subscription:
         self._chunk_entries = chunk_entries
         self._durable = durable
         self._durability = Durability(cursor)
-        self._unknown_fields = b""
         self._oldest_hole: Position | None = None
         self._oldest_hole_since_ms = 0
         self._validation_errors: Counter[ValidationError] = Counter()
@@ -591,56 +592,64 @@ ActiveChange(consumer='a', active=True)])
     # Durability
 
     def stage(self) -> Staged:
-        """Freeze what is to be made durable: the state now, and the receipts it is the reason for."""
+        """Return the state to be made durable, and the receipts that it is the reason for."""
         state = self._state
-        return self._durability.stage(
-            saved.position_info(state.cursor, state.counts, state.transactions, self._unknown_fields)
+        info = saved.position_info(
+            state.cursor, self._type, state.counts, state.transactions, self._unknown_fields
         )
+        return self._durability.stage(info)
 
     def confirm(self, staged: Staged) -> list[Receipt]:
-        """Record that a staged state is durable; return the receipts that may be sent now."""
+        """Note that a staged state is durable, and return the receipts that may be sent now."""
         return self._durability.confirm(staged)
 
-    def save(self, journal: Journal) -> list[Receipt]:
-        """Make the state durable, and return the receipts that may be sent now.
+    def save(self, store: Store, *, replace: bool = False) -> list[Receipt]:
+        """Save the state in a store, and return the receipts that may be sent now.
 
-        When the store fails (`StoreError`), nothing was confirmed; the next save covers it.
+        Errors are those of `Cursor.save`. After one of them nothing is confirmed, and the next save
+        confirms it.
         """
         staged = self.stage()
         if self._durable:
-            journal.save(staged.info)
+            self.cursor.journal(store).save(staged.info, replace=replace)
         return self.confirm(staged)
 
     @classmethod
     def load(
         cls,
         type: SubscriptionType | str,  # noqa: A002
-        journal: Journal,
+        store: Store,
         ledgers: Ledgers,
+        *,
+        take_older: bool = False,
         **options: Any,
     ) -> Self:
-        """Recover a subscription where its last save left it, or start it where nothing was saved.
+        """Return the subscription of the newest state in a store; a new one if none was saved.
 
-        Nobody is connected, and everything not acknowledged, nor held by an open transaction, is to be
-        read. `options` are those of `Subscription`.
+        Nobody is connected, and everything that is neither acknowledged nor held by an open transaction is
+        unread. `options` are those of `Subscription`. Errors and `take_older` are those of `Cursor.load`,
+        which this builds on; `recovery` says how the state was found.
         """
-        info = journal.load().position_info
-        if info is None:
-            return cls(type, ledgers, **options)
         settings: SubscriptionSettings = options.get("settings") or SubscriptionSettings()
-        cursor = Cursor.from_position_info(
-            info, ledgers, settings=settings.cursor, engine=options.get("engine")
+        cursor = Cursor.load(
+            store,
+            ledgers,
+            settings=settings.cursor,
+            take_older=take_older,
+            check=saved.check,
+            loaded_as=SubscriptionType(type),
+            engine=options.get("engine"),
         )
-        subscription = cls(type, cursor=cursor, **options)
-        for position, count in info.redelivery_counts.items():
-            subscription._state.counts.restore(Position(*position), count)
-        saved.decode_transactions(info.unknown_fields, subscription._state.transactions)
-        subscription._unknown_fields = saved.without_transactions(info.unknown_fields)
-        return subscription
+        return cls(type, cursor=cursor, **options)
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """What `load` found in the store, and how; None for a subscription that was not loaded."""
+        return self.cursor.recovery
 
     @property
     def durable_mark_delete_position(self) -> Position:
-        """How far a log may be trimmed: everything up to here is acknowledged, and durably so."""
+        """How far a log may be trimmed: everything up to here is acknowledged in a durable state."""
         return self._durability.mark_delete
 
     # What it looks like

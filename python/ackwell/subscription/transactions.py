@@ -122,6 +122,16 @@ class Transactions(EqualByState):
             if (position, _reach(unacked_bits)) <= (held.position, _reach(held.owed_bits)):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
+    def begin(self, transaction: TransactionId) -> None:
+        """Open a transaction that holds nothing yet."""
+        self.open.setdefault(transaction, Transaction())
+
+    def forget(self, position: Position) -> None:
+        """Let go of an entry that is acknowledged as a whole, in every transaction."""
+        for content in self.open.values():
+            content.entries.pop(position, None)
+        self._bits.pop(position, None)
+
     def hold(self, transaction: TransactionId, position: Position, held: Held) -> None:
         """Hold these bits of an entry, which `check` found free."""
         entries = self.open.setdefault(transaction, Transaction()).entries

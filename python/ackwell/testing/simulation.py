@@ -111,8 +111,11 @@ def _after(before: MemoryLedger, writes: Iterable[Write]) -> MemoryLedger:
 class SimulatedStore(MemoryStore):
     """A `MemoryStore` that remembers its writes; see `ackwell.testing.simulation`."""
 
-    def __init__(self, ledger: MemoryLedger | None = None) -> None:
-        super().__init__(ledger)
+    def __init__(
+        self, ledger: MemoryLedger | None = None, *, read_only: bool = False, atomic_appends: bool = True
+    ) -> None:
+        super().__init__(ledger, read_only=read_only)
+        self.atomic_appends = atomic_appends
         self.writes: list[Write] = []
         """Every write since it was opened, in order."""
 

@@ -9,7 +9,7 @@ Subclass it under a name pytest collects, and say how a ledger is made::
 
             def new():
                 path = tmp_path / f"ledger-{next(numbers)}"
-                return lambda: MyStore(path)
+                return lambda read_only=False: MyStore(path, read_only=read_only)
 
             return new
 """
@@ -19,20 +19,26 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, Protocol
 
 import pytest
 
-from ackwell.errors import FencedError, StoreError
+from ackwell.errors import FencedError, NotLoadedError, StoreError
+from ackwell.saving.journal import Journal
 from ackwell.store.base import Store
 
-Opener: TypeAlias = Callable[[], Store]
+
+class Opener(Protocol):
+    """Opens one ledger, again at each call."""
+
+    def __call__(self, *, read_only: bool = False) -> Store:
+        """Open the ledger."""
 
 
 class StoreConformance:
-    """The tests; a store that passes them holds what `Store` promises of a living process.
+    """The tests of what `Store` promises while its process lives.
 
-    What it promises of a dying one needs a process to kill: see `tests/faults` and `tests/pulsar`.
+    What it promises of a process that dies needs one to kill: see `tests/faults` and `tests/pulsar`.
     """
 
     #: Calls made by the random test for each of its seeds; fewer suit a slow place.
@@ -40,7 +46,7 @@ class StoreConformance:
 
     @pytest.fixture
     def new_ledger(self) -> Callable[[], Opener]:
-        """Make a new, empty ledger: a function that opens it, again at each call."""
+        """Make a new, empty ledger, and return the function that opens it."""
         raise NotImplementedError("a subclass says how a ledger is made")
 
     @pytest.fixture
@@ -50,7 +56,7 @@ class StoreConformance:
     def test_a_new_ledger_is_empty(self, open_store: Opener) -> None:
         with open_store() as store:
             assert isinstance(store, Store)
-            assert store.generation == 1
+            assert store.generation == 0
             assert dict(store.metadata) == {}
             assert (store.first_id, store.last_id) == (0, -1)
 
@@ -61,12 +67,104 @@ class StoreConformance:
             assert [store.read(entry_id) for entry_id in range(4)] == entries
             assert (store.first_id, store.last_id) == (0, 3)
 
-    def test_each_opening_has_a_greater_generation(self, open_store: Opener) -> None:
+    def test_each_owner_has_a_greater_generation(self, open_store: Opener) -> None:
         generations = []
         for _ in range(3):
             with open_store() as store:
+                store.own()
+                store.own()
                 generations.append(store.generation)
         assert generations == sorted(set(generations))
+        assert generations[0] == 1
+
+    def test_opening_and_reading_fence_nobody(self, open_store: Opener) -> None:
+        with open_store() as owner:
+            assert owner.append(b"a") == 0
+            with open_store() as other:
+                assert (other.generation, other.first_id, other.last_id) == (0, 0, 0)
+                assert other.read(0) == b"a"
+                assert dict(other.metadata) == {}
+            assert owner.append(b"b") == 1
+            owner.set_metadata({"still": b"the owner"})
+
+    def test_a_read_only_store_reads_everything_and_refuses_to_write(self, open_store: Opener) -> None:
+        with open_store() as owner:
+            owner.append(b"a")
+            owner.set_metadata({"name": b"value"})
+            with open_store(read_only=True) as reader:
+                assert (reader.read_only, owner.read_only) == (True, False)
+                assert (reader.first_id, reader.last_id, reader.read(0)) == (0, 0, b"a")
+                assert dict(reader.metadata) == {"name": b"value"}
+                writes: list[Callable[[], object]] = [
+                    reader.own,
+                    lambda: reader.append(b"b"),
+                    lambda: reader.set_metadata({}),
+                    lambda: reader.delete_up_to(0),
+                ]
+                for write in writes:
+                    with pytest.raises(StoreError, match="read-only"):
+                        write()
+                assert reader.generation == 0
+                assert owner.append(b"b") == 1
+                owner.set_metadata({})
+                owner.delete_up_to(0)
+                # It shows one moment, whatever the owner does meanwhile.
+                assert (reader.first_id, reader.last_id, reader.read(0)) == (0, 0, b"a")
+                assert dict(reader.metadata) == {"name": b"value"}
+            with open_store(read_only=True) as reader:
+                assert (reader.first_id, reader.last_id, reader.read(1)) == (1, 1, b"b")
+
+    def test_arguments_of_a_wrong_type_change_nothing(self, open_store: Opener) -> None:
+        with open_store() as store:
+            store.append(b"a")
+            calls: list[Callable[[Any], object]] = [
+                store.append,
+                lambda data: store.set_metadata({"a": data}),
+            ]
+            for call in calls:
+                for wrong in ("text", 5, None, [1]):
+                    with pytest.raises(TypeError):
+                        call(wrong)
+            for names in ({"\ud800": b""}, {5: b""}):
+                with pytest.raises((TypeError, ValueError)):
+                    store.set_metadata(names)  # type: ignore[arg-type]
+            ids: list[Callable[[Any], object]] = [store.read, store.delete_up_to]
+            for with_id in ids:
+                for no_id in ("0", 0.0, None):
+                    with pytest.raises(TypeError):
+                        with_id(no_id)
+            assert (store.first_id, store.last_id, dict(store.metadata)) == (0, 0, {})
+            assert store.append(memoryview(b"b")) == 1  # type: ignore[arg-type]
+            assert (store.read(0), store.read(1)) == (b"a", b"b")
+
+    def test_what_was_given_or_returned_is_not_shared(self, open_store: Opener) -> None:
+        with open_store() as store:
+            value: Any = bytearray(b"value")
+            metadata: dict[str, bytes] = {"name": b"value"}
+            store.append(value)
+            metadata["mutable"] = value
+            store.set_metadata(metadata)
+            value[:] = b"other"
+            metadata["late"] = b""
+            assert store.read(0) == b"value"
+            assert dict(store.metadata) == {"name": b"value", "mutable": b"value"}
+
+    def test_a_journal_refuses_to_save_over_what_it_did_not_load(self, open_store: Opener) -> None:
+        from ackwell import PositionInfo
+
+        with open_store() as store:
+            journal = Journal(store)
+            journal.save(PositionInfo(3, 5))
+            before = store.last_id
+            with open_store() as other:
+                with pytest.raises(NotLoadedError):
+                    Journal(other).save(PositionInfo(0, -1))
+                assert other.generation == 0
+            # Nothing was written, and the owner was not fenced.
+            assert store.last_id == before
+            journal.save(PositionInfo(3, 6))
+        with open_store() as store:
+            assert Journal(store).load().position_info == PositionInfo(3, 6)
 
     def test_the_next_owner_finds_everything(self, open_store: Opener) -> None:
         with open_store() as store:
@@ -93,7 +191,7 @@ class StoreConformance:
             store.append(b"a")
             store.append(b"b")
             store.delete_up_to(0)
-            for absent in (-1, 0, 2):
+            for absent in (-1, 0, 2, 2**63, 2**70, -(2**70)):
                 with pytest.raises(KeyError):
                     store.read(absent)
 
@@ -113,17 +211,19 @@ class StoreConformance:
             for entry in (b"a", b"b", b"c"):
                 store.append(entry)
             store.delete_up_to(1)
-            for entry_id in (-1, 0, 1):
+            for entry_id in (-1, 0, 1, -(2**70)):
                 store.delete_up_to(entry_id)
-            assert (store.first_id, store.last_id) == (2, 2)
-            with pytest.raises(ValueError, match="3"):
-                store.delete_up_to(3)
+                assert (store.first_id, store.last_id) == (2, 2)
+            for beyond in (3, 2**70):
+                with pytest.raises(ValueError, match="beyond the last, 2"):
+                    store.delete_up_to(beyond)
             assert store.read(2) == b"c"
 
     def test_an_older_owner_can_write_nothing(self, open_store: Opener) -> None:
         with open_store() as old:
             old.append(b"a")
             with open_store() as new:
+                new.own()
                 writes: list[Callable[[], object]] = [
                     lambda: old.append(b"late"),
                     lambda: old.set_metadata({"late": b""}),
@@ -132,6 +232,8 @@ class StoreConformance:
                 for write in writes:
                     with pytest.raises(FencedError):
                         write()
+                with pytest.raises(FencedError):
+                    old.own()
                 assert (new.first_id, new.last_id, new.read(0)) == (0, 0, b"a")
                 assert dict(new.metadata) == {}
                 assert new.append(b"b") == 1
@@ -140,7 +242,9 @@ class StoreConformance:
 
     def test_an_owner_stays_fenced_when_the_newer_one_is_gone(self, open_store: Opener) -> None:
         with open_store() as old:
-            open_store().close()
+            old.own()
+            with open_store() as new:
+                new.own()
             with pytest.raises(FencedError):
                 old.append(b"late")
 
@@ -150,6 +254,7 @@ class StoreConformance:
         store.close()
         store.close()
         calls: list[Callable[[], object]] = [
+            store.own,
             lambda: store.append(b"b"),
             lambda: store.read(0),
             lambda: store.set_metadata({}),
@@ -194,6 +299,8 @@ class StoreConformance:
                     store = open_store()
                 case "take over":
                     old, store = store, open_store()
+                    old.own()
+                    store.own()
                     with pytest.raises(FencedError):
                         old.append(b"late")
                     old.close()

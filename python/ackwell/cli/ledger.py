@@ -1,0 +1,12 @@
+"""The option that names a ledger in a file of saved cursors."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Ledger = Annotated[
+    str | None,
+    typer.Option("--ledger", metavar="NAME", help="Which saved cursor, if an SQLite file has several."),
+]

@@ -1,0 +1,281 @@
+"""A subscription saved and loaded is the subscription, whoever saves it in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ackwell import CorruptStateError, Cursor, Ledgers, Position, PositionInfo, ProtocolError, StoreError
+from ackwell.saving.journal import Journal
+from ackwell.store import MemoryLedger, MemoryStore
+from ackwell.subscription import CommandAck, MessageId, Subscription, TransactionId
+from ackwell.wire import bytes_field, int_field
+
+LEDGERS = Ledgers({3: 100})
+FIRST, SECOND = TransactionId(1, 1), TransactionId(0, 2)
+
+
+def hold(subscription: Subscription, transaction: TransactionId, entry_id: int) -> None:
+    ids = (MessageId(3, entry_id),)
+    subscription.handle("a", CommandAck(1, message_ids=ids, transaction=transaction))
+
+
+def deliver(subscription: Subscription, limit: int, sticky_key_hash: int = 0) -> list[Position]:
+    if "a" not in subscription.consumers:
+        subscription.add_consumer("a")
+        subscription.flow("a", 1000)
+    reads = subscription.next_reads(limit, 0)
+    for position in reads:
+        assert subscription.dispatch(*position, 0, sticky_key_hash=sticky_key_hash) == "a"
+    return reads
+
+
+def used() -> Subscription:
+    """Return a subscription with acks, a redelivery count, and two open transactions."""
+    subscription = Subscription("Shared", LEDGERS)
+    deliver(subscription, 10)
+    subscription.ack("a", 3, 4)
+    subscription.redeliver("a", [(3, 6)])
+    hold(subscription, FIRST, 8)
+    hold(subscription, SECOND, 9)
+    return subscription
+
+
+def load(store: MemoryStore) -> Subscription:
+    return Subscription.load("Shared", store, LEDGERS)
+
+
+def test_a_cursor_that_saves_in_between_loses_nothing_of_a_subscription() -> None:
+    store = MemoryStore()
+    used().save(store)
+    for entry_id in (20, 21, 22, 23):
+        cursor = Cursor.load(store, LEDGERS)
+        cursor.ack(3, entry_id)
+        cursor.save(store)
+    again = load(store)
+    assert again.redelivery_count(3, 6) == 1
+    assert again.transactions == [FIRST, SECOND]
+    assert again.cursor.is_acked(3, 23)
+    assert again.commit(FIRST) == 1
+    assert again.cursor.is_acked(3, 8)
+    again.validate()
+
+
+def test_a_subscription_keeps_the_fields_of_others_that_it_loaded() -> None:
+    store = MemoryStore()
+    theirs = bytes([0xF8, 0x01, 7])
+    Journal(store).save(PositionInfo(3, 5, idle_since=1234, unknown_fields=theirs))
+    for entry_id in (20, 22, 24):
+        subscription = load(store)
+        subscription.ack(None, 3, entry_id)
+        subscription.save(store)
+    info = Journal(store).load().position_info
+    assert info is not None
+    assert info.idle_since == 1234
+    assert info.unknown_fields.startswith(theirs)
+    assert info.unknown_fields.count(theirs) == 1
+
+
+def test_the_cursor_of_a_subscription_cannot_be_saved_without_it() -> None:
+    store = MemoryStore()
+    subscription = used()
+    subscription.save(store)
+    subscription.ack("a", 3, 5)
+    with pytest.raises(ProtocolError, match="save the subscription"):
+        subscription.cursor.save(store)
+    assert store.last_id == 0
+    assert load(store).redelivery_count(3, 6) == 1
+
+
+def test_a_loaded_cursor_makes_the_subscription_that_was_saved() -> None:
+    store = MemoryStore()
+    used().save(store)
+    subscription = Subscription("Shared", cursor=Cursor.load(store, LEDGERS))
+    assert subscription.redelivery_count(3, 6) == 1
+    assert subscription.transactions == [FIRST, SECOND]
+    subscription.ack(None, 3, 30)
+    subscription.save(store)
+    assert load(store).redelivery_count(3, 6) == 1
+    assert load(store).cursor.is_acked(3, 30)
+
+
+def test_a_subscription_is_not_saved_over_what_it_did_not_load() -> None:
+    ledger = MemoryLedger()
+    used().save(MemoryStore(ledger))
+    other = Subscription("Shared", LEDGERS)
+    other.add_consumer("a")
+    other.handle("a", CommandAck(1, message_ids=(MessageId(3, 0),), request_id=7))
+    with pytest.raises(StoreError, match="replace=True"):
+        other.save(MemoryStore(ledger))
+    assert (ledger.generation, ledger.last_id) == (1, 0)
+    assert other.durable_mark_delete_position == (3, -1)
+    assert [receipt.request_id for receipt in other.save(MemoryStore(ledger), replace=True)] == [7]
+    assert load(MemoryStore(ledger)).transactions == []
+
+
+def test_loading_says_how_and_as_what_the_state_was_saved() -> None:
+    store = MemoryStore()
+    assert Subscription("Shared", LEDGERS).recovery is None
+    used().save(store)
+    recovery = load(store).recovery
+    assert recovery is not None
+    assert (recovery.saved_as, recovery.loaded_as, recovery.entry_id) == ("Shared", "Shared", 0)
+    assert "saved as" not in str(recovery)
+    for type_name in ("Exclusive", "Key_Shared", "Failover"):
+        recovery = Subscription.load(type_name, store, LEDGERS).recovery
+        assert recovery is not None
+        assert (recovery.saved_as, recovery.loaded_as) == ("Shared", type_name)
+        assert f"saved as Shared, loaded as {type_name}" in str(recovery)
+    cursor = Cursor.load(store, LEDGERS)
+    assert "saved as Shared, loaded as cursor" in str(cursor.recovery)
+    # It stays a Shared subscription's state when a cursor saves it.
+    cursor.ack(3, 50)
+    cursor.save(store)
+    recovery = load(store).recovery
+    assert recovery is not None
+    assert recovery.saved_as == "Shared"
+    plain = MemoryStore()
+    Cursor(LEDGERS).save(plain)
+    assert "saved as cursor, loaded as Shared" in str(load(plain).recovery)
+
+
+# Transactions through deltas and restarts
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_transactions_that_open_and_end_are_saved_as_deltas(restart: bool) -> None:
+    store = MemoryStore()
+    subscription = Subscription("Shared", LEDGERS)
+    deliver(subscription, 50)
+    kinds = []
+    steps: list[Callable[[], object]] = [
+        lambda: subscription.ack("a", 3, 0),
+        lambda: subscription.ack("a", 3, 2),
+        lambda: hold(subscription, FIRST, 4),
+        lambda: hold(subscription, SECOND, 6),
+        lambda: subscription.commit(FIRST),
+        lambda: subscription.abort(SECOND),
+        lambda: subscription.ack("a", 3, 7),
+    ]
+    for step in steps:
+        step()
+        before = store.last_id
+        subscription.save(store)
+        kinds.append(store.last_id - before)
+        expected = subscription.transactions
+        again = load(MemoryStore(store._ledger, read_only=True))
+        assert again.transactions == expected
+        assert again.cursor.is_acked(3, 4) == subscription.cursor.is_acked(3, 4)
+        if restart:
+            subscription = load(store)
+            assert subscription.transactions == expected
+            deliver(subscription, 50)
+    assert kinds == [1] * len(steps)
+    recovery = load(store).recovery
+    assert recovery is not None
+    assert recovery.full_last_id <= 1
+
+
+@pytest.mark.parametrize("how", ["commit", "abort"])
+def test_an_ended_transaction_stays_ended_through_any_number_of_restarts(how: str) -> None:
+    store = MemoryStore()
+    used().save(store)
+    for _ in range(4):
+        subscription = load(store)
+        getattr(subscription, how)(FIRST)
+        assert subscription.transactions == [SECOND]
+        subscription.save(store)
+    for _ in range(3):
+        subscription = load(store)
+        assert subscription.transactions == [SECOND]
+        assert subscription.cursor.is_acked(3, 8) == (how == "commit")
+        subscription.ack(None, 3, 60)
+        subscription.save(store)
+
+
+def test_an_aborted_entry_keeps_its_hash_and_its_batch_size_through_a_restart() -> None:
+    store = MemoryStore()
+    subscription = Subscription("Key_Shared", LEDGERS)
+    subscription.add_consumer("a")
+    subscription.flow("a", 1000)
+    for position in subscription.next_reads(4, 0):
+        subscription.dispatch(*position, 0, batch_size=7, sticky_key_hash=12_345)
+    ids = (MessageId(3, 2, batch_size=7, ack_set=(0b1111110,)),)
+    subscription.handle("a", CommandAck(1, message_ids=ids, transaction=FIRST))
+    expected = subscription._state.transactions.open[FIRST].entries
+    assert [(held.batch_size, held.sticky_key_hash) for held in expected.values()] == [(7, 12_345)]
+    subscription.save(store)
+    again = Subscription.load("Key_Shared", store, LEDGERS)
+    assert again._state.transactions.open[FIRST].entries == expected
+
+
+def test_an_entry_acknowledged_behind_an_open_transaction_is_held_no_more() -> None:
+    store = MemoryStore()
+    used().save(store)
+    cursor = Cursor.load(store, LEDGERS)
+    cursor.ack(3, 8)
+    cursor.save(store)
+    subscription = load(store)
+    assert subscription.transactions == [FIRST, SECOND]
+    assert subscription.summary(0).in_transactions == 1
+    assert subscription.commit(FIRST) == 0
+    subscription.validate()
+
+
+def entry(entry_id: int, *, size: int = 1, words: tuple[int, ...] = (), hash_: int = 0) -> bytes:
+    place = int_field(1, 3) + int_field(2, entry_id) + int_field(3, size) + int_field(4, hash_)
+    return bytes_field(3, place + b"".join(int_field(5, word) for word in words))
+
+
+def transaction(least: int, *content: bytes) -> bytes:
+    return bytes_field(20_601, int_field(1, 0) + int_field(2, least) + b"".join(content))
+
+
+CUMULATIVE = bytes_field(4, int_field(1, 3) + int_field(2, 9))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        transaction(1, entry(5), entry(5)),
+        transaction(1, entry(5)) + transaction(2, entry(5)),
+        transaction(1, entry(5, size=4, words=(3,))) + transaction(2, entry(5, size=4, words=(6,))),
+        transaction(1, entry(5, size=4, words=(1,)), entry(5, size=4, words=(2,))),
+        transaction(1, entry(5)) + transaction(1, entry(6)),
+        transaction(1, CUMULATIVE) + transaction(2, CUMULATIVE),
+        transaction(1, entry(5, size=0)),
+        transaction(1, entry(5, size=1 << 40)),
+        transaction(1, entry(5, size=2, words=(4,))),
+        transaction(1, entry(5, size=2, words=(0,))),
+        transaction(1, entry(5, hash_=1 << 31)),
+        transaction(1, entry(5, hash_=-1)),
+        transaction(1, bytes_field(3, int_field(1, 3))),
+    ],
+)
+def test_saved_transactions_that_contradict_are_refused_and_nobody_is_fenced(fields: bytes) -> None:
+    ledger = MemoryLedger()
+    Journal(MemoryStore(ledger)).save(PositionInfo(3, 1, unknown_fields=fields))
+    store = MemoryStore(ledger)
+    with pytest.raises(CorruptStateError):
+        load(store)
+    assert (store.generation, ledger.generation) == (0, 1)
+
+
+def test_saved_transactions_may_share_a_batch() -> None:
+    store = MemoryStore()
+    fields = transaction(1, entry(5, size=4, words=(1,))) + transaction(2, entry(5, size=4, words=(2,)))
+    Journal(store).save(PositionInfo(3, 1, unknown_fields=fields))
+    subscription = load(store)
+    subscription.validate()
+    assert subscription.commit(TransactionId(0, 1)) == 1
+    assert subscription.cursor.batch_deleted == {(3, 5): (0b1110,)}
+
+
+def test_a_redelivery_count_that_no_subscription_has_is_refused() -> None:
+    store = MemoryStore()
+    Journal(store).save(PositionInfo(3, 1, redelivery_counts={(3, 5): 1 << 31}))
+    with pytest.raises(CorruptStateError, match="redelivery count 2147483648 of 3:5"):
+        load(store)
+    Journal(store).save(PositionInfo(3, 1, redelivery_counts={(3, 5): (1 << 31) - 1}), replace=True)
+    assert load(store).redelivery_count(3, 5) == (1 << 31) - 1
