@@ -1,10 +1,13 @@
 # The verbs. Each sets itself up from nothing but Python >= 3.11 and Rust; `make` alone lists them.
 PYTHON ?= python3
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PYTEST := $(BIN)/python -m pytest
+# Two or more workers; those that need the one Spark session stay on one worker.
+PARALLEL := --numprocesses auto --dist loadgroup --benchmark-disable
+FAST := not slow and not spark and not pulsar and not faults and not soak
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python test-pulsar test-faults soak lint format types \
+.PHONY: help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak lint format types \
         fuzz bench bench-rust bench-python bench-peers wheel lock clean \
         bench-spark bench-stream test-spark-oldest
 
@@ -25,13 +28,18 @@ install: .venv/.locked  ## Build the native module into .venv
 demo: install  ## Replay real broker traces on Spark and compare with the broker's own answers
 	$(BIN)/python examples/demo.py
 
-test: lint types test-rust test-python  ## Everything that must hold, in under 30 minutes on 2 cores
+check: lint types test-rust test-python-fast  ## After each change: lint, types and the fast tests of both languages
+
+test: lint types test-rust test-python  ## Everything that must hold, in 8 minutes on 2 cores
 
 test-rust:  ## Model tests of the Rust core, with overflow checks on
 	cargo test --workspace --locked
 
-test-python: install  ## Differential, flow, fault and Spark tests
-	$(PYTEST)
+test-python: install  ## Differential, flow, store, command line and Spark tests
+	$(PYTEST) $(PARALLEL)
+
+test-python-fast: install
+	$(PYTEST) -q --hypothesis-profile check -m "$(FAST)"
 
 # SEQUENCES=200 SEED=7 VERSIONS="4.2.4 4.0.7" plays more random sequences, other ones, on other brokers.
 test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)

@@ -48,7 +48,7 @@ def written_ledgers(ranges: list[Range], limit: int) -> list[Range]:
     return written
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     acked,
     ack_sets,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell import Position
@@ -213,7 +213,6 @@ def test_an_answer_that_lacks_something_is_refused_with_its_name(change: dict[st
         parse(internal(**change))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_answer_is_read_or_refused_and_nothing_else(data: st.DataObject) -> None:
     text = bytearray(json.dumps({"internalStats": internal(), "stats": stats(), "t": 1}).encode())

@@ -74,7 +74,7 @@ class BitSetMachine(RuleBasedStateMachine):
 
 
 TestBitSet = BitSetMachine.TestCase
-TestBitSet.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestBitSet.settings = settings(stateful_step_count=40)
 
 
 @ENGINES

@@ -61,7 +61,7 @@ class LongMapMachine(RuleBasedStateMachine):
 
 
 TestLongMap = LongMapMachine.TestCase
-TestLongMap.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLongMap.settings = settings(stateful_step_count=40)
 
 
 @ENGINES

@@ -188,7 +188,7 @@ class PendingAcksMachine(RuleBasedStateMachine):
 
 
 TestPendingAcks = PendingAcksMachine.TestCase
-TestPendingAcks.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestPendingAcks.settings = settings(stateful_step_count=30)
 
 
 def filled(engine: Any, entries: int = 4, **handlers: object) -> Any:

@@ -95,7 +95,6 @@ def both(call: Callable[[Any], object]) -> tuple[str, object]:
 
 
 @given(whole_states, st.sampled_from(FORMS))
-@settings(deadline=None)
 def test_both_engines_write_the_same_bytes(state: Mapping[str, Any], form: str) -> None:
     def encode(engine: Any) -> object:
         data, report = engine.PositionInfo(**state).encode_with_report(form)
@@ -116,7 +115,6 @@ def content_of(report: Any) -> tuple[object, ...]:
 
 
 @given(whole_states, st.sampled_from(FORMS), st.sampled_from([(0, 1), (1, 0), (0, 0), (1, 1)]))
-@settings(deadline=None)
 def test_each_engine_reads_what_the_other_wrote(
     state: Mapping[str, Any], form: str, way: tuple[int, int]
 ) -> None:
@@ -133,7 +131,6 @@ def test_each_engine_reads_what_the_other_wrote(
 
 
 @given(states, st.sampled_from(FORMS), st.sampled_from(FORMS))
-@settings(deadline=None)
 def test_conversion_between_forms_loses_nothing(state: Mapping[str, Any], first: str, second: str) -> None:
     info = ackwell.PositionInfo(**state)
     once = ackwell.PositionInfo.decode(info.encode(first))
@@ -168,7 +165,7 @@ limits = st.fixed_dictionaries(
 
 
 @given(states, st.sampled_from((*FORMS[:2], "pulsar-auto")), limits)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_limits_cut_alike_and_report_exactly_what_they_cut(
     state: Mapping[str, Any], form: str, limits: Mapping[str, int]
 ) -> None:
@@ -190,7 +187,6 @@ def test_limits_cut_alike_and_report_exactly_what_they_cut(
 
 
 @given(st.binary(max_size=60))
-@settings(deadline=None)
 @example(b"\x08\x01\x10\x02" + b"\x73" * 200)
 @example(b"\xac\x02" + bytes(20))
 def test_any_bytes_have_one_outcome(data: bytes) -> None:
@@ -199,7 +195,7 @@ def test_any_bytes_have_one_outcome(data: bytes) -> None:
 
 
 @given(states, st.integers(0, 1 << 20), st.integers(0, 255))
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_changed_byte_has_one_outcome(state: Mapping[str, Any], at: int, byte: int) -> None:
     data = bytearray(ackwell.PositionInfo(**state).encode(FORMS[at % 2]))
     data[at % len(data)] = byte
@@ -219,7 +215,6 @@ COMPRESSIONS = (None, "NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 
 @given(records, st.none() | states, st.sampled_from(COMPRESSIONS))
-@settings(deadline=None)
 def test_cursor_records_come_back_in_both_engines(
     record: Mapping[str, Any], state: Mapping[str, Any] | None, compression: str | None
 ) -> None:
@@ -379,6 +374,7 @@ def test_auto_takes_the_smaller_form_that_the_broker_reads(engine: Any) -> None:
         assert engine.PositionInfo.decode(data).form == form
 
 
+@pytest.mark.slow
 def test_a_state_over_a_bookies_frame_is_refused_unless_a_limit_is_given() -> None:
     count, gap = 400_000, 1000
     lowers = range(10**9, 10**9 + gap * count, gap)

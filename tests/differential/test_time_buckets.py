@@ -40,7 +40,7 @@ class BucketsMachine(DelayedMachine):
 
 
 TestBuckets = BucketsMachine.TestCase
-TestBuckets.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestBuckets.settings = settings(stateful_step_count=30)
 
 
 @pytest.mark.parametrize("engine", [ackwell, ackwell.reference])

@@ -40,7 +40,7 @@ class WheelMachine(DelayedMachine):
 
 
 TestWheel = WheelMachine.TestCase
-TestWheel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestWheel.settings = settings(stateful_step_count=25)
 
 
 @pytest.mark.parametrize("engine", [ackwell, ackwell.reference])

@@ -27,7 +27,7 @@ class HeapMachine(DelayedMachine):
 
 
 TestHeap = HeapMachine.TestCase
-TestHeap.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestHeap.settings = settings(stateful_step_count=30)
 
 
 @pytest.mark.parametrize("engine", [ackwell, ackwell.reference])

@@ -104,7 +104,6 @@ def batches(place: Path) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(1_800)
 def test_a_stream_killed_again_and_again_ends_where_an_undisturbed_one_does(tmp_path: Path) -> None:
     events = tmp_path / "events"
     table = write_events(events)

@@ -501,7 +501,7 @@ class CursorAgainstSets(RuleBasedStateMachine):
             assert set(cursor.acknowledged().positions()) == self.acked
 
 
-CursorAgainstSets.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+CursorAgainstSets.TestCase.settings = settings(stateful_step_count=30)
 test_cursor_agrees_with_sets = CursorAgainstSets.TestCase
 
 

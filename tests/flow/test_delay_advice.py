@@ -17,6 +17,7 @@ def test_a_fixed_delay_costs_nothing_and_needs_no_wide_bucket() -> None:
     assert advice.recommended == "TimeWheel(1)"
 
 
+@pytest.mark.slow
 def test_scattered_delays_ask_for_the_wheel_near_its_bound() -> None:
     week = np.random.default_rng(1).integers(0, 7 * 86_400_000, 300_000)
     advice = advise(week, 1_000)
@@ -50,6 +51,7 @@ def test_what_is_no_delay_or_rate_is_refused(delays: list[int], options: dict[st
         advise(delays, **{"tolerance": 100, **options})  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_worked_example_of_the_buckets_author() -> None:
     """8.64 M batches of one day, 10,000 messages/s in batches of 100: 198 MB a subscription as a heap.
 

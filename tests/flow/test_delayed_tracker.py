@@ -306,4 +306,4 @@ class TrackerMachine(RuleBasedStateMachine):
 
 
 TestTracker = TrackerMachine.TestCase
-TestTracker.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestTracker.settings = settings(stateful_step_count=30)

@@ -126,6 +126,7 @@ def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
         event_files([tmp_path])
 
 
+@pytest.mark.slow
 def test_parquet_and_json_lines_give_the_same_events(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

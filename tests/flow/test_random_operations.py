@@ -1,4 +1,4 @@
-"""A million random operations on one subscription, its counters and its promises checked after each.
+"""Random operations on one subscription, its counters and its promises checked after each.
 
 What was acknowledged and saved never comes back; what was not acknowledged is never lost; every counter
 equals its sum. The log grows and is acknowledged behind, so the state stays small and each check cheap:
@@ -235,16 +235,15 @@ def walk(operations: int, seed: int) -> Walk:
     return walked
 
 
-@pytest.mark.timeout(3600)
-def test_a_million_random_operations_lose_nothing_and_bring_nothing_back() -> None:
-    walked = walk(1_000_000, seed=1)
-    assert walked.delivered > 200_000
-    assert walked.acked > 200_000
-    assert walked.restarts > 500
+@pytest.mark.slow
+def test_random_operations_lose_nothing_and_bring_nothing_back() -> None:
+    walked = walk(200_000, seed=1)
+    assert walked.delivered > 40_000
+    assert walked.acked > 40_000
+    assert walked.restarts > 100
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("seed", range(2, 12))
+@pytest.mark.parametrize("seed", range(1, 12))
 def test_ten_million_random_operations_lose_nothing_and_bring_nothing_back(seed: int) -> None:
     assert walk(1_000_000, seed).restarts > 500

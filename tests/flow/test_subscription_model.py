@@ -243,6 +243,6 @@ class KeySharedSubscription(SharedSubscription):
 
 
 TestShared = SharedSubscription.TestCase
-TestShared.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestShared.settings = settings(stateful_step_count=40)
 TestKeyShared = KeySharedSubscription.TestCase
-TestKeyShared.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestKeyShared.settings = settings(stateful_step_count=40)

@@ -50,6 +50,7 @@ def test_the_advice_ends_in_the_settings_of_a_broker() -> None:
     assert "isDelayedDeliveryDeliverAtTimeStrict=true" in output
 
 
+@pytest.mark.slow
 def test_scattered_delays_are_told_what_the_bound_is() -> None:
     code, output = run("uniform:0s..7d", "--tolerance", "1s", "--rate", "100")
     assert code == 0

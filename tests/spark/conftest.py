@@ -1,6 +1,6 @@
 """One local Spark session for all tests that need one: starting it costs seconds.
 
-With `ACKWELL_SPARK_CONNECT=1` the tests speak to it through Spark Connect.
+With `ACKWELL_SPARK_CONNECT=1` the tests use it through Spark Connect.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what stands in this folder, so that `-m "not spark"` leaves it out."""
+    """Mark the tests of this folder, so that `-m "not spark"` leaves them out.
+
+    One worker of pytest-xdist runs all that use the session, so that there is only one.
+    """
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            if "spark" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.connect
 def test_ordered_replay_ends_where_replay_does(spark: SparkSession, tmp_path: Path) -> None:
     events = list(read_events([path for path in TRACES if "shared" in path.name or "cumul" in path.name]))
     expected = local_rows(events)
@@ -60,6 +61,7 @@ def test_pending_acknowledgments_are_told_at_their_moments(spark: SparkSession, 
     assert found == {20: (1, 0), 30: (0, 0), 45: (1, 1), None: (0, 1)}
 
 
+@pytest.mark.connect
 def test_sizing_weighs_the_indexes_themselves(spark: SparkSession, tmp_path: Path) -> None:
     delays = np.random.default_rng(1).integers(0, 3_600_000, 5_000).tolist()
     events = [

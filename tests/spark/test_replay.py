@@ -96,6 +96,7 @@ def test_every_trace_replays_to_the_local_rows(
     same(trace_rows, rows_of(replay(events, strategy=strategy)))
 
 
+@pytest.mark.connect
 def test_collected_states_are_those_of_local_replay(
     spark: SparkSession, trace_events: list[Event], trace_rows: Rows, tmp_path: Path
 ) -> None:
@@ -104,6 +105,7 @@ def test_collected_states_are_those_of_local_replay(
     same(trace_rows, {(state.topic, state.subscription): cursor_row(state) for state in states})
 
 
+@pytest.mark.connect
 def test_traces_read_by_spark_are_the_events_read_locally(
     spark: SparkSession, trace_events: list[Event]
 ) -> None:
@@ -116,6 +118,7 @@ def test_traces_read_by_spark_are_the_events_read_locally(
     assert files == {str(path) for path in TRACES}
 
 
+@pytest.mark.connect
 def test_auto_takes_files_only_for_exactly_the_files(
     spark: SparkSession, trace_events: list[Event], tmp_path: Path
 ) -> None:
@@ -200,6 +203,7 @@ def test_random_histories_with_seeks_and_batches_replay_to_the_local_rows(
     same(expected, rows_of(replay(table, strategy=strategy)))
 
 
+@pytest.mark.connect
 def test_partials_of_yesterday_and_today_make_the_cursors_of_both(
     spark: SparkSession, tmp_path: Path
 ) -> None:

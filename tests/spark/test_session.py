@@ -47,6 +47,5 @@ def test_a_machine_without_java_runs_spark_on_the_runtime_from_pypi(tmp_path: Pa
         env={"PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert run.stdout == "rows 7 UTC\n", run.stderr

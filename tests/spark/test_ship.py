@@ -75,7 +75,6 @@ def test_a_worker_without_ackwell_runs_the_one_that_is_shipped(tmp_path: Path, m
         env=environment | {"PYSPARK_PYTHON": str(bare)},
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert run.returncode == 0, run.stderr[-4_000:]
     before, package, native, prefix, states, audited = run.stdout.splitlines()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TRACES = Path("examples/traces").resolve()
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize(
     ("lines", "line", "message"),
     [
@@ -33,6 +34,7 @@ def test_a_bad_line_is_refused_with_its_file_and_number(
     assert f"{trace}, line {line}: " in str(refused.value)
 
 
+@pytest.mark.connect
 def test_stats_dumps_are_read_as_the_doctor_reads_them(spark: SparkSession) -> None:
     register(spark)
     table = spark.read.format("pulsar_stats").load(str(TRACES))
@@ -67,6 +69,7 @@ def test_the_audit_is_the_in_process_one_worst_first(spark: SparkSession) -> Non
         assert [str(reason) for reason in loss.reasons] == row.reasons
 
 
+@pytest.mark.connect
 def test_the_audit_takes_stats_dumps_too(spark: SparkSession) -> None:
     register(spark)
     dump = TRACES / "holes_long_10k_graceful.before.stats.json.gz"

@@ -67,6 +67,7 @@ def write_in_order(events: list[Event], folder: Path, *, files: int) -> None:
         pq.write_table(pa.Table.from_batches(to_batches(part)), folder / f"{number}.parquet")
 
 
+@pytest.mark.connect
 def test_micro_batches_lead_to_the_state_of_one_replay(spark: SparkSession, tmp_path: Path) -> None:
     events = [
         event
@@ -151,6 +152,7 @@ def test_late_and_duplicate_events_are_harmless(spark: SparkSession, tmp_path: P
     same(local_rows(published + acked), last_rows(spark, tmp_path))
 
 
+@pytest.mark.connect
 def test_a_subscription_not_heard_of_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     """One falls silent and begins anew with its next event; the other one is heard of in time."""
     forget_after = timedelta(seconds=1)

@@ -28,7 +28,6 @@ def test_a_submitted_replay_writes_cursors_and_prints_what_it_counted(tmp_path: 
         env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert run.returncode == 0, run.stderr[-4_000:]
     (state,) = replay_files([TRACE])

@@ -30,6 +30,7 @@ def frame(spark: SparkSession, events: list[Event]) -> DataFrame:
     return spark.createDataFrame([tuple(each) for each in events], EVENTS)
 
 
+@pytest.mark.connect
 def test_a_missing_and_a_wrong_column_are_named_before_any_job(spark: SparkSession) -> None:
     table = spark.range(3).selectExpr(
         "'t' as topic", "id as subscription", "id as sequence", "'ack' as kind", "id as ledger_id"
@@ -67,6 +68,7 @@ def test_no_events_make_no_cursors(spark: SparkSession, tmp_path: Path) -> None:
     assert rows_of(replay(spark.read.parquet(str(tmp_path / "empty")), strategy="files")) == {}
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("strategy", ["files", "words"])
 def test_odd_subscriptions_are_replayed(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:
     """No acknowledgment; nothing but a consumer; a ledger id beyond 2^53; a gap of 2^40 entries."""
@@ -156,6 +158,7 @@ def test_a_cursor_tells_its_bytes_by_form_and_its_chunks() -> None:
         assert row[f"{form.replace('-', '_')}_bytes"] == len(info.encode(form))
 
 
+@pytest.mark.connect
 def test_the_unordered_path_sorts_no_rows_and_runs_no_python_over_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -234,6 +234,7 @@ def test_idle_since_and_unknown_fields_are_part_of_deltas() -> None:
         assert loaded(ledger) == state
 
 
+@pytest.mark.slow
 def test_deltas_are_bounded_in_number_and_in_bytes() -> None:
     ledger = MemoryLedger()
     journal = Journal(MemoryStore(ledger))
