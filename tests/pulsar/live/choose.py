@@ -35,7 +35,7 @@ def _subscribe(chance: random.Random, ours: Ours) -> Action | None:
         return None
     ours.next_consumer_id += 1
     name = f"c{ours.next_consumer_id}"
-    if ours.individual and ours.consumers and chance.random() < 0.0:
+    if ours.individual and ours.consumers and chance.random() < 0.2:
         name = ours.names[chance.choice(ours.consumers)]
     priority = chance.choice((0, 0, 0, 1)) if ours.type != "Key_Shared" else 0
     return actions.Subscribe(ours.next_consumer_id, name, priority)
@@ -82,7 +82,8 @@ def _acked(
     consumer, held = who
     chosen = _some(chance, held, ours, chance.choice((1, 1, 4)))
     if chance.random() < 0.02 and ours.last is not None:
-        chosen.append(Position(ours.last.ledger_id, ours.last.entry_id + 5))
+        # Alone: of several the broker applies those before it.
+        chosen = [Position(ours.last.ledger_id, ours.last.entry_id + 5)]
     ids = []
     for position in chosen:
         size = ours.log[position].batch_size if position in ours.log else 1
@@ -100,7 +101,7 @@ def _ack_cumulative(chance: random.Random, ours: Ours) -> Action | None:
 def _acked_cumulative(
     chance: random.Random, ours: Ours, transaction: actions.Transaction | None
 ) -> Action | None:
-    if not ours.consumers or not ours.log or (ours.individual and chance.random() < 1.0):
+    if not ours.consumers or not ours.log or (ours.individual and chance.random() < 0.8):
         return None
     consumer = ours.active or chance.choice(ours.consumers)
     read = [position for position in sorted(ours.log) if position < ours.read_position][-30:]
@@ -131,6 +132,8 @@ def _redeliver_all(chance: random.Random, ours: Ours) -> Action | None:
 def _seek(chance: random.Random, ours: Ours) -> Action | None:
     if not ours.consumers or not ours.log:
         return None
+    if ours.type == "Failover" and len(ours.consumers) > 1:
+        return None  # The broker goes on naming the consumer active that the seek disconnected.
     consumer = ours.active or chance.choice(ours.consumers)
     earliest, latest = Position(-1, -1), Position((1 << 63) - 1, (1 << 63) - 1)
     position = chance.choice((*chance.choices(sorted(ours.log), k=8), earliest, latest))

@@ -24,9 +24,9 @@ WEIGHTS = {
     "redeliver": 8,
     "redeliver_all": 3,
     "seek": 2,
-    "skip": 0,
-    "clear": 0,
-    "expire": 0,
+    "skip": 1,
+    "clear": 1,
+    "expire": 1,
     "unload": 2,
 }
 IN_TRANSACTIONS = {"transaction_ack": 8, "transaction_cumulative": 2, "transaction_end": 5}

@@ -11,14 +11,13 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import Cursor, Ledgers, Position, ProtocolError
-from ackwell.cursor_settings import CursorSettings
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.command import AckType, CommandAck, MessageId
-from ackwell.subscription.sticky_key import sticky_key_hash
 from tests.pulsar.live import actions
 from tests.pulsar.live.compare import ConsumerState, State
 
 if TYPE_CHECKING:
+    from ackwell.errors import ErrorCode
     from tests.pulsar.live.actions import Action
     from tests.pulsar.live.client import Delivered
     from tests.pulsar.live.operations import Sequence
@@ -41,12 +40,12 @@ class Ours:
         self.type = sequence.type
         self.individual = self.type in ("Shared", "Key_Shared")
         self._topic = topic
-        self.cursor_settings = CursorSettings.pulsar(version)
         self._settings = SubscriptionSettings.pulsar(
             version,
             max_unacked_per_consumer=sequence.settings["maxUnackedMessagesPerConsumer"],
             max_unacked_per_subscription=sequence.settings["maxUnackedMessagesPerSubscription"],
         )
+        self.cursor_settings = self._settings.cursor
         self.ledgers = Ledgers()
         self.log: dict[Position, Entry] = {}
         self.names: dict[int, str] = {}
@@ -89,7 +88,7 @@ class Ours:
         self.ledgers.grow(position.ledger_id, position.entry_id + 1)
         hashed = 0
         if self.type == "Key_Shared":
-            hashed = sticky_key_hash(key if key is not None else f"{producer}-{number}")
+            hashed = self.subscription.sticky_key_hash(key, producer_name=producer, sequence_id=number)
         self.log[position] = Entry(size or 1, hashed)
 
     # What sequences are chosen by
@@ -100,8 +99,9 @@ class Ours:
 
     @property
     def active(self) -> int | None:
-        name = self.subscription.active_consumer
-        return int(str(name)[1:]) if name is not None else None
+        active = self.subscription.active_consumer
+        assert active is None or isinstance(active, int)
+        return active
 
     @property
     def read_position(self) -> Position:
@@ -114,7 +114,7 @@ class Ours:
     def held(self, consumer_id: int) -> list[Position]:
         """Return the entries that a consumer has got and not acknowledged."""
         if self.individual:
-            return [*self.subscription.pending(key(consumer_id))]
+            return [*self.subscription.pending(consumer_id)]
         if self.active != consumer_id:
             return []
         cursor = self.subscription.cursor
@@ -122,13 +122,22 @@ class Ours:
 
     # Actions
 
-    def apply(self, action: Action) -> str | None:
-        """Play an action; return the refusal, if there was one."""
+    def apply(self, action: Action) -> ErrorCode | None:
+        """Play an action; return the error, if it is refused."""
         try:
             self._do(action)
         except ProtocolError as error:
-            return str(error)
+            return error.code
         return None
+
+    def refuses(self, action: Action) -> bool:
+        """Return whether ours refuses on purpose what the broker answers with success and ignores."""
+        if isinstance(action, actions.AckCumulative):
+            return self.individual
+        last = self.last
+        return isinstance(action, actions.Ack) and any(
+            last is None or each[0] > last for each in action.message_ids
+        )
 
     @singledispatchmethod
     def _do(self, action: Any) -> None:
@@ -140,7 +149,7 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Subscribe) -> None:
-        self.subscription.add_consumer(key(action.consumer_id), priority=action.priority)
+        self.subscription.add_consumer(action.name, consumer_id=action.consumer_id, priority=action.priority)
         self.names[action.consumer_id] = action.name
         self.consumers.append(action.consumer_id)
 
@@ -150,7 +159,7 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Flow) -> None:
-        self.subscription.flow(key(action.consumer_id), action.permits)
+        self.subscription.flow(action.consumer_id, action.permits)
 
     @_do.register
     def _(self, action: actions.Ack) -> None:
@@ -173,7 +182,7 @@ class Ours:
         transaction: actions.Transaction | None,
     ) -> None:
         named = None if transaction is None else TransactionId(*transaction)
-        self.subscription.handle(key(consumer_id), CommandAck(consumer_id, kind, ids, transaction=named))
+        self.subscription.handle(consumer_id, CommandAck(consumer_id, kind, ids, transaction=named))
 
     @_do.register
     def _(self, action: actions.EndTransaction) -> None:
@@ -182,11 +191,23 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Redeliver) -> None:
-        self.subscription.redeliver(key(action.consumer_id), action.positions)
+        self.subscription.redeliver(action.consumer_id, action.positions)
 
     @_do.register
     def _(self, action: actions.Seek) -> None:
-        self.subscription.seek(*action.position)
+        self.subscription.seek(*action.position, action.ack_set)
+
+    @_do.register
+    def _(self, action: actions.Skip) -> None:
+        self.subscription.skip(action.entries)
+
+    @_do.register
+    def _(self, action: actions.Clear) -> None:
+        self.subscription.clear_backlog()
+
+    @_do.register
+    def _(self, action: actions.Expire) -> None:
+        self.subscription.expire(*action.position)
 
     @_do.register
     def _(self, action: actions.Unload) -> None:
@@ -196,7 +217,7 @@ class Ours:
         """Let a consumer go, if it is here."""
         if consumer_id in self.consumers:
             self.consumers.remove(consumer_id)
-            self.subscription.remove_consumer(key(consumer_id))
+            self.subscription.remove_consumer(consumer_id)
 
     # Deliveries
 
@@ -231,16 +252,16 @@ class Ours:
         count = self.subscription.redelivery_count(*position)
         if count != delivered.redelivery_count:
             found.append(f"redelivery count of {position}: ours {count}, broker {delivered.redelivery_count}")
-        ack_set = self.subscription.cursor.batch_deleted.get(position, ())
+        ack_set = self.subscription.ack_set(*position) or ()
         if ack_set != delivered.ack_set:
             found.append(f"ack set of {position}: ours {ack_set}, broker {delivered.ack_set}")
         self.subscription.delivered(
-            key(consumer_id), *position, NOW_MS, batch_size=entry.batch_size, sticky_key_hash=entry.hash
+            consumer_id, *position, NOW_MS, batch_size=entry.batch_size, sticky_key_hash=entry.hash
         )
         return found
 
     def _can_take(self, consumer_id: int) -> bool:
-        one = self.subscription._state.consumers[key(consumer_id)]
+        one = self.subscription._state.consumers[consumer_id]
         return one.permits > 0 and not one.blocked
 
     def _deliverable(self, position: Position) -> bool:
@@ -262,15 +283,17 @@ class Ours:
 
     def state(self) -> State:
         """Return the state as both sides have it."""
-        cursor, outstanding = self.subscription.cursor, self.subscription._state.consumers
+        cursor, everybody = self.subscription.cursor, self.subscription._state.consumers
         consumers = {}
         for consumer_id in self.consumers:
-            one = outstanding[key(consumer_id)]
-            pending = tuple(
-                (position, value.remaining)
-                for position, value in sorted(self.subscription.pending(key(consumer_id)).items())
+            one = everybody[consumer_id]
+            pending = sorted(self.subscription.pending(consumer_id).items())
+            consumers[consumer_id] = ConsumerState(
+                one.permits,
+                one.unacked,
+                one.blocked,
+                tuple((position, value.remaining) for position, value in pending),
             )
-            consumers[consumer_id] = ConsumerState(one.permits, one.unacked, one.blocked, pending)
         return State(
             next_unacknowledged=self.ledgers.next_valid(*cursor.mark_delete_position),
             ranges=tuple(cursor.individually_deleted),
@@ -278,11 +301,6 @@ class Ours:
             backlog_entries=cursor.backlog_entries,
             consumers=consumers,
             active=self.active,
-            unacked=outstanding.unacked,
-            blocked=outstanding.blocked,
+            unacked=everybody.unacked,
+            blocked=everybody.blocked,
         )
-
-
-def key(consumer_id: int) -> str:
-    """Return what a subscription of ours calls a consumer."""
-    return f"c{consumer_id}"

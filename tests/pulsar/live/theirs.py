@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import urllib.error
-import urllib.parse
 import uuid
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
@@ -35,19 +34,18 @@ class Theirs:
         self._name = f"public/default/s{sequence.seed}-{uuid.uuid4().hex[:8]}"
         self.topic = f"persistent://{self._name}"
         self._type = SUB_TYPES[sequence.type]
+        self._subscribed = False
         self.published: list[tuple[Any, int]] = []
         """Position and sequence id of what was published since it was last looked at."""
-        self.connect()
-        encoded = urllib.parse.quote(SUBSCRIPTION)
-        broker.admin(
-            "PUT", f"persistent/{self._name}/subscription/{encoded}", {"ledgerId": -1, "entryId": -1}
-        )
 
     def connect(self) -> None:
         """Connect anew, after a start of the broker."""
         self._broker.configure(**self._sequence.settings)
         self.client = Client(self._broker.ports.binary, self.topic, SUBSCRIPTION)
         self.client.open_producer()
+        if not self._subscribed:
+            self._admin("", {"ledgerId": -1, "entryId": -1}, method="PUT")
+            self._subscribed = True
 
     def disconnect(self) -> None:
         """Leave without a word."""
@@ -79,8 +77,8 @@ class Theirs:
         closed, self.client.closed = self.client.closed, []
         return closed
 
-    def _admin(self, path: str, body: object = None) -> None:
-        self._broker.admin("POST", f"persistent/{self._name}/subscription/{SUBSCRIPTION}/{path}", body)
+    def _admin(self, path: str, body: object = None, method: str = "POST") -> None:
+        self._broker.admin(method, f"persistent/{self._name}/subscription/{SUBSCRIPTION}{path}", body)
 
     @singledispatchmethod
     def _do(self, action: Any) -> None:
@@ -127,20 +125,19 @@ class Theirs:
 
     @_do.register
     def _(self, action: actions.Skip) -> None:
-        self._admin(f"skip/{action.entries}")
+        self._admin(f"/skip/{action.entries}")
 
     @_do.register
     def _(self, action: actions.Clear) -> None:
-        self._admin("skip_all")
+        self._admin("/skip_all")
 
     @_do.register
     def _(self, action: actions.Expire) -> None:
         ledger_id, entry_id = action.position
         try:
-            self._admin("expireMessages", {"ledgerId": ledger_id, "entryId": entry_id, "isExcluded": False})
+            self._admin("/expireMessages", {"ledgerId": ledger_id, "entryId": entry_id, "isExcluded": False})
         except urllib.error.HTTPError as error:
-            if error.code != 409:  # Nothing to expire, or another expiry runs.
-                raise
+            raise RefusedError(ServerError.NOT_ALLOWED_ERROR, error.read().decode()) from None
 
     @_do.register
     def _(self, action: actions.Unload) -> None:

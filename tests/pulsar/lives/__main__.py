@@ -1,0 +1,41 @@
+"""Examine lives on one version: `python -m tests.pulsar.lives --help`."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.pulsar import kit
+from tests.pulsar.lives.examine import Case, examined, summary
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--version", default=kit.VERSIONS[0])
+    parser.add_argument("--lives", type=int, default=20, help="subscriptions at once")
+    parser.add_argument("--processes", type=int, default=4, help="broker processes, one after the other")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path, help="where to write the cases, a line each, compressed")
+    asked = parser.parse_args()
+    cases: list[Case] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kit.running_broker(Path(folder), asked.version, journalSyncData="false") as broker,
+    ):
+        for case in examined(broker, asked.lives, asked.processes, asked.seed):
+            cases.append(case)
+            wrong = case.wrong()
+            if wrong:
+                print(f"case {len(cases)}: {wrong}; {case.settings}", flush=True)
+    if asked.record:
+        with gzip.open(asked.record, "wt") as sink:
+            sink.writelines(case.to_json() + "\n" for case in cases)
+    print(f"{asked.version}: {summary(cases)}, {sum(case.wrong() is not None for case in cases)} wrong")
+    return any(case.wrong() for case in cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
