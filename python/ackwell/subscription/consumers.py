@@ -212,7 +212,10 @@ class Consumers(EqualByState):
             if not self._settings.partial_ack_lowers_pending:
                 consumer.as_delivered.setdefault(position, before)
             consumer.pending.add(*position, remaining, sticky_key_hash)
+            blocked = consumer.blocked
             self._shrink(consumer, before - remaining)
+            if not self._settings.partial_ack_unblocks:
+                consumer.blocked = blocked
 
     def take_all(self, consumer: Consumer) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """Take everything from a consumer: ledger ids, entry ids, remaining, hashes, in position order."""
@@ -228,8 +231,15 @@ class Consumers(EqualByState):
 
     def given_back(self, consumer: Consumer) -> None:
         """Unblock a consumer that gave messages back: it is to get them, or others, again."""
-        if consumer.unacked < self._settings.max_unacked_per_consumer:
+        limit = self._settings.max_unacked_per_consumer
+        if self._settings.redelivery_unblocks or consumer.unacked < limit:
             consumer.blocked = False
+
+    def grant(self, consumer: Consumer, permits: int) -> None:
+        """Let a consumer get so many more messages."""
+        consumer.permits += permits
+        if consumer.unacked >= self._settings.max_unacked_per_consumer > 0:
+            consumer.blocked = True
 
     def forget_up_to(self, position: Position) -> None:
         """Drop what is pending at or before a position, which is acknowledged."""
@@ -252,7 +262,9 @@ class Consumers(EqualByState):
             return 0
         allowance = min(consumer.permits, self.room(new=new))
         if self._settings.max_unacked_per_consumer:
-            allowance = min(allowance, self._settings.max_unacked_per_consumer - consumer.unacked)
+            left = self._settings.max_unacked_per_consumer - consumer.unacked
+            # Not blocked, though at its limit: it asked for redelivery.
+            allowance = min(allowance, max(left, 1))
         return max(allowance, 0)
 
     def room(self, *, new: bool = True) -> int:
@@ -289,15 +301,23 @@ class Consumers(EqualByState):
             total += unacked
             if consumer.unacked != unacked:
                 found.append(f"{consumer.key}: unacked is {consumer.unacked}, its entries sum to {unacked}")
-            limit = self._settings.max_unacked_per_consumer
-            if consumer.blocked != _blocked(consumer.blocked, unacked, limit, inclusive=True):
+            if self._wrongly_blocked(consumer, unacked):
                 found.append(f"{consumer.key}: blocked is {consumer.blocked} at {unacked} unacked")
         if self.unacked != total:
             found.append(f"unacked is {self.unacked}, the consumers' entries sum to {total}")
         limit = self._settings.max_unacked_per_subscription
-        if self.blocked != _blocked(self.blocked, total, limit, inclusive=False):
+        if self.blocked != _blocked(self.blocked, total, limit):
             found.append(f"blocked is {self.blocked} at {total} unacked")
         return found
+
+    def _wrongly_blocked(self, consumer: Consumer, unacked: int) -> bool:
+        """Return whether the flag cannot be right; between half and all of the limit it may be either."""
+        settings, limit = self._settings, self._settings.max_unacked_per_consumer
+        if limit == 0:
+            return consumer.blocked
+        if consumer.blocked:
+            return unacked * 2 <= limit and settings.partial_ack_unblocks
+        return unacked >= limit and not settings.redelivery_unblocks
 
     def _take_many(self, consumer: Consumer, ledger_ids: Int64s, entry_ids: Int64s) -> NDArray[np.bool_]:
         """Take those of the entries that a consumer has; return which it does not have."""
@@ -342,9 +362,8 @@ class Consumers(EqualByState):
             self.blocked = False
 
 
-def _blocked(now: bool, unacked: int, limit: int, *, inclusive: bool) -> bool:
+def _blocked(now: bool, unacked: int, limit: int) -> bool:
     """Return what a flag must be: between half and all of the limit it may be either."""
-    if limit == 0:
+    if limit == 0 or unacked * 2 < limit:
         return False
-    free = unacked * 2 <= limit if inclusive else unacked * 2 < limit
-    return False if free else True if unacked >= limit else now
+    return True if unacked >= limit else now

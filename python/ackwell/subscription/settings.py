@@ -103,6 +103,14 @@ class SubscriptionSettings:
     partial_ack_lowers_pending: bool = True
     """The pending count of an entry goes down with each acknowledged part; else it is its batch size."""
 
+    partial_ack_unblocks: bool = True
+    """The acknowledgment of a part of a batch unblocks a consumer that is down to half of its limit; else
+    it stays blocked until it acknowledges a whole entry or gives one back."""
+
+    redelivery_unblocks: bool = False
+    """A consumer that asks for redelivery is unblocked however many messages it still has, and gets at
+    least one entry more, until it grants permits."""
+
     abort_rewinds: bool = True
     """The abort of a transaction on Exclusive and Failover reads everything unacknowledged again."""
 
@@ -138,6 +146,8 @@ _PULSAR: dict[str, Any] = {
     "subscription_limit_at_read": True,
     "partial_ack_resets_count": True,
     "idle_clears_counts": True,
+    "partial_ack_unblocks": False,
+    "redelivery_unblocks": True,
     "abort_rewinds": False,
     "cumulative_hides_individual": True,
     "plain_acks_conflict": True,

@@ -252,9 +252,9 @@ ActiveChange(consumer='a', active=True)])
         return Removed(entries, self._active_changes(before))
 
     def flow(self, consumer: ConsumerKey, permits: int) -> None:
-        """Let a consumer get so many more messages; 0 changes nothing."""
+        """Let a consumer get so many more messages; 0 grants none."""
         permits = arguments.integer("permits", permits, 0, arguments.INT32_MAX)
-        self._state.consumers[consumer].permits += permits
+        self._state.consumers.grant(self._state.consumers[consumer], permits)
 
     def change_type(self, type: SubscriptionType | str, *, selector: Selector | None = None) -> None:  # noqa: A002
         """Become a subscription of another type, as the broker does when the first consumer has another.

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Literal
 
 from tests.pulsar.live import compare, restarts
-from tests.pulsar.live.actions import Publish, Unload
+from tests.pulsar.live.actions import Expire, Publish, Unload
 from tests.pulsar.live.choose import action_of
 from tests.pulsar.live.ours import Ours
 from tests.pulsar.live.theirs import Theirs
@@ -78,9 +78,11 @@ class Played:
             self.theirs.closed()
             self._reloaded(step, "graceful", prediction)
             return
-        refusal = self.ours.apply(action)
-        if error != refusal and not (error is None and self.ours.refuses(action)):
-            raise DifferenceError(step, action, [f"ours answers {refusal!r}, the broker {error!r}"])
+        if not isinstance(action, Expire) or error is None:
+            # The admin API refuses to expire what it finds too near the end; the caller's decision with us.
+            refusal = self.ours.apply(action)
+            if error != refusal and not (error is None and self.ours.refuses(action)):
+                raise DifferenceError(step, action, [f"ours answers {refusal!r}, the broker {error!r}"])
         self._settle(step, action)
 
     def _published(self, action: Publish) -> None:

@@ -7,6 +7,7 @@ import uuid
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
+from ackwell.errors import ErrorCode
 from ackwell.protocol.codes import ServerError, SubType
 from tests.pulsar.live import actions
 from tests.pulsar.live.client import Client, Delivered, RefusedError
@@ -51,13 +52,13 @@ class Theirs:
         """Leave without a word."""
         self.client.close()
 
-    def apply(self, action: Action) -> ServerError | None:
+    def apply(self, action: Action) -> ErrorCode | None:
         """Play an action; return the broker's error, if it answered one."""
         try:
             self._do(action)
             self.client.settle()
         except RefusedError as refused:
-            return refused.code
+            return ErrorCode(refused.code)
         return None
 
     def state(self) -> dict[str, Any]:

@@ -49,9 +49,13 @@ class Life:
 
     def load(self) -> None:
         """Connect, and make the broker load the topic under the life's own settings."""
-        self._broker.configure(**self.settings)
+        self._configure()
         self._client = Client(self._broker.ports.binary, f"persistent://{self._name}", SUBSCRIPTION)
         self._client.open_producer()
+
+    def _configure(self) -> None:
+        """Set the broker to the life's own settings, for what it loads until another life sets its own."""
+        self._broker.configure(**self.settings)
 
     def leave(self) -> None:
         """Disconnect without a word."""
@@ -63,6 +67,7 @@ class Life:
         """Publish, receive and acknowledge at random; stay connected, or not."""
         chance = self._chance
         assert self._client is not None
+        self._configure()
         kind = SubType.SHARED if self._shared else SubType.EXCLUSIVE
         self._client.subscribe(CONSUMER, "c", kind)
         self._client.flow(CONSUMER, MANY)

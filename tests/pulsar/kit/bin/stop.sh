@@ -17,3 +17,4 @@ done
 echo "did not stop in 90 s: killed" >&2
 kill -9 "$PID"
 rm -f "$PID_FILE"
+exit 1
