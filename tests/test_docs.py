@@ -1,8 +1,9 @@
-"""What the documentation shows runs: the README's example, and those of the native classes."""
+"""What the documentation shows is true: its examples run, and its map is the tree."""
 
 from __future__ import annotations
 
 import doctest
+import re
 from pathlib import Path
 
 import ackwell._native as native
@@ -37,3 +38,19 @@ def test_every_public_native_method_is_documented() -> None:
         if not name.startswith("_") and not getattr(member, "__doc__", None)
     ]
     assert missing == []
+
+
+def test_the_rooms_of_the_package_are_those_of_the_architecture() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    rows = text.partition("## The rooms")[2].partition("\n## ")[0].splitlines()
+    listed = [
+        name for row in rows if row.startswith("| `") for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    ]
+    package = ROOT / "python/ackwell"
+    found = {
+        path.name.partition(".")[0]
+        for path in package.iterdir()
+        if (path.is_dir() and any(path.glob("*.py"))) or path.suffix in (".py", ".pyi")
+    }
+    assert "cursor" in found
+    assert sorted(listed) == sorted(found - {"__init__"})

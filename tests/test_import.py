@@ -1,16 +1,21 @@
-"""Importing ackwell is cheap: it pulls in nothing heavy."""
+"""What `import ackwell` gives, and what it costs: it loads nothing heavy."""
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
-from ackwell import PositionInfo, PositionRangeSet
+import pytest
 
-HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "pulsar", "typer", "click", "rich")
+import ackwell
+from ackwell import PositionInfo, PositionRangeSet, errors
+
+HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "pulsar", "typer", "click", "rich", "sqlite3")
+PACKAGE = Path(ackwell.__file__).parent
 
 
 def modules_after(script: str, *arguments: str) -> set[str]:
-    """Run a script in a process of its own; give the names of the modules it has loaded at its end."""
+    """Run a script in a new process; return the names of the modules that it has loaded at its end."""
     ending = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     command = [sys.executable, "-c", script + ending, *arguments]
     return set(subprocess.run(command, check=True, capture_output=True, text=True).stderr.split())
@@ -19,7 +24,45 @@ def modules_after(script: str, *arguments: str) -> set[str]:
 def test_importing_ackwell_loads_nothing_heavy() -> None:
     loaded = modules_after("import ackwell")
     assert "ackwell" in loaded
-    assert not set(HEAVY) & loaded
+    assert not {*HEAVY, "ackwell.subscription", "importlib.metadata"} & loaded
+
+
+@pytest.mark.parametrize("name", ackwell.__all__)
+def test_a_public_name_is_imported_from_the_package(name: str) -> None:
+    assert name in dir(ackwell)
+    scope: dict[str, object] = {}
+    exec(f"from ackwell import {name}", scope)
+    assert scope[name] is getattr(ackwell, name)
+
+
+def test_every_error_is_a_public_name() -> None:
+    kinds = [name for name, kind in vars(errors).items() if isinstance(kind, type) and name.endswith("Error")]
+    assert kinds
+    assert set(kinds) <= set(ackwell.__all__)
+
+
+def test_the_version_is_that_of_the_installed_distribution() -> None:
+    assert ackwell.__version__ == version("ackwell")
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'ackwell' has no attribute 'nothing'"):
+        getattr(ackwell, "nothing")  # noqa: B009
+
+
+def test_no_module_has_the_name_of_one_of_the_standard_library() -> None:
+    """A file of the package that is run as a script has its folder first on `sys.path`."""
+    modules = {path.stem for path in PACKAGE.iterdir()} - {"__init__", "__main__", "__pycache__"}
+    assert "cursor" in modules
+    assert not modules & sys.stdlib_module_names
+
+
+def test_the_package_started_as_a_file_runs(tmp_path: Path) -> None:
+    """`spark-submit` starts it so."""
+    command = [sys.executable, str(PACKAGE / "__main__.py"), "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"ackwell {ackwell.__version__}\n"
+    assert "sys.path" not in (PACKAGE / "__main__.py").read_text()
 
 
 def test_a_command_loads_nothing_of_the_others_nor_what_draws_tables() -> None:

@@ -1,4 +1,10 @@
-"""The acknowledgment state of a message subscription, at Apache Pulsar's semantics."""
+"""The acknowledgment state of a message subscription, at Apache Pulsar's semantics.
+
+>>> from ackwell import Cursor, Ledgers, SqliteStore, Subscription
+
+Everything a user imports is here. The structures, the cursor and the errors are imported at once; the
+rest when its name is first used, so that `import ackwell` stays cheap.
+"""
 
 from collections.abc import Mapping, MutableMapping
 from importlib import import_module
@@ -30,6 +36,7 @@ from ackwell.errors import (
     ProtocolError,
     SchemaError,
     StateTooLargeError,
+    StatsError,
     StoreError,
 )
 from ackwell.loss import LossReport
@@ -41,14 +48,18 @@ __all__ = [
     "BitSet",
     "CorruptStateError",
     "Cursor",
+    "CursorSettings",
+    "DelayedDeliveryTracker",
     "EventError",
     "FencedError",
     "FrameError",
+    "Journal",
     "Ledgers",
     "LimitError",
     "LongMap",
     "LossReport",
     "ManagedCursorInfo",
+    "MemoryStore",
     "NewerVersionError",
     "NotLoadedError",
     "OlderVersionError",
@@ -59,11 +70,16 @@ __all__ = [
     "PositionRangeSet",
     "ProtocolError",
     "SchemaError",
+    "SqliteStore",
     "StateTooLargeError",
+    "StatsError",
     "StoreError",
+    "Subscription",
+    "SubscriptionSettings",
     "TimeBuckets",
     "TimeWheel",
     "TripleLongHeap",
+    "__version__",
     "reference",
 ]
 
@@ -73,10 +89,37 @@ Mapping.register(PendingAcks)
 
 if TYPE_CHECKING:
     from ackwell import reference
+    from ackwell.cursor_settings import CursorSettings
+    from ackwell.delayed import DelayedDeliveryTracker
+    from ackwell.saving.journal import Journal
+    from ackwell.store import MemoryStore, SqliteStore
+    from ackwell.subscription import Subscription, SubscriptionSettings
+
+    __version__: str
 else:
+    _HOMES = {
+        "CursorSettings": "ackwell.cursor_settings",
+        "DelayedDeliveryTracker": "ackwell.delayed",
+        "Journal": "ackwell.saving.journal",
+        "MemoryStore": "ackwell.store",
+        "SqliteStore": "ackwell.store",
+        "Subscription": "ackwell.subscription",
+        "SubscriptionSettings": "ackwell.subscription",
+    }
 
     def __getattr__(name):
-        """Import the reference engine when it is first asked for; most programs never do."""
+        """Import a name when it is first used."""
         if name == "reference":
             return import_module("ackwell.reference")
-        raise AttributeError(f"module 'ackwell' has no attribute {name!r}")
+        if name == "__version__":
+            value = import_module("importlib.metadata").version("ackwell")
+        elif name in _HOMES:
+            value = getattr(import_module(_HOMES[name]), name)
+        else:
+            raise AttributeError(f"module 'ackwell' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        """List the names that are imported on first use, too."""
+        return sorted({*globals(), *__all__})

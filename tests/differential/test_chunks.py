@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell import CorruptStateError, PositionInfo
@@ -21,7 +21,6 @@ def state(acks: int, seed: int = 1) -> PositionInfo:
 
 
 @given(st.integers(0, 300), st.integers(1, 700), st.sampled_from(COMPRESSIONS), st.sampled_from(FORMS))
-@settings(deadline=None, max_examples=100)
 def test_both_write_the_same_entries_and_read_each_others(
     acks: int, size: int, compression: str, form: str
 ) -> None:
@@ -41,7 +40,6 @@ def test_both_write_the_same_entries_and_read_each_others(
     st.lists(st.tuples(st.integers(0), st.integers(0)), max_size=3),
     st.integers(0, 3),
 )
-@settings(deadline=None, max_examples=100)
 def test_both_refuse_the_same_damaged_entries_or_read_the_same(
     acks: int, flips: list[tuple[int, int]], missing: int
 ) -> None:

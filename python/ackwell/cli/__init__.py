@@ -61,9 +61,9 @@ def __getattr__(name: str) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        import ackwell
 
-        typer.echo(f"ackwell {version('ackwell')}")
+        typer.echo(f"ackwell {ackwell.__version__}")
         raise typer.Exit
 
 

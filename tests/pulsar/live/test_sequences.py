@@ -22,7 +22,6 @@ GROUP = 50
 """Sequences that share a broker's restarts."""
 
 
-@pytest.mark.timeout(60 * SEQUENCES + 600)
 @pytest.mark.parametrize("transactions", [False, True], ids=["plain", "transactions"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ours_is_in_the_brokers_state_after_every_operation(
