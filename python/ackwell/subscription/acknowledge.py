@@ -58,8 +58,8 @@ class Acknowledgments:
             changed = False
         if state.policy.individual:
             state.consumers.acknowledged(ledger_id, entry_id, consumer)
-        state.forget(ledger_id, entry_id)
-        state.transactions.forget_plain(Position(ledger_id, entry_id))
+        if state.replay.active or state.counts.active or state.backoffs.due_ms or state.transactions.plain:
+            state.forget(ledger_id, entry_id)
         return changed
 
     def many(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> int:
@@ -76,7 +76,6 @@ class Acknowledgments:
         if state.policy.individual:
             state.consumers.acknowledged_many(consumer, ledger_ids, entry_ids)
         state.forget_many(ledger_ids, entry_ids)
-        state.transactions.forget_plain_many(ledger_ids, entry_ids)
         return changed
 
     def _existing(self, ledger_ids: Int64s, entry_ids: Int64s) -> tuple[Int64s, Int64s]:

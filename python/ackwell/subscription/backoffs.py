@@ -26,42 +26,43 @@ if TYPE_CHECKING:
 class Backoffs(EqualByState):
     """Position → when it goes back to be delivered again."""
 
-    __slots__ = ("_backoff", "_deadlines", "_due_ms")
+    __slots__ = ("_backoff", "_deadlines", "due_ms")
 
     def __init__(self, structures: Structures, backoff: RedeliveryBackoff) -> None:
         self._backoff = backoff
         self._deadlines: TripleLongHeap = structures.triple_heap()
-        self._due_ms: dict[Position, int] = {}
+        self.due_ms: dict[Position, int] = {}
+        """The entries that wait; only this class changes it."""
 
     def __len__(self) -> int:
-        return len(self._due_ms)
+        return len(self.due_ms)
 
     def start(self, position: Position, now_ms: int, redelivery_count: int) -> None:
         """Let an entry wait; a second negative acknowledgment before the end starts the wait anew."""
         due_ms = now_ms + self._backoff.delay_ms(redelivery_count)
         self._deadlines.add(due_ms, *position)
-        self._due_ms[position] = due_ms
+        self.due_ms[position] = due_ms
 
     def stop(self, ledger_id: int, entry_id: int) -> None:
         """Let an entry wait no longer."""
-        if self._due_ms:
-            self._due_ms.pop(Position(ledger_id, entry_id), None)
+        if self.due_ms:
+            self.due_ms.pop(Position(ledger_id, entry_id), None)
 
     def stop_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Let many entries wait no longer."""
-        if self._due_ms:
+        if self.due_ms:
             for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
-                self._due_ms.pop(Position(*pair), None)
+                self.due_ms.pop(Position(*pair), None)
 
     def forget_up_to(self, position: Position) -> None:
         """Let nothing at or before a position wait."""
-        for waiting in [each for each in self._due_ms if each <= position]:
-            del self._due_ms[waiting]
+        for waiting in [each for each in self.due_ms if each <= position]:
+            del self.due_ms[waiting]
 
     def clear(self) -> None:
         """Let nothing wait."""
         self._deadlines.clear()
-        self._due_ms.clear()
+        self.due_ms.clear()
 
     def due(self, now_ms: int) -> list[Position]:
         """Return, and forget, the entries whose back-off is over."""
@@ -69,31 +70,31 @@ class Backoffs(EqualByState):
         while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
             _, ledger_id, entry_id = self._deadlines.pop()
             position = Position(ledger_id, entry_id)
-            del self._due_ms[position]
+            del self.due_ms[position]
             found.append(position)
         return found
 
     def next_due_ms(self) -> int | None:
         """Return when the next back-off ends, or `None`. Amortised O(log n)."""
-        if not self._due_ms:
+        if not self.due_ms:
             if len(self._deadlines):
                 self._deadlines.clear()
             return None
         while True:
             due_ms, ledger_id, entry_id = self._deadlines.peek()
-            if self._due_ms.get(Position(ledger_id, entry_id)) == due_ms:
+            if self.due_ms.get(Position(ledger_id, entry_id)) == due_ms:
                 return due_ms
             self._deadlines.pop()
 
     @property
     def nbytes(self) -> int:
         """The heap bytes."""
-        return self._deadlines.nbytes + self._due_ms.__sizeof__()
+        return self._deadlines.nbytes + self.due_ms.__sizeof__()
 
     def validate(self) -> None:
         """Check the heap, and that a deadline ends every wait."""
         self._deadlines.validate()
         deadlines = {((ledger, entry), due_ms) for due_ms, ledger, entry in self._deadlines}
-        assert deadlines >= {(tuple(position), due_ms) for position, due_ms in self._due_ms.items()}, (
+        assert deadlines >= {(tuple(position), due_ms) for position, due_ms in self.due_ms.items()}, (
             "a back-off that no deadline ends"
         )

@@ -94,13 +94,11 @@ class Dispatcher:
         new = unread.position <= (ledger_id, entry_id)
         if not (unread.is_next(ledger_id, entry_id) if new else state.replay.contains(ledger_id, entry_id)):
             return Undelivered.NOT_NEXT
-        consumer: Consumer | Undelivered | None
-        consumer = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if new else now_ms)
-        if consumer is None:
-            consumer = self._choose(new, sticky_key_hash)
-            if isinstance(consumer, Undelivered):
-                self._wait(new, ledger_id, entry_id, sticky_key_hash)
-                return consumer
+        reason = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if new else now_ms)
+        consumer = self._choose(new, sticky_key_hash) if reason is None else reason
+        if reason is None and isinstance(consumer, Undelivered):
+            self._wait(new, ledger_id, entry_id, sticky_key_hash)
+            return consumer
         if new:
             unread.position = ledger_id, entry_id + 1
         else:

@@ -57,6 +57,7 @@ class State:
             self.replay.discard(ledger_id, entry_id)
         self.counts.reset(ledger_id, entry_id)
         self.backoffs.stop(ledger_id, entry_id)
+        self.transactions.forget_plain(Position(ledger_id, entry_id))
 
     def forget_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Drop what is known of many entries that are acknowledged, their consumers apart."""
@@ -64,6 +65,7 @@ class State:
             self.replay.discard_many(ledger_ids, entry_ids)
         self.counts.reset_many(ledger_ids, entry_ids)
         self.backoffs.stop_many(ledger_ids, entry_ids)
+        self.transactions.forget_plain_many(ledger_ids, entry_ids)
 
     def forget_acknowledged(self) -> None:
         """Drop what is at or before the mark-delete position, which moved past unacknowledged entries."""

@@ -34,6 +34,7 @@ from ackwell.position import Position
 from ackwell.subscription import arguments, handle, saved
 from ackwell.subscription.acknowledge import Acknowledgments
 from ackwell.subscription.active_changes import ActiveChange, Removed, active_changes
+from ackwell.subscription.arguments import INT32_MAX, TIME_MAX_MS
 from ackwell.subscription.backoffs import Backoffs
 from ackwell.subscription.command import AckType, CommandAck, TransactionId, ValidationError
 from ackwell.subscription.consumer import NO_EPOCH, ConsumerKey
@@ -253,7 +254,7 @@ ActiveChange(consumer='a', active=True)])
 
     def flow(self, consumer: ConsumerKey, permits: int) -> None:
         """Let a consumer get so many more messages; 0 grants none."""
-        permits = arguments.integer("permits", permits, 0, arguments.INT32_MAX)
+        permits = arguments.integer("permits", permits, 0, INT32_MAX)
         self._state.consumers.grant(self._state.consumers[consumer], permits)
 
     def change_type(self, type: SubscriptionType | str, *, selector: Selector | None = None) -> None:  # noqa: A002
@@ -343,14 +344,13 @@ ActiveChange(consumer='a', active=True)])
         `dead_letters`) or acknowledged. `redelivery_count` and `ack_set` return what its delivery carries.
         Amortised O(1) on Shared, O(log points) on Key_Shared.
         """
-        if not (
-            type(ledger_id) is type(entry_id) is type(now_ms) is int
-            and type(batch_size) is type(sticky_key_hash) is type(deliver_at_ms) is int
-            and 0 < batch_size <= BATCH_SIZE_MAX
-            and arguments.INT32_MIN <= sticky_key_hash <= arguments.INT32_MAX
-            and -arguments.TIME_MAX_MS <= now_ms <= arguments.TIME_MAX_MS
-            and deliver_at_ms <= arguments.TIME_MAX_MS
-        ):
+        try:
+            # One pass over all six: it is an int below the limit if all of them are.
+            bits = ledger_id | entry_id | now_ms | batch_size | sticky_key_hash | deliver_at_ms
+            usual = bits.__class__ is int and 0 <= bits <= TIME_MAX_MS
+        except TypeError:
+            usual = False
+        if not (usual and 0 < batch_size <= BATCH_SIZE_MAX and sticky_key_hash <= INT32_MAX):
             ledger_id, entry_id = arguments.position(ledger_id, entry_id)
             now_ms = arguments.time_ms("now_ms", now_ms)
             batch_size = arguments.batch_size(batch_size)
@@ -452,8 +452,8 @@ ActiveChange(consumer='a', active=True)])
         holds 64-bit words, least significant bit first, bit set = not acknowledged. O(log ledgers), and
         O(consumers) where another has the message.
         """
-        who = self._consumer(consumer)
-        if type(ledger_id) is not int or type(entry_id) is not int or ledger_id < 0 or entry_id < 0:
+        who = None if consumer is None else self._state.consumers[consumer]
+        if ledger_id.__class__ is not int or entry_id.__class__ is not int or ledger_id < 0 or entry_id < 0:
             ledger_id, entry_id = arguments.position(ledger_id, entry_id)
         if ack_set:
             return self._acks.batch(who, Position(ledger_id, entry_id), from_words(arguments.words(ack_set)))

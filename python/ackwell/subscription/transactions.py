@@ -61,7 +61,7 @@ class Transactions(EqualByState):
     def __init__(self) -> None:
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
-        self._plain: dict[Position, int] = {}
+        self.plain: dict[Position, int] = {}
         """What plain acknowledgments took of a batch, where they conflict with those in transactions."""
 
     @property
@@ -108,7 +108,7 @@ class Transactions(EqualByState):
                 if position in content.entries and content.entries[position].acked_bits & acked_bits
             )
             raise _conflict(f"{position} is acknowledged in {_name(owner)}, which is open")
-        if self._plain.get(position, 0) & acked_bits:
+        if self.plain.get(position, 0) & acked_bits:
             raise _conflict(f"{position} was acknowledged in part outside of the transaction")
 
     def check_cumulative(self, transaction: TransactionId, position: Position, unacked_bits: int) -> None:
@@ -172,18 +172,18 @@ class Transactions(EqualByState):
 
     def acked_plainly(self, position: Position, acked_bits: int) -> None:
         """Remember what a plain acknowledgment took of a batch."""
-        self._plain[position] = self._plain.get(position, 0) | acked_bits
+        self.plain[position] = self.plain.get(position, 0) | acked_bits
 
     def forget_plain(self, position: Position) -> None:
         """Forget what plain acknowledgments took of an entry that is acknowledged as a whole."""
-        if self._plain:
-            self._plain.pop(position, None)
+        if self.plain:
+            self.plain.pop(position, None)
 
     def forget_plain_many(self, ledger_ids: NDArray[np.int64], entry_ids: NDArray[np.int64]) -> None:
         """Do the same for many entries."""
-        if self._plain:
+        if self.plain:
             for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
-                self._plain.pop(Position(*pair), None)
+                self.plain.pop(Position(*pair), None)
 
     def validate(self) -> None:
         """Check that no message is held twice and that the union is the sum."""
