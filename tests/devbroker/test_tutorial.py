@@ -1,0 +1,47 @@
+"""The tutorial's tests run as they are printed, with the plugin that pytest would find by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pulsar")
+
+ROOT = Path(__file__).parents[2]
+TUTORIAL = ROOT / "docs" / "test-your-consumer.md"
+
+
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *sys.path])}
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    return subprocess.run(
+        [*command, "-p", "pytest_ackwell", *arguments],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_test_of_the_tutorial_passes(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(encoding="utf-8"), flags=re.DOTALL)
+    module = tmp_path / "test_tutorial_of_the_docs.py"
+    module.write_text("\n\n".join(blocks), encoding="utf-8")
+    done = run_pytest(tmp_path, str(module))
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_plugin_imports_nothing_of_ours_before_the_fixture_is_used(tmp_path: Path) -> None:
+    module = tmp_path / "test_nothing.py"
+    module.write_text(
+        "import sys\n\ndef test_it():\n    assert not [n for n in sys.modules if n.split('.')[0] == 'ackwell']\n"
+    )
+    done = run_pytest(tmp_path, str(module))
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
