@@ -1,7 +1,7 @@
 """The pytest plugin of ackwell: the fixture `pulsar_broker`, a Pulsar broker for one test.
 
-A package of its own, because pytest imports every plugin when it starts: nothing of ackwell is imported before a
-test uses the fixture.
+A package of its own, because pytest imports every plugin when it starts: nothing of ackwell is imported
+before a test uses the fixture.
 """
 
 from __future__ import annotations

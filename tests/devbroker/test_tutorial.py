@@ -40,8 +40,6 @@ def test_every_test_of_the_tutorial_passes(tmp_path: Path) -> None:
 
 def test_the_plugin_imports_nothing_of_ours_before_the_fixture_is_used(tmp_path: Path) -> None:
     module = tmp_path / "test_nothing.py"
-    module.write_text(
-        "import sys\n\ndef test_it():\n    assert not [n for n in sys.modules if n.split('.')[0] == 'ackwell']\n"
-    )
+    module.write_text("import sys\n\n\ndef test_it():\n    assert 'ackwell' not in sys.modules\n")
     done = run_pytest(tmp_path, str(module))
     assert "1 passed" in done.stdout, done.stdout + done.stderr
