@@ -90,7 +90,7 @@ pub(crate) fn benches(criterion: &mut Criterion<CpuTime>) {
         let (per_ms, bits) = name.split_once(',').expect("x,y");
         let (per_ms, bits): (i64, u32) = (per_ms.parse().expect("x"), bits.parse().expect("y"));
         let messages = columns(MESSAGES, |number| START_MS + number / per_ms);
-        let buckets = || TimeBuckets::new(bits, Rounding::Pulsar).expect("bits");
+        let buckets = || TimeBuckets::new(bits, Rounding::Down).expect("bits");
         fill_and_drain(criterion, &format!("time_buckets, {name}"), buckets, &messages);
         let wheel = || TimeWheel::new(1).expect("a tick");
         fill_and_drain(criterion, &format!("time_wheel, {name}"), wheel, &messages);

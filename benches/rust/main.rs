@@ -10,6 +10,7 @@ mod bit_set;
 mod pending_acks;
 mod range_set;
 mod position_info;
+mod command_ack;
 
 fn main() {
     let mut criterion = cpu_time::criterion();
@@ -19,6 +20,7 @@ fn main() {
     pending_acks::benches(&mut criterion);
     range_set::benches(&mut criterion);
     position_info::benches(&mut criterion);
+    command_ack::benches(&mut criterion);
     delayed::benches(&mut criterion);
     criterion.final_summary();
 }

@@ -35,6 +35,7 @@ WHOLE: Final = -1
 """The bits of all messages of an entry, however many it holds."""
 
 _WORD_MASK: Final = (1 << 64) - 1
+_WORD_MIN: Final = -(1 << 63)
 
 
 def from_words(words: Iterable[int]) -> int:
@@ -48,9 +49,11 @@ def from_words(words: Iterable[int]) -> int:
     """
     unsigned = []
     for word in map(index, islice(words, WORDS_MAX + 1)):
-        if not -(1 << 63) <= word <= _WORD_MASK:
+        if not _WORD_MIN <= word <= _WORD_MASK:
             raise ValueError(f"{word} in an ack set; expected a 64-bit word")
         unsigned.append(word & _WORD_MASK)
+    if len(unsigned) <= 1:
+        return unsigned[0] if unsigned else 0
     if len(unsigned) > WORDS_MAX:
         raise LimitError(
             f"an ack set of more than {WORDS_MAX:,} words; a batch holds at most {BATCH_SIZE_MAX:,} messages"

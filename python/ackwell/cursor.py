@@ -89,7 +89,7 @@ class Cursor:
         self._mark_delete = _before_first(ledgers) if mark_delete is None else _bound(mark_delete)
         self._individually_deleted: PositionRangeSet = self._engine.PositionRangeSet()
         # Recovered positions that no ledger holds; apart, so that they count nowhere.
-        self._missing: PositionRangeSet = self._engine.PositionRangeSet()
+        self._missing: PositionRangeSet | None = None
         self._ack_sets: dict[Position, int] = {}
         self._consumed_before = 0
         self.properties: dict[str, int] = {}
@@ -118,9 +118,9 @@ class Cursor:
     @property
     def individually_deleted(self) -> PositionRangeSet:
         """The acknowledged positions beyond the mark-delete position. Do not change it: it is not a copy."""
-        if len(self._missing):
-            return self._individually_deleted | self._missing
-        return self._individually_deleted
+        if self._missing is None:
+            return self._individually_deleted
+        return self._individually_deleted | self._missing
 
     @property
     def batch_deleted(self) -> Mapping[Position, tuple[int, ...]]:
@@ -165,9 +165,9 @@ class Cursor:
         """Return whether the entry is wholly acknowledged."""
         if (ledger_id, entry_id) <= self._mark_delete:
             return True
-        return self._individually_deleted.contains(ledger_id, entry_id) or (
-            len(self._missing) > 0 and self._missing.contains(ledger_id, entry_id)
-        )
+        if self._individually_deleted.contains(ledger_id, entry_id):
+            return True
+        return self._missing is not None and self._missing.contains(ledger_id, entry_id)
 
     def acknowledged(self) -> PositionRangeSet:
         """Return every existing position that is wholly acknowledged, as a set of its own."""
@@ -214,19 +214,26 @@ class Cursor:
         same_length(ledgers, entries)
         if not len(ledgers):
             return 0
-        if min(ledgers.min(), entries.min()) < 0:
+        first = Position(int(ledgers.min()), int(entries.min()))
+        if min(first) < 0:
             raise ValueError("ledger and entry ids are at least 0")
-        beyond = (ledgers > self._mark_delete.ledger_id) | (
-            (ledgers == self._mark_delete.ledger_id) & (entries > self._mark_delete.entry_id)
-        )
-        ledgers, entries = ledgers[beyond], entries[beyond]
-        one_ledger = len(ledgers) and (ledgers == ledgers[0]).all()
-        for ledger_id in ledgers[:1] if one_ledger else np.unique(ledgers):
+        one_ledger = int(ledgers.max()) == first.ledger_id
+        if not one_ledger or first <= self._mark_delete:
+            beyond = (ledgers > self._mark_delete.ledger_id) | (
+                (ledgers == self._mark_delete.ledger_id) & (entries > self._mark_delete.entry_id)
+            )
+            ledgers, entries = ledgers[beyond], entries[beyond]
+        for ledger_id in [first.ledger_id] if one_ledger else np.unique(ledgers).tolist():
             # Entries of a ledger are dense, so the greatest one answers for all.
             known = entries if one_ledger else entries[ledgers == ledger_id]
-            self._require(Position(int(ledger_id), int(known.max())))
+            if len(known):
+                self._require(Position(ledger_id, int(known.max())))
         added = self._individually_deleted.add_many(ledgers, entries)
-        self._drop_ack_sets_of_acked()
+        if len(entries) < len(self._ack_sets):
+            for position in zip(ledgers.tolist(), entries.tolist(), strict=True):
+                self._ack_sets.pop(Position(*position), None)
+        else:
+            self._drop_ack_sets_of_acked()
         self._advance()
         return added
 
@@ -287,7 +294,7 @@ class Cursor:
         """
         position = Position(ledger_id, entry_id)
         words = () if ack_set is None else tuple(ack_set)
-        bits = from_words(words)
+        bits = from_words(words) if words else 0
         new_properties = None if properties is None else _checked_properties(properties)
         settings = self._settings
         # Whether this entry stays, and only those before it are acknowledged.
@@ -334,7 +341,7 @@ class Cursor:
         added = self.messages_consumed + self.backlog_entries
         self._mark_delete = mark_delete
         self._individually_deleted = self._engine.PositionRangeSet()
-        self._missing = self._engine.PositionRangeSet()
+        self._missing = None
         self._ack_sets.clear()
         self.properties = {}
         self.carried.redelivery_counts.clear()
@@ -353,7 +360,7 @@ class Cursor:
         fields = self.carried.fields(self) | others
         info: PositionInfo = self._engine.PositionInfo(
             *self._mark_delete,
-            individually_deleted=self._individually_deleted,
+            individually_deleted=self.individually_deleted,
             batch_deleted=self.batch_deleted,
             properties=self.properties,
             **fields,
@@ -614,8 +621,10 @@ class Cursor:
 
     def _drop_up_to_mark_delete(self) -> None:
         self._individually_deleted.remove_up_to(*self._mark_delete)
-        self._missing.remove_up_to(*self._mark_delete)
-        self._drop_ack_sets()
+        if self._missing is not None:
+            self._missing.remove_up_to(*self._mark_delete)
+        if self._ack_sets:
+            self._drop_ack_sets()
 
     def _drop_ack_sets(self) -> None:
         for position in [p for p in self._ack_sets if p <= self._mark_delete]:

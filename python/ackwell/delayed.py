@@ -1,4 +1,4 @@
-"""Delayed delivery: which messages wait, and when dispatch may have them.
+"""Delayed delivery: which messages wait, and when they may be dispatched.
 
 `DelayedIndex` is the protocol of the three structures that can hold the waiting messages:
 
@@ -11,15 +11,16 @@ structure            exact                               bytes a message
 `TimeWheel(tick)`    to a tick; 1 ms is exact            0.001 for a fixed delay, 2.7 to 4 scattered
 ===================  ==================================  ==========================================
 
-`DelayedDeliveryTracker` adds what a dispatcher asks of any of them, as Apache Pulsar's trackers do.
-Time arrives as `now_ms`; there is no clock and no timer here.
+`DelayedDeliveryTracker` adds what a dispatcher needs of any of them, as Apache Pulsar's trackers do;
+`DelayedDeliveryTracker.pulsar` is the tracker of Pulsar 4.2.4. Time arrives as `now_ms`; there is no
+clock and no timer here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
-from ackwell._native import PositionRangeSet, TimeWheel
+from ackwell._native import PositionRangeSet, TimeBuckets, TimeWheel
 from ackwell.diagnosis.delay_advice import DelayAdvice, WidthAdvice, advise
 from ackwell.equality import EqualByState
 from ackwell.errors import LimitError
@@ -47,41 +48,41 @@ class DelayedIndex(Protocol):
     """An index of delayed messages; the classes themselves document each method."""
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Add a message; whether it was new."""
+        """Add a message; return whether it was new."""
 
     def add_many(self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Add messages given as three columns; how many were new."""
+        """Add messages given as three columns; return how many were new."""
 
     def pop_due(
         self,
         now_ms: int,
         max: int,  # noqa: A002
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Take up to `max` messages due at `now_ms`, the earliest first, as three columns."""
+        """Remove and return up to `max` messages due at `now_ms`, the earliest first, as three columns."""
 
     def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Whether a message added with these three integers is here."""
+        """Return whether the index holds a message added with these three integers."""
 
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Take a message out; whether it was here."""
+        """Remove a message; return whether the index held it."""
 
     def has_due(self, now_ms: int) -> bool:
-        """Whether any message is due at `now_ms`."""
+        """Return whether any message is due at `now_ms`."""
 
     def next_due(self) -> int | None:
-        """When the earliest message is due, as the index rounds times."""
+        """Return when the earliest message is due, as the index rounds times."""
 
     def clear(self) -> None:
-        """Forget every message."""
+        """Remove every message."""
 
     def shrink_to_fit(self) -> None:
         """Release memory that is allocated and not used."""
 
     def copy(self) -> Self:
-        """Copy the index; the two are independent."""
+        """Return an independent copy."""
 
     def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Every message as three columns, in the order of `pop_due`."""
+        """Return every message as three columns, in the order of `pop_due`."""
 
     def validate(self) -> None:
         """Check the invariants."""
@@ -91,7 +92,7 @@ class DelayedIndex(Protocol):
         """The bytes allocated on the heap."""
 
     def __len__(self) -> int:
-        """Count the messages."""
+        """Return the number of messages."""
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Iterate over `(deliver_at_ms, ledger_id, entry_id)` in order."""
@@ -104,23 +105,23 @@ class DelayedDeliveryTracker(EqualByState):
     ----------
     index : DelayedIndex, optional
         Where messages wait; this is where a subscription chooses its own bucket width. The default,
-        `TimeWheel(1)`, is exact and the smallest. It belongs to the tracker from then on; if it holds
-        messages already, they are tracked.
+        `TimeWheel(1)`, is exact and the smallest. It belongs to the tracker from then on. Messages that it
+        already holds are tracked.
     tick_time_ms : int
         Pulsar's `delayedDeliveryTickTimeMillis`, at least 1.
     strict : bool, optional
         Strict: a message is due when its time is at or before `now_ms`. Lenient, Pulsar's default: at or
-        before `now_ms + tick_time_ms`. An index that is never early implies strict, and refuses False.
+        before `now_ms + tick_time_ms`. Buckets that round up imply strict, and refuse False.
     max_bytes : int, optional
-        `nbytes` never passes this: an add that would is refused with `LimitError` and nothing changes.
+        The limit of `nbytes`: an add that would exceed it is refused with `LimitError` and nothing changes.
         No message is ever delivered early to make room.
     fixed_delay_lookahead : int
-        When at least so many messages wait, all with one delay, and none is due, dispatch can pause:
-        what comes later is due later. 0 never pauses.
+        Pulsar's `delayedDeliveryFixedDelayDetectionLookahead`. When at least this many messages wait, all
+        with one delay, and none is due, `should_pause_dispatch` is True: a message that is read later is
+        due later. 0, the default, never pauses: our indexes need no memory for such messages, and a pause
+        also delays the messages without a delay behind them.
 
     A position is tracked once, whatever time it comes with again, so a dispatcher may read it again.
-    In "pulsar" mode a bucket is due as a whole, up to `2**bits - 1` ms before a message's time, as in
-    the broker.
 
     Examples
     --------
@@ -142,7 +143,7 @@ class DelayedDeliveryTracker(EqualByState):
         tick_time_ms: int = TICK_TIME_MS,
         strict: bool | None = None,
         max_bytes: int | None = None,
-        fixed_delay_lookahead: int = FIXED_DELAY_LOOKAHEAD,
+        fixed_delay_lookahead: int = 0,
     ) -> None:
         if tick_time_ms < 1:
             raise ValueError(f"tick time is at least 1 ms, got {tick_time_ms}")
@@ -151,10 +152,10 @@ class DelayedDeliveryTracker(EqualByState):
         if fixed_delay_lookahead < 0:
             raise ValueError(f"fixed_delay_lookahead is at least 0, got {fixed_delay_lookahead}")
         self.index: DelayedIndex = TimeWheel(1) if index is None else index
-        never_early = getattr(self.index, "mode", None) == "never_early"
-        if never_early and strict is False:
-            raise ValueError("an index that is never early implies the strict cut-off")
-        self.strict = never_early if strict is None else strict
+        rounds_up = getattr(self.index, "mode", None) == "round_up"
+        if rounds_up and strict is False:
+            raise ValueError("buckets that round up imply the strict cut-off; see mode 'bucket_end'")
+        self.strict = rounds_up if strict is None else strict
         self.tick_time_ms = tick_time_ms
         self.max_bytes = max_bytes
         self.fixed_delay_lookahead = fixed_delay_lookahead
@@ -166,8 +167,37 @@ class DelayedDeliveryTracker(EqualByState):
         if len(self.index):
             self._adopt()
 
+    @classmethod
+    def pulsar(
+        cls,
+        *,
+        tick_time_ms: int = TICK_TIME_MS,
+        strict: bool = False,
+        fixed_delay_lookahead: int = FIXED_DELAY_LOOKAHEAD,
+    ) -> Self:
+        """Return the tracker of Pulsar 4.2.4 (`InMemoryDelayedDeliveryTracker`).
+
+        Its buckets are `2**floor(log2(tick_time_ms))` ms wide. `strict` is the broker's
+        `isDelayedDeliveryDeliverAtTimeStrict`. Strict: times are rounded up, so a message is late by less
+        than a bucket, and never early. Lenient: a bucket is due when its last ms is at or before
+        `now_ms + tick_time_ms`, so a message is early by at most a tick.
+
+        >>> tracker = DelayedDeliveryTracker.pulsar()
+        >>> tracker.add(10_000, 3, 15, now_ms=0)
+        True
+        >>> tracker.next_wakeup()
+        9239
+        """
+        mode: Literal["round_up", "bucket_end"] = "round_up" if strict else "bucket_end"
+        return cls(
+            TimeBuckets.from_tick(tick_time_ms, mode),
+            tick_time_ms=tick_time_ms,
+            strict=strict,
+            fixed_delay_lookahead=fixed_delay_lookahead,
+        )
+
     def _adopt(self) -> None:
-        """Take over what the index holds, dropping duplicates of a position."""
+        """Track what the index holds, without duplicates of a position."""
         held = self.index.to_arrays()
         if self._positions.add_many(held[1], held[2]) != len(held[0]):
             self._positions = PositionRangeSet()
@@ -181,14 +211,15 @@ class DelayedDeliveryTracker(EqualByState):
         return now_ms if self.strict else now_ms + self.tick_time_ms
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Track a message until its time; False if it is already due and may be dispatched now.
+        """Track a message until its time. Return False if it is already due and may be dispatched now.
 
-        Whether it is due is decided first: a message that waits here and whose time has come is handed to the
-        caller, and taken out. `ValueError` for negative ids, `LimitError` at `max_bytes`.
+        Whether it is due is decided first: a message that waits here and whose time has come is left to the
+        caller, and removed. Raises `ValueError` for negative ids, `LimitError` at `max_bytes`.
         """
         if deliver_at_ms <= self.cutoff(now_ms):
             if self._positions.remove(ledger_id, entry_id):
                 self._take_out(deliver_at_ms, ledger_id, entry_id)
+            self.saw_undelayed()
             return False
         if not self._positions.contains(ledger_id, entry_id):
             self._track(deliver_at_ms, ledger_id, entry_id)
@@ -211,9 +242,9 @@ class DelayedDeliveryTracker(EqualByState):
     def add_many(
         self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int
     ) -> NDArray[np.bool_]:
-        """Track messages given as int64 arrays; return which are tracked, False for those already due.
+        """Track messages given as int64 arrays. Return which are tracked, False for those already due.
 
-        All or none: `LimitError` and `ValueError` leave everything as it was.
+        All or none: `LimitError` and `ValueError` change nothing.
         """
         from ackwell.arrays import as_int64, same_length
 
@@ -257,7 +288,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _may_add(self, count: int) -> bool:
-        """Whether so many adds are known to stay below the limit, without measuring after them."""
+        """Return whether this many adds are known to stay below the limit, without measuring after them."""
         if self._full:
             self._refuse(count)
         if self._unmeasured < count:
@@ -270,7 +301,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _exceeded(self) -> bool:
-        """Whether the limit is passed, also after unused memory is given back."""
+        """Return whether the limit is exceeded, also after unused memory is released."""
         assert self.max_bytes is not None
         if self.nbytes <= self.max_bytes:
             return False
@@ -279,7 +310,7 @@ class DelayedDeliveryTracker(EqualByState):
 
     def _refuse(self, count: int) -> None:
         self._full = count == 1 or self._full
-        # What the refused message made grow is given back; once, as nothing is tried until memory is freed.
+        # Release what the refused message allocated; once, because nothing is tried until memory is freed.
         self.index.shrink_to_fit()
         self._positions = self._positions.copy()
         raise LimitError(
@@ -287,8 +318,16 @@ class DelayedDeliveryTracker(EqualByState):
             f"{len(self)} wait; raise max_bytes, widen the buckets, or wait until some are due"
         )
 
+    def saw_undelayed(self) -> None:
+        """Note a message without a delay, or one already due.
+
+        It ends `should_pause_dispatch` until the tracker has been empty.
+        `add` calls this for the due messages that it sees; a dispatcher calls it for those it does not add.
+        """
+        self._fixed_delay = False
+
     def _see(self, deliver_at_ms: int) -> None:
-        """Follow whether times only rise, within a tick: the mark of one fixed delay."""
+        """Note whether times only rise, within a tick, as they do under one fixed delay."""
         if self._latest_ms is None or deliver_at_ms > self._latest_ms:
             self._latest_ms = deliver_at_ms
         elif deliver_at_ms < self._latest_ms - self.tick_time_ms:
@@ -299,7 +338,7 @@ class DelayedDeliveryTracker(EqualByState):
         now_ms: int,
         max: int,  # noqa: A002
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Take up to `max` messages that are due, the earliest first.
+        """Remove and return up to `max` messages that are due, the earliest first.
 
         Returns delivery times (as the index rounds them), ledger ids and entry ids as int64 arrays.
         """
@@ -313,7 +352,7 @@ class DelayedDeliveryTracker(EqualByState):
         return self._positions.contains(ledger_id, entry_id)
 
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> bool:
-        """Forget a message before its time, given with that time; whether it was here."""
+        """Remove a message before its time, given with that time. Return whether it waited here."""
         if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
             return False
         self._positions.remove(ledger_id, entry_id)
@@ -336,28 +375,31 @@ class DelayedDeliveryTracker(EqualByState):
             self._fixed_delay, self._latest_ms = True, None
 
     def has_due(self, now_ms: int) -> bool:
-        """Return whether `pop_due(now_ms, 1)` would give a message."""
+        """Return whether `pop_due(now_ms, 1)` would return a message."""
         return self.index.has_due(min(self.cutoff(now_ms), 2**63 - 1))
 
     def next_wakeup(self) -> int | None:
         """Return the first `now_ms` at which a message is due, or None when none waits.
 
-        In the past when one is due already; whoever keeps a timer sets it to this after every change.
+        It is in the past when one is already due. A caller with a timer sets it to this after every change.
         """
         due = self.index.next_due()
         return due if due is None or self.strict else due - self.tick_time_ms
 
     def should_pause_dispatch(self, now_ms: int) -> bool:
-        """Return whether reading on is useless: all delays are equal, enough wait, and none is due."""
+        """Return whether reading on is useless: all delays are equal, many wait, and none is due."""
         return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay and not self.has_due(now_ms)
 
     @property
     def has_fixed_delay(self) -> bool:
-        """Whether delivery times have only risen, within a tick, since the tracker was last empty."""
+        """Whether all messages seen since the tracker was last empty were delayed, with times that only rose.
+
+        A time may be up to one tick before an earlier one.
+        """
         return self._fixed_delay
 
     def clear(self) -> None:
-        """Forget every message, as when the backlog is cleared or the cursor is reset."""
+        """Remove every message, as when the backlog is cleared or the cursor is reset."""
         self.index.clear()
         self._positions.clear()
         self._full, self._unmeasured = False, 0
@@ -365,7 +407,7 @@ class DelayedDeliveryTracker(EqualByState):
 
     @property
     def nbytes(self) -> int:
-        """The heap bytes of the index and of the set of positions beside it."""
+        """The heap bytes of the index and of the set of positions."""
         return self.index.nbytes + self._positions.nbytes
 
     def __len__(self) -> int:

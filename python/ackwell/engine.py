@@ -43,6 +43,9 @@ class Engine(Protocol):
     def crc32c(self, data: bytes, crc: int = 0) -> int:
         """Return the CRC-32C of bytes, going on from that of the bytes before them."""
 
+    def decode_command_ack(self, data: bytes) -> tuple[Any, ...]:
+        """Read a `CommandAck`; `ackwell.subscription.AckColumns` names what is returned."""
+
     def group_rows(
         self, codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.int64]]]:

@@ -16,7 +16,7 @@ import ackwell.reference
 from ackwell import CorruptStateError, TimeBuckets
 from tests.differential.delayed_machine import DelayedMachine
 
-MODES = ("pulsar", "never_early")
+MODES = ("round_down", "round_up", "bucket_end")
 
 
 class BucketsMachine(DelayedMachine):
@@ -59,12 +59,23 @@ def test_the_brokers_tick_time_becomes_bits(engine: Any, tick: int, bits: int) -
 
 
 @pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
-def test_never_early_saturates_at_the_end_of_time(engine: Any) -> None:
-    buckets = engine.TimeBuckets(62, "never_early")
+def test_rounding_up_saturates_at_the_end_of_time(engine: Any) -> None:
+    buckets = engine.TimeBuckets(62, "round_up")
     assert buckets.add(2**62 + 1, 1, 1)
     assert buckets.next_due() == 2**63 - 1
     assert not buckets.has_due(2**63 - 2)
     assert buckets.has_due(2**63 - 1)
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize(("mode", "due"), [("round_down", 512), ("round_up", 1024), ("bucket_end", 1023)])
+def test_a_mode_says_when_a_bucket_is_due(engine: Any, mode: str, due: int) -> None:
+    buckets = engine.TimeBuckets(9, mode)
+    for time in (513, 800, 1023):
+        assert buckets.add(time, 1, time)
+    assert (buckets.bucket_count, buckets.next_due()) == (1, due)
+    assert not buckets.has_due(due - 1)
+    assert buckets.pop_due(due, 10)[0].tolist() == [due] * 3
 
 
 @given(st.sets(st.integers(0, 2**32 - 1), min_size=1), st.integers(0, 2_000))

@@ -257,6 +257,7 @@ def test_ranges_past_the_end_do_not_count_in_the_backlog(
     assert cursor.messages_consumed == -2
     kept = "[(3:4..3:20],(4:0..4:2]]" if settings_.keep_missing_positions else "[(3:4..3:7]]"
     assert str(cursor.individually_deleted) == kept
+    assert str(cursor.to_position_info().individually_deleted) == kept
     cursor.ack(3, 3)
     assert (cursor.backlog_entries, cursor.messages_consumed) == (1, -1)
     cursor.ack(3, 4)

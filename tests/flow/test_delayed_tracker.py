@@ -18,7 +18,8 @@ TICK_MS = 1_000
 INDEXES: dict[str, Callable[[], DelayedIndex]] = {
     "heap": TripleLongHeap,
     "buckets": lambda: TimeBuckets(9),
-    "buckets, never early": lambda: TimeBuckets(9, "never_early"),
+    "buckets, rounded up": lambda: TimeBuckets(9, "round_up"),
+    "buckets, due at their end": lambda: TimeBuckets(9, "bucket_end"),
     "wheel": lambda: TimeWheel(1),
     "wheel of seconds": lambda: TimeWheel(1_000),
     "reference heap": reference.TripleLongHeap,
@@ -57,11 +58,31 @@ def test_the_strict_cut_off_is_now() -> None:
     assert tracker.next_wakeup() is None
 
 
-def test_an_index_that_is_never_early_implies_the_strict_cut_off() -> None:
-    assert DelayedDeliveryTracker(TimeBuckets(9, "never_early")).strict
+def test_an_index_that_rounds_up_implies_the_strict_cut_off() -> None:
+    assert DelayedDeliveryTracker(TimeBuckets(9, "round_up")).strict
     assert not DelayedDeliveryTracker(TimeBuckets(9)).strict
     with pytest.raises(ValueError, match="strict"):
-        DelayedDeliveryTracker(TimeBuckets(9, "never_early"), strict=False)
+        DelayedDeliveryTracker(TimeBuckets(9, "round_up"), strict=False)
+
+
+PULSAR_TRACKERS = {
+    # deliver_at_ms of a message added at 0, and the first ms at which 4.2.4's arithmetic has it due
+    # (InMemoryDelayedDeliveryTracker.roundTimestamp and getBucketCutoffTime, tick 1,000 ms, 512 ms buckets).
+    True: {1: 512, 512: 512, 513: 1024, 10_000: 10_240, 10_240: 10_240, 10_241: 10_752},
+    False: {1_001: 23, 1_023: 23, 1_024: 535, 10_000: 9_239, 10_239: 9_239, 10_240: 9_751},
+}
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["strict", "lenient"])
+def test_the_tracker_of_pulsar_is_due_when_4_2_4_is(strict: bool) -> None:
+    for deliver_at_ms, due_ms in PULSAR_TRACKERS[strict].items():
+        tracker = DelayedDeliveryTracker.pulsar(strict=strict)
+        assert tracker.add(deliver_at_ms, 3, 15, now_ms=0)
+        assert tracker.next_wakeup() == due_ms
+        assert not tracker.has_due(due_ms - 1)
+        assert tracker.has_due(due_ms)
+        early_ms = deliver_at_ms - due_ms
+        assert (-511 <= early_ms <= 0) if strict else (489 <= early_ms <= 1_000)
 
 
 @every_index
@@ -186,8 +207,27 @@ def test_fixed_delays_pause_dispatch_until_one_is_due() -> None:
     assert tracker.has_fixed_delay, "an empty tracker starts anew"
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_message_that_is_due_ends_the_pause_until_the_tracker_is_empty(*, batch: bool) -> None:
+    """Pulsar 4.2.4 delivered 30 of 30 messages behind fixed delays once one was plain or due."""
+    tracker = DelayedDeliveryTracker(strict=True, fixed_delay_lookahead=2)
+    for entry in range(3):
+        tracker.add(10_000 + entry, 3, entry, now_ms=0)
+    assert tracker.should_pause_dispatch(0)
+    if batch:
+        assert not tracker.add_many([0], [3], [9], now_ms=0).any()
+    else:
+        assert not tracker.add(0, 3, 9, now_ms=0)
+    assert not tracker.should_pause_dispatch(0)
+    tracker.add(10_003, 3, 10, now_ms=3)
+    assert not tracker.should_pause_dispatch(3)
+    tracker.pop_due(20_000, 10)
+    tracker.add_many([30_000, 30_000], [3, 3], [11, 12], now_ms=20_000)
+    assert tracker.should_pause_dispatch(20_000)
+
+
 def test_no_look_ahead_never_pauses() -> None:
-    tracker = DelayedDeliveryTracker(fixed_delay_lookahead=0)
+    tracker = DelayedDeliveryTracker()
     tracker.add(10_000, 3, 1, now_ms=0)
     assert not tracker.should_pause_dispatch(0)
 
@@ -258,8 +298,8 @@ class TrackerMachine(RuleBasedStateMachine):
     @initialize(make=st.sampled_from(list(INDEXES.values())), strict=st.booleans())
     def create(self, make: Callable[[], DelayedIndex], strict: bool) -> None:
         index = make()
-        never_early = getattr(index, "mode", "") == "never_early"
-        self.tracker = DelayedDeliveryTracker(index, tick_time_ms=50, strict=strict or never_early)
+        rounds_up = getattr(index, "mode", "") == "round_up"
+        self.tracker = DelayedDeliveryTracker(index, tick_time_ms=50, strict=strict or rounds_up)
         self.rounded = getattr(reference, type(index).__name__)
         arguments = [getattr(index, name) for name in ("bits", "mode", "tick_ms") if hasattr(index, name)]
         self.twin = self.rounded(*arguments)

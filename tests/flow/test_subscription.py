@@ -6,6 +6,8 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ackwell import Ledgers, Position, ProtocolError
 from ackwell.delayed import DelayedDeliveryTracker
@@ -430,6 +432,24 @@ def test_a_summary_knows_the_oldest_hole_and_since_when() -> None:
     assert (summary.oldest_hole, summary.oldest_hole_age_ms) == ((3, 1), 5_000)
     subscription.ack_many("a", [3, 3, 3], [1, 3, 4])
     assert subscription.summary(9_000).oldest_hole is None
+
+
+@given(
+    nacked=st.frozensets(st.integers(0, 9)),
+    up_to=st.integers(0, 9),
+    kind=st.sampled_from(["Exclusive", "Failover"]),
+)
+def test_a_cumulative_ack_forgets_everything_up_to_it(nacked: frozenset[int], up_to: int, kind: str) -> None:
+    subscription = opened(kind, 10)
+    deliver(subscription)
+    for entry_id in nacked:
+        assert subscription.nack("a", 3, entry_id, 0)
+    subscription.ack_cumulative("a", 3, up_to)
+    waits = any(entry_id > up_to for entry_id in nacked)
+    assert (subscription.next_wakeup_ms() is not None) == waits
+    left = subscription.next_reads(100, now_ms=10**6)
+    assert left == [Position(3, entry_id) for entry_id in range(up_to + 1, 10) if waits]
+    subscription.validate()
 
 
 def test_an_audit_describes_a_counter_that_drifted() -> None:

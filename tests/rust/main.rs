@@ -10,4 +10,5 @@ mod triple_heap;
 mod time_buckets;
 mod time_wheel;
 mod position_info;
+mod command_ack;
 mod group;

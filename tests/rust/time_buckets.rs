@@ -6,15 +6,16 @@ use proptest::prelude::*;
 use crate::delayed::{agrees_with_the_model, operations};
 
 fn rounding() -> impl Strategy<Value = Rounding> {
-    prop_oneof![Just(Rounding::Pulsar), Just(Rounding::NeverEarly)]
+    prop_oneof![Just(Rounding::Down), Just(Rounding::Up), Just(Rounding::BucketEnd)]
 }
 
 /// The rule once more, in 128 bits, where nothing overflows.
 fn rounded(time: i64, bits: u32, rounding: Rounding) -> i64 {
     let (time, width) = (i128::from(time), 1i128 << bits);
     let bucket = match rounding {
-        Rounding::Pulsar => time.div_euclid(width) * width,
-        Rounding::NeverEarly => -(-time).div_euclid(width) * width,
+        Rounding::Down => time.div_euclid(width) * width,
+        Rounding::Up => -(-time).div_euclid(width) * width,
+        Rounding::BucketEnd => time.div_euclid(width) * width + width - 1,
     };
     i64::try_from(bucket).unwrap_or(i64::MAX)
 }
@@ -57,7 +58,7 @@ proptest! {
 
 #[test]
 fn a_newer_version_is_refused_by_name() {
-    let mut bytes = TimeBuckets::new(9, Rounding::Pulsar).unwrap().to_bytes();
+    let mut bytes = TimeBuckets::new(9, Rounding::Down).unwrap().to_bytes();
     bytes[4] = 2;
     let Err(Error::Corrupt { offset: 4, message }) = TimeBuckets::from_bytes(&bytes) else {
         panic!("accepted");
@@ -67,14 +68,14 @@ fn a_newer_version_is_refused_by_name() {
 
 #[test]
 fn portable_roaring_goes_out_and_in() {
-    let mut index = TimeBuckets::new(10, Rounding::Pulsar).unwrap();
+    let mut index = TimeBuckets::new(10, Rounding::Down).unwrap();
     for entry in (0..1000).chain([5_000, 5_002]) {
         index.add(Delayed::new(100, 3, entry)).unwrap();
     }
     let (bytes, wide) = index.to_roaring(900, 3).unwrap();
     assert!(!wide);
     assert_eq!(1002, roaring::RoaringBitmap::deserialize_from(&bytes[..]).unwrap().len());
-    let mut other = TimeBuckets::new(10, Rounding::Pulsar).unwrap();
+    let mut other = TimeBuckets::new(10, Rounding::Down).unwrap();
     assert_eq!(Ok(1002), other.add_roaring(100, 3, &bytes, wide));
     assert_eq!(Ok(0), other.add_roaring(100, 3, &bytes, wide));
     assert_eq!(index.to_columns(), other.to_columns());
@@ -84,7 +85,7 @@ fn portable_roaring_goes_out_and_in() {
 
 #[test]
 fn ids_past_32_bits_take_the_64_bit_form() {
-    let mut index = TimeBuckets::new(10, Rounding::Pulsar).unwrap();
+    let mut index = TimeBuckets::new(10, Rounding::Down).unwrap();
     let ids = [0, u32::MAX.into(), 1 << 32, 1 << 40, i64::MAX];
     for entry in ids {
         assert_eq!(Ok(true), index.add(Delayed::new(1, 1, entry)));
@@ -100,17 +101,17 @@ fn ids_past_32_bits_take_the_64_bit_form() {
 #[test]
 fn the_ticks_of_the_broker_become_bits() {
     for (tick, bits) in [(1, 0), (2, 1), (1000, 9), (1024, 10), (i64::MAX, 62)] {
-        assert_eq!(bits, TimeBuckets::from_tick(tick, Rounding::Pulsar).unwrap().bits());
+        assert_eq!(bits, TimeBuckets::from_tick(tick, Rounding::Down).unwrap().bits());
     }
-    assert!(TimeBuckets::from_tick(0, Rounding::Pulsar).is_err());
-    assert!(TimeBuckets::new(63, Rounding::Pulsar).is_err());
+    assert!(TimeBuckets::from_tick(0, Rounding::Down).is_err());
+    assert!(TimeBuckets::new(63, Rounding::Down).is_err());
 }
 
 /// The seed's workload: entries in order, the time one ms on every `per_ms` messages.
 #[test]
 fn the_seeds_rows_stay_small_while_filling() {
     for (per_ms, bits, mib) in [(1, 10, 4.0), (4, 10, 1.0), (8, 10, 0.6), (8, 15, 0.06)] {
-        let mut index = TimeBuckets::new(bits, Rounding::Pulsar).unwrap();
+        let mut index = TimeBuckets::new(bits, Rounding::Down).unwrap();
         for message in 0..10_000_000i64 {
             let time = 1_700_000_000_001 + message / per_ms;
             index.add(Delayed::new(time, 10_000 + message / 50_000, message % 50_000)).unwrap();

@@ -153,7 +153,7 @@ fn seed_columns(per_ms: i64) -> [Vec<i64>; 3] {
 
 fn seed(workload: &str, per_ms: i64, bits: u32) {
     let columns = seed_columns(per_ms);
-    let new = || TimeBuckets::new(bits, Rounding::Pulsar).expect("bits");
+    let new = || TimeBuckets::new(bits, Rounding::Down).expect("bits");
     fill_and_drain(
         workload,
         "buckets ",

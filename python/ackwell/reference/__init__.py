@@ -5,6 +5,7 @@ fallback.
 """
 
 from ackwell.reference.bit_set import BitSet
+from ackwell.reference.command_ack import decode_command_ack
 from ackwell.reference.crc32c import crc32c
 from ackwell.reference.group import group_rows
 from ackwell.reference.ledgers import Ledgers
@@ -34,6 +35,7 @@ __all__ = [
     "TripleLongHeap",
     "compress",
     "crc32c",
+    "decode_command_ack",
     "decompress",
     "group_rows",
 ]

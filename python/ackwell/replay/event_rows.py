@@ -1,4 +1,4 @@
-"""A batch of event rows as arrays: checked, and grouped by subscription and by what the rows do."""
+"""A batch of event rows as arrays: checked, and grouped by subscription and by the effect of the rows."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ COLUMNS: Final = (
     "detail",
     "file",
 )
-"""What a fold reads of an event; the other columns never leave their file."""
+"""The columns that a fold reads; the others are never read from their file."""
 
 
 class Action(IntEnum):
-    """What a row does to its subscription's partial."""
+    """The effect of a row on the partial of its subscription."""
 
     ACK = 0
     """A whole entry is acknowledged."""
@@ -56,7 +56,7 @@ class Action(IntEnum):
     INDEX = 4
     """One message of a batch is acknowledged."""
     ROW = 5
-    """Something that no array method serves."""
+    """An effect that no array method has."""
     NOTHING = 6
 
 
@@ -82,20 +82,20 @@ _GREATEST: Final = {
 """Upper limits of columns; see `ackwell.ack_sets` for those of a batch."""
 
 _INDEX_MAX: Final = 62
-"""Batch indexes up to here are folded as bits of one int64."""
+"""Batch indexes up to this one are folded as bits of one int64."""
 _WIDTH_MAX: Final = 1 << 16
-"""Codes are grouped as they are below this; where names are many, only those that meet are counted."""
+"""Codes below this are grouped as they are; with more names, only the codes that occur are counted."""
 
 
 class Group(NamedTuple):
-    """The rows of a batch that do the same for one subscription, in their order."""
+    """The rows of a batch that have the same effect on one subscription, in their order."""
 
     name: Name
     action: Action
     ledger_ids: Ints
     entry_ids: Ints
     indexes: Ints
-    """Where they stand in the batch; empty where nothing needs more of them than their positions."""
+    """Their indexes in the batch; empty if only their positions are needed."""
 
     def only(self, mask: NDArray[np.bool_]) -> Group:
         """Keep some of the rows."""
@@ -125,13 +125,13 @@ class EventRows:
         self.batch_indexes = self._integers("batch_index")
         self.batch_sizes = self._integers("batch_size")
         self.sequences = self._integers("sequence")
-        # Order by file only where there are files: most tables have one sequence for all.
+        # Order by file only if there are files: most tables have one sequence for all.
         self._files = None if self._column("file") is None else self._encoded("file", null="")
         self._check()
         self._actions = self._classify()
 
     def groups(self, *, indexed: bool) -> Iterator[Group]:
-        """Return the rows of each (subscription, action); with their indexes if any needs them anyway."""
+        """Return the rows of each (subscription, action), with their indexes if any row needs them."""
         codes, known = self._coded()
         columns = [self.ledger_ids, self.entry_ids]
         if indexed or self._has_more:
@@ -146,10 +146,10 @@ class EventRows:
             yield Group(name, Action(action), ledger_ids[rows], entry_ids[rows], indexes[rows])
 
     def _coded(self) -> tuple[Codes, Ints]:
-        """Return each row's (topic, subscription, action) as a small code, and what each code stands for."""
+        """Return the (topic, subscription, action) of each row as a small code, and what each code means."""
         width = len(self._topics) * len(self._subscriptions) * len(Action)
         if width <= _WIDTH_MAX:
-            # Plain integers leave arrays of int32 what they are.
+            # Arithmetic with Python integers keeps the arrays int32.
             pairs = self._topic_codes * len(self._subscriptions) + self._subscription_codes
             return pairs * len(Action) + self._actions, np.arange(width)
         wide = self._topic_codes.astype(np.int64) * len(self._subscriptions) + self._subscription_codes
@@ -162,7 +162,7 @@ class EventRows:
         return np.flatnonzero(np.isin(self._kind_codes, codes)) if codes else np.empty(0, np.int64)
 
     def sizes(self, indexes: Ints) -> Ints:
-        """Return the batch's size as far as each row tells it."""
+        """Return the size of each row's batch, as far as the row says it."""
         sizes = self.batch_sizes[indexes]
         return np.where(sizes > 0, sizes, self.batch_indexes[indexes] + 1)
 
@@ -199,7 +199,7 @@ class EventRows:
             yield event_from_fields(fields, file=file, line=fields.get("sequence"))
 
     def _check(self) -> None:
-        """Refuse what is no event, by the rules of `ackwell.replay.events.event_from_fields`."""
+        """Refuse rows that are no events, by the rules of `ackwell.replay.events.event_from_fields`."""
         for name in ("ledger_id", "entry_id"):
             column = self._column(name)
             if column is None or column.null_count:
@@ -220,14 +220,14 @@ class EventRows:
                 self._refuse(values > greatest, f"{name} is above {greatest}, the greatest possible")
 
     def _classify(self) -> Codes:
-        """Return what each row does."""
-        # Of the other actions, more than a position must be known.
+        """Return the action of each row."""
+        # These actions need more than a position.
         self._has_more = any(_ACTION_OF_KIND.get(kind) is Action.ROW for kind in self._kinds)
         by_kind = np.array([_ACTION_OF_KIND.get(kind, Action.NOTHING) for kind in self._kinds], np.int32)
         actions = by_kind[self._kind_codes]
         ledger_ids = self._column("ledger_id")
         if Action.UP_TO in by_kind and (ledger_ids is None or ledger_ids.null_count):
-            # A cleared backlog without position is among the turns.
+            # A cleared backlog without a position is one of the `Turns`.
             actions[(actions == Action.UP_TO) & (self.ledger_ids < 0)] = Action.NOTHING
         if self._column("batch_index") is not None or self._column("batch_size") is not None:
             self._has_more = True
@@ -252,7 +252,7 @@ class EventRows:
         return np.full(self._batch.num_rows, value)
 
     def _column(self, name: str) -> pa.Array | None:
-        """Return a column; `None` where it is missing or holds nothing but nulls."""
+        """Return a column; `None` if it is missing or all null."""
         index = self._batch.schema.get_field_index(name)
         column = None if index < 0 else self._batch.column(index)
         return None if column is None or column.null_count == len(column) else column

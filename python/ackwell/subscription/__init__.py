@@ -2,6 +2,7 @@
 
 from ackwell.subscription.active_changes import ActiveChange, Removed
 from ackwell.subscription.command import (
+    AckColumns,
     AckType,
     CommandAck,
     MessageId,
@@ -20,6 +21,7 @@ from ackwell.subscription.summary import ConsumerSummary, Summary
 from ackwell.subscription.undelivered import Undelivered
 
 __all__ = [
+    "AckColumns",
     "AckType",
     "ActiveChange",
     "AutoSplit",

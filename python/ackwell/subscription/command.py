@@ -1,25 +1,29 @@
 """`CommandAck`: the bytes in which a client acknowledges, read and written.
 
-The message of Pulsar's binary protocol, every field of it. What a field means is in the class
-docstrings; unknown fields and unknown enum values are kept and written back as they came, so an
-acknowledgment of a newer client passes through unharmed.
+The message of Pulsar's binary protocol, with every field of it. Unknown fields and unknown enum values
+are kept and written back as they came, so an acknowledgment of a newer client passes through unharmed.
+
+There are two views of one command. `AckColumns` has the positions as arrays, so that a command of
+hundreds of ids is applied at once. `CommandAck` has one `MessageId` for each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ackwell.errors import CorruptStateError
+from ackwell import engine as engines
 from ackwell.position import Position
-from ackwell.wire import Reader, bytes_field, int_field
+from ackwell.wire import bytes_field, int_field
 
 if TYPE_CHECKING:
-    from ackwell.wire import Field
+    import numpy as np
+    from numpy.typing import NDArray
 
-MAX_CHUNK_DEPTH: Final = 4
-"""A first chunk's id names no first chunk of its own; deeper nesting is hostile."""
+    from ackwell.engine import Engine
 
 
 class AckType(IntEnum):
@@ -30,7 +34,7 @@ class AckType(IntEnum):
 
 
 class ValidationError(IntEnum):
-    """Why a client threw a message away; it is acknowledged all the same, and counted."""
+    """Why a client discarded a message. The message is acknowledged all the same, and counted."""
 
     UNCOMPRESSED_SIZE_CORRUPTION = 0
     DECOMPRESSION_ERROR = 1
@@ -48,10 +52,10 @@ class TransactionId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageId:
-    """Which message: an entry, and in it the batch indexes still owed.
+    """Which message: an entry, and in it the batch indexes that are not acknowledged.
 
     `ack_set` holds signed 64-bit words, least significant bit first, bit set = not acknowledged; empty
-    means the whole entry. A message sent in chunks carries its last chunk's position, and that of its
+    means the whole entry. A message sent in chunks has the position of its last chunk, and that of its
     first in `first_chunk`.
     """
 
@@ -70,7 +74,7 @@ class MessageId:
         return Position(self.ledger_id, self.entry_id)
 
     def encode(self) -> bytes:
-        """Write the wire bytes of this `MessageIdData`, in the order of the field numbers."""
+        """Return the wire bytes of this `MessageIdData`, in the order of the field numbers."""
         out = int_field(1, self.ledger_id) + int_field(2, self.entry_id)
         if self.partition != -1:
             out += int_field(3, self.partition)
@@ -82,38 +86,6 @@ class MessageId:
         if self.first_chunk is not None:
             out += bytes_field(7, self.first_chunk.encode())
         return out + self.unknown_fields
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """Read a `MessageIdData`; ids near 2^64 (earliest, latest) read as negative."""
-        return cls.read(Reader(data))
-
-    @classmethod
-    def read(cls, message: Reader, *, depth: int = 0) -> Self:
-        """Read a `MessageIdData` inside another message."""
-        start = message.at
-        if depth > MAX_CHUNK_DEPTH:
-            raise CorruptStateError("chunk ids nested in chunk ids", start)
-        ids: dict[int, int] = {}
-        ack_set: list[int] = []
-        unknown = b""
-        first_chunk: MessageId | None = None
-        for field in message.fields():
-            if field.number in (1, 2):
-                ids[field.number] = field.int64()
-            elif field.number in (3, 4, 6):
-                ids[field.number] = _int32(field)
-            elif field.number == 5:
-                ack_set.extend(field.int64s())
-            elif field.number == 7:
-                first_chunk = cls.read(field.message(), depth=depth + 1)
-            else:
-                unknown += message.raw(field)
-        if 1 not in ids or 2 not in ids:
-            raise CorruptStateError("a message id without ledger or entry", start)
-        return cls(
-            ids[1], ids[2], ids.get(3, -1), ids.get(4, -1), tuple(ack_set), ids.get(6), first_chunk, unknown
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +105,11 @@ class CommandAck:
     """Names with unsigned 64-bit values: saved with the cursor."""
     transaction: TransactionId | None = None
     request_id: int | None = None
-    """Present where the client waits for a receipt."""
+    """Present if the client waits for a receipt."""
     unknown_fields: bytes = b""
 
     def encode(self) -> bytes:
-        """Write the wire bytes, in the order of the field numbers."""
+        """Return the wire bytes, in the order of the field numbers."""
         out = int_field(1, self.consumer_id) + int_field(2, self.ack_type)
         out += b"".join(bytes_field(3, message.encode()) for message in self.message_ids)
         if self.validation_error is not None:
@@ -152,60 +124,136 @@ class CommandAck:
             out += int_field(8, self.request_id)
         return out + self.unknown_fields
 
+    @staticmethod
+    def decode(data: bytes, *, engine: Engine | None = None) -> CommandAck:
+        """Read a command; raises as `AckColumns.decode` does."""
+        return AckColumns.decode(data, engine=engine).command()
+
+
+class AckColumns(NamedTuple):
+    """A command whose message ids are columns.
+
+    >>> ack = CommandAck(1, message_ids=(MessageId(3, 5), MessageId(3, 6, ack_set=(6,))))
+    >>> columns = AckColumns.decode(ack.encode())
+    >>> columns.ledger_ids, columns.entry_ids, columns.whole_entries
+    (array([3, 3]), array([5, 6]), False)
+    >>> columns.ack_set(0), columns.ack_set(1)
+    ((), (6,))
+    """
+
+    consumer_id: int
+    ack_type: AckType
+    ledger_ids: NDArray[np.int64]
+    """One row a message id."""
+    entry_ids: NDArray[np.int64]
+    ack_set_starts: NDArray[np.int64] | None
+    """Where the words of each id begin, and behind them their number; `None` if no id has an ack set."""
+    ack_set_words: NDArray[np.int64] | None
+    """The words of all ack sets."""
+    others: Mapping[int, MessageId]
+    """The ids that say more than a position and an ack set, by their row."""
+    validation_error: ValidationError | None
+    properties: tuple[tuple[str, int], ...]
+    transaction: TransactionId | None
+    request_id: int | None
+    unknown_fields: bytes
+
     @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """Read a command; `CorruptStateError` with the offset for bytes that are none.
+    def decode(cls, data: bytes, *, engine: Engine | None = None) -> Self:
+        """Read a command. O(bytes).
 
         The last value of a repeated single field counts, as protobuf has it; a transaction id needs
-        both halves, else the acknowledgment is a plain one, as for the broker.
+        both halves, else the acknowledgment is a plain one, as for the broker. Ids near 2^64 (earliest,
+        latest) read as negative. Raises `CorruptStateError` with the offset for bytes that are no command,
+        `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
         """
-        numbers: dict[int, int] = {}
-        message_ids: list[MessageId] = []
-        properties: list[tuple[str, int]] = []
-        unknown = b""
-        command = Reader(data)
-        for field in command.fields():
-            if field.number in (1, 6, 7, 8):
-                numbers[field.number] = field.varint()
-            elif field.number == 2 and _int32(field) in (0, 1):
-                numbers[2] = _int32(field)
-            elif field.number == 4 and 0 <= _int32(field) < len(ValidationError):
-                numbers[4] = _int32(field)
-            elif field.number == 3:
-                message_ids.append(MessageId.read(field.message()))
-            elif field.number == 5:
-                properties.append(_property(field))
-            else:
-                unknown += command.raw(field)
-        if 1 not in numbers or 2 not in numbers:
-            raise CorruptStateError("an acknowledgment without consumer or type", len(data))
-        both_halves = 6 in numbers and 7 in numbers
+        decoded = (engine or engines.native()).decode_command_ack(data)
+        consumer_id, cumulative, ledger_ids, entry_ids, starts, words, others, error, properties = decoded[:9]
+        most_bits, least_bits, request_id, unknown_fields = decoded[9:]
         return cls(
-            numbers[1],
-            AckType(numbers[2]),
-            tuple(message_ids),
-            ValidationError(numbers[4]) if 4 in numbers else None,
+            consumer_id,
+            AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL,
+            ledger_ids,
+            entry_ids,
+            starts,
+            words,
+            {index: _message_id(fields) for index, fields in others} if others else {},
+            None if error is None else ValidationError(error),
             tuple(properties),
-            TransactionId(most_bits=numbers[7], least_bits=numbers[6]) if both_halves else None,
-            numbers.get(8),
-            unknown,
+            None if most_bits is None or least_bits is None else TransactionId(most_bits, least_bits),
+            request_id,
+            unknown_fields,
+        )
+
+    @classmethod
+    def of(cls, command: CommandAck) -> Self:
+        """Return the columns of a command. O(message ids)."""
+        from ackwell.arrays import as_int64
+
+        messages = command.message_ids
+        words = [message.ack_set for message in messages]
+        starts = [0, *accumulate(map(len, words))]
+        return cls(
+            command.consumer_id,
+            AckType(command.ack_type),
+            as_int64([message.ledger_id for message in messages]),
+            as_int64([message.entry_id for message in messages]),
+            as_int64(starts) if starts[-1] else None,
+            as_int64([word for each in words for word in each]) if starts[-1] else None,
+            {
+                row: message
+                for row, message in enumerate(messages)
+                if message != MessageId(*message.position, ack_set=message.ack_set)
+            },
+            command.validation_error,
+            command.properties,
+            command.transaction,
+            command.request_id,
+            command.unknown_fields,
+        )
+
+    @property
+    def whole_entries(self) -> bool:
+        """Whether every id is a whole entry, and says no more than its position."""
+        return self.ack_set_starts is None and not self.others
+
+    def rows_in_part(self) -> list[int]:
+        """Return the rows that have an ack set."""
+        import numpy as np
+
+        return [] if self.ack_set_starts is None else np.flatnonzero(np.diff(self.ack_set_starts)).tolist()
+
+    def ack_set(self, row: int) -> tuple[int, ...]:
+        """Return the words of one id's ack set; none for the whole entry."""
+        if self.ack_set_starts is None or self.ack_set_words is None:
+            return ()
+        start, end = self.ack_set_starts[row : row + 2].tolist()
+        return tuple(self.ack_set_words[start:end].tolist())
+
+    def command(self) -> CommandAck:
+        """Return the command with one `MessageId` for each row."""
+        return CommandAck(
+            self.consumer_id,
+            self.ack_type,
+            self.message_ids(),
+            self.validation_error,
+            self.properties,
+            self.transaction,
+            self.request_id,
+            self.unknown_fields,
+        )
+
+    def message_ids(self) -> tuple[MessageId, ...]:
+        """Return one `MessageId` for each row."""
+        pairs = zip(self.ledger_ids.tolist(), self.entry_ids.tolist(), strict=True)
+        return tuple(
+            self.others[row] if row in self.others else MessageId(*pair, ack_set=self.ack_set(row))
+            for row, pair in enumerate(pairs)
         )
 
 
-def _int32(field: Field) -> int:
-    """Read a varint as protobuf reads an int32: its low 32 bits, signed."""
-    low = field.varint() & 0xFFFF_FFFF
-    return low - 2**32 if low >= 2**31 else low
-
-
-def _property(field: Field) -> tuple[str, int]:
-    name: str | None = None
-    value: int | None = None
-    for part in field.message().fields():
-        if part.number == 1:
-            name = part.message().text()
-        elif part.number == 2:
-            value = part.varint()
-    if name is None or value is None:
-        raise CorruptStateError("a property without name or value", field.start)
-    return name, value
+def _message_id(fields: tuple[Any, ...]) -> MessageId:
+    """Return the id whose fields an engine has read."""
+    ledger_id, entry_id, partition, batch_index, ack_set, batch_size, first_chunk, unknown_fields = fields
+    first = None if first_chunk is None else _message_id(first_chunk)
+    return MessageId(ledger_id, entry_id, partition, batch_index, ack_set, batch_size, first, unknown_fields)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ackwell.ack_sets import from_words
-from ackwell.arrays import as_int64
 from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.position import Position
 from ackwell.subscription.arguments import UINT64_MAX, integer, transaction
-from ackwell.subscription.command import AckType, CommandAck, MessageId
+from ackwell.subscription.command import AckColumns, AckType, CommandAck, MessageId
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
-    from ackwell.position import Position
     from ackwell.subscription.acknowledge import Acknowledgments
     from ackwell.subscription.consumer import Consumer
 
@@ -21,14 +21,14 @@ ChunkEntries = Callable[["Position", "Position"], Iterable["Position"]]
 """Names the entries of a message that was sent in chunks, from its first and its last."""
 
 
-def apply_cumulative(acks: Acknowledgments, command: CommandAck) -> int:
+def apply_cumulative(acks: Acknowledgments, command: AckColumns) -> int:
     """Apply a cumulative command; return how many entries it changed."""
-    if len(command.message_ids) != 1:
+    if len(command.ledger_ids) != 1:
         raise ProtocolError(
-            f"a cumulative acknowledgment of {len(command.message_ids)} messages; expected one",
+            f"a cumulative acknowledgment of {len(command.ledger_ids)} messages; expected one",
             code=ErrorCode.NOT_ALLOWED_ERROR,
         )
-    (message,) = command.message_ids
+    (message,) = command.message_ids()
     unacked_bits = from_words(message.ack_set)
     if command.transaction is not None:
         acks.cumulative_in_transaction(command.transaction, message.position, unacked_bits)
@@ -38,23 +38,28 @@ def apply_cumulative(acks: Acknowledgments, command: CommandAck) -> int:
 
 
 def apply_individual(
-    acks: Acknowledgments, who: Consumer, command: CommandAck, chunk_entries: ChunkEntries | None
+    acks: Acknowledgments, who: Consumer, command: AckColumns, chunk_entries: ChunkEntries | None
 ) -> int:
     """Apply an individual command; return how many entries it changed."""
-    messages = command.message_ids
-    if chunk_entries is not None and any(message.first_chunk is not None for message in messages):
-        messages = tuple(part for message in messages for part in _parts(message, chunk_entries))
+    if chunk_entries is not None and any(each.first_chunk is not None for each in command.others.values()):
+        parts = (part for message in command.message_ids() for part in _parts(message, chunk_entries))
+        command = AckColumns.of(replace(command.command(), message_ids=tuple(parts)))
     if command.transaction is not None:
-        return acks.in_transaction(who, command.transaction, messages)
-    ledger_ids = as_int64([message.ledger_id for message in messages])
-    entry_ids = as_int64([message.entry_id for message in messages])
-    in_part = [(message.position, from_words(message.ack_set)) for message in messages if message.ack_set]
-    whole = as_int64([int(not message.ack_set) for message in messages]) > 0
-    # Those before 0 (earliest, latest) name no entry.
-    whole &= (ledger_ids >= 0) & (entry_ids >= 0)
+        return acks.in_transaction(who, command.transaction, command.message_ids())
+    ledger_ids, entry_ids = command.ledger_ids, command.entry_ids
+    rows = command.rows_in_part()
+    in_part = [
+        (Position(int(ledger_ids[row]), int(entry_ids[row])), from_words(command.ack_set(row)))
+        for row in rows
+    ]
     for position, _ in in_part:
         acks.exists(position)
-    changed = acks.many(who, ledger_ids[whole], entry_ids[whole])
+    # Ids before 0 (earliest, latest) name no entry.
+    whole = (ledger_ids >= 0) & (entry_ids >= 0)
+    whole[rows] = False
+    if not whole.all():
+        ledger_ids, entry_ids = ledger_ids[whole], entry_ids[whole]
+    changed = acks.many(who, ledger_ids, entry_ids)
     return changed + sum(acks.batch(who, position, bits) for position, bits in in_part)
 
 

@@ -36,7 +36,7 @@ from ackwell.subscription.acknowledge import Acknowledgments
 from ackwell.subscription.active_changes import ActiveChange, Removed, active_changes
 from ackwell.subscription.arguments import INT32_MAX, TIME_MAX_MS
 from ackwell.subscription.backoffs import Backoffs
-from ackwell.subscription.command import AckType, CommandAck, TransactionId, ValidationError
+from ackwell.subscription.command import AckColumns, AckType, CommandAck, TransactionId, ValidationError
 from ackwell.subscription.consumer import NO_EPOCH, ConsumerKey
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.dispatcher import Delivery, Dispatcher
@@ -489,18 +489,21 @@ ActiveChange(consumer='a', active=True)])
         """
         who = self._state.consumers[consumer]
         if isinstance(command, bytes):
-            command = CommandAck.decode(command)
+            columns = AckColumns.decode(command)
         else:
             handle.check(command)
-        if command.ack_type is AckType.CUMULATIVE:
+            columns = AckColumns.of(command)
+        if columns.ack_type is AckType.CUMULATIVE:
             self._refuse_cumulative()
-            changed = handle.apply_cumulative(self._acks, command)
+            changed = handle.apply_cumulative(self._acks, columns)
         else:
-            changed = handle.apply_individual(self._acks, who, command, self._chunk_entries)
-        if command.validation_error is not None:
-            self._validation_errors[command.validation_error] += len(command.message_ids)
-        if command.request_id is not None:
-            self._durability.owe(Receipt(consumer, command.request_id))
+            changed = handle.apply_individual(self._acks, who, columns, self._chunk_entries)
+            if columns.transaction is None and columns.properties:
+                self.cursor.add_properties(handle.signed(columns.properties))
+        if columns.validation_error is not None:
+            self._validation_errors[columns.validation_error] += len(columns.ledger_ids)
+        if columns.request_id is not None:
+            self._durability.owe(Receipt(consumer, columns.request_id))
         return changed
 
     # Transactions

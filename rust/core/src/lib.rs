@@ -23,9 +23,11 @@ pub mod triple_heap;
 pub mod time_buckets;
 pub mod time_wheel;
 pub mod position_info;
+pub mod command_ack;
 pub mod crc32c;
 
 pub use bit_set::BitSet;
+pub use command_ack::CommandAck;
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
 pub use error::{Error, Result};
 pub use ledgers::{LedgerState, Ledgers};

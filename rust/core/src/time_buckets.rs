@@ -1,8 +1,7 @@
 //! Delayed messages in buckets of time: bucket → ledger → entry ids, apache/pulsar#23611 made smaller.
 //!
 //! A time's low bits are cut off, so messages of nearby times share a bucket and their entry ids compress
-//! as a set. [`Rounding::Pulsar`] truncates as the broker does, which delivers up to `2^bits - 1` ms early;
-//! [`Rounding::NeverEarly`] rounds up.
+//! as a set. [`Rounding`] says which time of its bucket a message is due at.
 //!
 //! ```text
 //! open      the run being filled: one bucket, one ledger, first..=last     an add in order: two compares
@@ -23,13 +22,17 @@ use crate::delayed::{Delayed, DelayedColumns, DelayedIndex};
 use crate::error::{Error, Result};
 use entries::Entries;
 
-/// Where a bucket's time lies within the times it holds.
+/// The time at which all messages of a bucket are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounding {
-    /// At its start: messages come up to `2^bits - 1` ms early, as in Pulsar.
-    Pulsar,
-    /// At its end: never early, up to `2^bits - 1` ms late; past the last bucket it is `i64::MAX`.
-    NeverEarly,
+    /// The multiple of `2^bits` at or before: up to `2^bits - 1` ms early. apache/pulsar#23611 did this.
+    Down = 0,
+    /// The multiple of `2^bits` at or after: up to `2^bits - 1` ms late, never early; past the last one it is
+    /// `i64::MAX`. Pulsar 4.2.4 does this with the strict cut-off.
+    Up = 1,
+    /// The last ms before the next multiple of `2^bits`: up to `2^bits - 1` ms late, never early. Pulsar
+    /// 4.2.4 does this with the lenient cut-off, which then delivers at most a tick early.
+    BucketEnd = 2,
 }
 
 /// Buckets up to 2^62 ms wide: one more bit would leave no bucket for positive times.
@@ -115,8 +118,9 @@ impl TimeBuckets {
     pub fn bucket_of(&self, deliver_at_ms: i64) -> i64 {
         let mask = (1i64 << self.bits) - 1;
         match self.rounding {
-            Rounding::Pulsar => deliver_at_ms & !mask,
-            Rounding::NeverEarly => match deliver_at_ms.checked_add(mask) {
+            Rounding::Down => deliver_at_ms & !mask,
+            Rounding::BucketEnd => deliver_at_ms | mask,
+            Rounding::Up => match deliver_at_ms.checked_add(mask) {
                 Some(end) => end & !mask,
                 None => i64::MAX,
             },

@@ -16,6 +16,7 @@ mod time_buckets;
 mod time_wheel;
 mod position_info;
 mod managed_cursor_info;
+mod command_ack;
 mod compression;
 mod group;
 mod crc32c;
@@ -24,6 +25,8 @@ mod crc32c;
 mod _native {
     #[pymodule_export]
     use crate::bit_set::BitSet;
+    #[pymodule_export]
+    use crate::command_ack::decode_command_ack;
     #[pymodule_export]
     use crate::compression::{compress, decompress};
     #[pymodule_export]

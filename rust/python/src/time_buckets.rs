@@ -10,18 +10,20 @@ use crate::delayed::delayed_index;
 
 fn rounding(mode: &str) -> PyResult<Rounding> {
     match mode {
-        "pulsar" => Ok(Rounding::Pulsar),
-        "never_early" => Ok(Rounding::NeverEarly),
-        other => {
-            Err(PyValueError::new_err(format!("mode is 'pulsar' or 'never_early', got {other:?}")))
-        }
+        "round_down" => Ok(Rounding::Down),
+        "round_up" => Ok(Rounding::Up),
+        "bucket_end" => Ok(Rounding::BucketEnd),
+        other => Err(PyValueError::new_err(format!(
+            "mode is 'round_down', 'round_up' or 'bucket_end', got {other:?}"
+        ))),
     }
 }
 
 fn mode(rounding: Rounding) -> &'static str {
     match rounding {
-        Rounding::Pulsar => "pulsar",
-        Rounding::NeverEarly => "never_early",
+        Rounding::Down => "round_down",
+        Rounding::Up => "round_up",
+        Rounding::BucketEnd => "bucket_end",
     }
 }
 
@@ -34,10 +36,11 @@ delayed_index! {
     /// ----------
     /// bits : int
     ///     Buckets are `2**bits` ms wide.
-    /// mode : {"pulsar", "never_early"}
-    ///     "pulsar" truncates, as Apache Pulsar does since #23611: a message comes up to `2**bits - 1` ms early.
-    ///     "never_early" rounds up and saturates: up to `2**bits - 1` ms late, never early; it implies the
-    ///     strict cut-off.
+    /// mode : {"round_down", "round_up", "bucket_end"}
+    ///     When all messages of a bucket are due. "round_down": at the multiple of `2**bits` at or before their time,
+    ///     up to `2**bits - 1` ms early, as apache/pulsar#23611 did. "round_up": at the multiple at or after, never
+    ///     early, as Pulsar 4.2.4 does with the strict cut-off. "bucket_end": at the last ms before the next
+    ///     multiple, never early, as 4.2.4 does with the lenient cut-off.
     ///
     /// Ledger and entry ids are at least 0 (`ValueError`). Times in and out are int64 milliseconds; the times
     /// that come out are the buckets'. A message is new if no message of its bucket has its position.
@@ -58,7 +61,7 @@ delayed_index! {
     /// True
     TimeBuckets, |index| format!("bits={}, mode='{}'", index.bits(), mode(index.rounding())), {
         #[new]
-        #[pyo3(signature = (bits, mode = "pulsar"))]
+        #[pyo3(signature = (bits, mode = "round_down"))]
         fn new(bits: Int, mode: &str) -> PyResult<Self> {
             let bits = u32::try_from(bits.0)
                 .map_err(|_| PyValueError::new_err(format!("bits are 0 to 62, got {}", bits.0)))?;
@@ -67,7 +70,7 @@ delayed_index! {
 
         /// Derive the width from a tick time as the broker does: floor(log2(tick)) bits.
         #[staticmethod]
-        #[pyo3(signature = (tick_time_ms, mode = "pulsar"))]
+        #[pyo3(signature = (tick_time_ms, mode = "round_down"))]
         fn from_tick(tick_time_ms: Int, mode: &str) -> PyResult<Self> {
             ackwell_core::TimeBuckets::from_tick(tick_time_ms.0, rounding(mode)?)
                 .map(Self::of)
@@ -80,7 +83,7 @@ delayed_index! {
             self.0.locked(py).bits()
         }
 
-        /// "pulsar" or "never_early".
+        /// "round_down", "round_up" or "bucket_end".
         #[getter]
         fn mode(&self, py: Python<'_>) -> &'static str {
             mode(self.0.locked(py).rounding())

@@ -10,16 +10,18 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let Some((&first, operations)) = bytes.split_first() else { return };
     let (bits, rounding) = match first {
-        0..128 => (u32::from(first) % 24, Rounding::Pulsar),
-        _ => (u32::from(first) % 24, Rounding::NeverEarly),
+        0..85 => (u32::from(first) % 24, Rounding::Down),
+        85..170 => (u32::from(first) % 24, Rounding::Up),
+        _ => (u32::from(first) % 24, Rounding::BucketEnd),
     };
     let width = 1i64 << bits;
-    let up = if rounding == Rounding::NeverEarly { width - 1 } else { 0 };
+    let before = if rounding == Rounding::Up { width - 1 } else { 0 };
+    let after = if rounding == Rounding::BucketEnd { width - 1 } else { 0 };
     delayed_model::agrees(
         TimeBuckets::new(bits, rounding).expect("bits"),
         operations,
         false,
-        |time| (time + up).div_euclid(width) * width,
+        |time| (time + before).div_euclid(width) * width + after,
         |mut index| TimeBuckets::from_bytes(&index.to_bytes()).expect("we read what we write"),
     );
 });

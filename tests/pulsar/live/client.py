@@ -7,7 +7,7 @@ decided. No permits, acknowledgments or timers of its own.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ackwell import Position
@@ -146,11 +146,18 @@ class Client:
         *,
         cumulative: bool = False,
         transaction: tuple[int, int] | None = None,
+        properties: Mapping[str, int] | None = None,
     ) -> None:
         """Acknowledge entries, each with its ack set and its batch size."""
-        within = {}
+        within: dict[str, Any] = {}
+        if properties:
+            # On the wire values are unsigned.
+            within["properties"] = [
+                messages.KeyLongValue(key=name, value=value & (1 << 64) - 1)
+                for name, value in properties.items()
+            ]
         if transaction is not None:
-            within = {"txnid_most_bits": transaction[0], "txnid_least_bits": transaction[1]}
+            within |= {"txnid_most_bits": transaction[0], "txnid_least_bits": transaction[1]}
         request_id = self._ask(
             CommandType.ACK,
             consumer_id=consumer_id,

@@ -15,7 +15,7 @@ mod limits;
 mod messages;
 mod pulsar;
 mod ranges;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 

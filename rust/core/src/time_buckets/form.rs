@@ -1,7 +1,7 @@
 //! `TimeBuckets` as bytes.
 //!
 //! ```text
-//! "AKTB" · version 1 · bits u8 · rounding u8 (0 Pulsar, 1 never early) · varint buckets
+//! "AKTB" · version 1 · bits u8 · rounding u8 (0 down, 1 up, 2 bucket end) · varint buckets
 //! bucket   varint first: zigzag of (key >> bits); then the step from the one before
 //!          varint ledgers; ledger: varint id, then steps · kind u8
 //!          0  one range: varint first, varint last - first
@@ -22,7 +22,7 @@ impl TimeBuckets {
         self.close_run();
         let mut out = FrameWriter::new(MAGIC, VERSION);
         out.byte(self.bits as u8);
-        out.byte((self.rounding == Rounding::NeverEarly).into());
+        out.byte(self.rounding as u8);
         out.varint(self.buckets.len() as u64);
         let mut before: Option<i64> = None;
         let sets = self.buckets.values_mut().flatten();
@@ -61,8 +61,9 @@ impl TimeBuckets {
         let mut input = FrameReader::open(bytes, MAGIC, VERSION, "TimeBuckets")?;
         let bits = u32::from(input.byte()?);
         let rounding = match input.byte()? {
-            0 => Rounding::Pulsar,
-            1 => Rounding::NeverEarly,
+            0 => Rounding::Down,
+            1 => Rounding::Up,
+            2 => Rounding::BucketEnd,
             other => return Err(input.refuse(format!("rounding {other}"))),
         };
         let mut index =
@@ -108,17 +109,20 @@ impl TimeBuckets {
 
     /// Buckets by number. The saturated one, `i64::MAX`, comes after the last that is a multiple.
     fn key_of(&self, bucket: i64) -> i64 {
-        let saturated = bucket == i64::MAX && self.bits > 0;
+        let saturated = bucket == i64::MAX && self.saturates();
         (bucket >> self.bits) + i64::from(saturated)
+    }
+
+    fn saturates(&self) -> bool {
+        self.bits > 0 && self.rounding == Rounding::Up
     }
 
     fn bucket_from_key(&self, key: i64) -> Option<i64> {
         let (least, greatest) = (i64::MIN >> self.bits, i64::MAX >> self.bits);
         if (least..=greatest).contains(&key) {
-            return Some(key << self.bits);
+            return Some(self.bucket_of(key << self.bits));
         }
-        let saturates = self.bits > 0 && self.rounding == Rounding::NeverEarly;
-        (saturates && key == greatest + 1).then_some(i64::MAX)
+        (self.saturates() && key == greatest + 1).then_some(i64::MAX)
     }
 }
 

@@ -6,7 +6,7 @@
 mod reader;
 mod writer;
 
-pub(crate) use reader::{Reader, Value};
+pub(crate) use reader::{Field, Reader, Value};
 pub(crate) use writer::{
     put_bytes_field, put_int_field, put_length, put_varint, tag_length, varint_length,
 };

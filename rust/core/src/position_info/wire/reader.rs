@@ -33,6 +33,31 @@ pub(crate) enum Value<'a> {
     Other,
 }
 
+impl<'a> Field<'a> {
+    /// The unsigned value of a varint field; any other wire type is refused.
+    #[inline]
+    pub(crate) fn varint(&self) -> Result<u64> {
+        match self.value {
+            Value::Varint(value) => Ok(value),
+            _ => Err(self.expected("a varint")),
+        }
+    }
+
+    /// The content of a length-delimited field; any other wire type is refused.
+    #[inline]
+    pub(crate) fn message(&self) -> Result<Reader<'a>> {
+        match self.value {
+            Value::Bytes(reader) => Ok(reader),
+            _ => Err(self.expected("length-delimited bytes")),
+        }
+    }
+
+    #[cold]
+    fn expected(&self, what: &str) -> Error {
+        Error::corrupt(self.start, format!("field {}: expected {what}", self.number))
+    }
+}
+
 impl<'a> Reader<'a> {
     /// Begins at the start of `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {

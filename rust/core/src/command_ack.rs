@@ -1,0 +1,271 @@
+//! `CommandAck`: the bytes in which a client acknowledges, read into columns.
+//!
+//! ```text
+//! ledger_ids, entry_ids   one row a message id
+//! ack_sets                where any id has one: starts of each id's words, and the words of all
+//! others                  the ids that say more than a position and an ack set, in order of their index
+//! ```
+//!
+//! A client sends hundreds of plain positions in one command, so those become arrays that the cursor
+//! takes at once; everything else is rare and stays one value each. Unknown fields and unknown enum values are
+//! kept byte for byte.
+
+use crate::error::{Error, Result};
+use crate::position_info::wire::{Field, Reader, Value};
+
+/// The most messages in a batch: `ackwell.ack_sets.BATCH_SIZE_MAX`, which gives the reason.
+pub const BATCH_SIZE_MAX: i32 = 1 << 20;
+
+/// The most 64-bit words in one ack set.
+pub const WORDS_MAX: usize = BATCH_SIZE_MAX as usize / 64;
+
+/// A first chunk's id names no first chunk of its own; deeper nesting is hostile.
+const CHUNK_DEPTH_MAX: usize = 4;
+
+/// How many values `ValidationError` has.
+const VALIDATION_ERRORS: i32 = 5;
+
+/// One `MessageIdData`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageId {
+    /// Field 1, as signed.
+    pub ledger_id: i64,
+    /// Field 2, as signed.
+    pub entry_id: i64,
+    /// Field 3; −1 if absent.
+    pub partition: i32,
+    /// Field 4; −1 if absent.
+    pub batch_index: i32,
+    /// Field 5: bit set = not acknowledged; empty for the whole entry.
+    pub ack_set: Vec<i64>,
+    /// Field 6.
+    pub batch_size: Option<i32>,
+    /// Field 7: where a message in chunks begins.
+    pub first_chunk: Option<Box<MessageId>>,
+    /// The other fields, as they came.
+    pub unknown_fields: Vec<u8>,
+}
+
+impl MessageId {
+    /// Whether a position and an ack set say all of it.
+    fn is_plain(&self) -> bool {
+        self.partition == -1
+            && self.batch_index == -1
+            && self.batch_size.is_none()
+            && self.first_chunk.is_none()
+            && self.unknown_fields.is_empty()
+    }
+}
+
+/// The ack sets of all ids of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AckSets {
+    /// Where each id's words begin, and behind them the number of words.
+    pub starts: Vec<i64>,
+    /// The words of all.
+    pub words: Vec<i64>,
+}
+
+/// An acknowledgment command; see the module for its representation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommandAck {
+    /// Field 1.
+    pub consumer_id: u64,
+    /// Field 2: cumulative, or individual.
+    pub cumulative: bool,
+    /// The ledger of each id.
+    pub ledger_ids: Vec<i64>,
+    /// The entry of each id.
+    pub entry_ids: Vec<i64>,
+    /// The ack sets, if any id has one.
+    pub ack_sets: Option<AckSets>,
+    /// The ids that are not plain, each with its index; their ack sets are in `ack_sets` too.
+    pub others: Vec<(usize, MessageId)>,
+    /// Field 4.
+    pub validation_error: Option<i32>,
+    /// Field 5: names and values.
+    pub properties: Vec<(String, u64)>,
+    /// Field 6.
+    pub transaction_least_bits: Option<u64>,
+    /// Field 7.
+    pub transaction_most_bits: Option<u64>,
+    /// Field 8.
+    pub request_id: Option<u64>,
+    /// The other fields, as they came.
+    pub unknown_fields: Vec<u8>,
+}
+
+impl CommandAck {
+    /// Reads a command. The last value of a repeated single field counts, as Protocol Buffers have it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for bytes that are no command, [`Error::Limit`] for a batch of more than
+    /// [`BATCH_SIZE_MAX`] messages.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut command = Self::default();
+        let (mut consumer_id, mut cumulative) = (None, None);
+        let mut reader = Reader::new(bytes);
+        while let Some(field) = reader.field()? {
+            match field.number {
+                1 => consumer_id = Some(field.varint()?),
+                2 if (0..2).contains(&int32(&field)?) => cumulative = Some(int32(&field)? == 1),
+                3 => command.read_id(field.message()?)?,
+                4 if (0..VALIDATION_ERRORS).contains(&int32(&field)?) => {
+                    command.validation_error = Some(int32(&field)?);
+                }
+                5 => command.properties.push(read_property(&field)?),
+                6 => command.transaction_least_bits = Some(field.varint()?),
+                7 => command.transaction_most_bits = Some(field.varint()?),
+                8 => command.request_id = Some(field.varint()?),
+                _ => command.unknown_fields.extend_from_slice(reader.since(field.start)),
+            }
+        }
+        let (Some(consumer_id), Some(cumulative)) = (consumer_id, cumulative) else {
+            return Err(reader.refuse("an acknowledgment without consumer or type"));
+        };
+        (command.consumer_id, command.cumulative) = (consumer_id, cumulative);
+        Ok(command)
+    }
+
+    /// Most ids are a ledger and an entry, in this order and nothing else: read without a `MessageId`.
+    #[inline]
+    fn read_id(&mut self, message: Reader<'_>) -> Result<()> {
+        let mut reader = message;
+        if let Some(ledger_id) = plain_field(&mut reader, LEDGER_ID_TAG)
+            && let Some(entry_id) = plain_field(&mut reader, ENTRY_ID_TAG)
+            && reader.is_empty()
+        {
+            self.ledger_ids.push(ledger_id as i64);
+            self.entry_ids.push(entry_id as i64);
+            if let Some(sets) = &mut self.ack_sets {
+                sets.starts.push(sets.words.len() as i64);
+            }
+            return Ok(());
+        }
+        self.push(read_message_id(message, 0)?);
+        Ok(())
+    }
+
+    fn push(&mut self, message: MessageId) {
+        let index = self.ledger_ids.len();
+        self.ledger_ids.push(message.ledger_id);
+        self.entry_ids.push(message.entry_id);
+        if self.ack_sets.is_none() && !message.ack_set.is_empty() {
+            self.ack_sets = Some(AckSets { starts: vec![0; index + 1], words: Vec::new() });
+        }
+        if let Some(sets) = &mut self.ack_sets {
+            sets.words.extend_from_slice(&message.ack_set);
+            sets.starts.push(sets.words.len() as i64);
+        }
+        if !message.is_plain() {
+            self.others.push((index, message));
+        }
+    }
+}
+
+/// The tags of fields 1 and 2 as varints: one byte each.
+const LEDGER_ID_TAG: u8 = 1 << 3;
+const ENTRY_ID_TAG: u8 = 2 << 3;
+
+/// The varint behind this very tag, or `None` where anything else stands.
+#[inline]
+fn plain_field(reader: &mut Reader<'_>, tag: u8) -> Option<u64> {
+    if *reader.rest().first()? != tag {
+        return None;
+    }
+    reader.advance(1);
+    reader.varint().ok()
+}
+
+fn read_message_id(mut reader: Reader<'_>, depth: usize) -> Result<MessageId> {
+    let start = reader.offset();
+    if depth > CHUNK_DEPTH_MAX {
+        return Err(Error::corrupt(start, "chunk ids nested in chunk ids"));
+    }
+    let (mut ledger_id, mut entry_id) = (None, None);
+    let mut message = MessageId {
+        ledger_id: 0,
+        entry_id: 0,
+        partition: -1,
+        batch_index: -1,
+        ack_set: Vec::new(),
+        batch_size: None,
+        first_chunk: None,
+        unknown_fields: Vec::new(),
+    };
+    while let Some(field) = reader.field()? {
+        match field.number {
+            1 => ledger_id = Some(field.varint()? as i64),
+            2 => entry_id = Some(field.varint()? as i64),
+            3 => message.partition = int32(&field)?,
+            4 => message.batch_index = int32(&field)?,
+            5 => read_words(&field, &mut message.ack_set)?,
+            6 => message.batch_size = Some(int32(&field)?),
+            7 => {
+                let first = read_message_id(field.message()?, depth + 1)?;
+                message.first_chunk = Some(Box::new(first));
+            }
+            _ => message.unknown_fields.extend_from_slice(reader.since(field.start)),
+        }
+    }
+    let (Some(ledger_id), Some(entry_id)) = (ledger_id, entry_id) else {
+        return Err(Error::corrupt(start, "a message id without ledger or entry"));
+    };
+    if message.batch_size.is_some_and(|size| size > BATCH_SIZE_MAX) {
+        return Err(Error::Limit(format!(
+            "batch size {}; a batch holds at most {BATCH_SIZE_MAX} messages",
+            message.batch_size.unwrap_or_default()
+        )));
+    }
+    (message.ledger_id, message.entry_id) = (ledger_id, entry_id);
+    Ok(message)
+}
+
+/// One word, or many where they are packed.
+fn read_words(field: &Field<'_>, words: &mut Vec<i64>) -> Result<()> {
+    if let Value::Varint(word) = field.value {
+        words.push(word as i64);
+    } else {
+        let mut packed = field.message()?;
+        // A bound on the loop: more words are refused below, and need not be read.
+        while !packed.is_empty() && words.len() <= WORDS_MAX {
+            words.push(packed.varint()? as i64);
+        }
+    }
+    if words.len() > WORDS_MAX {
+        return Err(Error::Limit(format!(
+            "an ack set of more than {WORDS_MAX} words; a batch holds at most {BATCH_SIZE_MAX} messages"
+        )));
+    }
+    Ok(())
+}
+
+fn read_property(field: &Field<'_>) -> Result<(String, u64)> {
+    let (mut name, mut value) = (None, None);
+    let mut reader = field.message()?;
+    while let Some(part) = reader.field()? {
+        match part.number {
+            1 => name = Some(text(part.message()?)?),
+            2 => value = Some(part.varint()?),
+            _ => {}
+        }
+    }
+    match (name, value) {
+        (Some(name), Some(value)) => Ok((name, value)),
+        _ => Err(Error::corrupt(field.start, "a property without name or value")),
+    }
+}
+
+fn text(reader: Reader<'_>) -> Result<String> {
+    match std::str::from_utf8(reader.rest()) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(error) => {
+            Err(Error::corrupt(reader.offset() + error.valid_up_to(), "a name that is not UTF-8"))
+        }
+    }
+}
+
+/// A varint as Protocol Buffers read an int32: its low 32 bits, signed.
+fn int32(field: &Field<'_>) -> Result<i32> {
+    Ok(field.varint()? as i32)
+}
