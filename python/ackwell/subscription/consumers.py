@@ -238,8 +238,12 @@ class Consumers(EqualByState):
     def grant(self, consumer: Consumer, permits: int) -> None:
         """Let a consumer get so many more messages."""
         consumer.permits += permits
-        if consumer.unacked >= self._settings.max_unacked_per_consumer > 0:
+        if self.is_full(consumer):
             consumer.blocked = True
+
+    def is_full(self, consumer: Consumer) -> bool:
+        """Return whether a consumer has as many messages as it may; it is blocked then, as a rule."""
+        return consumer.unacked >= self._settings.max_unacked_per_consumer > 0
 
     def forget_up_to(self, position: Position) -> None:
         """Drop what is pending at or before a position, which is acknowledged."""
@@ -263,7 +267,7 @@ class Consumers(EqualByState):
         allowance = min(consumer.permits, self.room(new=new))
         if self._settings.max_unacked_per_consumer:
             left = self._settings.max_unacked_per_consumer - consumer.unacked
-            # Not blocked, though at its limit: it asked for redelivery.
+            # One that is full and not blocked asked for redelivery.
             allowance = min(allowance, max(left, 1))
         return max(allowance, 0)
 
@@ -347,7 +351,7 @@ class Consumers(EqualByState):
     def _grow(self, consumer: Consumer, messages: int) -> None:
         consumer.unacked += messages
         self.unacked += messages
-        if consumer.unacked >= self._settings.max_unacked_per_consumer > 0:
+        if self.is_full(consumer):
             consumer.blocked = True
         if self.unacked >= self._settings.max_unacked_per_subscription > 0:
             self.blocked = True

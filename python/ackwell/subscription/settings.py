@@ -108,8 +108,8 @@ class SubscriptionSettings:
     it stays blocked until it acknowledges a whole entry or gives one back."""
 
     redelivery_unblocks: bool = False
-    """A consumer that asks for redelivery is unblocked however many messages it still has, and gets at
-    least one entry more, until it grants permits."""
+    """A consumer that asks for redelivery is unblocked however many messages it still has, until it grants
+    permits. On Shared it then gets at least one entry more."""
 
     abort_rewinds: bool = True
     """The abort of a transaction on Exclusive and Failover reads everything unacknowledged again."""

@@ -65,7 +65,7 @@ class ByKey(EqualByState):
         consumer = consumers[key]
         if consumers.blocked and consumers.room(new=new) <= 0:
             return Undelivered.SUBSCRIPTION_BLOCKED
-        if consumer.blocked:
+        if consumer.blocked or consumers.is_full(consumer):
             return Undelivered.CONSUMER_BLOCKED
         if consumer.permits <= 0:
             return Undelivered.NO_PERMITS
@@ -109,7 +109,8 @@ class ByKey(EqualByState):
 
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
-        if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._consumers):
+        consumers = self._consumers
+        if any(consumers.allowance(each, new=new) > 0 and not consumers.is_full(each) for each in consumers):
             return None
         return why(self._consumers, self._consumers, new=new)
 
