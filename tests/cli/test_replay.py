@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ackwell import Cursor
+from ackwell import Cursor, Ledgers
 from ackwell.replay.states import replay_files
 from ackwell.store import SqliteStore
+from ackwell.store.sqlite import ledger_names
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 SMALL = TRACES / "shared_small_holes.jsonl"
@@ -67,6 +68,56 @@ def test_saved_cursors_come_back(tmp_path: Path) -> None:
     assert again.batch_deleted == state.cursor.batch_deleted
     assert again.individually_deleted == state.cursor.individually_deleted
     assert again.mark_delete_position == state.cursor.mark_delete_position
+
+
+def test_saved_cursors_are_replaced_only_when_told_to(tmp_path: Path) -> None:
+    file = tmp_path / "cursors.db"
+    trace, other = TRACES / "batch_partial.jsonl.gz", TRACES / "shared_all_acked.jsonl.gz"
+    ackwell("replay", trace, "--save", file)
+    (state,) = replay_files([trace])
+    name = f"{state.topic} {state.subscription}"
+    with SqliteStore(file, name) as owner:
+        cursor = Cursor.load(owner, state.cursor.ledgers)
+        before = ledger_names(file)
+        refused = ackwell("replay", trace, other, "--save", file, code=1)
+        assert f"already holds 1 of these cursors, such as '{name}'" in refused.stderr
+        assert "--replace" in refused.stderr
+        # Nothing at all was saved, and the owner goes on.
+        assert ledger_names(file) == before
+        cursor.properties["still"] = 1
+        cursor.save(owner)
+    ackwell("replay", trace, other, "--save", file, "--replace")
+    assert len(ledger_names(file)) == 2
+    with SqliteStore(file, name, read_only=True) as store:
+        assert Cursor.load(store, state.cursor.ledgers).properties == state.cursor.properties
+
+
+def test_a_live_store_is_inspected_and_compared_without_fencing_its_owner(tmp_path: Path) -> None:
+    file, other = tmp_path / "cursors.db", tmp_path / "other.db"
+    ledgers = Ledgers({3: 100})
+    owners = {}
+    for path, entry_ids in ((file, [4, 7]), (other, [4, 9])):
+        owners[path] = SqliteStore(path, "orders billing")
+        cursor = Cursor(ledgers)
+        for entry_id in entry_ids:
+            cursor.ack(3, entry_id)
+            cursor.save(owners[path])
+    with SqliteStore(other, "empty") as empty:
+        empty.own()
+    (shown,) = json.loads(ackwell("inspect", file, "--json").stdout)
+    assert shown["individuallyDeletedMessages"] == "[(3:3..3:4],(3:6..3:7]]"
+    assert shown["file"] == f"{file}, orders billing"
+    assert "no state was saved" in ackwell("inspect", other).stdout
+    assert "no ledger 'x'" in ackwell("inspect", other, "--ledger", "x", code=1).stderr
+    found = json.loads(ackwell("diff", file, other, "--ledger", "orders billing", "--json", code=3).stdout)
+    assert (found["acked"], found["unacked"]) == ("[(3:8..3:9]]", "[(3:6..3:7]]")
+    assert "name one ledger with --ledger" in ackwell("diff", file, other, code=1).stderr
+    for owner in owners.values():
+        owner.append(b"the owner goes on")
+        owner.close()
+    damaged = ackwell("inspect", file, code=1).stderr
+    assert "entry 2 is damaged" in damaged
+    assert "the newest whole state is that of entry 1" in damaged
 
 
 def test_a_table_lists_every_subscription() -> None:
