@@ -27,6 +27,7 @@ from ackwell.cursor_settings import CursorSettings
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
 from ackwell.saving.journal import Journal
+from ackwell.saving.source import Baseline, Changed, Tracked, TrackedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,7 @@ class Cursor:
         self._individually_deleted: PositionRangeSet = self._engine.PositionRangeSet()
         # Recovered positions that no ledger holds; apart, so that they count nowhere.
         self._missing: PositionRangeSet | None = None
-        self._ack_sets: dict[Position, int] = {}
+        self._ack_sets = TrackedDict()
         self._consumed_before = 0
         self.properties: dict[str, int] = {}
         """Named int64 values that are saved with the cursor; they belong to its mark-delete position."""
@@ -442,15 +443,42 @@ class Cursor:
                 "this cursor belongs to a subscription, whose redelivery counts and transactions are saved "
                 "with it: save the subscription"
             )
-        journal = self.journal(store, form=form, compression=compression)
-        return journal.save(self.to_position_info(), replace=replace)
+        carried = self.carried
+        counts = carried.redelivery_counts
+        source = self.tracked(carried.unknown_fields, counts.changed, counts.get, self.to_position_info)
+        return self.save_source(store, source, form=form, compression=compression, replace=replace)
 
-    def journal(self, store: Store, *, form: str = "compact", compression: str = "NONE") -> Journal:
-        """Return the journal of this cursor's saves in a store, a new one if they went elsewhere before."""
+    def tracked(
+        self,
+        unknown_fields: bytes,
+        changed_counts: Changed,
+        count_of: Callable[[Position], int | None],
+        state: Callable[[], PositionInfo],
+    ) -> Tracked:
+        """Return this state and that of a subscription around it, for `save_source`."""
+        now = Baseline(
+            self._mark_delete,
+            self.individually_deleted,
+            self.properties,
+            self.carried.idle_since,
+            unknown_fields,
+        )
+        return Tracked(self._engine, now, self._ack_sets, changed_counts, count_of, state)
+
+    def save_source(
+        self,
+        store: Store,
+        source: Tracked,
+        *,
+        form: str = "compact",
+        compression: str = "NONE",
+        replace: bool = False,
+    ) -> Saved:
+        """Save through the journal of this cursor in a store, a new one if saves went elsewhere before."""
         if self._journal is None or self._journal.store is not store:
             self._journal = Journal(store, form=form, compression=compression, engine=self._engine)
         self._journal.use(form, compression)
-        return self._journal
+        return self._journal.save_source(source, replace=replace)
 
     @classmethod
     def load(
@@ -646,7 +674,8 @@ class Carried:
         idle_since: int | None = None,
         unknown_fields: bytes = b"",
     ) -> None:
-        self.redelivery_counts = dict(redelivery_counts or {})
+        self.redelivery_counts = TrackedDict()
+        self.redelivery_counts.update(redelivery_counts or {})
         """How often entries were redelivered."""
         self.idle_since = idle_since
         """Since when a broker saw the cursor idle, in milliseconds since the epoch."""

@@ -35,6 +35,21 @@ class Change(NamedTuple):
     """Whether the properties replace the old ones."""
     others: bool = False
     """Whether `idle_since` and the unknown fields replace the old ones."""
+    moves: bool = True
+    """Whether the mark-delete position moves."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing changes."""
+        changes = self.changes
+        return not (
+            self.moves
+            or self.properties
+            or self.others
+            or changes.individually_deleted.cardinality
+            or changes.batch_deleted
+            or changes.redelivery_counts
+        )
 
 
 def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
@@ -71,7 +86,7 @@ def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
         unknown_fields=after.unknown_fields if others else b"",
         **parts,
     )
-    return Change(changes, properties, others)
+    return Change(changes, properties, others, mark_delete != before.position)
 
 
 def merge(first: Change, second: Change) -> Change:

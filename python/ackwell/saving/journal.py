@@ -13,7 +13,7 @@ A save takes effect with its last entry. After a crash the store holds the save 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import engine as engines
 from ackwell.errors import CorruptStateError, LimitError, NotLoadedError
@@ -27,6 +27,7 @@ from ackwell.saving.chunks import (
 )
 from ackwell.saving.parts import Save, cut
 from ackwell.saving.recovery import LOADED_BYTES_MAX, Link, Recovery, link, recover
+from ackwell.saving.source import Given
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ackwell._native import PositionInfo
     from ackwell.engine import Engine
     from ackwell.saving.delta import Change
+    from ackwell.saving.source import Source
     from ackwell.store import Store
 
 # Loading reads a full save and its deltas. Below this size, reading deltas costs less than writing the
@@ -107,6 +109,8 @@ class Journal:
         self._known = False
         #: The newest save, and the save before it; None if they are not known, such as after an error.
         self._newest: Recovery | None = None
+        #: The newest state, as its source compares it.
+        self._baseline: Any = None
         self._link: Link | None = None
         self._deltas = 0
         self._delta_bytes = 0
@@ -148,7 +152,8 @@ class Journal:
             if self._store.last_id == found.last_id:
                 break
         self._known = True
-        self._newest = found
+        self._newest = replace(found, position_info=None)
+        self._baseline = found.position_info
         self._link = None
         self._deltas = found.entry_id - found.full_last_id
         # Every second delta was read.
@@ -163,12 +168,21 @@ class Journal:
         written nothing, and fenced nobody. After any other error the store holds this save or the one
         before, and the next save is a full one.
         """
-        newest = self._known_newest(replace)
-        if newest is not None and state == newest.position_info:
+        if self._newest is not None and state == self._baseline:
+            self._known_newest(replace)
             return Saved("unchanged", 0, 0)
-        change = self._change(newest, state)
+        return self.save_source(Given(state), replace=replace)
+
+    def save_source(self, source: Source, *, replace: bool = False) -> Saved:
+        """Do the same for a state that may know what changed in it."""
+        newest = self._known_newest(replace)
+        known = newest is not None and self._baseline is not None
+        change = source.change_since(self._baseline) if known else None
+        if change is not None and change.empty:
+            return Saved("unchanged", 0, 0)
         save = self._delta(newest, change)
         if save is None:
+            state = source.whole()
             body = compress(state.encode(self._form), self._compression, self._engine)
             save = Save(body, compression=self._compression)
             if not self._fits(state, save):
@@ -186,7 +200,8 @@ class Journal:
         self._known, self._newest, self._link = True, None, None
         for entry in entries:
             self._store.append(entry)
-        return self._saved(newest, state, change, save, first_id, entries)
+        self._baseline = source.baseline()
+        return self._saved(newest, change, save, first_id, entries)
 
     def _known_newest(self, replace: bool) -> Recovery | None:
         """Return the newest save if it is known; `NotLoadedError` if the store holds another one."""
@@ -207,17 +222,11 @@ class Journal:
             "load it and save on from there, or save with replace=True"
         )
 
-    def _change(self, newest: Recovery | None, state: PositionInfo) -> Change | None:
-        """Return what turns the newest save into this state, if a delta may say it."""
-        if newest is None or newest.position_info is None or newest.damaged:
-            return None
-        if self._form != "compact" or newest.form != "compact":
-            return None
-        return delta.difference(newest.position_info, state)
-
     def _delta(self, newest: Recovery | None, change: Change | None) -> Save | None:
         """Return the delta on the two newest saves, or None if a full save is due."""
-        if newest is None or change is None or self._deltas >= DELTAS_MAX:
+        if newest is None or change is None or newest.damaged or self._deltas >= DELTAS_MAX:
+            return None
+        if self._form != "compact" or newest.form != "compact":
             return None
         if self._link is None:
             self._link = link(self._store, self._engine, newest, self._max_bytes)
@@ -235,7 +244,6 @@ class Journal:
     def _saved(
         self,
         newest: Recovery | None,
-        state: PositionInfo,
         change: Change | None,
         save: Save,
         first_id: int,
@@ -246,13 +254,13 @@ class Journal:
         last_id = first_id + len(entries) - 1
         link_now = Link(newest.entry_id, change) if newest is not None and change is not None else None
         if save.bases and newest is not None:
-            self._newest = replace(newest, position_info=state, entry_id=last_id, last_id=last_id)
+            self._newest = replace(newest, entry_id=last_id, last_id=last_id)
             self._link = link_now
             self._deltas += 1
             self._delta_bytes += size
             return Saved("delta", len(entries), size)
         self._newest = Recovery(
-            state, self._form, first_id, last_id, full_bytes=size, entry_id=last_id, last_id=last_id
+            None, self._form, first_id, last_id, full_bytes=size, entry_id=last_id, last_id=last_id
         )
         self._link = link_now
         self._deltas = self._delta_bytes = 0

@@ -172,19 +172,20 @@ def recover(
 
 def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED_BYTES_MAX) -> Link | None:
     """Return the save before the newest one; None if it is damaged, or no change leads from it."""
-    if newest.position_info is None or newest.damaged:
+    if newest.entry_id < 0 or newest.damaged:
         return None
     reading = _Reading(store, engine, max_bytes)
     try:
         save, _ = reading.save_at(newest.entry_id)
         if save.bases:
             return Link(max(save.bases), reading.change(save))
+        after = reading.state_at(newest.entry_id).position_info
         for entry_id in range(newest.full_first_id - 1, store.first_id - 1, -1):
             try:
                 before = reading.state_at(entry_id).position_info
             except _UnfinishedError:
                 continue
-            change = before and delta.difference(before, newest.position_info)
+            change = delta.difference(before, after) if before and after else None
             return Link(entry_id, change) if change else None
     except (CorruptStateError, LimitError):
         pass

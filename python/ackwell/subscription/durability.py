@@ -57,17 +57,25 @@ class Durability(EqualByState):
 
     def stage(self, info: PositionInfo) -> Staged:
         """Return the state with the number of receipts whose acknowledgments it holds."""
-        return Staged(info, self._given + len(self._waiting))
+        return Staged(info, self.waiting_now())
+
+    def waiting_now(self) -> int:
+        """Return how many receipts, of all that ever waited, a state of this moment is the reason for."""
+        return self._given + len(self._waiting)
 
     def confirm(self, staged: Staged) -> list[Receipt]:
         """Note that a state is durable, and return the receipts that were not returned yet.
 
         States are confirmed in the order in which they were staged.
         """
-        due = max(staged.receipts_before - self._given, 0)
+        return self.saved(Position(*staged.info.position), staged.receipts_before)
+
+    def saved(self, mark_delete: Position, receipts_before: int) -> list[Receipt]:
+        """Do the same for a state with this mark-delete position, and `waiting_now` of its moment."""
+        due = max(receipts_before - self._given, 0)
         given, self._waiting = self._waiting[:due], self._waiting[due:]
         self._given += due
-        self.mark_delete = Position(staged.info.ledger_id, staged.info.entry_id)
+        self.mark_delete = mark_delete
         return [receipt for receipt in given if receipt is not None]
 
     @property

@@ -6,10 +6,11 @@ acknowledged. Unlike the broker's (apache/pulsar#25533) the counts are part of t
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ackwell.equality import EqualByState
 from ackwell.position import Position
+from ackwell.saving.source import Changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 
-class RedeliveryCounts(EqualByState):
+class RedeliveryCounts:
     """Position → count, and the positions that are dead letters."""
 
-    __slots__ = ("_counts", "_dead", "_limit", "active")
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ("_counts", "_dead", "_limit", "active", "changed")
 
     def __init__(self, structures: Structures, limit: int | None) -> None:
         # The count is where a pending entry has its remaining messages.
@@ -35,6 +37,18 @@ class RedeliveryCounts(EqualByState):
         self._limit = limit
         self.active = False
         """Whether any entry has a count."""
+        self.changed = Changed()
+        """The entries whose count was set or removed since the last save."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RedeliveryCounts):
+            return NotImplemented
+        # Not what changed since a save.
+        return (self._counts, self._dead, self._limit) == (other._counts, other._dead, other._limit)
+
+    def get(self, position: Position) -> int | None:
+        """Return the count of an entry, None for none."""
+        return self._counts.get_remaining(*position)
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -59,11 +73,13 @@ class RedeliveryCounts(EqualByState):
 
     def restore(self, position: Position, count: int) -> None:
         """Set a count from a saved state."""
+        self.changed.add(position)
         self._counts.add(*position, count, 0)
         self.active = True
 
     def increment(self, ledger_id: int, entry_id: int) -> None:
         """Count one more redelivery of an entry."""
+        self.changed.add(Position(ledger_id, entry_id))
         self._counts.add(ledger_id, entry_id, self.count(ledger_id, entry_id) + 1, 0)
         self.active = True
 
@@ -73,6 +89,7 @@ class RedeliveryCounts(EqualByState):
 
         if not len(ledger_ids):
             return
+        self._changed_many(ledger_ids, entry_ids)
         counts = self.counts_of(ledger_ids, entry_ids)
         ones = np.ones(len(ledger_ids), dtype=np.int64)
         self._counts.add_many(ledger_ids, entry_ids, ones if counts is None else counts + 1, ones * 0)
@@ -98,6 +115,7 @@ class RedeliveryCounts(EqualByState):
     def reset(self, ledger_id: int, entry_id: int) -> None:
         """Drop the count of an entry."""
         if self.active:
+            self.changed.add(Position(ledger_id, entry_id))
             self._counts.remove(ledger_id, entry_id)
             self._dead.remove(ledger_id, entry_id)
             self.active = len(self._counts) > 0
@@ -105,6 +123,7 @@ class RedeliveryCounts(EqualByState):
     def reset_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Drop the counts of many entries."""
         if self.active:
+            self._changed_many(ledger_ids, entry_ids)
             self._counts.remove_many(ledger_ids, entry_ids)
             self._dead.remove_many(ledger_ids, entry_ids)
             self.active = len(self._counts) > 0
@@ -112,15 +131,21 @@ class RedeliveryCounts(EqualByState):
     def forget_up_to(self, position: Position) -> None:
         """Drop the counts of everything at or before a position."""
         if self.active:
+            self.changed.update(takewhile(position.__ge__, (each for each, _ in self.counts())))
             self._counts.remove_all_up_to(*position)
             self._dead.remove_up_to(*position)
             self.active = len(self._counts) > 0
 
     def clear(self) -> None:
         """Drop every count."""
+        self.changed.update(position for position, _ in self.counts())
         self._counts.clear()
         self._dead.clear()
         self.active = False
+
+    def _changed_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        if self.changed.positions is not None:
+            self.changed.update(map(Position, ledger_ids.tolist(), entry_ids.tolist()))
 
     @property
     def nbytes(self) -> int:

@@ -56,23 +56,14 @@ def take_over(cursor: Cursor, counts: RedeliveryCounts) -> tuple[Transactions, b
         if not cursor.is_acked(*position):
             counts.restore(Position(*position), count)
     others = _without_ours(carried.unknown_fields)
-    carried.redelivery_counts, carried.unknown_fields, carried.taken = {}, b"", True
+    carried.redelivery_counts.clear()
+    carried.unknown_fields, carried.taken = b"", True
     return transactions, others
 
 
-def position_info(
-    cursor: Cursor,
-    type_name: str,
-    counts: RedeliveryCounts,
-    transactions: Transactions,
-    unknown_fields: bytes,
-) -> PositionInfo:
-    """Return the state to be saved; `unknown_fields` are those of others."""
-    saved_as = bytes_field(SAVED_AS_FIELD, type_name.encode())
-    return cursor.to_position_info(
-        redelivery_counts=dict(counts.counts()),
-        unknown_fields=unknown_fields + saved_as + encode_transactions(transactions),
-    )
+def fields(type_name: str, transactions: Transactions, others: bytes) -> bytes:
+    """Return the unknown fields of the state to be saved; `others` are those that are not ours."""
+    return others + bytes_field(SAVED_AS_FIELD, type_name.encode()) + encode_transactions(transactions)
 
 
 def encode_transactions(transactions: Transactions) -> bytes:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from ackwell._native import Ledgers
+    from ackwell._native import Ledgers, PositionInfo
     from ackwell.engine import Engine
     from ackwell.pending_ack import PendingAck
     from ackwell.saving.recovery import Recovery
@@ -596,11 +596,7 @@ ActiveChange(consumer='a', active=True)])
 
     def stage(self) -> Staged:
         """Return the state to be made durable, and the receipts that it is the reason for."""
-        state = self._state
-        info = saved.position_info(
-            state.cursor, self._type, state.counts, state.transactions, self._unknown_fields
-        )
-        return self._durability.stage(info)
+        return self._durability.stage(self._position_info(self._saved_fields()))
 
     def confirm(self, staged: Staged) -> list[Receipt]:
         """Note that a staged state is durable, and return the receipts that may be sent now."""
@@ -612,10 +608,15 @@ ActiveChange(consumer='a', active=True)])
         Errors are those of `Cursor.save`. After one of them nothing is confirmed, and the next save
         confirms it.
         """
-        staged = self.stage()
+        receipts = self._durability.waiting_now()
+        position = self.cursor.mark_delete_position
         if self._durable:
-            self.cursor.journal(store).save(staged.info, replace=replace)
-        return self.confirm(staged)
+            fields, counts = self._saved_fields(), self._state.counts
+            source = self.cursor.tracked(
+                fields, counts.changed, counts.get, lambda: self._position_info(fields)
+            )
+            self.cursor.save_source(store, source, replace=replace)
+        return self._durability.saved(position, receipts)
 
     @classmethod
     def load(
@@ -705,6 +706,14 @@ ActiveChange(consumer='a', active=True)])
             self._validation_errors,
             (self._topic, self._partition, self._durable, self._chunk_entries),
         )
+
+    def _saved_fields(self) -> bytes:
+        return saved.fields(self._type, self._state.transactions, self._unknown_fields)
+
+    def _position_info(self, unknown_fields: bytes) -> PositionInfo:
+        """Return the whole state, as it is saved."""
+        counts = dict(self._state.counts.counts())
+        return self.cursor.to_position_info(redelivery_counts=counts, unknown_fields=unknown_fields)
 
     def _consumer(self, consumer: ConsumerKey | None) -> Consumer | None:
         return None if consumer is None else self._state.consumers[consumer]
