@@ -28,6 +28,7 @@ COMMANDS = (
     "delay-advise",
     "spark",
     "dev-broker",
+    "record",
 )
 """In the order of the help; each is a function, or an `app`, in the module of its name."""
 

@@ -1,0 +1,67 @@
+"""`ackwell record`: a proxy that writes what clients and a broker say to each other as events."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ackwell.cli.console import out
+
+
+class FileFormat(StrEnum):
+    """How events are written."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+def record(
+    broker: Annotated[str, typer.Option(metavar="URL", help="The broker: pulsar://host:6650, without TLS.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where files go.")],
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where clients connect; port 0 for any free one.")
+    ] = "127.0.0.1:6651",
+    file_format: Annotated[
+        FileFormat, typer.Option("--format", help="JSON lines, or Parquet where PyArrow is installed.")
+    ] = FileFormat.JSONL,
+    events_per_file: Annotated[
+        int, typer.Option(min=1, help="Begin another file after so many.")
+    ] = 1_000_000,
+) -> None:
+    r"""Record the traffic between clients and a broker until it is interrupted; `ackwell replay` reads it.
+
+    \b
+    ackwell record --broker pulsar://localhost:6650 -o events
+    ackwell replay events
+    """
+    import asyncio
+
+    from ackwell.recording.book import Book
+    from ackwell.recording.files import EventFiles
+    from ackwell.recording.proxy import Proxy
+
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise typer.BadParameter(f"{listen!r}: expected HOST:PORT", param_hint="--listen")
+
+    async def run(files: EventFiles) -> None:
+        proxy = Proxy(broker, Book(files.write), host=host, port=int(port))
+        await proxy.start()
+        out.print(f"clients {proxy.url}")
+        out.print(f"broker  {broker}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await proxy.stop()
+
+    files = EventFiles(output, file_format=file_format.value, events_per_file=events_per_file)
+    try:
+        with files:
+            asyncio.run(run(files))
+    except KeyboardInterrupt:
+        pass
+    dropped = f", {files.dropped:,} dropped" if files.dropped else ""
+    out.print(f"{files.written:,} events in {output}{dropped}")

@@ -1,0 +1,174 @@
+"""Files of events that rotate: JSON lines, or Parquet where PyArrow is there.
+
+Events go through a bounded queue to a thread that writes. Where the disk is too slow for it, events are
+dropped and counted, and a `gap` says how many; traffic never waits.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ackwell.replay.events import Event, Kind
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+Format = Literal["jsonl", "parquet"]
+
+QUEUE_MAX: Final = 200_000
+"""Events that may wait to be written: tens of MB."""
+
+_PAUSE_S: Final = 0.05
+
+
+class EventFiles:
+    """A folder of event files, each of at most so many events; `events-000001.jsonl` is the first."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        file_format: Format = "jsonl",
+        events_per_file: int = 1_000_000,
+        queue_max: int = QUEUE_MAX,
+    ) -> None:
+        if file_format == "parquet":
+            _pyarrow()
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._format = file_format
+        self._events_per_file = events_per_file
+        self._queue_max = queue_max
+        self._queue: deque[Event] = deque()
+        self._dropped = 0
+        self._written = 0
+        self._number = len(list(self._folder.glob("events-*")))
+        self._file: Any = None
+        self._in_file = 0
+        self._error: OSError | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ackwell-recorder", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def write(self, event: Event) -> None:
+        """Let an event be written; it is dropped where too many wait, or the disk failed."""
+        if len(self._queue) >= self._queue_max or self._error is not None:
+            self._dropped += 1
+        else:
+            self._queue.append(event)
+
+    def close(self) -> None:
+        """Write what waits, and close the file. Raises the `OSError` that writing ended with."""
+        self._stopping.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def written(self) -> int:
+        """Events that were written."""
+        return self._written
+
+    @property
+    def dropped(self) -> int:
+        """Events that were not."""
+        return self._dropped
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._drain()
+                self._stopping.wait(_PAUSE_S)
+            self._drain()
+            self._end_file()
+        except OSError as error:
+            self._error = error
+
+    def _drain(self) -> None:
+        told = self._dropped
+        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        if told:
+            self._dropped -= told
+            batch.append(_dropped(told, batch))
+        while batch:
+            if self._file is None:
+                self._begin_file()
+            room = self._events_per_file - self._in_file
+            part, batch = batch[:room], batch[room:]
+            self._put(part)
+            self._in_file += len(part)
+            self._written += len(part)
+            if self._in_file >= self._events_per_file:
+                self._end_file()
+
+    def _begin_file(self) -> None:
+        self._number += 1
+        path = self._folder / f"events-{self._number:06}.{self._format}"
+        self._in_file = 0
+        if self._format == "jsonl":
+            self._file = path.open("w", encoding="utf-8")
+        else:
+            arrow, parquet = _pyarrow()
+            self._file = parquet.ParquetWriter(path, _schema(arrow), compression="zstd")
+
+    def _put(self, events: list[Event]) -> None:
+        if self._format == "jsonl":
+            self._file.write("".join(line(event) for event in events))
+            self._file.flush()
+        else:
+            arrow, _ = _pyarrow()
+            rows = [event._asdict() for event in events]
+            self._file.write_table(arrow.Table.from_pylist(rows, schema=_schema(arrow)))
+
+    def _end_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def line(event: Event) -> str:
+    r"""Return an event as a line of a trace.
+
+    >>> line(Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))
+    '{"topic":"t","subscription":"","sequence":1,"kind":"publish","ledger_id":3,"entry_id":0}\n'
+    """
+    fields = {name: value for name, value in event._asdict().items() if value is not None and name != "file"}
+    return json.dumps(fields, separators=(",", ":")) + "\n"
+
+
+def _dropped(count: int, before: list[Event]) -> Event:
+    sequence = before[-1].sequence if before else 0
+    what = f"{count} events were dropped, because writing them was too slow"
+    return Event("*", "", sequence, Kind.GAP, detail=what)
+
+
+def _schema(arrow: Any) -> Any:
+    from ackwell.replay.tables import EVENTS
+
+    types = {"string": arrow.string(), "bigint": arrow.int64(), "array<bigint>": arrow.list_(arrow.int64())}
+    return arrow.schema([(column.name, types[column.type]) for column in EVENTS])
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ModuleNotFoundError("writing Parquet needs pyarrow; pip install 'ackwell[spark]'") from None
+    return pyarrow, pyarrow.parquet

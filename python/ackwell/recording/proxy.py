@@ -1,0 +1,265 @@
+"""The proxy: listens for clients and connects each to the broker; both see nothing of it but addresses.
+
+Lookups are rewritten, so that clients come to the proxy for every topic: each broker that an answer names
+gets a port of the proxy's own. Frames pass in their order and as they came, but for the addresses in them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ackwell.errors import FrameError
+from ackwell.protocol.codes import CommandType
+from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame
+from ackwell.recording.watch import Watch, _type_of
+
+if TYPE_CHECKING:
+    from ackwell.recording.book import Book
+
+log = logging.getLogger("ackwell.recording")
+
+BUFFER_BYTES = 1 << 20
+"""What may wait for a slow side before the other is read no more."""
+
+_ADDRESSES = {
+    CommandType.LOOKUP_RESPONSE: ("brokerServiceUrl", "brokerServiceUrlTls"),
+    CommandType.CLOSE_PRODUCER: ("assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls"),
+    CommandType.CLOSE_CONSUMER: ("assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls"),
+    CommandType.TOPIC_MIGRATED: ("brokerServiceUrl", "brokerServiceUrlTls"),
+}
+"""The commands that send a client somewhere, and the fields that say where: plain and with TLS."""
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Return host and port of `pulsar://host:port`; `ValueError` for anything else."""
+    parts = urlsplit(url)
+    if parts.scheme != "pulsar" or not parts.hostname:
+        raise ValueError(f"{url!r} is no address of a broker; expected pulsar://host:6650, without TLS")
+    return parts.hostname, parts.port or 6650
+
+
+class Proxy:
+    """A recording proxy in front of a broker, in the running event loop."""
+
+    def __init__(self, broker_url: str, book: Book, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        address_of(broker_url)
+        self._broker_url = broker_url
+        self._host, self._port = host, port
+        self._book = book
+        self._servers: dict[str, asyncio.Server] = {}
+        self._ports: dict[str, int] = {}
+        self.links: set[Link] = set()
+
+    async def start(self) -> None:
+        """Listen, and say in the recording what it cannot see."""
+        self._book.gap("clients and operators that do not come through this proxy, and what the broker trims")
+        await self.listen_for(self._broker_url, self._port)
+
+    async def stop(self) -> None:
+        """Close every connection, and listen no more."""
+        for server in self._servers.values():
+            server.close()
+        for link in list(self.links):
+            link.close()
+        for server in self._servers.values():
+            await server.wait_closed()
+
+    @property
+    def url(self) -> str:
+        """The address for clients."""
+        return self.url_for(self._broker_url)
+
+    def url_for(self, broker_url: str) -> str:
+        """Return the proxy's address for a broker; the broker's own until there is one."""
+        port = self._ports.get(broker_url)
+        return broker_url if port is None else f"pulsar://{self._host}:{port}"
+
+    def knows(self, broker_url: str) -> bool:
+        """Return whether a broker has a port of the proxy's."""
+        return broker_url in self._ports
+
+    async def listen_for(self, broker_url: str, port: int = 0) -> None:
+        """Give a broker a port of the proxy's."""
+        if broker_url in self._servers:
+            return
+        server = await asyncio.get_running_loop().create_server(
+            lambda: ClientSide(Link(self, broker_url, self._book)), self._host, port, reuse_address=True
+        )
+        self._servers[broker_url] = server
+        self._ports[broker_url] = server.sockets[0].getsockname()[1]
+
+
+class Link:
+    """A client's connection and the one to the broker that belongs to it."""
+
+    def __init__(self, proxy: Proxy, broker_url: str, book: Book) -> None:
+        self.proxy = proxy
+        self.broker_url = broker_url
+        self.watch = Watch(book, self.to_broker)
+        self.client: asyncio.Transport | None = None
+        self.broker: asyncio.Transport | None = None
+        self._early: list[bytes] = []
+        self._after: asyncio.Task[None] | None = None
+        self._behind: list[Frame] = []
+        self._closed = False
+
+    async def connect(self) -> None:
+        """Connect to the broker, and send what the client has said meanwhile."""
+        host, port = address_of(self.broker_url)
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: BrokerSide(self), host, port)
+        except OSError as error:
+            log.warning("no connection to %s: %s", self.broker_url, error)
+            self.close()
+
+    def connected(self, transport: asyncio.Transport) -> None:
+        """Take the broker's side in."""
+        self.broker = transport
+        if self._closed:
+            transport.close()
+            return
+        transport.writelines(self._early)
+        self._early.clear()
+
+    def to_broker(self, data: bytes) -> None:
+        """Write to the broker."""
+        if self.broker is None:
+            self._early.append(data)
+        else:
+            self.broker.write(data)
+
+    def from_client(self, given: Frame) -> None:
+        """Pass a frame on to the broker, then look at it."""
+        self.to_broker(frame(*given))
+        self.watch.from_client(given)
+
+    def from_broker(self, given: Frame) -> None:
+        """Look at a frame, and pass on to the client what goes there."""
+        if self._after is not None:
+            # An address is being made; what comes behind it waits its turn.
+            self._behind.append(given)
+            return
+        for each in self.watch.from_broker(given):
+            if _type_of(each) in _ADDRESSES:
+                self._readdress(each)
+            elif self.client is not None:
+                self.client.write(frame(*each))
+
+    def _readdress(self, given: Frame) -> None:
+        command_type, message = decode(given.command)
+        plain, tls = _ADDRESSES[CommandType(command_type)]
+        url = getattr(message, plain)
+        if url and not self.proxy.knows(url):
+            self._after = asyncio.get_running_loop().create_task(self._make_room(url, given))
+            return
+        if url:
+            setattr(message, plain, self.proxy.url_for(url))
+        message.ClearField(tls)
+        if self.client is not None:
+            self.client.write(frame(encode(command_type, message), given.payload))
+
+    async def _make_room(self, url: str, given: Frame) -> None:
+        try:
+            await self.proxy.listen_for(url)
+        except (OSError, ValueError) as error:
+            log.warning("no port for %s: %s", url, error)
+            self.close()
+            return
+        self._after = None
+        behind, self._behind = self._behind, []
+        for each in (given, *behind):
+            self.from_broker(each)
+
+    def close(self) -> None:
+        """Close both sides."""
+        if self._closed:
+            return
+        self._closed = True
+        self.proxy.links.discard(self)
+        self.watch.closed()
+        for side in (self.client, self.broker):
+            if side is not None:
+                side.close()
+
+
+class _Side(asyncio.Protocol):
+    """One side of a link."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self._reader = FrameReader(max_frame_bytes=1 << 30)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on the frames that are whole now."""
+        try:
+            for each in self._reader.feed(data):
+                self.passed(each)
+        except FrameError as error:
+            log.warning("a connection closed: %s", error)
+            self.link.close()
+
+    def passed(self, given: Frame) -> None:
+        """Pass one frame on."""
+        raise NotImplementedError
+
+    def other(self) -> asyncio.Transport | None:
+        """Return the transport of the other side."""
+        raise NotImplementedError
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Close the other side, too."""
+        self.link.close()
+
+    def pause_writing(self) -> None:
+        """Read no more from the other side until this one has caught up."""
+        _call(self.other(), "pause_reading")
+
+    def resume_writing(self) -> None:
+        """Read on."""
+        _call(self.other(), "resume_reading")
+
+
+class ClientSide(_Side):
+    """The side of the client."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a client in, and connect it."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=BUFFER_BYTES)
+        self.link.client = transport
+        self.link.proxy.links.add(self.link)
+        self._connecting = asyncio.get_running_loop().create_task(self.link.connect())
+
+    def passed(self, given: Frame) -> None:
+        """Pass a frame on to the broker."""
+        self.link.from_client(given)
+
+    def other(self) -> asyncio.Transport | None:
+        """Return the broker's transport."""
+        return self.link.broker
+
+
+class BrokerSide(_Side):
+    """The side of the broker."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the broker in."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=BUFFER_BYTES)
+        self.link.connected(transport)
+
+    def passed(self, given: Frame) -> None:
+        """Pass a frame on to the client."""
+        self.link.from_broker(given)
+
+    def other(self) -> asyncio.Transport | None:
+        """Return the client's transport."""
+        return self.link.client
+
+
+def _call(transport: Any, name: str) -> None:
+    if transport is not None and not transport.is_closing():
+        getattr(transport, name)()

@@ -1,0 +1,377 @@
+"""What the frames of one connection mean: publishes, deliveries, acknowledgments, seeks, who came and went.
+
+Nothing here does I/O. A publish is taken down when its receipt passes, a seek or the end of a transaction
+when its answer does; an acknowledgment when the client sends it, for most clients ask for no answer. Where
+a subscription begins is asked of the broker, once for each, with a command of our own (`question`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ackwell.errors import FrameError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType, ServerError, SubType, TxnAction
+from ackwell.protocol.frames import Frame, decode, encode, frame
+from ackwell.protocol.payload import read_payload
+from ackwell.recording.book import Parts
+from ackwell.replay.events import Kind
+from ackwell.wire import signed64
+
+if TYPE_CHECKING:
+    from ackwell.recording.book import Book
+
+OUR_REQUESTS: Final = 1 << 62
+"""Request ids from here on are ours; those of clients begin at 0."""
+
+_SEEN: Final = frozenset(
+    {
+        CommandType.SUBSCRIBE,
+        CommandType.PRODUCER,
+        CommandType.SEND,
+        CommandType.SEND_RECEIPT,
+        CommandType.SEND_ERROR,
+        CommandType.MESSAGE,
+        CommandType.ACK,
+        CommandType.UNSUBSCRIBE,
+        CommandType.SUCCESS,
+        CommandType.ERROR,
+        CommandType.CLOSE_CONSUMER,
+        CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES,
+        CommandType.SEEK,
+        CommandType.GET_LAST_MESSAGE_ID_RESPONSE,
+        CommandType.ADD_PARTITION_TO_TXN,
+        CommandType.ADD_SUBSCRIPTION_TO_TXN,
+        CommandType.END_TXN,
+        CommandType.END_TXN_RESPONSE,
+    }
+)
+"""The others pass unread."""
+
+_NAMES: Final = {
+    SubType.EXCLUSIVE: "Exclusive",
+    SubType.SHARED: "Shared",
+    SubType.FAILOVER: "Failover",
+    SubType.KEY_SHARED: "Key_Shared",
+}
+
+
+class Consumer(NamedTuple):
+    """A consumer of this connection."""
+
+    topic: str
+    subscription: str
+    name: str
+    type: str
+
+
+class Sent(NamedTuple):
+    """A message on its way to the broker."""
+
+    topic: str
+    fields: dict[str, Any]
+
+
+class Watch:
+    """One connection; both directions are told to it in their order.
+
+    `ask` sends a frame of ours to the broker. `from_broker` returns the frames that go to the client: none
+    for the answer to a question of ours, and for the answer to a subscribe until that is known.
+    """
+
+    def __init__(self, book: Book, ask: Callable[[bytes], None]) -> None:
+        self._book = book
+        self._ask = ask
+        self._producers: dict[int, str] = {}
+        self._consumers: dict[int, Consumer] = {}
+        self._sent: dict[tuple[int, int], Sent] = {}
+        self._waiting: dict[int, Callable[[], None]] = {}
+        """Request id → what to take down when its answer is a success."""
+        self._held: dict[int, tuple[Consumer, Frame]] = {}
+        """Our request id → whose position was asked for, and the answer to its client."""
+        self._opening: dict[int, tuple[int, Consumer]] = {}
+        self._questions = OUR_REQUESTS
+        self._blind = False
+
+    def from_client(self, given: Frame) -> None:
+        """Look at a frame on its way to the broker."""
+        self._look(given, self._client_commands())
+
+    def from_broker(self, given: Frame) -> list[Frame]:
+        """Look at a frame on its way to the client; return what goes there."""
+        if self._blind or _type_of(given) not in _SEEN:
+            return [given]
+        if _type_of(given) in (
+            CommandType.SUCCESS,
+            CommandType.ERROR,
+            CommandType.GET_LAST_MESSAGE_ID_RESPONSE,
+        ):
+            return self._answer(given)
+        self._look(given, self._broker_commands())
+        return [given]
+
+    def closed(self) -> None:
+        """The connection is gone, and its consumers with it."""
+        for consumer in self._consumers.values():
+            self._record(consumer, Kind.CONSUMER_CLOSE)
+        self._consumers.clear()
+
+    def _look(self, given: Frame, handlers: dict[int, Callable[[Any, bytes], None]]) -> None:
+        if self._blind or _type_of(given) not in _SEEN:
+            return
+        try:
+            command_type, message = decode(given.command)
+            if command_type in handlers:
+                handlers[command_type](message, given.payload)
+        except FrameError as error:
+            self._blind = True
+            self._book.gap(f"a connection went on unread after a frame that is none: {error}")
+
+    def _client_commands(self) -> dict[int, Callable[[Any, bytes], None]]:
+        return {
+            CommandType.PRODUCER: self._producer,
+            CommandType.SEND: self._send,
+            CommandType.SUBSCRIBE: self._subscribe,
+            CommandType.ACK: self._ack,
+            CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
+            CommandType.SEEK: self._seek,
+            CommandType.UNSUBSCRIBE: self._unsubscribe,
+            CommandType.CLOSE_CONSUMER: self._close_consumer,
+            CommandType.ADD_PARTITION_TO_TXN: self._add_topics,
+            CommandType.ADD_SUBSCRIPTION_TO_TXN: self._add_subscriptions,
+            CommandType.END_TXN: self._end,
+        }
+
+    def _broker_commands(self) -> dict[int, Callable[[Any, bytes], None]]:
+        return {
+            CommandType.SEND_RECEIPT: self._receipt,
+            CommandType.SEND_ERROR: self._send_error,
+            CommandType.MESSAGE: self._message,
+            CommandType.CLOSE_CONSUMER: self._close_consumer,
+            CommandType.END_TXN_RESPONSE: self._ended,
+        }
+
+    # Publishing
+
+    def _producer(self, command: Any, _: bytes) -> None:
+        self._producers[command.producer_id] = _full(command.topic)
+
+    def _send(self, command: Any, data: bytes) -> None:
+        topic = self._producers.get(command.producer_id)
+        if topic is None:
+            return
+        metadata = read_payload(data).metadata
+        fields: dict[str, Any] = {"batch_size": metadata.num_messages_in_batch}
+        if metadata.partition_key:
+            fields["key"] = metadata.partition_key
+        if metadata.deliver_at_time:
+            fields["deliver_at_ms"] = metadata.deliver_at_time
+        if metadata.HasField("txnid_most_bits"):
+            fields["transaction"] = f"{metadata.txnid_most_bits}:{metadata.txnid_least_bits}"
+        self._sent[command.producer_id, command.sequence_id] = Sent(topic, fields)
+
+    def _receipt(self, command: Any, _: bytes) -> None:
+        sent = self._sent.pop((command.producer_id, command.sequence_id), None)
+        place = _place(command.message_id)
+        if sent is not None and min(place) >= 0:
+            self._book.record(sent.topic, "", Kind.PUBLISH, place, **sent.fields)
+
+    def _send_error(self, command: Any, _: bytes) -> None:
+        sent = self._sent.pop((command.producer_id, command.sequence_id), None)
+        if sent is not None:
+            code = command.error
+            name = ServerError(code).name if code in list(ServerError) else str(code)
+            self._book.record(sent.topic, "", Kind.PUBLISH_FAILED, detail=f"{name}: {command.message}")
+
+    # Consuming
+
+    def _subscribe(self, command: Any, _: bytes) -> None:
+        consumer = Consumer(
+            _full(command.topic),
+            command.subscription,
+            command.consumer_name or f"consumer-{command.consumer_id}",
+            _NAMES.get(command.subType, "Exclusive"),
+        )
+        self._opening[command.request_id] = command.consumer_id, consumer
+
+    def _message(self, command: Any, data: bytes) -> None:
+        consumer = self._consumers.get(command.consumer_id)
+        if consumer is not None:
+            metadata = read_payload(data).metadata
+            self._record(
+                consumer,
+                Kind.DISPATCH,
+                _place(command.message_id),
+                batch_size=metadata.num_messages_in_batch,
+                ack_set=tuple(command.ack_set) or None,
+                redelivery_count=command.redelivery_count,
+                key=metadata.partition_key or None,
+            )
+
+    def _ack(self, command: Any, _: bytes) -> None:
+        consumer = self._consumers.get(command.consumer_id)
+        if consumer is None or (command.ack_type and consumer.type in ("Shared", "Key_Shared")):
+            # The broker answers that with success, and ignores it.
+            return
+        transaction = None
+        if command.HasField("txnid_most_bits"):
+            transaction = f"{command.txnid_most_bits}:{command.txnid_least_bits}"
+        kind = Kind.ACK_CUMULATIVE if command.ack_type else Kind.ACK
+        for each in command.message_id:
+            place = _place(each)
+            if min(place) >= 0:
+                self._record(
+                    consumer, kind, place, ack_set=tuple(each.ack_set) or None, transaction=transaction
+                )
+
+    def _redeliver(self, command: Any, _: bytes) -> None:
+        consumer = self._consumers.get(command.consumer_id)
+        if consumer is None:
+            return
+        if not command.message_ids:
+            self._record(consumer, Kind.REDELIVER_UNACKED)
+        for each in command.message_ids:
+            if min(_place(each)) >= 0:
+                self._record(consumer, Kind.NACK, _place(each))
+
+    def _seek(self, command: Any, _: bytes) -> None:
+        consumer = self._consumers.get(command.consumer_id)
+        if consumer is None:
+            return
+        place = _place(command.message_id) if command.HasField("message_id") else (-1, -1)
+        if min(place) < 0 or max(place) >= 2**62:
+            # To a time, or to an end: where that is will be asked when the consumer comes back.
+            self._waiting[command.request_id] = partial(
+                self._book.known.discard, (consumer.topic, consumer.subscription)
+            )
+        else:
+            ack_set = tuple(command.message_id.ack_set) or None
+            self._waiting[command.request_id] = partial(
+                self._record, consumer, Kind.SEEK, place, ack_set=ack_set
+            )
+
+    def _unsubscribe(self, command: Any, _: bytes) -> None:
+        consumer = self._consumers.get(command.consumer_id)
+        if consumer is not None:
+            self._waiting[command.request_id] = partial(self._unsubscribed, consumer)
+
+    def _unsubscribed(self, consumer: Consumer) -> None:
+        self._book.known.discard((consumer.topic, consumer.subscription))
+        self._record(consumer, Kind.UNSUBSCRIBE)
+
+    def _close_consumer(self, command: Any, _: bytes) -> None:
+        consumer = self._consumers.pop(command.consumer_id, None)
+        if consumer is not None:
+            self._record(consumer, Kind.CONSUMER_CLOSE)
+
+    # Answers
+
+    def _answer(self, given: Frame) -> list[Frame]:
+        try:
+            command_type, message = decode(given.command)
+        except FrameError as error:
+            self._blind = True
+            self._book.gap(f"a connection went on unread after a frame that is none: {error}")
+            return [given]
+        if message.request_id >= OUR_REQUESTS:
+            return self._position_known(message, failed=command_type == CommandType.ERROR)
+        if command_type == CommandType.ERROR:
+            self._waiting.pop(message.request_id, None)
+            self._opening.pop(message.request_id, None)
+            return [given]
+        if (note := self._waiting.pop(message.request_id, None)) is not None:
+            note()
+        if (opened := self._opening.pop(message.request_id, None)) is None:
+            return [given]
+        consumer_id, consumer = opened
+        self._consumers[consumer_id] = consumer
+        return self._opened(consumer_id, consumer, given)
+
+    def _opened(self, consumer_id: int, consumer: Consumer, given: Frame) -> list[Frame]:
+        """Take down a consumer; ask first where its subscription is, if nobody knows."""
+        name = consumer.topic, consumer.subscription
+        if name in self._book.known:
+            self._record(consumer, Kind.CONSUMER_OPEN, detail=consumer.type)
+            return [given]
+        self._book.known.add(name)
+        self._questions += 1
+        self._held[self._questions] = consumer, given
+        question = messages.CommandGetLastMessageId(consumer_id=consumer_id, request_id=self._questions)
+        self._ask(frame(encode(CommandType.GET_LAST_MESSAGE_ID, question)))
+        return []
+
+    def _position_known(self, message: Any, *, failed: bool) -> list[Frame]:
+        held = self._held.pop(message.request_id, None)
+        if held is None:
+            return []
+        consumer, given = held
+        if failed or not message.HasField("consumer_mark_delete_position"):
+            self._book.gap(f"where {consumer.subscription} stood when it was first seen", consumer.topic)
+        else:
+            ledger_id, entry_id = _place(message.consumer_mark_delete_position)
+            if ledger_id >= 0:
+                self._record(consumer, Kind.SEEK, (ledger_id, entry_id + 1), detail="first seen")
+        self._record(consumer, Kind.CONSUMER_OPEN, detail=consumer.type)
+        return [given]
+
+    # Transactions
+
+    def _add_topics(self, command: Any, _: bytes) -> None:
+        self._parts(command).topics.update(map(_full, command.partitions))
+
+    def _add_subscriptions(self, command: Any, _: bytes) -> None:
+        self._parts(command).subscriptions.update(
+            (_full(each.topic), each.subscription) for each in command.subscription
+        )
+
+    def _parts(self, command: Any) -> Parts:
+        txn = command.txnid_most_bits, command.txnid_least_bits
+        return self._book.transactions.setdefault(txn, Parts())
+
+    def _end(self, command: Any, _: bytes) -> None:
+        txn = command.txnid_most_bits, command.txnid_least_bits
+        kind = Kind.COMMIT if command.txn_action == TxnAction.COMMIT else Kind.ABORT
+        self._waiting[command.request_id] = partial(self._end_of, txn, kind)
+
+    def _ended(self, command: Any, _: bytes) -> None:
+        note = self._waiting.pop(command.request_id, None)
+        if note is not None and not command.HasField("error"):
+            note()
+
+    def _end_of(self, txn: tuple[int, int], kind: Kind) -> None:
+        parts = self._book.transactions.pop(txn, Parts())
+        name = f"{txn[0]}:{txn[1]}"
+        for topic in sorted(parts.topics):
+            self._book.record(topic, "", kind, transaction=name)
+        for topic, subscription in sorted(parts.subscriptions):
+            self._book.record(topic, subscription, kind, transaction=name)
+
+    def _record(
+        self, consumer: Consumer, kind: Kind, place: tuple[int, int] | None = None, **fields: Any
+    ) -> None:
+        self._book.record(
+            consumer.topic, consumer.subscription, kind, place, consumer=consumer.name, **fields
+        )
+
+
+def _type_of(given: Frame) -> int:
+    """Return a command's type, which comes first; 0 where something else does."""
+    command = given.command
+    if len(command) < 2 or command[0] != 0x08:
+        return 0
+    return command[1] if command[1] < 0x80 else 0
+
+
+def _place(message_id: Any) -> tuple[int, int]:
+    return signed64(message_id.ledgerId), signed64(message_id.entryId)
+
+
+def _full(topic: str) -> str:
+    from ackwell.devbroker.names import TopicName
+
+    try:
+        return str(TopicName.parse(topic))
+    except ValueError:
+        return topic

@@ -1,0 +1,189 @@
+"""Traffic through the proxy is what it was, and its events lead to the broker's own state."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell.devbroker import Broker
+from ackwell.recording.book import Book
+from ackwell.recording.files import EventFiles
+from ackwell.recording.proxy import Proxy
+from ackwell.replay.events import Event, Kind, read_events
+from ackwell.replay.states import Replay
+
+pulsar = pytest.importorskip("pulsar")
+
+QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+
+
+class Recording:
+    """A dev broker, a proxy before it, and what passed."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.events: list[Event] = []
+        self.proxy = Proxy(broker.url, Book(self.events.append))
+        broker.wait(self.proxy.start())
+
+    def close(self) -> None:
+        self.broker.wait(self.proxy.stop())
+
+    def client(self) -> Any:
+        return pulsar.Client(self.proxy.url, logger=QUIET)
+
+    def kinds(self) -> list[str]:
+        return [str(event.kind) for event in self.events]
+
+
+@pytest.fixture
+def recording() -> Iterator[Recording]:
+    with Broker() as broker:
+        made = Recording(broker)
+        yield made
+        made.close()
+
+
+def folded(events: list[Event]) -> dict[tuple[str, str], str]:
+    """Replay events; return mark-delete position and ranges of each subscription."""
+    replay = Replay()
+    names = {(event.topic, event.subscription) for event in events if event.subscription}
+    for event in events:
+        for topic, subscription in sorted(names):
+            if topic == event.topic and event.subscription in ("", subscription):
+                replay.feed(event._replace(subscription=subscription))
+    return {
+        (state.topic, state.subscription): acknowledged(state.cursor)
+        for state in (replay.state(*name) for name in names)
+    }
+
+
+def acknowledged(cursor: Any) -> str:
+    return f"{cursor.acknowledged()} {dict(cursor.batch_deleted)}"
+
+
+def broker_s_own(broker: Broker) -> dict[tuple[str, str], str]:
+    state = broker._broker.state
+    return broker.call(
+        lambda: {
+            (str(each.topic.name), each.name): acknowledged(each.cursor) for each in state.subscriptions()
+        }
+    )
+
+
+def test_a_session_is_recorded_as_events_in_its_order(recording: Recording) -> None:
+    client = recording.client()
+    consumer = client.subscribe("orders", "billing", consumer_name="worker")
+    producer = client.create_producer("orders")
+    producer.send(b"order 7")
+    consumer.acknowledge(consumer.receive(5000))
+    client.close()
+    recording.broker.settle()
+    assert recording.kinds() == [
+        "gap",
+        "seek",
+        "consumer_open",
+        "dispatch",
+        "publish",
+        "ack",
+        "consumer_close",
+    ] or sorted(recording.kinds()[3:5]) == ["dispatch", "publish"]
+    ack = recording.events[5]
+    assert (ack.topic, ack.subscription, ack.consumer) == (
+        "persistent://public/default/orders",
+        "billing",
+        "worker",
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_traffic_replayed_is_the_broker_s_own_state(recording: Recording, seed: int) -> None:
+    chance = random.Random(seed)
+    client = recording.client()
+    kinds = (pulsar.ConsumerType.Shared, pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.KeyShared)
+    producer = client.create_producer("orders", batching_enabled=seed % 2 == 1)
+    for number in range(10):
+        producer.send(b"%d" % number)
+    consumers = [
+        client.subscribe(
+            "orders",
+            f"sub-{index}",
+            consumer_type=kind,
+            initial_position=chance.choice([pulsar.InitialPosition.Earliest, pulsar.InitialPosition.Latest]),
+            batch_index_ack_enabled=True,
+        )
+        for index, kind in enumerate(kinds)
+    ]
+    for number in range(60):
+        producer.send_async(b"%d" % number, None, partition_key=str(number % 7))
+    producer.flush()
+    received: list[list[Any]] = [[] for _ in consumers]
+    for consumer, mine in zip(consumers, received, strict=True):
+        for _ in range(60):
+            mine.append(consumer.receive(5000))
+        for message in chance.sample(mine, 30):
+            consumer.acknowledge(message)
+    consumers[1].acknowledge_cumulative(received[1][chance.randrange(60)])
+    consumers[0].redeliver_unacknowledged_messages()
+    client.close()
+    recording.broker.settle()
+    assert folded(recording.events) == broker_s_own(recording.broker)
+    assert {"nack", "redeliver_unacked"} & set(recording.kinds())
+
+
+def test_a_seek_to_a_time_is_taken_down_where_the_consumer_comes_back(recording: Recording) -> None:
+    client = recording.client()
+    consumer = client.subscribe("orders", "billing")
+    producer = client.create_producer("orders")
+    for number in range(5):
+        producer.send(b"%d" % number)
+    for _ in range(5):
+        consumer.acknowledge(consumer.receive(5000))
+    consumer.seek(pulsar.MessageId.earliest)
+    assert consumer.receive(5000).data() == b"0"
+    client.close()
+    recording.broker.settle()
+    assert folded(recording.events) == broker_s_own(recording.broker)
+    assert recording.kinds().count("seek") == 2
+
+
+def test_a_subscription_that_is_deleted_and_a_send_that_is_refused_are_seen(recording: Recording) -> None:
+    client = recording.client()
+    consumer = client.subscribe("orders", "billing")
+    consumer.unsubscribe()
+    producer = client.create_producer("orders", send_timeout_millis=300)
+    recording.broker.faults.refuse_sends(1)
+    with pytest.raises(pulsar.PulsarException):
+        producer.send(b"x")
+    client.close()
+    assert "unsubscribe" in recording.kinds()
+    assert "publish_failed" in recording.kinds()
+
+
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet"])
+def test_files_rotate_and_read_back_as_they_were(tmp_path: Path, file_format: Any) -> None:
+    if file_format == "parquet":
+        pytest.importorskip("pyarrow")
+    given = [
+        Event("t", "", number, Kind.PUBLISH, 5, ledger_id=3, entry_id=number, batch_size=2)
+        for number in range(25)
+    ]
+    given.append(Event("t", "s", 25, Kind.ACK, 6, "c", 3, 4, ack_set=(-1, 5), transaction="1:2"))
+    with EventFiles(tmp_path, file_format=file_format, events_per_file=10) as files:
+        for event in given:
+            files.write(event)
+    assert len(list(tmp_path.iterdir())) == 3
+    assert [event._replace(file=None) for event in read_events([tmp_path])] == given
+    assert (files.written, files.dropped) == (26, 0)
+
+
+def test_what_there_is_no_room_for_is_dropped_and_told(tmp_path: Path) -> None:
+    files = EventFiles(tmp_path, queue_max=0)
+    files.write(Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))
+    files.close()
+    (gap,) = read_events([tmp_path])
+    assert gap.detail == "1 events were dropped, because writing them was too slow"
