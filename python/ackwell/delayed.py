@@ -387,8 +387,16 @@ class DelayedDeliveryTracker(EqualByState):
         return due if due is None or self.strict else due - self.tick_time_ms
 
     def should_pause_dispatch(self, now_ms: int) -> bool:
-        """Return whether reading on is useless: all delays are equal, many wait, and none is due."""
-        return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay and not self.has_due(now_ms)
+        """Return whether `waits_for_fixed_delay`, and no message is due."""
+        return self.waits_for_fixed_delay and not self.has_due(now_ms)
+
+    @property
+    def waits_for_fixed_delay(self) -> bool:
+        """Whether all delays are equal and `fixed_delay_lookahead` messages wait.
+
+        What is read later is then due later, so a dispatcher reads nothing new.
+        """
+        return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay
 
     @property
     def has_fixed_delay(self) -> bool:

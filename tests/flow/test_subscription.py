@@ -452,6 +452,43 @@ def test_a_cumulative_ack_forgets_everything_up_to_it(nacked: frozenset[int], up
     subscription.validate()
 
 
+def test_fixed_delays_stop_reading_until_one_is_due_or_a_message_is_plain() -> None:
+    tracker = DelayedDeliveryTracker.pulsar(strict=True, fixed_delay_lookahead=3)
+    subscription = Subscription("Shared", Ledgers({3: 6}), delayed=tracker)
+    subscription.add_consumer("a")
+    subscription.flow("a", 100)
+    for entry_id in range(3):
+        assert subscription.stall is None
+        assert subscription.dispatch(3, entry_id, 0, deliver_at_ms=10_240) is Undelivered.DELAYED
+    assert subscription.stall is Undelivered.FIXED_DELAY
+    assert subscription.next_reads(10, now_ms=10_239) == []
+    assert subscription.next_reads(10, now_ms=10_240) == [Position(3, entry_id) for entry_id in range(6)]
+    for entry_id in range(3):
+        assert subscription.dispatch(3, entry_id, 10_240, deliver_at_ms=10_240) == "a"
+    assert subscription.dispatch(3, 3, 10_240) == "a"
+    assert subscription.dispatch(3, 4, 10_240, deliver_at_ms=20_480) is Undelivered.DELAYED
+    subscription.validate()
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_plain_message_ends_the_pause_of_fixed_delays(*, batch: bool) -> None:
+    """The broker delivered 30 of 30 plain messages that it read beside delayed ones."""
+    tracker = DelayedDeliveryTracker.pulsar(fixed_delay_lookahead=2)
+    subscription = Subscription("Shared", Ledgers({3: 40}), delayed=tracker)
+    subscription.add_consumer("a")
+    subscription.flow("a", 100)
+    for entry_id in (0, 1):
+        subscription.dispatch(3, entry_id, 0, deliver_at_ms=60_000)
+    assert subscription.stall is Undelivered.FIXED_DELAY
+    # Read before the pause, as one batch with the delayed ones.
+    if batch:
+        assert subscription.dispatch_many([3], [2], 0)
+    else:
+        assert subscription.dispatch(3, 2, 0) == "a"
+    assert subscription.stall is None
+    assert len(subscription.next_reads(100, now_ms=0)) == 37
+
+
 def test_an_audit_describes_a_counter_that_drifted() -> None:
     subscription = opened("Shared", 2)
     deliver(subscription)

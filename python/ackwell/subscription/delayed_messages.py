@@ -28,6 +28,13 @@ class DelayedMessages(Protocol):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Take due messages out: times, ledger ids, entry ids."""
 
+    @property
+    def waits_for_fixed_delay(self) -> bool:
+        """Whether it is useless to read on: what is read later is due later."""
+
+    def saw_undelayed(self) -> None:
+        """Note a message without a delay, or one already due, that was not added."""
+
     def next_wakeup(self) -> int | None:
         """Return when the next message is due."""
 

@@ -59,6 +59,8 @@ class Dispatcher:
             return Undelivered.SUBSCRIPTION_BLOCKED
         if not self._may_look_ahead():
             return Undelivered.LOOK_AHEAD
+        if self._state.delayed is not None and self._state.delayed.waits_for_fixed_delay:
+            return Undelivered.FIXED_DELAY
         return Undelivered.PAUSED if self._pauses() else None
 
     def next_reads(self, limit: int) -> tuple[Int64s, Int64s]:
@@ -132,6 +134,8 @@ class Dispatcher:
         # Those that nobody gets are the last ones; they stay unread.
         served = int(np.count_nonzero(owners >= 0))
         if served:
+            if state.delayed is not None:
+                state.delayed.saw_undelayed()
             state.unread.position = int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
         groups = [new.pick(slice(served))] if len(consumers) == 1 else new.grouped(owners, len(consumers))
         for consumer, mine in zip(consumers, groups, strict=True):
@@ -218,12 +222,10 @@ class Dispatcher:
             return Undelivered.ACKNOWLEDGED
         if state.counts.active and state.counts.is_dead(ledger_id, entry_id):
             return Undelivered.DEAD_LETTER
-        if (
-            deliver_at_ms > now_ms
-            and state.delayed is not None
-            and state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms)
-        ):
-            return Undelivered.DELAYED
+        if state.delayed is not None:
+            if deliver_at_ms > now_ms and state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms):
+                return Undelivered.DELAYED
+            state.delayed.saw_undelayed()
         return None
 
     def _choose(self, new: bool, sticky_key_hash: int) -> Consumer | Undelivered:

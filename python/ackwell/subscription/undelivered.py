@@ -22,6 +22,7 @@ class Undelivered(Enum):
     ACKNOWLEDGED = "it is acknowledged, or an open transaction holds it"
     NOT_NEXT = "it is neither the next unread entry nor one to deliver again"
     LOOK_AHEAD = "too many messages wait for their key to read on"
+    FIXED_DELAY = "as many messages of one fixed delay wait as are looked ahead for"
     PAUSED = "the cursor has more ranges than can be saved"
 
     def __bool__(self) -> bool:
