@@ -24,6 +24,8 @@ def as_int64(values: ArrayLike) -> NDArray[np.int64]:
     """
     import numpy as np
 
+    if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
+        return values
     try:
         array = np.asarray(values)
     except OverflowError:

@@ -215,10 +215,12 @@ class Cursor:
         same_length(ledgers, entries)
         if not len(ledgers):
             return 0
-        first = Position(int(ledgers.min()), int(entries.min()))
+        # The reductions themselves: the methods min and max take twice as long for a few entries.
+        least, greatest = np.minimum.reduce, np.maximum.reduce
+        first = Position(int(least(ledgers)), int(least(entries)))
         if min(first) < 0:
             raise ValueError("ledger and entry ids are at least 0")
-        one_ledger = int(ledgers.max()) == first.ledger_id
+        one_ledger = int(greatest(ledgers)) == first.ledger_id
         if not one_ledger or first <= self._mark_delete:
             beyond = (ledgers > self._mark_delete.ledger_id) | (
                 (ledgers == self._mark_delete.ledger_id) & (entries > self._mark_delete.entry_id)
@@ -228,7 +230,7 @@ class Cursor:
             # Entries of a ledger are dense, so the greatest one answers for all.
             known = entries if one_ledger else entries[ledgers == ledger_id]
             if len(known):
-                self._require(Position(ledger_id, int(known.max())))
+                self._require(Position(ledger_id, int(greatest(known))))
         added = self._individually_deleted.add_many(ledgers, entries)
         if len(entries) < len(self._ack_sets):
             for position in zip(ledgers.tolist(), entries.tolist(), strict=True):

@@ -41,6 +41,8 @@ def apply_individual(
     acks: Acknowledgments, who: Consumer, command: AckColumns, chunk_entries: ChunkEntries | None
 ) -> int:
     """Apply an individual command; return how many entries it changed."""
+    import numpy as np
+
     if chunk_entries is not None and any(each.first_chunk is not None for each in command.others.values()):
         parts = (part for message in command.message_ids() for part in _parts(message, chunk_entries))
         command = AckColumns.of(replace(command.command(), message_ids=tuple(parts)))
@@ -54,10 +56,11 @@ def apply_individual(
     ]
     for position, _ in in_part:
         acks.exists(position)
-    # Ids before 0 (earliest, latest) name no entry.
-    whole = (ledger_ids >= 0) & (entry_ids >= 0)
-    whole[rows] = False
-    if not whole.all():
+    # Ids before 0 (earliest, latest) name no entry. One of the two is negative if their bitwise or is.
+    signs = ledger_ids | entry_ids
+    if rows or (len(signs) and int(np.minimum.reduce(signs)) < 0):
+        whole = signs >= 0
+        whole[rows] = False
         ledger_ids, entry_ids = ledger_ids[whole], entry_ids[whole]
     changed = acks.many(who, ledger_ids, entry_ids)
     return changed + sum(acks.batch(who, position, bits) for position, bits in in_part)
