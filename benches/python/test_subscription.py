@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ackwell import Ledgers
-from ackwell.subscription import Subscription, SubscriptionSettings, Undelivered
+from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, Undelivered
 from benches.bars.workloads import section
 
 # The CPU time of this thread: wall time lies on a busy machine.
@@ -102,3 +102,60 @@ def test_summary_at_a_million_holes(benchmark: Any) -> None:
         subscription.ack_many(None, np.full_like(entry_ids, ledger_id), entry_ids)
     assert len(subscription.cursor.individually_deleted) == 1_000_000
     benchmark(subscription.summary, 0)
+
+
+def delivered(kind: str, consumers: int, messages: int) -> Subscription:
+    """Return a subscription whose consumers have everything."""
+    subscription = Subscription(kind, Ledgers({0: messages}), settings=NO_LIMITS)
+    for number in range(consumers):
+        subscription.add_consumer(f"c{number}")
+        subscription.flow(f"c{number}", 10**9)
+    reads = subscription.next_reads_many(messages, 0)
+    subscription.dispatch_many(*reads, 0)
+    return subscription
+
+
+@pytest.mark.parametrize(
+    ("kind", "consumers"), [("Exclusive", 1), ("Failover", 2), ("Shared", 1), ("Shared", 2)]
+)
+def test_ack_many_with_others_standing_by(benchmark: Any, kind: str, consumers: int) -> None:
+    messages = 50_000
+    columns = np.zeros(messages, dtype=np.int64), np.arange(messages)
+
+    def acknowledge(subscription: Subscription) -> None:
+        for start in range(0, messages, 1_000):
+            part = slice(start, start + 1_000)
+            subscription.ack_many("c0", columns[0][part], columns[1][part])
+
+    benchmark.group = "ack_many, 1,000 at a time"
+    benchmark.pedantic(
+        acknowledge, setup=lambda: ((delivered(kind, consumers, messages),), {}), rounds=9, warmup_rounds=1
+    )
+    benchmark.extra_info["ns_per_message"] = benchmark.stats.stats.median / messages * 1e9
+
+
+def test_a_command_of_a_hundred_ids(benchmark: Any) -> None:
+    messages = 50_000
+    commands = [
+        CommandAck(1, message_ids=tuple(MessageId(0, entry) for entry in range(start, start + 100))).encode()
+        for start in range(0, messages, 100)
+    ]
+
+    def handle(subscription: Subscription) -> None:
+        for command in commands:
+            subscription.handle("c0", command)
+
+    benchmark.group = "handle, 100 ids a command"
+    benchmark.pedantic(
+        handle, setup=lambda: ((delivered("Shared", 1, messages),), {}), rounds=9, warmup_rounds=1
+    )
+    benchmark.extra_info["ns_per_id"] = benchmark.stats.stats.median / messages * 1e9
+
+
+@pytest.mark.parametrize("waiting", [200, 20_000])
+def test_the_next_wakeup_whatever_waits(benchmark: Any, waiting: int) -> None:
+    subscription = delivered("Shared", 1, waiting)
+    for entry_id in range(waiting):
+        subscription.nack("c0", 0, entry_id, entry_id)
+    benchmark.group = "next_wakeup_ms"
+    assert benchmark(subscription.next_wakeup_ms) == 60_000

@@ -190,13 +190,14 @@ class Consumers(EqualByState):
 
     def acknowledged_many(self, guess: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Take many acknowledged entries from the consumers that have them, this one first."""
+        left = len(ledger_ids)
         others = (consumer for consumer in self if consumer is not guess)
         for consumer in (*(() if guess is None else (guess,)), *others):
-            if not len(ledger_ids):
+            if left <= 0:
                 return
+            # An entry is pending at one consumer only, so those that were taken do no harm to the next.
             if len(consumer.pending):
-                left = self._take_many(consumer, ledger_ids, entry_ids)
-                ledger_ids, entry_ids = ledger_ids[left], entry_ids[left]
+                left -= self._take_many(consumer, ledger_ids, entry_ids)
 
     def reduce(self, position: Position, remaining: int, guess: Consumer | None = None) -> None:
         """Lower what remains of a pending entry; at 0 it is not pending any more."""
@@ -323,10 +324,16 @@ class Consumers(EqualByState):
             return unacked * 2 <= limit and settings.partial_ack_unblocks
         return unacked >= limit and not settings.redelivery_unblocks
 
-    def _take_many(self, consumer: Consumer, ledger_ids: Int64s, entry_ids: Int64s) -> NDArray[np.bool_]:
-        """Take those of the entries that a consumer has; return which it does not have."""
+    def _take_many(self, consumer: Consumer, ledger_ids: Int64s, entry_ids: Int64s) -> int:
+        """Take those of the entries that a consumer has; return how many."""
         import numpy as np
 
+        one_each = consumer.unacked == len(consumer.pending) and not self._settings.cursor.replace_ack_sets
+        if one_each and not self.draining.pending and not consumer.as_delivered:
+            # No entry has less than one message, so each has one, and nothing is to be looked up.
+            removed = consumer.pending.remove_many(ledger_ids, entry_ids)
+            self._shrink(consumer, removed)
+            return removed
         remaining, hashes = consumer.pending.get_many(ledger_ids, entry_ids)
         pending = remaining >= 0
         removed = consumer.pending.remove_many(ledger_ids, entry_ids)
@@ -346,7 +353,7 @@ class Consumers(EqualByState):
             if self.draining.pending:
                 for sticky_key_hash in hashes[taken].tolist():
                     self.draining.settled(consumer.key, sticky_key_hash)
-        return ~pending
+        return removed
 
     def _grow(self, consumer: Consumer, messages: int) -> None:
         consumer.unacked += messages

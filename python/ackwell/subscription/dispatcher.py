@@ -249,8 +249,11 @@ class Dispatcher:
         """Count the messages of a batch that are neither acknowledged nor held by a transaction."""
         state = self._state
         unacked = state.cursor.unacked_bits(ledger_id, entry_id)
-        bits = all_messages(batch_size) if unacked is None else unacked
-        return (bits & ~state.transactions.held_bits(Position(ledger_id, entry_id))).bit_count()
+        held = state.transactions.held_bits(Position(ledger_id, entry_id))
+        if unacked is not None:
+            return (unacked & ~held).bit_count()
+        # At least one, whatever batch size a transaction was told.
+        return max((all_messages(batch_size) & ~held).bit_count(), 1)
 
     def _needs_a_look(self, new: Entries, now_ms: int) -> bool:
         """Return whether one of these entries may be other than plainly next: delayed, in part, dead."""

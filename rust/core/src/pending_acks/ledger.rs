@@ -88,11 +88,12 @@ impl Ledger {
         }
         let Form::Window(window) = &mut self.form else { return (set, new) };
         let Some(page) = window.page_mut(entry_id) else { return (set, new) };
-        let mut also_new = 0;
-        while let Some((_, entry_id, value)) = entries.next_if(is_same) {
-            also_new += usize::from(page.put(split(entry_id).1, value));
+        let same_page = std::iter::from_fn(|| {
+            let (_, entry_id, value) = entries.next_if(is_same)?;
             set += 1;
-        }
+            Some((split(entry_id).1, value))
+        });
+        let also_new = page.put_all(same_page);
         self.entries += also_new;
         (set, new + also_new)
     }

@@ -140,6 +140,40 @@ impl Page {
         is_new
     }
 
+    /// Sets the values of slots; how many had none. From the first one on that the page has no place for,
+    /// all are laid out together: a page that many entries come to at once is reshaped once.
+    pub(super) fn put_all(
+        &mut self,
+        mut entries: impl Iterator<Item = (u32, PendingAck)>,
+    ) -> usize {
+        let before = self.present;
+        while let Some((slot, value)) = entries.next() {
+            if self.has_room_for(slot, value) {
+                self.put(slot, value);
+                continue;
+            }
+            let mut values = self.by_slot();
+            for (slot, value) in std::iter::once((slot, value)).chain(entries.by_ref()) {
+                values.remaining[slot as usize] = value.remaining;
+                values.hash[slot as usize] = value.sticky_key_hash;
+                self.present |= 1 << slot;
+            }
+            let (remaining, hash) = columns(&values, self.present);
+            let is_dense = self.is_dense();
+            let places = if is_dense { SLOTS } else { places_for(self.len()) };
+            self.reshape(&values, remaining, hash, places);
+        }
+        (self.present & !before).count_ones() as usize
+    }
+
+    /// Whether a value can be written as the page is, without moving others.
+    #[inline]
+    fn has_room_for(&self, slot: u32, value: PendingAck) -> bool {
+        let fits =
+            self.remaining().fits(value.remaining) && self.hash().fits(value.sticky_key_hash);
+        fits && (!self.is_packed() || self.contains(slot))
+    }
+
     /// Removes the entry of a slot.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> Option<PendingAck> {
