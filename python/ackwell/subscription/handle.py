@@ -41,8 +41,6 @@ def apply_individual(
     acks: Acknowledgments, who: Consumer, command: AckColumns, chunk_entries: ChunkEntries | None
 ) -> int:
     """Apply an individual command; return how many entries it changed."""
-    import numpy as np
-
     if chunk_entries is not None and any(each.first_chunk is not None for each in command.others.values()):
         parts = (part for message in command.message_ids() for part in _parts(message, chunk_entries))
         command = AckColumns.of(replace(command.command(), message_ids=tuple(parts)))
@@ -50,19 +48,18 @@ def apply_individual(
         return acks.in_transaction(who, command.transaction, command.message_ids())
     ledger_ids, entry_ids = command.ledger_ids, command.entry_ids
     rows = command.rows_in_part()
+    if not rows and ledger_ids.min(initial=0) >= 0 <= entry_ids.min(initial=0):
+        return acks.many(who, ledger_ids, entry_ids)
     in_part = [
         (Position(int(ledger_ids[row]), int(entry_ids[row])), from_words(command.ack_set(row)))
         for row in rows
     ]
     for position, _ in in_part:
         acks.exists(position)
-    # Ids before 0 (earliest, latest) name no entry. One of the two is negative if their bitwise or is.
-    signs = ledger_ids | entry_ids
-    if rows or (len(signs) and int(np.minimum.reduce(signs)) < 0):
-        whole = signs >= 0
-        whole[rows] = False
-        ledger_ids, entry_ids = ledger_ids[whole], entry_ids[whole]
-    changed = acks.many(who, ledger_ids, entry_ids)
+    # Ids before 0 (earliest, latest) name no entry.
+    whole = (ledger_ids >= 0) & (entry_ids >= 0)
+    whole[rows] = False
+    changed = acks.many(who, ledger_ids[whole], entry_ids[whole])
     return changed + sum(acks.batch(who, position, bits) for position, bits in in_part)
 
 
