@@ -209,29 +209,21 @@ class Cursor:
         """
         import numpy as np
 
-        from ackwell.arrays import as_int64, same_length
+        from ackwell.arrays import as_int64, one_value, same_length
 
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         same_length(ledgers, entries)
         if not len(ledgers):
             return 0
-        # The reductions themselves: the methods min and max take twice as long for a few entries.
-        least, greatest = np.minimum.reduce, np.maximum.reduce
-        first = Position(int(least(ledgers)), int(least(entries)))
-        if min(first) < 0:
-            raise ValueError("ledger and entry ids are at least 0")
-        one_ledger = int(greatest(ledgers)) == first.ledger_id
-        if not one_ledger or first <= self._mark_delete:
-            beyond = (ledgers > self._mark_delete.ledger_id) | (
-                (ledgers == self._mark_delete.ledger_id) & (entries > self._mark_delete.entry_id)
-            )
-            ledgers, entries = ledgers[beyond], entries[beyond]
-        for ledger_id in [first.ledger_id] if one_ledger else np.unique(ledgers).tolist():
+        one_ledger = one_value(ledgers)
+        for ledger_id in np.unique(ledgers).tolist() if one_ledger is None else (one_ledger,):
             # Entries of a ledger are dense, so the greatest one answers for all.
-            known = entries if one_ledger else entries[ledgers == ledger_id]
-            if len(known):
-                self._require(Position(ledger_id, int(greatest(known))))
+            known = entries if one_ledger is not None else entries[ledgers == ledger_id]
+            last = Position(ledger_id, int(np.maximum.reduce(known)))
+            if last > self._mark_delete or ledger_id < 0:
+                self._require(last)
         added = self._individually_deleted.add_many(ledgers, entries)
+        added -= self._individually_deleted.remove_up_to(*self._mark_delete)
         if len(entries) < len(self._ack_sets):
             for position in zip(ledgers.tolist(), entries.tolist(), strict=True):
                 self._ack_sets.pop(Position(*position), None)

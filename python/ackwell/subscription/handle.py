@@ -48,8 +48,11 @@ def apply_individual(
         return acks.in_transaction(who, command.transaction, command.message_ids())
     ledger_ids, entry_ids = command.ledger_ids, command.entry_ids
     rows = command.rows_in_part()
-    if not rows and ledger_ids.min(initial=0) >= 0 <= entry_ids.min(initial=0):
-        return acks.many(who, ledger_ids, entry_ids)
+    if not rows:
+        try:
+            return acks.many(who, ledger_ids, entry_ids)
+        except ValueError:
+            pass  # Some id is negative.
     in_part = [
         (Position(int(ledger_ids[row]), int(entry_ids[row])), from_words(command.ack_set(row)))
         for row in rows
