@@ -9,7 +9,7 @@ FAST := not slow and not spark and not pulsar and not faults and not soak
 .DEFAULT_GOAL := help
 .PHONY: help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak lint format types \
         fuzz bench bench-rust bench-python bench-peers wheel lock clean \
-        bench-spark bench-stream test-spark-oldest
+        bench-spark bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
 
 help:  ## List the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
@@ -79,6 +79,14 @@ types: install  ## mypy, and the stubs held against the built module
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest ackwell._native
 
+# Sphinx: it imports the package, so the docstrings of native classes are read as users see them; warnings
+# are errors, which finds each broken link between pages.
+docs: install  ## Build the site into build/docs, warnings as errors
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto docs build/docs
+
+docs-links: install  ## Ask every address outside that the site links to (needs the network)
+	$(BIN)/sphinx-build --quiet -b linkcheck docs build/links
+
 FUZZ_TOOLS := target/fuzz-tools
 RUNS ?= 1000000
 TARGETS ?= $(patsubst tests/fuzz/fuzz_targets/%.rs,%,$(wildcard tests/fuzz/fuzz_targets/*.rs))
@@ -109,17 +117,45 @@ bench-spark: install  ## The pipeline against Spark SQL, 20 M events (minutes)
 bench-stream: install  ## A stream of 20 M events on two cores (minutes)
 	PYTHONPATH=. $(BIN)/python -m benches.spark.streaming
 
-wheel: .venv/.locked  ## Build a wheel into dist/
-	$(BIN)/maturin build --release --out dist
+# `make wheel` needs maturin alone. With TARGET it cross-links through zig, which knows every old glibc:
+#   make wheel TARGET=x86_64-unknown-linux-gnu COMPATIBILITY=manylinux2014
+WHEEL := .venv-wheel
+WHEEL_BIN := $(subst .venv,$(WHEEL),$(BIN))
+WHEEL_LOCK := requirements/$(if $(TARGET),cross,wheel).txt
 
-lock: .venv/.locked  ## Pin the newest allowed versions of everything
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-header --no-emit-index-url --no-emit-find-links --all-extras --group dev pyproject.toml \
-	  -o requirements/lock.txt
-	$(BIN)/uv pip compile --quiet --upgrade --resolution lowest-direct --python-version 3.11 --generate-hashes \
-	  --no-header --no-emit-index-url --no-emit-find-links --extra spark --extra connect --group dev pyproject.toml \
-	  -o requirements/spark-oldest.txt
-	cargo update
+$(WHEEL)/.$(notdir $(WHEEL_LOCK)): $(WHEEL_LOCK)
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL_BIN)/python -m pip install --quiet --require-hashes -r $<
+	@touch $@
+
+wheel: $(WHEEL)/.$(notdir $(WHEEL_LOCK))  ## Build a wheel into dist/
+	$(WHEEL_BIN)/maturin build --release --locked --out dist --interpreter $(PYTHON) \
+	  $(if $(TARGET),--zig --target $(TARGET) --compatibility $(COMPATIBILITY))
+
+sdist: $(WHEEL)/.wheel.txt  ## Pack the sources into dist/
+	$(WHEEL_BIN)/maturin sdist --out dist
+
+check-dist: .venv/.locked  ## Check what lies in dist/: metadata, README, platform tags, notices
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python .ci/check_dist.py dist/*
+
+test-wheel:  ## Install DIST=dist/ackwell-….whl (or .tar.gz) beside no Rust, and run the fast tests on it
+	PYTHON=$(PYTHON) bash .ci/test-wheel $(DIST)
+
+test-clean:  ## Run .ci/run as a new machine would: no caches, no Java on PATH, a fresh home
+	bash .ci/test-clean
+
+# `make lock` keeps what is pinned where that is allowed; `make lock UPGRADE=--upgrade` takes the newest.
+COMPILE = $(BIN)/uv pip compile --quiet $(UPGRADE) --generate-hashes --no-header --no-emit-index-url \
+  --no-emit-find-links --python-version 3.11
+
+lock: .venv/.locked  ## Pin versions of everything: Python packages, crates, third-party notices
+	$(COMPILE) --universal --all-extras --group dev pyproject.toml -o requirements/lock.txt
+	$(COMPILE) --resolution lowest-direct --extra spark --extra connect --group test pyproject.toml -o requirements/spark-oldest.txt
+	$(COMPILE) --universal --group wheel -o requirements/wheel.txt
+	$(COMPILE) --universal --group cross -o requirements/cross.txt
+	$(if $(UPGRADE),cargo update)
+	$(BIN)/python .ci/notices.py
 
 clean:  ## Remove what the verbs made
-	rm -rf .venv $(OLDEST) target dist
+	rm -rf .venv $(OLDEST) $(WHEEL) target dist build

@@ -1,21 +1,112 @@
-"""What the documentation shows is true: its examples run, and its map is the tree."""
+"""What the documentation shows is true: its examples run, its commands exist, its map is the tree."""
 
 from __future__ import annotations
 
 import doctest
+import importlib
 import re
+import tomllib
 from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
 
 import ackwell._native as native
 from ackwell import Position
+from ackwell.cli import COMMANDS, program
 
 ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = [page for page in PAGES if page.name != "THIRD-PARTY.md" and "_build" not in page.parts]
+REPOSITORY = re.compile(
+    r"https://(?:github\.com/ackwell/ackwell/(?:blob|tree)|raw\.githubusercontent\.com/ackwell/ackwell)/main/"
+)
+
+
+def blocks(page: Path) -> list[str]:
+    """Return the Python blocks of a page that are programs; those with prompts are doctests."""
+    found = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [block for block in found if not block.startswith(">>>")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_every_block_of_a_page_runs_after_the_one_before(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__page__"}
+    for block in blocks(page):
+        exec(compile(block, str(page), "exec"), names)
+
+
+def test_the_tutorials_are_among_the_pages_that_run() -> None:
+    assert {"tutorial.md", "stores.md"} <= {page.name for page in PAGES if blocks(page)}
 
 
 def test_the_readme_example_runs() -> None:
     result = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
     assert result.attempted > 5
     assert result.failed == 0
+
+
+def test_every_command_of_the_documentation_exists_with_its_options() -> None:
+    runner, seen = CliRunner(), 0
+    for page in PAGES:
+        for line in re.findall(r"^(?:    |\$ )ackwell ([a-z][^#\n|]*)", page.read_text(), flags=re.MULTILINE):
+            words = line.split()
+            assert words[0] in COMMANDS, f"{page.name}: ackwell {line}"
+            subcommand = [words[1]] if words[0] == "spark" and len(words) > 1 else []
+            shown = runner.invoke(
+                program([words[0]]), [words[0], *subcommand, "--help"], terminal_width=200, color=False
+            )
+            # A program of one command has no name for it.
+            if shown.exit_code:
+                shown = runner.invoke(
+                    program([words[0]]), [*subcommand, "--help"], terminal_width=200, color=False
+                )
+            known = set(re.findall(r"--[a-z][a-z-]*", re.sub(r"\x1b\[[0-9;]*m", "", shown.output)))
+            missing = set(re.findall(r"(?<=\s)--[a-z][a-z-]*", line)) - known
+            assert not missing, f"{page.name}: ackwell {line}: {missing}"
+            seen += 1
+    assert seen > 10
+
+
+def test_links_to_files_of_the_repository_lead_to_files() -> None:
+    seen = 0
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            path = ROOT / REPOSITORY.sub("", target) if REPOSITORY.match(target) else page.parent / target
+            if not target.startswith(("http", "#")) or REPOSITORY.match(target):
+                assert Path(str(path).partition("#")[0]).exists(), f"{page.name}: {target}"
+                seen += 1
+    assert seen > 20
+
+
+def test_the_readme_reads_on_pypi_where_relative_links_lead_nowhere() -> None:
+    targets = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
+def test_every_extra_is_in_the_readme() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    assert set(listed) == set(project["optional-dependencies"])
+
+
+def test_every_name_of_the_api_pages_exists() -> None:
+    seen = 0
+    for page in (ROOT / "docs/api").glob("*.md"):
+        for kind, name in re.findall(r"^\.\. auto(\w+):: (\S+)", page.read_text(), flags=re.MULTILINE):
+            if kind != "module":
+                home, _, name = name.rpartition(".")
+                if home == "ackwell.store.pulsar":
+                    continue  # an extra
+                assert hasattr(importlib.import_module(home), name), f"{page.name}: {home}.{name}"
+            else:
+                importlib.import_module(name)
+            seen += 1
+    assert seen > 30
 
 
 def test_the_examples_of_the_native_classes_run() -> None:
@@ -40,16 +131,15 @@ def test_every_public_native_method_is_documented() -> None:
     assert missing == []
 
 
+@pytest.mark.checkout
 def test_the_rooms_of_the_package_are_those_of_the_architecture() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
     rows = text.partition("## The rooms")[2].partition("\n## ")[0].splitlines()
-    listed = [
-        name for row in rows if row.startswith("| `") for name in re.findall(r"`(\w+)`", row.split("|")[1])
-    ]
-    package = ROOT / "python/ackwell"
+    rooms = [row.split("|")[1] for row in rows if row.startswith("| `")]
+    listed = [name for cell in rooms for name in re.findall(r"`(\w+)`", cell)]
     found = {
         path.name.partition(".")[0]
-        for path in package.iterdir()
+        for path in (ROOT / "python/ackwell").iterdir()
         if (path.is_dir() and any(path.glob("*.py"))) or path.suffix in (".py", ".pyi")
     }
     assert "cursor" in found

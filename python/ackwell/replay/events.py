@@ -120,7 +120,7 @@ class Event(NamedTuple):
     deliver_at_ms: int | None = None
     redelivery_count: int | None = None
     transaction: str | None = None
-    """The transaction in which this was published or acknowledged, as `most:least` bits."""
+    """The id of the transaction in which this was published or acknowledged, as it is printed."""
     detail: str | None = None
     file: str | None = None
     """Where the event was read; with `sequence` it names the line in messages."""

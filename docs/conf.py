@@ -1,0 +1,40 @@
+"""The site: Sphinx reads the guides (Markdown) and the docstrings of the installed package."""
+
+import sys
+from pathlib import Path
+
+import ackwell
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from figures import write_figures
+
+project = "ackwell"
+author = "The ackwell project"
+release = version = ackwell.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+# A name in single backticks is code, in docstrings as in the guides.
+default_role = "literal"
+napoleon_google_docstring = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+# What an extra brings is not needed to read about it.
+autodoc_mock_imports = ["pulsar"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]
+linkcheck_timeout = 60
+
+html_theme = "furo"
+html_title = f"ackwell {release}"
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "source_repository": "https://github.com/ackwell/ackwell",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+
+# The figures are drawn from the records each time, so they cannot differ from them.
+write_figures(Path(__file__).parents[1] / "benches/record", Path(__file__).parent / "images")
