@@ -145,6 +145,15 @@ class Broker:
             text = answer.read()
         return json.loads(text) if text else None
 
+    def create_namespace(self, name: str) -> None:
+        """Create `public/<name>`, in one bundle.
+
+        A broker loads all topics of a bundle at once, under the settings of that moment: topics that are
+        to have settings of their own need a namespace of their own.
+        """
+        bundles = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}
+        self.admin("PUT", f"namespaces/public/{name}", {"bundles": bundles})
+
     def _run(self, script: str, *arguments: str) -> None:
         # To a file: the broker inherits the output, and a pipe would be waited on until it ends.
         output = Path(self._environment["ACKWELL_PULSAR_DATA"]) / f"{script}.log"

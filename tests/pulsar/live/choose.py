@@ -80,8 +80,11 @@ def _acked(
     if who is None:
         return None
     consumer, held = who
-    chosen = _some(chance, held, ours, chance.choice((1, 1, 4)))
-    if chance.random() < 0.02 and ours.last is not None:
+    if transaction is None:
+        chosen = _some(chance, held, ours, chance.choice((1, 1, 4)))
+    else:
+        chosen = chance.sample(held, min(len(held), chance.choice((1, 1, 4))))
+    if transaction is None and chance.random() < 0.02 and ours.last is not None:
         # Alone: of several the broker applies those before it.
         chosen = [Position(ours.last.ledger_id, ours.last.entry_id + 5)]
     ids = []
@@ -91,7 +94,11 @@ def _acked(
         if size > 1 and chance.random() < part:
             ack_set = words(chance.getrandbits(size) | chance.getrandbits(size))
         ids.append((position, ack_set, size))
-    return actions.Ack(consumer, tuple(ids), transaction) if ids else None
+    if not ids:
+        return None
+    action = actions.Ack(consumer, tuple(ids), transaction)
+    # The broker takes the entries off their consumer before it refuses a conflict.
+    return None if transaction is not None and ours.would_refuse(action) else action
 
 
 def _ack_cumulative(chance: random.Random, ours: Ours) -> Action | None:
@@ -158,7 +165,8 @@ def _expire(chance: random.Random, ours: Ours) -> Action | None:
 
 
 def _unload(chance: random.Random, ours: Ours) -> Action | None:
-    return actions.Unload()
+    # The broker keeps open transactions, in a log of their own.
+    return None if ours.transactions else actions.Unload()
 
 
 def _transaction(chance: random.Random, ours: Ours) -> actions.Transaction:

@@ -18,7 +18,7 @@ from ackwell.protocol.frames import Command, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
 
 PRODUCER_ID = 1
-ANSWER_S = 20.0
+ANSWER_S = 60.0
 """Long enough for a busy machine; an answer that takes longer is none."""
 
 AckSet = tuple[int, ...]

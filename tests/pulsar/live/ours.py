@@ -7,10 +7,12 @@ the broker rests, ours must have nothing left that it would deliver.
 
 from __future__ import annotations
 
+import copy
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import Cursor, Ledgers, Position, ProtocolError
+from ackwell.ack_sets import to_words
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.command import AckType, CommandAck, MessageId
 from tests.pulsar.live import actions
@@ -129,6 +131,15 @@ class Ours:
         except ProtocolError as error:
             return error.code
         return None
+
+    def would_refuse(self, action: actions.Ack) -> bool:
+        """Return whether an acknowledgment is refused now, without making it."""
+        before = self.subscription
+        self.subscription = copy.deepcopy(before)
+        try:
+            return self.apply(action) is not None
+        finally:
+            self.subscription = before
 
     def refuses(self, action: Action) -> bool:
         """Return whether ours refuses on purpose what the broker answers with success and ignores."""
@@ -252,9 +263,11 @@ class Ours:
         count = self.subscription.redelivery_count(*position)
         if count != delivered.redelivery_count:
             found.append(f"redelivery count of {position}: ours {count}, broker {delivered.redelivery_count}")
-        ack_set = self.subscription.ack_set(*position) or ()
-        if ack_set != delivered.ack_set:
-            found.append(f"ack set of {position}: ours {ack_set}, broker {delivered.ack_set}")
+        unacked = (1 << entry.batch_size) - 1
+        ack_set = self.subscription.ack_set(*position) or to_words(unacked)
+        theirs = delivered.ack_set or to_words(unacked)
+        if tuple(ack_set) != tuple(theirs):
+            found.append(f"ack set of {position}: ours {ack_set}, broker {theirs}")
         self.subscription.delivered(
             consumer_id, *position, NOW_MS, batch_size=entry.batch_size, sticky_key_hash=entry.hash
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.pulsar import kit
     from tests.pulsar.live.operations import Operation, Sequence
 
-PATIENCE_S = 3.0
+PATIENCE_S = 10.0
 """How long two states may differ before that is a difference: the broker works on after it answered."""
 
 Restart = Literal["graceful", "crash"]
@@ -49,6 +49,8 @@ class Played:
         self.ours.begin(self.theirs.state())
         for step, operation in enumerate(self.sequence.operations):
             if operation.kind == "restart":
+                if self.ours.transactions:
+                    continue  # The broker keeps open transactions, in a log of their own.
                 prediction = restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
                 self.theirs.disconnect()
                 kind = yield

@@ -36,6 +36,7 @@ def settings(*, transactions: bool) -> dict[str, str]:
         "journalSyncData": "false",
         "activeConsumerFailoverDelayTimeMs": "0",
         "acknowledgmentAtBatchIndexLevelEnabled": "true",
+        "topicLevelPoliciesEnabled": "false",
         "transactionCoordinatorEnabled": str(transactions).lower(),
     }
 
@@ -66,6 +67,9 @@ def play(broker: kit.Broker, sequences: Many[Sequence], seed: int) -> list[Resul
             except DifferenceError as difference:
                 each.theirs.disconnect()
                 results.append(Result(each.sequence, each.compared, difference, each.history))
+            except Exception as error:
+                failed = DifferenceError(-1, "a restart", [repr(error)])
+                results.append(Result(each.sequence, each.compared, failed, each.history))
         running = waiting
         if running:
             kind = "crash" if chance.random() < CRASHES else "graceful"

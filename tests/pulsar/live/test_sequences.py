@@ -13,11 +13,12 @@ import pytest
 
 from tests.pulsar import kit
 from tests.pulsar.live import runs
-from tests.pulsar.live.operations import drawn
+from tests.pulsar.live.operations import Sequence, drawn
 
 SEQUENCES = int(os.environ.get("SEQUENCES", "20"))
 SEED = int(os.environ.get("SEED", "1"))
 VERSIONS = os.environ.get("VERSIONS", kit.VERSIONS[0]).split()
+CASES = Path(__file__).parent / "cases"
 GROUP = 50
 """Sequences that share a broker's restarts."""
 
@@ -42,3 +43,14 @@ def test_ours_is_in_the_brokers_state_after_every_operation(
         print(f"\n{version}: {len(sequences)} sequences, {compared} comparisons, {len(different)} different")
     assert compared > 10 * len(sequences)
     assert not different, "\n\n".join(runs.described(each) for each in different)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sequences_that_once_differed_do_not_any_more(version: str, tmp_path: Path) -> None:
+    sequences = [Sequence.from_json(case.read_text()) for case in sorted(CASES.glob("*.json"))]
+    assert sequences
+    for transactions in {each.transactions for each in sequences}:
+        ours = [each for each in sequences if each.transactions == transactions]
+        with kit.running_broker(tmp_path, version, **runs.settings(transactions=transactions)) as broker:
+            different = [each for each in runs.play(broker, ours, SEED) if each.difference is not None]
+        assert not different, "\n\n".join(runs.described(each) for each in different)

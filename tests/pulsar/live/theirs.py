@@ -32,7 +32,8 @@ class Theirs:
     def __init__(self, broker: kit.Broker, sequence: Sequence) -> None:
         self._broker = broker
         self._sequence = sequence
-        self._name = f"public/default/s{sequence.seed}-{uuid.uuid4().hex[:8]}"
+        self._namespace = f"s{sequence.seed}-{uuid.uuid4().hex[:8]}"
+        self._name = f"public/{self._namespace}/topic"
         self.topic = f"persistent://{self._name}"
         self._type = SUB_TYPES[sequence.type]
         self._subscribed = False
@@ -41,6 +42,8 @@ class Theirs:
 
     def connect(self) -> None:
         """Connect anew, after a start of the broker."""
+        if not self._subscribed:
+            self._broker.create_namespace(self._namespace)
         self._broker.configure(**self._sequence.settings)
         self.client = Client(self._broker.ports.binary, self.topic, SUBSCRIPTION)
         self.client.open_producer()

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from tests.pulsar import kit
-from tests.pulsar.lives.examine import Case, examined, summary
+from tests.pulsar.lives.case import Case, summary
+from tests.pulsar.lives.examine import SETTINGS, examined
 
 
 def main() -> int:
@@ -23,7 +24,7 @@ def main() -> int:
     cases: list[Case] = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        kit.running_broker(Path(folder), asked.version, journalSyncData="false") as broker,
+        kit.running_broker(Path(folder), asked.version, **SETTINGS) as broker,
     ):
         for case in examined(broker, asked.lives, asked.processes, asked.seed):
             cases.append(case)

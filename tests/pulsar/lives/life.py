@@ -43,7 +43,9 @@ class Life:
         self.settings = {name: self._chance.choice(values) for name, values in LIMITS.items()}
         self._sizes = self._chance.choice(((None,), (None,), (10,), (1,), (None, 3, 10), (2, 5, 100)))
         self._shared = self._chance.random() < 0.5
-        self._name = f"public/default/life{seed}-{uuid.uuid4().hex[:8]}"
+        namespace = f"life{seed}-{uuid.uuid4().hex[:8]}"
+        broker.create_namespace(namespace)
+        self._name = f"public/{namespace}/topic"
         self._batch_sizes: dict[Position, int] = {}
         self._client: Client | None = None
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.pulsar import kit
-from tests.pulsar.lives.examine import examined, summary
+from tests.pulsar.lives.case import summary
+from tests.pulsar.lives.examine import SETTINGS, examined
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ def test_the_doctor_is_never_falsely_fine_or_exact(
     version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     processes = max(2, 2 * LIVES // AT_ONCE)
-    with kit.running_broker(tmp_path, version, journalSyncData="false") as broker:
+    with kit.running_broker(tmp_path, version, **SETTINGS) as broker:
         cases = list(examined(broker, AT_ONCE, processes, SEED))
     with capsys.disabled():
         print(f"\n{version}, {processes} broker processes: {summary(cases)}")

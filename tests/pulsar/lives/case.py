@@ -1,0 +1,73 @@
+"""What a doctor said of one subscription before one restart, beside what came back."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.stats import from_answer
+from ackwell.diagnosis.doctor import Diagnosis, Verdict, diagnose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ackwell.broker.batch_sizes import Count
+    from ackwell.broker.restart import Restart
+
+
+class Case(NamedTuple):
+    """What the admin API said, how the broker was restarted, and how many acknowledged messages came back."""
+
+    version: str
+    settings: dict[str, Any]
+    restart: Restart
+    answer: dict[str, Any]
+    lost: int
+
+    def diagnosis(self) -> Diagnosis:
+        """Return what the doctor says."""
+        values = [f"{name}={value}" for name, value in self.settings.items()]
+        (stats,) = from_answer(self.answer, "life", "life")
+        return diagnose(stats, BrokerSettings.of(self.version).with_values(values), restarts=[self.restart])
+
+    @property
+    def predicted(self) -> Count:
+        """How many messages the doctor says may come back."""
+        return self.diagnosis().messages_lost
+
+    def wrong(self) -> str | None:
+        """Say in what the doctor was wrong."""
+        diagnosis = self.diagnosis()
+        count, verdict = diagnosis.messages_lost, diagnosis.verdict
+        said = f"{verdict}, {count}; {self.lost} came back after a {self.restart} restart"
+        if verdict is Verdict.FINE and self.lost:
+            return f"false fine: {said}"
+        if count.exact is not None and count.exact != self.lost:
+            return f"false exactness: {said}"
+        if self.lost < count.at_least or (count.at_most is not None and self.lost > count.at_most):
+            return f"outside the interval: {said}"
+        return None
+
+    def to_json(self) -> str:
+        return json.dumps(self._asdict(), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls(**json.loads(text))
+
+
+def summary(cases: Iterable[Case]) -> str:
+    """Return how often the doctor was exact, gave an interval, or did not know an upper bound."""
+    kinds: Counter[str] = Counter()
+    for case in cases:
+        count = case.predicted
+        kind = "exact" if count.exact is not None else "unknown" if count.at_most is None else "interval"
+        kinds[kind] += 1
+        kinds[case.diagnosis().verdict] += 1
+        kinds["lost something"] += case.lost > 0
+    total = sum(kinds[each] for each in ("exact", "interval", "unknown"))
+    return f"{total} restarts: " + ", ".join(
+        f"{count} {name} ({count / total:.0%})" for name, count in sorted(kinds.items())
+    )
