@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from ackwell import Ledgers, Position, ProtocolError
@@ -278,3 +280,105 @@ def test_messages_without_a_key_are_spread_by_producer_and_sequence_id() -> None
     assert 20 < owners.count("a") < 40
     assert subscription.sticky_key_hash("k", producer_name="p", sequence_id=1) == sticky_key_hash("k")
     assert subscription.sticky_key_hash(None) == sticky_key_hash("NONE_KEY")
+
+
+# What a move leaves behind
+
+
+@pytest.mark.parametrize("move", ["expire", "skip", "clear_backlog", "ack_cumulative"])
+def test_nothing_is_left_of_entries_that_a_move_acknowledged(move: str) -> None:
+    settings = SubscriptionSettings(max_redeliver_count=1, ack_timeout_ms=10_000)
+    subscription = Subscription("Shared", Ledgers({3: 8}), settings=settings)
+    for name in "ab":
+        subscription.add_consumer(name)
+        subscription.flow(name, 100)
+    for position in subscription.next_reads(8, 0):
+        subscription.dispatch(*position, 0, batch_size=2)
+    for _ in range(2):
+        subscription.redeliver("a", [(3, 0), (3, 1)])
+        for position in subscription.next_reads(8, 0):
+            subscription.dispatch(*position, 0, batch_size=2)
+    assert subscription.dead_letters == [(3, 0), (3, 1)]
+    subscription.ack("a", 3, 2, (0b10,))
+    subscription.redeliver("a", [(3, 3)])
+    subscription.nack("a", 3, 4, 10)
+    if move == "ack_cumulative":
+        # Counts survive a change of the type, and are dropped with their entries.
+        for name in "ab":
+            subscription.remove_consumer(name)
+        subscription.change_type("Exclusive")
+        subscription.add_consumer("a")
+        subscription.flow("a", 100)
+        subscription.ack_cumulative("a", 3, 6)
+    elif move == "expire":
+        assert subscription.expire(3, 6) == 7
+    elif move == "skip":
+        assert subscription.skip(7) == 7
+    else:
+        assert subscription.clear_backlog() == 8
+    subscription.validate()
+    summary = subscription.summary(20)
+    left = 0 if move in ("clear_backlog", "ack_cumulative") else 2
+    assert (summary.unacked, summary.to_redeliver, summary.backing_off, summary.dead_letters) == (
+        left,
+        0,
+        0,
+        0,
+    )
+    assert not [entry for entry in range(7) if subscription.redelivery_count(3, entry)]
+    assert not subscription.cursor.batch_deleted
+    assert subscription.advance(100_000) == left // 2
+    assert subscription.next_reads(9, 100_000) == ([] if move == "clear_backlog" else [(3, 7)])
+
+
+def test_a_move_past_the_end_or_to_what_is_acknowledged_does_what_it_can() -> None:
+    subscription = Subscription("Shared", Ledgers({2: 3, 5: 3}))
+    assert subscription.skip(0) == 0
+    subscription.ack(None, 2, 1)
+    assert subscription.skip(1) == 1
+    assert subscription.cursor.mark_delete_position == (2, 1)
+    assert subscription.expire(2, 0) == 0
+    # A position between two ledgers is that of the last entry before it.
+    assert subscription.expire(3, 7) == 1
+    assert subscription.expire(9, 0) == 3
+    assert subscription.skip(5) == subscription.clear_backlog() == 0
+    assert Subscription("Shared", Ledgers()).clear_backlog() == 0
+
+
+def test_skip_counts_unacknowledged_entries_only_whatever_holes_there_are() -> None:
+    ledgers = {1: 5, 4: 7, 6: 3}
+    existing = [Position(ledger, entry) for ledger, count in ledgers.items() for entry in range(count)]
+    for seed in range(200):
+        numbers = random.Random(seed)
+        subscription = Subscription("Shared", Ledgers(ledgers))
+        acked = set(numbers.sample(existing, numbers.randint(0, len(existing))))
+        for position in acked:
+            subscription.ack(None, *position)
+        left = [position for position in existing if position not in acked]
+        count = numbers.randint(0, len(existing))
+        assert subscription.skip(count) == min(count, len(left))
+        after = [position for position in existing if not subscription.cursor.is_acked(*position)]
+        assert after == left[count:]
+
+
+def test_an_abort_after_a_restart_keeps_the_order_of_keys() -> None:
+    store, ledgers = MemoryStore(), Ledgers({3: 4})
+    subscription = Subscription("Key_Shared", ledgers)
+    subscription.add_consumer("a")
+    subscription.flow("a", 1)
+    subscription.dispatch(3, 0, 0, sticky_key_hash=7)
+    held = CommandAck(1, message_ids=(MessageId(3, 0),), transaction=TransactionId(0, 1))
+    subscription.handle("a", held)
+    subscription.save(store)
+    again = Subscription.load("Key_Shared", store, ledgers)
+    again.add_consumer("b")
+    assert again.next_reads(1, 0) == []
+    again.flow("b", 1)
+    # It is held, so the next of its key may go; aborted, it comes before the one after.
+    assert again.dispatch(3, 1, 0, sticky_key_hash=7) == "b"
+    assert again.abort(TransactionId(0, 1)) == 1
+    again.flow("b", 1)
+    assert again.dispatch(3, 2, 0, sticky_key_hash=7) is Undelivered.KEY_WAITS
+    assert again.next_reads(1, 0) == [(3, 0)]
+    assert again.dispatch(3, 0, 0, sticky_key_hash=7) == "b"
+    again.validate()
