@@ -7,7 +7,9 @@
 mod counting;
 
 use ackwell_core::position_info::RESULT_BYTES_MAX;
-use ackwell_core::{Compression, Error, Form, ManagedCursorInfo, Position, PositionInfo};
+use ackwell_core::{
+    CommandAck, Compression, Error, Form, ManagedCursorInfo, Position, PositionInfo,
+};
 use counting::{HELD, PEAK};
 
 /// Runs `decode` and holds it to the bound; `decompressed` is what the input says it becomes.
@@ -252,5 +254,29 @@ fn a_cursor_record_is_bounded_too() {
             bounded(bytes.len(), 2 * plain, || ManagedCursorInfo::decode(&bytes, RESULT_BYTES_MAX));
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
+    }
+}
+
+#[test]
+fn a_command_takes_memory_in_proportion_to_its_bytes() {
+    // A plain id, one with an ack set of packed one-byte words, one with a partition, one with a first chunk.
+    let ids: [&[u8]; 4] = [
+        &[8, 1, 16, 2],
+        &[8, 1, 16, 2, 42, 3, 1, 1, 1],
+        &[8, 1, 16, 2, 24, 5],
+        &[8, 1, 16, 2, 58, 4, 8, 1, 16, 1],
+    ];
+    for id in ids {
+        let mut bytes = vec![8, 1, 16, 0];
+        for _ in 0..20_000 {
+            bytes.extend([26, id.len() as u8]);
+            bytes.extend(id);
+        }
+        let before = HELD.get();
+        PEAK.set(before);
+        let command = CommandAck::decode(&bytes).expect("a command");
+        let peak = PEAK.get() - before;
+        assert_eq!(20_000, command.ledger_ids.len());
+        assert!(peak <= 40 * bytes.len() as isize, "{peak} bytes for {} of input", bytes.len());
     }
 }
