@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -139,6 +141,18 @@ def test_700_000_partly_acknowledged_entries_are_saved_and_loaded() -> None:
     Journal(store).save(info)
     loaded = Cursor.load(store, ackwell.Ledgers({3: 1_000_000}))
     assert loaded.partly_acked == 750_000
+    assert pickle.loads(pickle.dumps(info)) == info
+
+
+@ENGINES
+def test_a_state_of_any_size_is_pickled(engine: ModuleType) -> None:
+    """Pickle holds what was in memory before, so no limit on hostile bytes applies."""
+    restore, arguments = engine.PositionInfo(3, 5).__reduce__()
+    assert restore.keywords == {"max_bytes": sys.maxsize}
+    assert restore(*arguments) == engine.PositionInfo(3, 5)
+    record = engine.ManagedCursorInfo(7)
+    assert pickle.loads(pickle.dumps(record)) == record
+    assert record.__reduce__()[0].keywords == {"max_bytes": sys.maxsize}
 
 
 def test_a_damaged_store_is_an_error_and_older_states_are_taken_when_asked_for() -> None:

@@ -227,7 +227,18 @@ def test_idle_since_and_unknown_fields_are_part_of_deltas() -> None:
     ledger = MemoryLedger()
     journal = Journal(MemoryStore(ledger))
     field = bytes([0xF8, 0x01])
-    others = [(None, b""), (None, b""), (5, b""), (5, field + b"\x07"), (None, field + b"\x08"), (None, b"")]
+    # Each also once more: what the save before changed is in the next delta, too.
+    others: list[tuple[int | None, bytes]] = [
+        (None, b""),
+        (None, b""),
+        (5, b""),
+        (5, b""),
+        (5, field + b"\x07"),
+        (5, field + b"\x07"),
+        (None, field + b"\x08"),
+        (None, b""),
+        (None, b""),
+    ]
     for entry_id, (idle_since, unknown_fields) in enumerate(others):
         state = PositionInfo(3, entry_id, idle_since=idle_since, unknown_fields=unknown_fields)
         assert journal.save(state).kind == ("full" if entry_id < 2 else "delta")
@@ -534,10 +545,15 @@ def test_a_delta_on_itself_or_on_a_later_save_is_refused_at_once() -> None:
             data = Part(entry_id, 0, 1, 0, Save(change, bases)).encode()
             with pytest.raises(CorruptStateError):
                 Part.decode(data, entry_id)
-    # The second part of a save, and a base that is its first part.
-    entries = [Part(number, number, 2, 0, Save(change, (0,))) for number in (0, 1)]
-    ledger = MemoryLedger(entries={1: entries[1].encode()}, last_id=1)
-    with pytest.raises(CorruptStateError):
+    # A base that is a part of the same save.
+    whole = cut(Save(change, (0,)), 1, len(change) // 2 + 1)
+    ledger = saved(PositionInfo(3, 5))
+    ledger.entries |= dict(enumerate(whole, 1))
+    ledger.last_id = 2
+    assert loaded(ledger) == PositionInfo(3, 6)
+    last = Part.decode(whole[1], 2)
+    ledger.entries[2] = last._replace(save=last.save._replace(bases=(1,))).encode()
+    with pytest.raises(CorruptStateError, match="builds on entry 1: part 1 of 2"):
         loaded(ledger)
 
 

@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyTuple, PyType};
 
 use crate::compression::compression_named;
 use crate::convert::{Int, raise};
-use crate::position_info::PositionInfo;
+use crate::position_info::{PositionInfo, decode_without_limit};
 
 /// A cursor's record in the metadata store.
 ///
@@ -149,6 +149,6 @@ impl ManagedCursorInfo {
         slf: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let bytes = slf.call_method0("encode")?;
-        Ok((slf.get_type().getattr("decode")?, PyTuple::new(slf.py(), [bytes])?))
+        Ok((decode_without_limit(&slf.get_type())?, PyTuple::new(slf.py(), [bytes])?))
     }
 }

@@ -13,6 +13,14 @@ use crate::range_set::PositionRangeSet;
 
 pyo3::import_exception!(ackwell.errors, StateTooLargeError);
 
+/// Returns `decode` of a class for what was pickled: it was in memory before, whatever its size.
+pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
+    let limit = PyDict::new(class.py());
+    limit.set_item("max_bytes", isize::MAX)?;
+    let partial = class.py().import("functools")?.getattr("partial")?;
+    partial.call((class.getattr("decode")?,), Some(&limit))
+}
+
 /// The name of the form that chooses between Pulsar's two.
 const AUTO: &str = "pulsar-auto";
 
@@ -342,7 +350,7 @@ impl PositionInfo {
         // A state that was not decoded is pickled in the form that holds all of it.
         let format = slf.get().original.is_none().then(|| Form::Compact.name());
         let bytes = slf.call_method1("encode", (format,))?;
-        Ok((slf.get_type().getattr("decode")?, PyTuple::new(slf.py(), [bytes])?))
+        Ok((decode_without_limit(&slf.get_type())?, PyTuple::new(slf.py(), [bytes])?))
     }
 
     /// Check the invariants; raise `AssertionError` if one is broken.

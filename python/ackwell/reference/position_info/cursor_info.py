@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ackwell.errors import CorruptStateError
@@ -108,7 +110,8 @@ class ManagedCursorInfo:
         return f"<ManagedCursorInfo of cursor ledger {self.cursors_ledger_id}, {state}>"
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        return type(self).decode, (self.encode(),)
+        # It was in memory before, whatever its size.
+        return partial(type(self).decode, max_bytes=sys.maxsize), (self.encode(),)
 
 
 def read_header(data: bytes) -> tuple[str, int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ackwell.errors import CorruptStateError, LimitError, StateTooLargeError
@@ -212,7 +214,8 @@ class PositionInfo:
         return f"<PositionInfo {self.position} with {ranges} ranges, {batches} partly acknowledged>"
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        return type(self).decode, (self.encode(),)
+        # It was in memory before, whatever its size.
+        return partial(type(self).decode, max_bytes=sys.maxsize), (self.encode(),)
 
     def validate(self) -> None:
         """Check the invariants; raise `AssertionError` if one is broken."""
