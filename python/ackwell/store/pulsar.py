@@ -214,7 +214,7 @@ class PulsarStore(Store):
             while end is not None or reader.has_message_available():
                 message = reader.read_next(TIMEOUT_S * 1000)
                 message_id = message.message_id()
-                if message_id == end:
+                if end is not None and message_id == end:
                     return
                 self._keep(Record.decode(message.data()), message_id)
         finally:
