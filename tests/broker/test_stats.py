@@ -149,6 +149,15 @@ def test_a_memory_dump_adds_batch_indexes_and_the_position_on_disk() -> None:
     assert (found.persisted_mark_delete, found.time_ms) == (Position(3, 0), 5)
 
 
+@pytest.mark.parametrize(
+    "words", [[2**70], "x", [1.5], 5, [None], [1] * 20_000], ids=lambda each: str(each)[:9]
+)
+def test_an_ack_set_that_is_none_is_refused(words: object) -> None:
+    memory = {"name": "sub", "batchDeletedIndexes": {"3:7": words}}
+    with pytest.raises(StatsError):
+        parse({"internalStats": internal(), "cursor": memory, "t": 5})
+
+
 def test_a_folder_gives_all_its_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(internal()))
     (tmp_path / "deeper").mkdir()

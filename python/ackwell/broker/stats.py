@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
+from ackwell.ack_sets import from_words, to_words
 from ackwell.broker.batch_sizes import AckSets, BatchSizes
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.position import Position
@@ -360,7 +361,7 @@ def _ack_sets(
     """Return the ack sets where the source proves them, None where it does not show them."""
     if "batchDeletedIndexes" in memory:
         shown = memory["batchDeletedIndexes"]
-        return {_position(position): tuple(words) for position, words in shown.items()}
+        return {_position(position): to_words(from_words(words)) for position, words in shown.items()}
     if _cursor_ledger(cursor) == "none" and shown.get("msgOutCounter", 1) == 0:
         # No cursor ledger to read ack sets back from, and no message delivered since: there are none.
         return {}
