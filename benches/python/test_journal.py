@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from ackwell import PositionInfo, PositionRangeSet
+from ackwell import Ledgers, PositionInfo, PositionRangeSet
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore
+from ackwell.subscription import Subscription
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,3 +57,33 @@ def test_load(benchmark: BenchmarkFixture) -> None:
         journal.save(PositionInfo(3, -1, acked))
     benchmark.group = "load a million ranges after 100 saves"
     assert benchmark(lambda: Journal(MemoryStore(ledger)).load()).deltas == 49
+
+
+@pytest.mark.parametrize("what", ["redelivery count", "ack set"])
+def test_save_one_change_beside_50_000(benchmark: BenchmarkFixture, what: str) -> None:
+    many = 50_000
+    subscription, store = Subscription("Shared", Ledgers({3: 4 * many})), MemoryStore()
+    subscription.add_consumer("a")
+    subscription.flow("a", 10 * many)
+    ids = subscription.next_reads_many(2 * many, 0)
+    subscription.dispatch_many(*ids, 0)
+    entry_ids = itertools.count(1, 2)
+    subscription.redeliver("a", [(3, 2 * number + 1) for number in range(many)])
+    for number in range(many):
+        subscription.ack(None, 3, 2 * many + number, (6,))
+
+    def change() -> None:
+        entry_id = next(entry_ids)
+        if what == "ack set":
+            subscription.ack(None, 3, 2 * many + entry_id, (4,))
+        else:
+            subscription.dispatch(3, entry_id, 0)
+            subscription.redeliver("a", [(3, entry_id)])
+
+    # A delta needs two saves to build on.
+    for _ in range(2):
+        change()
+        subscription.save(store)
+    benchmark.group = "save one change beside 50,000"
+    benchmark.pedantic(subscription.save, (store,), setup=change, rounds=SAVES)  # type: ignore[no-untyped-call]
+    assert len(store.read(store.last_id)) < 200

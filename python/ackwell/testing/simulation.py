@@ -1,11 +1,12 @@
 r"""A store that can crash anywhere: every state its ledger could be left in, write by write.
 
-`SimulatedStore` remembers the ledger before and after each write. `Write.crashes()` gives what a crash inside
-that write may leave on a disk that promises less than `Store` does: an entry cut after any byte, or with
-any of its sectors not written, for the device is free to reorder what is not yet synced; a deletion that
-got as far as any entry, or lost any of them. `reordered()` goes further and takes a run of writes, such
-as a save, as not synced at all: any of them may be lost while others, also later ones, are there.
-Recover from every one of them, and the proof covers each crash there is.
+`SimulatedStore` remembers the ledger before and after each write. `Write.crashes()` returns what a crash
+inside that write may leave on a disk that promises less than `Store` does: an entry cut after any byte, or
+with any of its sectors not written, because a device may reorder what is not yet synced; a deletion that
+got as far as any entry, or lost any of them. With `atomic_appends=False` the store says that it tears so.
+`reordered()` goes further and takes a run of writes, such as a save, as not synced at all: any of them may
+be lost while others, also later ones, are there. Recover from every one of them, and the proof covers
+each crash there is.
 
 >>> store = SimulatedStore()
 >>> store.append(b"abc")
@@ -30,7 +31,7 @@ ALL_SETS_MAX = 4
 
 
 class Crash(NamedTuple):
-    """What a crash left, and where it struck, in words."""
+    """What a crash left, and a description of where it happened."""
 
     ledger: MemoryLedger
     where: str
@@ -54,9 +55,9 @@ class Write:
         return frozenset(self.before.entries.keys() - self.after.entries.keys())
 
     def crashes(self, *, sector_bytes: int = 64) -> Iterator[Crash]:
-        """Return every ledger that a crash inside this write may leave, each a copy of its own.
+        """Return every ledger that a crash inside this write may leave, each a new copy.
 
-        The first has nothing of the write.
+        The first one has nothing of the write.
         """
         yield Crash(copy_of(self.before), "before the write")
         for entry_id in self.appended:
