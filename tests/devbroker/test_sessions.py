@@ -1,0 +1,207 @@
+"""Sessions of real clients at random, with dropped connections and crashes, checked after every step.
+
+As ackwell, no message comes back whose acknowledgment had arrived. As Pulsar, what comes back is what the
+restart says, within what `restart_loss` predicts. At the end a client gets exactly what is not
+acknowledged.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from ackwell.ack_sets import from_words
+from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.replay.events import Kind
+
+pulsar = pytest.importorskip("pulsar")
+
+QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+TYPES = (
+    pulsar.ConsumerType.Shared,
+    pulsar.ConsumerType.Exclusive,
+    pulsar.ConsumerType.Failover,
+    pulsar.ConsumerType.KeyShared,
+)
+STEPS = 12
+
+
+class Session:
+    """One broker, one topic, one subscription, a client, and what is known of each message."""
+
+    def __init__(self, seed: int, broker: Broker) -> None:
+        self.chance = random.Random(seed)
+        self.broker = broker
+        self.kind = self.chance.choice(TYPES)
+        self.client = pulsar.Client(broker.url, logger=QUIET)
+        self.consumer = self.subscribe()
+        self.producer = self.client.create_producer(
+            "orders", batching_enabled=self.chance.random() < 0.5, batching_max_publish_delay_ms=1
+        )
+        self.published: list[bytes] = []
+        self.held: list[Any] = []
+        self.acked: set[bytes] = set()
+        """Acknowledged by the client, arrived or not."""
+        self.durable: set[bytes] = set()
+        """Known to have arrived."""
+        self.checked = 0
+        self.places: dict[bytes, tuple[int, int, int]] = {}
+
+    def subscribe(self) -> Any:
+        return self.client.subscribe(
+            "orders",
+            "billing",
+            consumer_type=self.kind,
+            initial_position=pulsar.InitialPosition.Earliest,
+            batch_index_ack_enabled=True,
+        )
+
+    def step(self) -> None:
+        steps = (self.publish, self.receive, self.acknowledge, self.take_back, self.drop, self.restart)
+        weights = (4, 5, 5, 1, 1, 2)
+        durable = set(self.durable)
+        self.chance.choices(steps, weights)[0]()
+        self.broker.validate()
+        self.check_dispatched(durable & self.durable)
+
+    def check_dispatched(self, durable: set[bytes]) -> None:
+        """No message was sent again whose acknowledgment had arrived before.
+
+        What the client receives says less: it may have had a copy in its queue.
+        """
+        again = {
+            (event.ledger_id, event.entry_id, index)
+            for event in self.broker.events[self.checked :]
+            if event.kind is Kind.DISPATCH
+            for index in range(event.batch_size or 1)
+            if event.ack_set is None or from_words(event.ack_set) >> index & 1
+        }
+        self.checked = len(self.broker.events)
+        came_back = {body for body in durable if self.places[body] in again}
+        assert not came_back, f"{came_back} were sent again, though their acknowledgments had arrived"
+
+    def publish(self) -> None:
+        for _ in range(self.chance.randrange(1, 30)):
+            body = b"%d" % len(self.published)
+            self.published.append(body)
+            self.producer.send_async(body, None, partition_key=str(self.chance.randrange(5)))
+        self.producer.flush()
+
+    def receive(self) -> None:
+        for message in drain(self.consumer, self.chance.randrange(1, 40)):
+            self.see(message)
+            self.held.append(message)
+
+    def see(self, message: Any) -> None:
+        """Take note of where a message is."""
+        body = message.data()
+        identity = message.message_id()
+        self.places[body] = identity.ledger_id(), identity.entry_id(), max(identity.batch_index(), 0)
+
+    def acknowledge(self) -> None:
+        self.chance.shuffle(self.held)
+        wanted = self.chance.randrange(len(self.held) + 1)
+        mine, self.held = self.held[:wanted], self.held[wanted:]
+        for message in mine:
+            self.consumer.acknowledge(message)
+            self.acked.add(message.data())
+        if self.chance.random() < 0.7:
+            self.broker.settle()
+            self.durable |= self.acked & self.acknowledged()
+
+    def take_back(self) -> None:
+        self.broker.call(self._take_back)
+        self.held.clear()
+
+    def _take_back(self) -> None:
+        for source in self.broker._broker.state.subscriptions():
+            for consumer in list(source.consumers.values()):
+                source.redeliver(consumer, None)
+        self.broker._broker.state.run_woken()
+
+    def drop(self) -> None:
+        self.broker.call(
+            lambda: [each.close("a test drops it") for each in list(self.broker._broker.state.connections)]
+        )
+        self.held.clear()
+
+    def restart(self) -> None:
+        as_ = self.chance.choice(["pulsar-4.2", "ackwell"])
+        self.durable |= self.acked & self.acknowledged()
+        before = self.acknowledged()
+        if self.chance.random() < 0.6:
+            self.broker.crash()
+        restarted = self.broker.restart(as_)
+        after = self.acknowledged()
+        lost = before - after
+        (loss,) = restarted.losses.values()
+        if as_ == "ackwell":
+            assert (lost, restarted.messages) == (set(), 0)
+        else:
+            assert len(lost) <= restarted.messages
+            predicted = loss.predicted.messages_before_flush
+            assert predicted.at_most is None or restarted.messages <= predicted.at_most
+            assert loss.predicted.messages.at_least <= restarted.messages
+        self.acked -= lost
+        self.durable -= lost
+        self.held.clear()
+
+    def acknowledged(self) -> set[bytes]:
+        """Ask the broker which of the messages that were seen are acknowledged."""
+        return self.broker.call(
+            lambda: {body for body, place in self.places.items() if self._is_acked(*place)}
+        )
+
+    def _is_acked(self, ledger_id: int, entry_id: int, index: int) -> bool:
+        (source,) = self.broker._broker.state.subscriptions()
+        if source.cursor.is_acked(ledger_id, entry_id):
+            return True
+        words = dict(source.cursor.batch_deleted).get((ledger_id, entry_id))  # type: ignore[call-overload]
+        return words is not None and not from_words(words) >> index & 1
+
+    def finish(self) -> None:
+        """Let another client read to the end: it gets all that is not acknowledged, and nothing else."""
+        self.client.close()
+        unacked = set(self.published) - self.acknowledged()
+        self.client = pulsar.Client(self.broker.url, logger=QUIET)
+        consumer = self.subscribe()
+        got = set()
+        for message in drain(consumer, 10 * len(self.published) + 1, 400):
+            self.see(message)
+            got.add(message.data())
+        self.client.close()
+        self.broker.validate()
+        assert got == unacked
+
+
+def drain(consumer: Any, most: int, timeout_ms: int = 60) -> list[Any]:
+    received = []
+    for _ in range(most):
+        try:
+            received.append(consumer.receive(timeout_ms))
+        except pulsar.Timeout:
+            break
+    return received
+
+
+def play(seed: int) -> None:
+    with Broker(settings=DevBrokerSettings(entries_per_ledger=20)) as broker:
+        if seed % 3 == 0:
+            broker.clock.freeze()
+        session = Session(seed, broker)
+        for _ in range(STEPS):
+            session.step()
+        session.finish()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_session_at_random_loses_what_its_restarts_say_and_no_more(seed: int) -> None:
+    play(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(6, 130))
+def test_many_sessions_lose_what_their_restarts_say_and_no_more(seed: int) -> None:
+    play(seed)
