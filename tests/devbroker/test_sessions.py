@@ -122,10 +122,12 @@ class Session:
         self.broker._broker.state.run_woken()
 
     def drop(self) -> None:
-        self.broker.call(
-            lambda: [each.close("a test drops it") for each in list(self.broker._broker.state.connections)]
-        )
+        self.broker.call(self._drop)
         self.held.clear()
+
+    def _drop(self) -> None:
+        for each in list(self.broker._broker.state.connections):
+            each.close("a test drops it")
 
     def restart(self) -> None:
         as_ = self.chance.choice(["pulsar-4.2", "ackwell"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,12 +22,15 @@ def dev_broker(
     namespace: Annotated[
         list[str] | None, typer.Option(metavar="TENANT/NAMESPACE", help="Another namespace; repeatable.")
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep everything in this SQLite file, across kills.")
+    ] = None,
 ) -> None:
-    r"""Run a Pulsar broker for tests until it is interrupted: in memory, on this machine alone.
+    r"""Run a Pulsar broker for tests on this machine until it is interrupted, in memory unless given a file.
 
     \b
     ackwell dev-broker
-    ackwell dev-broker --port 0 --admin-port 0 --namespace orders/live
+    ackwell dev-broker --port 0 --admin-port 0 --namespace orders/live --data broker.db
     """
     import asyncio
 
@@ -37,7 +41,9 @@ def dev_broker(
     async def run() -> None:
         from ackwell.devbroker import AsyncBroker
 
-        async with AsyncBroker(host=host, port=port, admin_port=admin_port, settings=settings) as broker:
+        async with AsyncBroker(
+            host=host, port=port, admin_port=admin_port, settings=settings, path=data
+        ) as broker:
             out.print(f"broker {broker.url}")
             out.print(f"admin  {broker.admin_url}")
             await asyncio.Event().wait()

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final, Self
 from ackwell.devbroker.auth import Authenticate, Authorize, Service
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.connection import Connection
+from ackwell.devbroker.disk import Disk
 from ackwell.devbroker.settings import DevBrokerSettings
 from ackwell.devbroker.state import State
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
+    import os
     import ssl
     from types import TracebackType
 
@@ -48,6 +50,7 @@ class AsyncBroker:
         authenticate: Authenticate | None = None,
         authorize: Authorize | None = None,
         advertised_host: str | None = None,
+        path: str | os.PathLike[str] | None = None,
     ) -> None:
         self._host, self._port = host, port
         self._admin_port = admin_port
@@ -55,7 +58,9 @@ class AsyncBroker:
         self._advertised_host = advertised_host or host
         self.settings = settings or DevBrokerSettings()
         self.clock = Clock()
-        self.state = State(self.settings, self.clock)
+        disk = None if path is None else Disk(path)
+        self.state = State(self.settings, self.clock, disk)
+        self.state.recover()
         self.service = Service("", None, authenticate, authorize)
         self._servers: list[asyncio.Server] = []
         self._crashed = False
@@ -105,6 +110,8 @@ class AsyncBroker:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
+        if self.state.disk is not None:
+            self.state.disk.close()
 
     @property
     def url(self) -> str:

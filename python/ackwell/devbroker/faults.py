@@ -20,6 +20,8 @@ class Faults:
         self._drop = self._refuse = self._duplicate = self._delay = self._lose_ack = 0.0
         self._delay_ms = 0
         self._slow: dict[str, float] = {}
+        self.any = False
+        """Whether anything may go wrong: looked at for every command."""
 
     def seed(self, seed: int) -> None:
         """Begin the row of random numbers anew."""
@@ -33,34 +35,28 @@ class Faults:
 
     def drop_connections(self, probability: float) -> None:
         """Drop the connection instead of handling a command."""
-        self._drop = _checked(probability)
+        self._drop = self._asked(probability)
 
     def refuse_sends(self, probability: float) -> None:
         """Answer a send with an error that the client repeats it for."""
-        self._refuse = _checked(probability)
+        self._refuse = self._asked(probability)
 
     def lose_acks(self, probability: float) -> None:
         """Drop an acknowledgment as if it had never arrived."""
-        self._lose_ack = _checked(probability)
+        self._lose_ack = self._asked(probability)
 
     def duplicate_messages(self, probability: float) -> None:
         """Send a message to its consumer twice."""
-        self._duplicate = _checked(probability)
+        self._duplicate = self._asked(probability)
 
     def delay_frames(self, probability: float, ms: int) -> None:
         """Hold back what a connection is sent, everything behind it too, for so long."""
-        self._delay, self._delay_ms = _checked(probability), ms
+        self._delay, self._delay_ms = self._asked(probability), ms
 
     def slow_consumer(self, name: str, messages_per_second: float) -> None:
         """Send a consumer no more than so many messages a second."""
         self._slow[name] = messages_per_second
-
-    @property
-    def any(self) -> bool:
-        """Whether anything may go wrong."""
-        return bool(
-            self._drop or self._refuse or self._duplicate or self._delay or self._lose_ack or self._slow
-        )
+        self.any = True
 
     def drops_connection(self) -> bool:
         """Decide one command."""
@@ -89,8 +85,8 @@ class Faults:
     def _happens(self, probability: float) -> bool:
         return probability > 0 and self._random.random() < probability
 
-
-def _checked(probability: float) -> float:
-    if not 0 <= probability <= 1:
-        raise ValueError(f"probability {probability}; expected 0 to 1")
-    return probability
+    def _asked(self, probability: float) -> float:
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability {probability}; expected 0 to 1")
+        self.any = True
+        return probability

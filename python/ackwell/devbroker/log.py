@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ackwell import Ledgers, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from ackwell.devbroker.disk import Disk
 
 
 class Entry:
@@ -17,7 +19,6 @@ class Entry:
         "batch_size",
         "data",
         "deliver_at_ms",
-        "key",
         "key_hash",
         "marker",
         "publish_ms",
@@ -30,34 +31,19 @@ class Entry:
         batch_size: int,
         publish_ms: int,
         deliver_at_ms: int = 0,
-        key: bytes | None = None,
         transaction: tuple[int, int] | None = None,
         *,
-        marker: bool = False,
+        marker: int = 0,
     ) -> None:
         self.data = data
         self.batch_size = batch_size
         self.publish_ms = publish_ms
         self.deliver_at_ms = deliver_at_ms
-        self.key = key
         self.key_hash = -1
         """The key's slot, worked out when a Key_Shared subscription first asks."""
         self.transaction = transaction
         self.marker = marker
-        """Whether this is no message but the end of a transaction."""
-
-
-class Disk(Protocol):
-    """What a log writes through to; `memory` for one that survives nothing but a restart of the broker."""
-
-    def append(self, topic: str, ledger_id: int, entry_id: int, entry: Entry) -> None:
-        """Write an entry."""
-
-    def open_ledger(self, topic: str, ledger_id: int) -> None:
-        """Write that a ledger was opened, and the one before it closed."""
-
-    def trim(self, topic: str, before_ledger_id: int) -> None:
-        """Delete the ledgers before one."""
+        """The type of a marker, which is no message but the end of its transaction; 0 for a message."""
 
 
 class Log:
@@ -81,6 +67,8 @@ class Log:
         self._disk = disk
         self.entries: dict[int, list[Entry]] = ledgers or {}
         self.ledgers = Ledgers({ledger_id: len(entries) for ledger_id, entries in self.entries.items()})
+        self.delays = any(entry.deliver_at_ms for entry in self._all())
+        """Whether any entry is delayed."""
         self.nbytes = sum(len(entry.data) for entry in self._all())
         self._open: list[Entry] = []
         self._open_id = -1
@@ -92,6 +80,8 @@ class Log:
             self.roll()
         entry_id = len(self._open)
         self._open.append(entry)
+        if entry.deliver_at_ms:
+            self.delays = True
         self.ledgers.grow(self._open_id, entry_id + 1)
         self.nbytes += len(entry.data)
         if self._disk is not None:
@@ -109,8 +99,6 @@ class Log:
         self._open_id = self._new_ledger_id()
         self._open = self.entries[self._open_id] = []
         self.ledgers.add(self._open_id)
-        if self._disk is not None:
-            self._disk.open_ledger(self._topic, self._open_id)
 
     def trim_before(self, ledger_id: int) -> int:
         """Delete the ledgers before one, never the open one; return how many."""

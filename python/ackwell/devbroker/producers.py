@@ -132,6 +132,8 @@ class Producers:
         if sequence_id <= self.last_sequence_ids.get(name, -1):
             return True
         self.last_sequence_ids[name] = max(sequence_id, highest)
+        if self._topic.broker.disk is not None:
+            self._topic.broker.disk.sequence_id(self._topic.full_name, name, self.last_sequence_ids[name])
         return False
 
     def _replace_known(self, producer: Producer) -> None:

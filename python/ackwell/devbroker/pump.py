@@ -6,10 +6,12 @@ each entry to the consumer that the subscription chose. Nothing here decides who
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from ackwell.ack_sets import from_words
-from ackwell.protocol.hot import message_frame
+from ackwell.position import Position
+from ackwell.protocol.hot import message_frame, message_frames
 from ackwell.replay.events import Kind
 from ackwell.subscription.consumer import NO_EPOCH
 from ackwell.subscription.undelivered import Undelivered
@@ -17,8 +19,10 @@ from ackwell.subscription.undelivered import Undelivered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ackwell.devbroker.consumers import Consumer
     from ackwell.devbroker.log import Entry
     from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.subscription import Delivery
     from ackwell.subscription.consumer import ConsumerKey
 
 READ_MAX: Final = 1_000
@@ -51,9 +55,7 @@ def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]],
         held_from = topic.transactions.held_from
         places = [place for place in places if place < held_from]
     entries = [topic.log.read(*place) for place in places]
-    skipped = [
-        place for place, entry in zip(places, entries, strict=True) if source.is_no_message(place, entry)
-    ]
+    skipped = source.no_messages(places, entries)
     for place in skipped:
         source.acknowledge_unseen(place)
     return None if skipped else (places, entries)
@@ -88,13 +90,38 @@ def _dispatch(source: TopicSubscription, places: list[tuple[int, int]], entries:
         sticky_key_hashes=hashes,
         deliver_at_ms=deliver_at,
     )
-    for key, ledger_ids, entry_ids, counts, ack_sets, _ in deliveries:
-        again = [0] * len(ledger_ids) if counts is None else counts.tolist()
-        for ledger_id, entry_id, count in zip(ledger_ids.tolist(), entry_ids.tolist(), again, strict=True):
-            place = ledger_id, entry_id
-            ack_set = ack_sets.get(place, ()) if ack_sets else ()  # type: ignore[call-overload]
-            _send(source, key, place, by_place[place], count, ack_set)
+    for delivery in deliveries:
+        _deliver(source, delivery, by_place)
     return bool(deliveries)
+
+
+def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[int, int], Entry]) -> None:
+    """Write a run of entries to its consumer."""
+    consumer = source.consumers[delivery.consumer]
+    ledger_ids, entry_ids = delivery.ledger_ids.tolist(), delivery.entry_ids.tolist()
+    places = list(zip(ledger_ids, entry_ids, strict=True))
+    counts = None if delivery.redelivery_counts is None else delivery.redelivery_counts.tolist()
+    if delivery.ack_sets or consumer.epoch != NO_EPOCH or (counts and any(counts)):
+        for place, count in zip(places, counts or repeat(0)):  # noqa: B905  # what repeats has no end
+            ack_set = delivery.ack_sets.get(Position(*place), ())
+            _send(source, delivery.consumer, place, entries[place], count, ack_set)
+        return
+    run = [entries[place] for place in places]
+    payloads = [entry.data for entry in run]
+    sizes = [entry.batch_size for entry in run]
+    _count(source, consumer, len(run), sum(sizes), sum(map(len, payloads)))
+    frames = message_frames(consumer.consumer_id, ledger_ids, entry_ids, payloads, source.topic.partition)
+    consumer.connection.send_messages(frames)
+    source.record_run(Kind.DISPATCH, consumer, ledger_ids, entry_ids, sizes, counts)
+
+
+def _count(source: TopicSubscription, consumer: Consumer, entries: int, messages: int, nbytes: int) -> None:
+    consumer.permits -= messages
+    consumer.messages_out += messages
+    consumer.entries_out += entries
+    consumer.bytes_out += nbytes
+    source.messages_out += messages
+    source.bytes_out += nbytes
 
 
 def _send(
@@ -108,12 +135,7 @@ def _send(
     """Write one entry to its consumer."""
     consumer = source.consumers[key]
     messages = from_words(ack_set).bit_count() if ack_set else entry.batch_size
-    consumer.permits -= messages
-    consumer.messages_out += messages
-    consumer.entries_out += 1
-    consumer.bytes_out += len(entry.data)
-    source.messages_out += messages
-    source.bytes_out += len(entry.data)
+    _count(source, consumer, 1, messages, len(entry.data))
     if count:
         consumer.redelivered += messages
     consumer.connection.send_message(

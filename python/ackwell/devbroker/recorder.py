@@ -1,52 +1,175 @@
-"""What happened in the broker, in the event schema of `ackwell.replay`."""
+"""What happened in the broker, in the event schema of `ackwell.replay`.
+
+A row stands for one event, or for the deliveries and acknowledgments of a whole run of entries; events are
+made of them when somebody asks.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
     from ackwell.devbroker.clock import Clock
 
-Row = tuple[int, str, str, Kind, int, tuple[int, int] | None, dict[str, Any]]
+Place = tuple[int, int]
+
+
+class Run(NamedTuple):
+    """What a consumer got or acknowledged at once, entry by entry."""
+
+    sequence: int
+    topic: str
+    subscription: str
+    kind: Kind
+    time_ms: int
+    consumer: str
+    ledger_ids: Sequence[int]
+    entry_ids: Sequence[int]
+    batch_sizes: Sequence[int] | None
+    redelivery_counts: Sequence[int] | None
+
+    def events(self) -> Iterator[Event]:
+        """Return the event of each entry."""
+        sizes = repeat(None) if self.batch_sizes is None else self.batch_sizes
+        counts = repeat(None) if self.redelivery_counts is None else self.redelivery_counts
+        rows = zip(self.ledger_ids, self.entry_ids, sizes, counts)  # noqa: B905  # what repeats has no end
+        for number, (ledger_id, entry_id, size, count) in enumerate(rows):
+            yield Event(
+                self.topic,
+                self.subscription,
+                self.sequence + number,
+                self.kind,
+                self.time_ms,
+                self.consumer,
+                ledger_id,
+                entry_id,
+                batch_size=size,
+                redelivery_count=count,
+            )
 
 
 class Recorder:
-    """Keeps the newest events; they become `Event` objects when somebody asks."""
+    """Keeps the newest events, about `max_events` of them."""
 
     def __init__(self, clock: Clock, max_events: int) -> None:
         self._clock = clock
-        self._rows: deque[Row] = deque(maxlen=max_events)
+        self._max = max_events
+        self._rows: deque[tuple[Any, ...]] = deque()
         self._sequence = 0
+        self._forgotten = 0
 
     def record(
-        self, topic: str, subscription: str, kind: Kind, place: tuple[int, int] | None, fields: dict[str, Any]
+        self,
+        topic: str,
+        subscription: str,
+        kind: Kind,
+        place: Place | None = None,
+        consumer: str | None = None,
+        batch_size: int | None = None,
+        ack_set: tuple[int, ...] | None = None,
+        redelivery_count: int | None = None,
+        transaction: str | None = None,
+        detail: str | None = None,
     ) -> None:
         """Take down one event."""
         self._sequence += 1
-        self._rows.append((self._sequence, topic, subscription, kind, self._clock.now_ms(), place, fields))
+        self._rows.append(
+            (
+                self._sequence,
+                topic,
+                subscription,
+                kind,
+                self._clock.now_ms(),
+                place,
+                consumer,
+                batch_size,
+                ack_set,
+                redelivery_count,
+                transaction,
+                detail,
+            )
+        )
+        if self._sequence - self._forgotten > self._max:
+            self._forget()
+
+    def record_run(
+        self,
+        topic: str,
+        subscription: str,
+        kind: Kind,
+        consumer: str,
+        ledger_ids: Sequence[int],
+        entry_ids: Sequence[int],
+        batch_sizes: Sequence[int] | None = None,
+        redelivery_counts: Sequence[int] | None = None,
+    ) -> None:
+        """Take down the same kind of event for many entries."""
+        if not ledger_ids:
+            return
+        self._rows.append(
+            Run(
+                self._sequence + 1,
+                topic,
+                subscription,
+                kind,
+                self._clock.now_ms(),
+                consumer,
+                ledger_ids,
+                entry_ids,
+                batch_sizes,
+                redelivery_counts,
+            )
+        )
+        self._sequence += len(ledger_ids)
+        if self._sequence - self._forgotten > self._max:
+            self._forget()
 
     def events(self) -> list[Event]:
         """Return the events in their order."""
-        return [_event(*row) for row in self._rows]
+        return [
+            event for row in self._rows for event in (row.events() if isinstance(row, Run) else [_event(row)])
+        ]
 
-    def clear(self) -> None:
-        """Forget the events."""
-        self._rows.clear()
+    def _forget(self) -> None:
+        """Drop the oldest rows."""
+        while self._rows and self._sequence - self._forgotten > self._max:
+            row = self._rows.popleft()
+            self._forgotten += len(row.ledger_ids) if isinstance(row, Run) else 1
 
 
-def _event(
-    sequence: int,
-    topic: str,
-    subscription: str,
-    kind: Kind,
-    time_ms: int,
-    place: tuple[int, int] | None,
-    fields: dict[str, Any],
-) -> Event:
+def _event(row: tuple[Any, ...]) -> Event:
+    (
+        sequence,
+        topic,
+        subscription,
+        kind,
+        time_ms,
+        place,
+        consumer,
+        batch_size,
+        ack_set,
+        count,
+        transaction,
+        detail,
+    ) = row
     ledger_id, entry_id = place or (None, None)
     return Event(
-        topic, subscription, sequence, kind, time_ms, ledger_id=ledger_id, entry_id=entry_id, **fields
+        topic,
+        subscription,
+        sequence,
+        kind,
+        time_ms,
+        consumer,
+        ledger_id,
+        entry_id,
+        batch_size=batch_size,
+        ack_set=ack_set,
+        redelivery_count=count,
+        transaction=transaction,
+        detail=detail,
     )

@@ -6,10 +6,11 @@ version if the namespace's compatibility strategy lets it; one of another type n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from ackwell.devbroker.compatibility import compatible
 from ackwell.devbroker.refusals import RefusedError
+from ackwell.protocol import messages
 from ackwell.protocol.codes import SchemaType, ServerError
 
 if TYPE_CHECKING:
@@ -48,6 +49,21 @@ class Schemas:
         if not 0 <= number < len(versions):
             return None
         return versions[number], version(number)
+
+    def to_json(self) -> dict[str, list[str]]:
+        """Return all versions, as what `from_json` reads."""
+        return {
+            topic: [each.SerializeToString().hex() for each in versions]
+            for topic, versions in self._versions.items()
+        }
+
+    @classmethod
+    def from_json(cls, saved: dict[str, list[str]]) -> Self:
+        """Return what `to_json` gave."""
+        made = cls()
+        for topic, versions in saved.items():
+            made._versions[topic] = [messages.parse("Schema", bytes.fromhex(each)) for each in versions]
+        return made
 
     def delete(self, topic: str) -> None:
         """Forget a topic's schemas."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.log import Disk
+    from ackwell.devbroker.disk import Disk
     from ackwell.devbroker.restarts import Persona, SubscriptionLoss
     from ackwell.devbroker.settings import DevBrokerSettings
     from ackwell.devbroker.subscriptions import TopicSubscription
@@ -53,6 +53,7 @@ class State:
         self._consumers = 0
         self._woken: dict[TopicSubscription, None] = {}
         self._running = False
+        self._when_durable: list[Callable[[], None]] = []
         clock.on_jump = self.time_jumped
 
     # Names and topics
@@ -60,6 +61,8 @@ class State:
     def new_ledger_id(self) -> int:
         """Return a ledger id greater than all before."""
         self._ledger_id += 1
+        if self.disk is not None:
+            self.disk.fact("ledger", self._ledger_id)
         return self._ledger_id
 
     def new_name(self) -> str:
@@ -89,6 +92,8 @@ class State:
             if not (create and self.settings.auto_create_topics) and name.partition >= partitions:
                 raise RefusedError(ServerError.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
             topic = self.topics[str(name)] = Topic(self, name)
+            if self.disk is not None and name.persistent:
+                self.disk.topic(str(name))
             self.topics_changed([name], [])
         return topic
 
@@ -111,6 +116,7 @@ class State:
     def create_partitioned(self, name: TopicName, partitions: int) -> None:
         """Make a partitioned topic, or give one more partitions."""
         self.partitioned[str(name)] = partitions
+        self.save_facts()
         for index in range(partitions):
             self.topic(str(name.of_partition(index)))
 
@@ -119,6 +125,8 @@ class State:
         topic = self.topics.pop(str(name), None)
         if topic is not None:
             topic.close()
+            if self.disk is not None:
+                self.disk.forget_topic(str(name))
             self.memory_bytes -= topic.log.nbytes
             self.topics_changed([], [name])
 
@@ -141,7 +149,9 @@ class State:
     def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
         """Take a topic's schema in, under its namespace's strategy; return its version."""
         strategy = self.policies.get(name.in_namespace, {}).get("schemaCompatibilityStrategy")
-        return self.schemas.put(str(name.partitioned), schema, strategy)
+        version = self.schemas.put(str(name.partitioned), schema, strategy)
+        self.save_facts()
+        return version
 
     def take_memory(self, nbytes: int) -> None:
         """Count a message's bytes; `RefusedError` where they would pass the limit."""
@@ -180,6 +190,11 @@ class State:
                 subscription.run()
         finally:
             self._running = False
+        if self.disk is not None:
+            self.disk.commit()
+            for call in self._when_durable:
+                call()
+            self._when_durable.clear()
         for connection in self.connections:
             connection.flush()
 
@@ -193,11 +208,43 @@ class State:
         """Iterate over all subscriptions."""
         return (each for topic in self.topics.values() for each in topic.subscriptions.values())
 
+    # What a killed process finds again
+
     def forget_cursor(self, subscription: TopicSubscription) -> None:
         """Delete what is kept of a subscription."""
+        if self.disk is not None:
+            self.disk.forget_cursor(subscription.topic.full_name, subscription.name)
 
     def changed(self, subscription: TopicSubscription) -> None:
         """Take note that a subscription's state is to be saved."""
+        if self.disk is not None:
+            self.disk.changed(subscription)
+
+    def save_facts(self) -> None:
+        """Let policies, partitions and schemas be saved."""
+        if self.disk is not None:
+            self.disk.fact("policies", self.policies)
+            self.disk.fact("partitioned", self.partitioned)
+            self.disk.fact("schemas", self.schemas.to_json())
+
+    def recover(self) -> None:
+        """Read what the broker's file holds."""
+        if self.disk is None:
+            return
+        facts = self.disk.facts()
+        self._ledger_id = facts.get("ledger", -1)
+        self.policies |= facts.get("policies", {})
+        self.partitioned |= facts.get("partitioned", {})
+        self.schemas = Schemas.from_json(facts.get("schemas", {}))
+        for name, terminated in self.disk.topics():
+            topic = Topic(self, TopicName.parse(name), self.disk.ledgers(name))
+            topic.terminated = terminated
+            topic.producers.last_sequence_ids = self.disk.sequence_ids(name)
+            topic.transactions.recover()
+            self.memory_bytes += topic.log.nbytes
+            for saved in self.disk.cursors(name):
+                topic.recover(saved)
+            self.topics[name] = topic
 
     # Restarts
 
@@ -220,7 +267,10 @@ class State:
 
     def when_durable(self, subscription: TopicSubscription, call: Callable[[], None]) -> None:
         """Call a function when what a subscription has acknowledged is durable."""
-        call()
+        if self.disk is None:
+            call()
+        else:
+            self._when_durable.append(call)
 
     def validate(self) -> None:
         """Check every subscription; `AssertionError` names what does not hold."""

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import Cursor
 from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.devbroker.keys import key_of
 from ackwell.devbroker.pump import pump
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.writes import CursorWrites
 from ackwell.errors import ProtocolError
 from ackwell.protocol.codes import ServerError
+from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
 from ackwell.subscription import StickyRanges, Subscription, SubscriptionType
 
@@ -122,6 +124,7 @@ class TopicSubscription:
         if self.consumers.pop(consumer.key, None) is None:
             return
         self.subscription.remove_consumer(consumer.key)
+        self.topic.broker.changed(self)
         self.record(Kind.CONSUMER_CLOSE, consumer=consumer.name)
         if not self.consumers and not self.durable and not self._seeking:
             self.topic.forget(self)
@@ -154,13 +157,18 @@ class TopicSubscription:
         if due_ms is not None and self.consumers:
             self.topic.broker.wake_at(self, due_ms)
 
-    def is_no_message(self, place: tuple[int, int], entry: Entry) -> bool:
-        """Return whether an entry is never delivered: a marker, or published in an aborted transaction."""
-        if entry.marker:
-            return True
-        if entry.transaction is not None and self.topic.transactions.was_aborted(entry.transaction):
-            return True
-        return self.read_compacted and self.topic.is_compacted_out(place)
+    def no_messages(self, places: list[tuple[int, int]], entries: list[Entry]) -> list[tuple[int, int]]:
+        """Return the entries that are never delivered: markers, and what an aborted transaction published."""
+        topic = self.topic
+        if not (topic.transactions.seen or (self.read_compacted and topic.compacted)):
+            return []
+        return [
+            place
+            for place, entry in zip(places, entries, strict=True)
+            if entry.marker
+            or (entry.transaction is not None and topic.transactions.was_aborted(entry.transaction))
+            or (self.read_compacted and topic.is_compacted_out(place))
+        ]
 
     def acknowledge_unseen(self, place: tuple[int, int]) -> None:
         """Acknowledge an entry that nobody is to see."""
@@ -172,14 +180,15 @@ class TopicSubscription:
         """Return the sticky-key hashes of entries, None where the type does not ask for them."""
         if self.type is not SubscriptionType.KEY_SHARED:
             return None
-        of = self.subscription.sticky_key_hash
         for entry in entries:
             if entry.key_hash < 0:
-                entry.key_hash = of(entry.key)
+                entry.key_hash = self.subscription.sticky_key_hash(key_of(read_payload(entry.data).metadata))
         return [entry.key_hash for entry in entries]
 
     def delivery_times(self, entries: list[Entry]) -> list[int] | None:
         """Return when entries may be delivered, None where none is delayed."""
+        if not self.topic.log.delays:
+            return None
         if not any(entry.deliver_at_ms for entry in entries):
             return None
         return [entry.deliver_at_ms for entry in entries]
@@ -191,6 +200,7 @@ class TopicSubscription:
     ) -> int:
         """Take back what a consumer has, all or some entries, and deliver it again; return how many."""
         taken = self.subscription.redeliver(consumer.key, places, epoch=epoch)
+        self.topic.broker.changed(self)
         if places is None:
             self.record(Kind.REDELIVER_UNACKED, consumer=consumer.name)
         else:
@@ -236,6 +246,16 @@ class TopicSubscription:
         self.writes.changed(whole=whole)
         self.topic.broker.changed(self)
 
+    def record_run(self, kind: Kind, consumer: Consumer, *columns: Sequence[int] | None) -> None:
+        """Take down what happened to many entries: ledger ids, entry ids, batch sizes, redelivery counts."""
+        self.topic.broker.recorder.record_run(
+            self.topic.full_name,
+            self.name,
+            kind,
+            consumer.name,
+            *columns,  # type: ignore[arg-type]
+        )
+
     def record(self, kind: Kind, place: tuple[int, int] | None = None, **fields: Any) -> None:
         """Take down what happened."""
-        self.topic.broker.recorder.record(str(self.topic.name), self.name, kind, place, fields)
+        self.topic.broker.recorder.record(self.topic.full_name, self.name, kind, place, **fields)

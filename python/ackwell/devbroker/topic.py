@@ -14,13 +14,14 @@ from ackwell.position import Position
 from ackwell.protocol.codes import ServerError
 from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
+from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
     from ackwell.devbroker.compaction import Compacted
+    from ackwell.devbroker.disk import SavedCursor
     from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.restarts import Survivor
     from ackwell.devbroker.state import State
-    from ackwell.subscription import SubscriptionType
 
 
 class Topic:
@@ -29,6 +30,7 @@ class Topic:
     def __init__(self, broker: State, name: TopicName, ledgers: dict[int, list[Entry]] | None = None) -> None:
         self.broker = broker
         self.name = name
+        self.full_name = str(name)
         self.partition = name.partition
         self.settings = broker.settings
         self.clock = broker.clock
@@ -55,19 +57,21 @@ class Topic:
         if not self.name.persistent and not self.subscriptions:
             # Nobody is there to get it, and nobody will be told of it later.
             return Position(0, 0)
-        self.broker.take_memory(len(entry.data))
-        before = self.log.end.ledger_id
+        size = len(entry.data)
+        self.broker.take_memory(size)
         position = self.log.append(entry)
         self.entries_added += 1
         self.messages_in += entry.batch_size
-        self.bytes_in += len(entry.data)
+        self.bytes_in += size
         if entry.transaction is not None and not entry.marker:
             self.transactions.published(entry.transaction, position)
-        self.record(Kind.PUBLISH, position, batch_size=entry.batch_size, **fields)
+        self.broker.recorder.record(
+            self.full_name, "", Kind.PUBLISH, position, None, entry.batch_size, **fields
+        )
         for each in self.subscriptions.values():
             if each.consumers:
                 each.wake()
-        if position.ledger_id != before:
+        if not position.entry_id and len(self.log.entries) > 1:
             self.trim()
         return position
 
@@ -84,6 +88,7 @@ class Topic:
         cursor = Cursor(self.log.ledgers, mark_delete=mark_delete, settings=self.settings.subscription.cursor)
         made = TopicSubscription(self, name, kind, cursor=cursor, durable=durable)
         self.subscriptions[name] = made
+        self.broker.changed(made)
         made.record(Kind.SEEK, start, detail="made")
         return made
 
@@ -137,9 +142,20 @@ class Topic:
             self.broker.memory_bytes += self.log.nbytes - before
             self.record(Kind.TRIM, (needed, 0))
 
+    def recover(self, saved: SavedCursor) -> None:
+        """Take up a subscription where the broker's file has it; transactions that were open are aborted."""
+        kind = SubscriptionType(saved.type)
+        made = TopicSubscription(self, saved.subscription, kind, info=saved.info, ledger="read-only")
+        made.properties = saved.properties
+        for transaction in made.subscription.transactions:
+            made.subscription.abort(transaction)
+        self.subscriptions[saved.subscription] = made
+
     def terminate(self) -> Position:
         """Take no more messages; consumers are told when they have read the last one."""
         self.terminated = True
+        if self.broker.disk is not None:
+            self.broker.disk.topic(self.full_name, terminated=True)
         for each in self.subscriptions.values():
             each.wake()
         return self.log.last_position
@@ -157,7 +173,7 @@ class Topic:
 
     def record(self, kind: Kind, place: tuple[int, int] | None = None, **fields: Any) -> None:
         """Take down what happened to the topic."""
-        self.broker.recorder.record(str(self.name), "", kind, place, fields)
+        self.broker.recorder.record(self.full_name, "", kind, place, **fields)
 
 
 def loaded(broker: State, before: Topic, survivors: dict[str, Survivor]) -> Topic:

@@ -38,19 +38,37 @@ class TopicTransactions:
         self._first: dict[Txn, Position] = {}
         self._aborted: set[Txn] = set()
         self.committed = 0
+        self.seen = False
+        """Whether any transaction published here."""
         self.held_from: Position | None = None
         """The first message of an open transaction: nothing from here on is delivered."""
 
     def published(self, txn: Txn, position: Position) -> None:
         """Take note of a message; what follows it waits for the transaction's end."""
+        self.seen = True
         self._first.setdefault(txn, position)
         self.held_from = min(self._first.values())
+
+    def recover(self) -> None:
+        """Find what was ended in the log; what was not is aborted, for its coordinator is gone."""
+        published: set[Txn] = set()
+        committed: set[Txn] = set()
+        for entries in self._topic.log.entries.values():
+            for entry in entries:
+                if entry.transaction is not None and not entry.marker:
+                    published.add(entry.transaction)
+                elif entry.transaction is not None and entry.marker == _MARKER_TYPES[TxnAction.COMMIT]:
+                    committed.add(entry.transaction)
+        self.seen = bool(published)
+        self.committed = len(committed)
+        self._aborted = published - committed
 
     def moved_to(self, topic: Topic) -> TopicTransactions:
         """Return what a topic that was loaded anew holds back."""
         moved = TopicTransactions(topic)
         moved._first, moved._aborted = self._first, self._aborted
         moved.held_from, moved.committed = self.held_from, self.committed
+        moved.seen = self.seen
         return moved
 
     @property
@@ -130,6 +148,7 @@ class Coordinator:
                 found.acknowledged(whole=True)
             else:
                 found.subscription.abort(ended)
+            state.changed(found)
             found.record(_KINDS[action], transaction=f"{txn[0]}:{txn[1]}")
             found.wake()
 
@@ -151,4 +170,4 @@ def _marker(txn: Txn, action: TxnAction, now_ms: int) -> Entry:
         txnid_most_bits=txn[0],
         txnid_least_bits=txn[1],
     )
-    return Entry(write_payload(metadata, b""), 1, now_ms, marker=True)
+    return Entry(write_payload(metadata, b""), 1, now_ms, transaction=txn, marker=_MARKER_TYPES[action])

@@ -105,23 +105,59 @@ def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the field's word
     return b"".join((b"\x08", varint(type), varint(type << 3 | _BYTES), varint(len(body)), body))
 
 
+def split(command: bytes) -> tuple[int, bytes]:
+    """Return a command's type and the bytes of its message, where they are written as `encode` writes them.
+
+    Every client does. Type 0 for any other way, which `decode` reads.
+    """
+    size = len(command)
+    if size < 4 or command[0] != 0x08:
+        return 0, b""
+    number = command[1]
+    if number < 16:
+        at = 3
+        if command[2] != number << 3 | _BYTES:
+            return 0, b""
+    else:
+        at = 4
+        if number > 0x7F or command[2:4] != _two_byte_tag(number):
+            return 0, b""
+    length = command[at] if at < size else 0xFF
+    at += 1
+    if length > 0x7F:
+        if at >= size or command[at] > 0x7F:
+            return 0, b""
+        length = length & 0x7F | command[at] << 7
+        at += 1
+    return (number, command[at:]) if at + length == size else (0, b"")
+
+
+@cache
+def _two_byte_tag(number: int) -> bytes:
+    return varint(number << 3 | _BYTES)
+
+
 def decode(command: bytes) -> Command:
     """Read a command; `FrameError` for bytes that are none.
 
     A command of a type that is not in the table is `(type, None)`, for a newer peer may send it.
     """
+    number, body = split(command)
+    found = _commands().get(number)
+    if found is not None:
+        return Command(number, messages.parse(found[1], body))
     base = messages.parse("BaseCommand", command)
-    name = _fields().get(base.type)
-    if name is None:
+    found = _commands().get(base.type)
+    if found is None:
         return Command(base.type, None)
-    if not base.HasField(name):
-        raise FrameError(f"a command of type {base.type} without its {name}")
-    return Command(base.type, getattr(base, name))
+    if not base.HasField(found[0]):
+        raise FrameError(f"a command of type {base.type} without its {found[0]}")
+    return Command(base.type, messages.parse(found[1], getattr(base, found[0]).SerializeToString()))
 
 
 @cache
-def _fields() -> dict[int, str]:
-    """Return the field of `BaseCommand` for each type."""
-    rows = dict(messages.table())["BaseCommand"]
-    named = {int(number): name for number, name, _ in (row.split(":") for row in rows)}
+def _commands() -> dict[int, tuple[str, str]]:
+    """Return, for each type, its field of `BaseCommand` and the name of its message."""
+    rows = (row.split(":") for row in dict(messages.table())["BaseCommand"])
+    named = {int(number): (name, kind) for number, name, kind in rows}
     return {each: named[each] for each in CommandType}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ackwell.wire import varint
 
@@ -22,10 +22,7 @@ def message_frame(
     epoch: int | None = None,
 ) -> bytes:
     """Return the frame of a `CommandMessage` with its entry."""
-    place = b"\x08%b\x10%b" % (_varint(ledger_id), _varint(entry_id))
-    if partition >= 0:
-        place += b"\x18" + _varint(partition)
-    body = b"\x08%b\x12%b%b" % (_varint(consumer_id), _SMALL[len(place)], place)
+    body = _message_head(consumer_id, ledger_id, entry_id, partition)
     if redelivery_count:
         body += b"\x18" + _varint(redelivery_count)
     for word in ack_set:
@@ -33,6 +30,35 @@ def message_frame(
     if epoch is not None:
         body += b"\x28" + _varint(epoch)
     return _frame(b"\x08\x09\x4a", body, payload)
+
+
+def message_frames(
+    consumer_id: int, ledger_ids: list[int], entry_ids: list[int], payloads: list[bytes], partition: int = -1
+) -> Iterator[bytes]:
+    """Return the frames of many entries for one consumer, delivered for the first time and whole."""
+    ledger_id, head, tail = -1, b"", b"\x18" + _varint(partition) if partition >= 0 else b""
+    consumer = b"\x08%b\x12" % _varint(consumer_id)
+    for ledger, entry_id, payload in zip(ledger_ids, entry_ids, payloads, strict=True):
+        if ledger != ledger_id:
+            ledger_id, head = ledger, b"\x08%b\x10" % _varint(ledger)
+        place = head + _varint(entry_id) + tail
+        body = consumer + _SMALL[len(place)] + place
+        # Without ack sets it is shorter than 128 bytes: one byte for its size, and four before it.
+        size = len(body)
+        yield b"%b%b\x08\x09\x4a%b%b%b" % (
+            (size + 8 + len(payload)).to_bytes(4),
+            (size + 4).to_bytes(4),
+            _SMALL[size],
+            body,
+            payload,
+        )
+
+
+def _message_head(consumer_id: int, ledger_id: int, entry_id: int, partition: int) -> bytes:
+    place = b"\x08%b\x10%b" % (_varint(ledger_id), _varint(entry_id))
+    if partition >= 0:
+        place += b"\x18" + _varint(partition)
+    return b"\x08%b\x12%b%b" % (_varint(consumer_id), _SMALL[len(place)], place)
 
 
 def receipt_frame(

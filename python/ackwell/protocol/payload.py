@@ -51,7 +51,8 @@ def read_payload(data: bytes) -> Payload:
         holds = int.from_bytes(data[at + 2 : at + 6]) == crc32c(data[at + 6 :])
         at += 6
     end = _end(data, at)
-    return Payload(messages.parse("MessageMetadata", data[at + 4 : end]), data[end:], holds, broker_entry)
+    metadata = messages.parse("MessageMetadata", data[at + 4 : end])
+    return Payload(metadata, data[end:], holds, broker_entry)
 
 
 def write_payload(metadata: Any, body: bytes) -> bytes:

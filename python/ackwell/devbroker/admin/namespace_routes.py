@@ -26,6 +26,7 @@ def topics(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) 
 def create(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) -> None:
     """Make a namespace; any may be used without."""
     broker.state.policies.setdefault(namespace, {}).update(request.json() or {})
+    broker.state.save_facts()
 
 
 @on_namespace("GET")
@@ -45,9 +46,11 @@ def policy(broker: AsyncBroker, _request: Request, namespace: str, rest: list[st
 def set_policy(broker: AsyncBroker, request: Request, namespace: str, rest: list[str]) -> None:
     """Set a policy; those that the dev broker does not know of are kept and do nothing."""
     broker.state.policies.setdefault(namespace, {})[rest[0]] = request.json()
+    broker.state.save_facts()
 
 
 @on_namespace("DELETE", "*")
 def remove_policy(broker: AsyncBroker, _request: Request, namespace: str, rest: list[str]) -> None:
     """Remove a policy."""
     broker.state.policies.get(namespace, {}).pop(rest[0], None)
+    broker.state.save_facts()

@@ -133,24 +133,8 @@ def _entry(command: Any, metadata: Any, data: bytes, now_ms: int) -> Entry:
         metadata.num_messages_in_batch,
         metadata.publish_time,
         deliver_at_ms,
-        key_of(metadata),
         transaction,
     )
-
-
-def key_of(metadata: Any) -> bytes:
-    """Return the bytes that the sticky-key hash is of, as the broker chooses them."""
-    if metadata.ordering_key:
-        key: bytes = metadata.ordering_key
-        return key
-    if metadata.partition_key:
-        if metadata.partition_key_b64_encoded:
-            from base64 import b64decode
-
-            return b64decode(metadata.partition_key)
-        encoded: bytes = metadata.partition_key.encode()
-        return encoded
-    return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
 
 
 _CHECKSUM_BYTES = 64

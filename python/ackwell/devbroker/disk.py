@@ -1,0 +1,207 @@
+"""A broker's file: log, cursors and what else a killed process must find again, in SQLite.
+
+Everything that a round of commands changed is one transaction, committed before any receipt of the round is
+sent: so what a client was told is there after `kill -9`. Cursors are saved in ackwell's own form, which
+forgets nothing; transactions that were open are aborted.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ackwell import PositionInfo
+from ackwell.devbroker.log import Entry
+from ackwell.errors import StoreError
+
+if TYPE_CHECKING:
+    import os
+
+    from ackwell.devbroker.subscriptions import TopicSubscription
+
+APPLICATION_ID: Final = 0x61636462
+"""`acdb`: marks the file as ours."""
+
+VERSION: Final = 1
+
+_SCHEMA: Final = f"""
+CREATE TABLE topic (name TEXT PRIMARY KEY, terminated INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE entry (
+    topic TEXT NOT NULL, ledger INTEGER NOT NULL, id INTEGER NOT NULL, data BLOB NOT NULL,
+    batch_size INTEGER NOT NULL, publish_ms INTEGER NOT NULL, deliver_at_ms INTEGER NOT NULL,
+    most TEXT, least TEXT, marker INTEGER NOT NULL,
+    PRIMARY KEY (topic, ledger, id)
+) WITHOUT ROWID;
+CREATE TABLE cursor (
+    topic TEXT NOT NULL, subscription TEXT NOT NULL, type TEXT NOT NULL, properties TEXT NOT NULL,
+    state BLOB NOT NULL, PRIMARY KEY (topic, subscription)
+) WITHOUT ROWID;
+CREATE TABLE sequence (
+    topic TEXT NOT NULL, producer TEXT NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (topic, producer)
+) WITHOUT ROWID;
+CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {VERSION};
+"""
+
+
+class SavedCursor(NamedTuple):
+    """A subscription as it was saved."""
+
+    subscription: str
+    type: str
+    properties: dict[str, str]
+    info: PositionInfo
+
+
+class Disk:
+    """The file of one broker; a second broker that opens it is refused (`StoreError`)."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._cursors: dict[TopicSubscription, None] = {}
+        with self._errors():
+            self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        execute = self._connection.execute
+        # One owner. A killed process loses nothing of the system's cache, so no sync is waited for.
+        execute("PRAGMA locking_mode = EXCLUSIVE")
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = NORMAL")
+        execute("BEGIN IMMEDIATE")
+        if execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0:
+            for statement in _SCHEMA.split(";"):
+                execute(statement)
+        found = execute("PRAGMA application_id").fetchone()[0], execute("PRAGMA user_version").fetchone()[0]
+        if found != (APPLICATION_ID, VERSION):
+            raise StoreError(f"{self._path}: not the file of a dev broker that this ackwell reads")
+        execute("COMMIT")
+
+    # What changes
+
+    def append(self, topic: str, ledger_id: int, entry_id: int, entry: Entry) -> None:
+        """Write an entry."""
+        most, least = (None, None) if entry.transaction is None else map(str, entry.transaction)
+        self._write(
+            "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            topic,
+            ledger_id,
+            entry_id,
+            entry.data,
+            entry.batch_size,
+            entry.publish_ms,
+            entry.deliver_at_ms,
+            most,
+            least,
+            entry.marker,
+        )
+
+    def trim(self, topic: str, before_ledger_id: int) -> None:
+        """Delete the ledgers before one."""
+        self._write("DELETE FROM entry WHERE topic = ? AND ledger < ?", topic, before_ledger_id)
+
+    def topic(self, name: str, *, terminated: bool = False) -> None:
+        """Write that a topic exists."""
+        self._write("INSERT OR REPLACE INTO topic VALUES (?, ?)", name, terminated)
+
+    def forget_topic(self, name: str) -> None:
+        """Delete a topic with all that belongs to it."""
+        self._write("DELETE FROM topic WHERE name = ?", name)
+        for table in ("entry", "cursor", "sequence"):
+            self._write(f"DELETE FROM {table} WHERE topic = ?", name)
+
+    def changed(self, subscription: TopicSubscription) -> None:
+        """Let a cursor be saved with the next commit."""
+        if subscription.durable:
+            self._cursors[subscription] = None
+
+    def forget_cursor(self, topic: str, subscription: str) -> None:
+        """Delete a cursor."""
+        self._cursors = {
+            each: None for each in self._cursors if (each.topic.full_name, each.name) != (topic, subscription)
+        }
+        self._write("DELETE FROM cursor WHERE topic = ? AND subscription = ?", topic, subscription)
+
+    def sequence_id(self, topic: str, producer: str, last: int) -> None:
+        """Write the last sequence id of a producer."""
+        self._write("INSERT OR REPLACE INTO sequence VALUES (?, ?, ?)", topic, producer, last)
+
+    def fact(self, name: str, value: Any) -> None:
+        """Write one of the things that are read and written whole, as JSON."""
+        self._write("INSERT OR REPLACE INTO fact VALUES (?, ?)", name, json.dumps(value))
+
+    def commit(self) -> None:
+        """Make what changed durable, in the system's cache at least: a killed process loses none of it."""
+        for each in self._cursors:
+            state = each.subscription.stage().info.encode("compact")
+            row = each.topic.full_name, each.name, str(each.type), json.dumps(each.properties), state
+            self._write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?)", *row)
+        self._cursors.clear()
+        if self._connection.in_transaction:
+            with self._errors():
+                self._connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Commit and close."""
+        self.commit()
+        self._connection.close()
+
+    # What is there
+
+    def topics(self) -> list[tuple[str, bool]]:
+        """Return the topics, and whether each was terminated."""
+        return [(name, bool(terminated)) for name, terminated in self._rows("SELECT * FROM topic")]
+
+    def ledgers(self, topic: str) -> dict[int, list[Entry]]:
+        """Return the entries of a topic, ledger by ledger."""
+        found: dict[int, list[Entry]] = {}
+        columns = "ledger, data, batch_size, publish_ms, deliver_at_ms, most, least, marker"
+        rows = self._rows(f"SELECT {columns} FROM entry WHERE topic = ? ORDER BY ledger, id", topic)
+        for ledger_id, data, size, publish_ms, deliver_at_ms, most, least, marker in rows:
+            transaction = None if most is None else (int(most), int(least))
+            entry = Entry(data, size, publish_ms, deliver_at_ms, transaction, marker=marker)
+            found.setdefault(ledger_id, []).append(entry)
+        return found
+
+    def cursors(self, topic: str) -> list[SavedCursor]:
+        """Return the subscriptions of a topic."""
+        rows = self._rows("SELECT subscription, type, properties, state FROM cursor WHERE topic = ?", topic)
+        return [
+            SavedCursor(name, kind, json.loads(properties), PositionInfo.decode(state))
+            for name, kind, properties, state in rows
+        ]
+
+    def sequence_ids(self, topic: str) -> dict[str, int]:
+        """Return the last sequence id of each producer."""
+        return dict(self._rows("SELECT producer, last FROM sequence WHERE topic = ?", topic))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what `fact` wrote."""
+        return {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM fact")}
+
+    def _write(self, statement: str, *values: Any) -> None:
+        with self._errors():
+            if not self._connection.in_transaction:
+                self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute(statement, values)
+
+    def _rows(self, statement: str, *values: Any) -> list[Any]:
+        with self._errors():
+            return self._connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: {error}") from error
