@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
+from ackwell.subscription.selectors import ConsistentHashing
 
 if TYPE_CHECKING:
     from ackwell.subscription.consumers import Consumers
@@ -28,7 +29,7 @@ def policy_of(
     consumers: Consumers,
     replay: ReplayQueue,
     settings: SubscriptionSettings,
-    selector: Selector,
+    selector: Selector | None,
     topic: str | None,
     partition: int | None,
 ) -> Policy:
@@ -36,6 +37,7 @@ def policy_of(
     if kind is SubscriptionType.SHARED:
         return RoundRobin(consumers, settings.round_robin_batch_size)
     if kind is SubscriptionType.KEY_SHARED:
-        return ByKey(consumers, replay, selector, in_key_order=not settings.allow_out_of_order_delivery)
+        in_key_order = not settings.allow_out_of_order_delivery
+        return ByKey(consumers, replay, selector or ConsistentHashing(), in_key_order=in_key_order)
     exclusive = kind is SubscriptionType.EXCLUSIVE
     return OneActive(consumers, exclusive=exclusive, partition=partition, topic=topic)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
+    from ackwell.subscription.kinds import SubscriptionType
+    from ackwell.subscription.selectors import Selector
     from ackwell.subscription.state import State
 
 
@@ -25,6 +28,16 @@ class Moves:
         self._state.cursor.reset(*position, ack_set)
         self._state.counts.clear()
         self._state.start_over()
+
+    def change_type(self, kind: SubscriptionType, selector: Selector | None) -> None:
+        """Become a subscription of another type; `ProtocolError` while a consumer is connected."""
+        state = self._state
+        if len(state.consumers):
+            raise ProtocolError(
+                f"the subscription is {state.kind} and has consumers; it cannot become {kind}",
+                code=ErrorCode.CONSUMER_BUSY,
+            )
+        state.become(kind, selector)
 
     def acknowledge_up_to(self, position: Position) -> int:
         """Acknowledge everything up to a position; return how many entries were not before."""

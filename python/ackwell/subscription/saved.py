@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ackwell._native import PositionInfo
-    from ackwell.cursor import Cursor
-    from ackwell.subscription.redelivery_counts import RedeliveryCounts
+    from ackwell.subscription.state import State
 
 TRANSACTION_FIELD: Final = 20_601
 """`Transaction {most=1, least=2, repeated Entry=3, Cumulative=4}`.
@@ -42,12 +41,12 @@ def check(info: PositionInfo) -> None:
     decode_transactions(info.unknown_fields)
 
 
-def take_over(cursor: Cursor, counts: RedeliveryCounts) -> tuple[Transactions, bytes]:
-    """Take what a loaded cursor carries: restore the counts, return the transactions and others' fields.
+def take_over(state: State) -> bytes:
+    """Restore what a loaded cursor carries, counts and transactions; return the fields of others.
 
     From now on the subscription saves the cursor.
     """
-    carried = cursor.carried
+    cursor, counts, carried = state.cursor, state.counts, state.cursor.carried
     _check_counts(carried.redelivery_counts)
     transactions = decode_transactions(carried.unknown_fields)
     for position in [position for position, _ in transactions.held() if cursor.is_acked(*position)]:
@@ -58,7 +57,8 @@ def take_over(cursor: Cursor, counts: RedeliveryCounts) -> tuple[Transactions, b
     others = _without_ours(carried.unknown_fields)
     carried.redelivery_counts.clear()
     carried.unknown_fields, carried.taken = b"", True
-    return transactions, others
+    state.transactions.restore(transactions)
+    return others
 
 
 def fields(type_name: str, transactions: Transactions, others: bytes) -> bytes:

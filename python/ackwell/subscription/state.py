@@ -12,31 +12,36 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ackwell.position import Position
+from ackwell.subscription.backoffs import Backoffs
+from ackwell.subscription.consumers import Consumers
+from ackwell.subscription.kinds import SubscriptionType, policy_of
 from ackwell.subscription.places import check_places
+from ackwell.subscription.redelivery_counts import RedeliveryCounts
+from ackwell.subscription.replay_queue import ReplayQueue
+from ackwell.subscription.transactions import Transactions
+from ackwell.subscription.unread import Unread
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ackwell.cursor import Cursor
-    from ackwell.subscription.backoffs import Backoffs
-    from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.delayed_messages import DelayedMessages
     from ackwell.subscription.policies import Policy
-    from ackwell.subscription.redelivery_counts import RedeliveryCounts
-    from ackwell.subscription.replay_queue import ReplayQueue
+    from ackwell.subscription.selectors import Selector
     from ackwell.subscription.settings import SubscriptionSettings
     from ackwell.subscription.structures import Structures
-    from ackwell.subscription.transactions import Transactions
-    from ackwell.subscription.unread import Unread
 
     Int64s = NDArray[np.int64]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class State:
     """The state that dispatch, acknowledgment, redelivery and seeks work on."""
 
+    kind: SubscriptionType
+    topic: str | None
+    partition: int | None
     settings: SubscriptionSettings
     structures: Structures
     cursor: Cursor
@@ -47,9 +52,22 @@ class State:
     transactions: Transactions
     unread: Unread
     policy: Policy
+    tracker: DelayedMessages | None
+    """What the subscription was given to hold delayed messages."""
     delayed: DelayedMessages | None
+    """The same, where the type delays messages."""
     held_hashes: set[int] = field(default_factory=set)
     """The hashes that had to wait in this round of dispatch; none of them goes out before the next."""
+
+    def become(self, kind: SubscriptionType, selector: Selector | None) -> None:
+        """Be of another type, with everything unacknowledged unread. Nobody is connected."""
+        self.start_over()
+        self.kind = kind
+        self.replay = ReplayQueue(self.structures, by_key=kind is SubscriptionType.KEY_SHARED)
+        self.policy = policy_of(
+            kind, self.consumers, self.replay, self.settings, selector, self.topic, self.partition
+        )
+        self.delayed = self.tracker if self.policy.individual else None
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
         """Drop what is known of an entry that is acknowledged, its consumer apart."""
@@ -104,3 +122,37 @@ class State:
         self.replay.remove_up_to(position)
         self.counts.forget_up_to(position)
         self.backoffs.forget_up_to(position)
+
+
+def new_state(
+    kind: SubscriptionType,
+    cursor: Cursor,
+    settings: SubscriptionSettings,
+    selector: Selector | None,
+    tracker: DelayedMessages | None,
+    topic: str | None,
+    partition: int | None,
+    structures: Structures,
+) -> State:
+    """Return the state of a subscription without consumers, everything unacknowledged unread."""
+    consumers = Consumers(structures, settings)
+    replay = ReplayQueue(structures, by_key=kind is SubscriptionType.KEY_SHARED)
+    transactions = Transactions()
+    policy = policy_of(kind, consumers, replay, settings, selector, topic, partition)
+    return State(
+        kind=kind,
+        topic=topic,
+        partition=partition,
+        settings=settings,
+        structures=structures,
+        cursor=cursor,
+        consumers=consumers,
+        replay=replay,
+        counts=RedeliveryCounts(structures, settings.max_redeliver_count),
+        backoffs=Backoffs(structures, settings.nack_backoff),
+        transactions=transactions,
+        unread=Unread(cursor, transactions),
+        policy=policy,
+        tracker=tracker,
+        delayed=tracker if policy.individual else None,
+    )

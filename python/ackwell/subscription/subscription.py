@@ -35,26 +35,20 @@ from ackwell.subscription import arguments, handle, saved
 from ackwell.subscription.acknowledge import Acknowledgments
 from ackwell.subscription.active_changes import ActiveChange, Removed, active_changes
 from ackwell.subscription.arguments import INT32_MAX, TIME_MAX_MS
-from ackwell.subscription.backoffs import Backoffs
 from ackwell.subscription.command import AckColumns, AckType, CommandAck, TransactionId, ValidationError
 from ackwell.subscription.consumer import NO_EPOCH, ConsumerKey
-from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.dispatcher import Delivery, Dispatcher
 from ackwell.subscription.durability import Durability, Receipt, Staged
 from ackwell.subscription.entries import Entries
-from ackwell.subscription.kinds import SubscriptionType, policy_of
+from ackwell.subscription.kinds import SubscriptionType
 from ackwell.subscription.moves import Moves
 from ackwell.subscription.policies import ByKey
 from ackwell.subscription.redelivery import Redelivery
-from ackwell.subscription.redelivery_counts import RedeliveryCounts
-from ackwell.subscription.replay_queue import ReplayQueue
-from ackwell.subscription.selectors import ConsistentHashing, Selector
 from ackwell.subscription.settings import SubscriptionSettings
-from ackwell.subscription.state import State
+from ackwell.subscription.state import new_state
 from ackwell.subscription.sticky_key import FROM_ONE, HashRange, sticky_key_hash
 from ackwell.subscription.structures import Structures
 from ackwell.subscription.summary import Summary, summarize
-from ackwell.subscription.unread import Unread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +61,7 @@ if TYPE_CHECKING:
     from ackwell.store import Store
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.delayed_messages import DelayedMessages
+    from ackwell.subscription.selectors import Selector
     from ackwell.subscription.undelivered import Undelivered
 
     Int64s = NDArray[np.int64]
@@ -141,29 +136,17 @@ class Subscription:
             cursor = Cursor(ledgers, settings=settings.cursor, engine=engine)
         if partition is not None:
             partition = arguments.integer("partition", partition, 0)
-        self._type = SubscriptionType(type)
-        self._delayed, self._topic, self._partition = delayed, topic, partition
-        structures = Structures.of(engine or engines.native())
-        consumers = Consumers(structures, settings)
-        replay = ReplayQueue(structures, by_key=self._type is SubscriptionType.KEY_SHARED)
-        counts = RedeliveryCounts(structures, settings.max_redeliver_count)
-        policy = policy_of(
-            self._type, consumers, replay, settings, selector or ConsistentHashing(), topic, partition
+        self._state = state = new_state(
+            SubscriptionType(type),
+            cursor,
+            settings,
+            selector,
+            delayed,
+            topic,
+            partition,
+            Structures.of(engine or engines.native()),
         )
-        transactions, self._unknown_fields = saved.take_over(cursor, counts)
-        self._state = state = State(
-            settings=settings,
-            structures=structures,
-            cursor=cursor,
-            consumers=consumers,
-            replay=replay,
-            counts=counts,
-            backoffs=Backoffs(structures, settings.nack_backoff),
-            transactions=transactions,
-            unread=Unread(cursor, transactions),
-            policy=policy,
-            delayed=delayed if policy.individual else None,
-        )
+        self._unknown_fields = saved.take_over(state)
         self._dispatcher = Dispatcher(state)
         self._acks = Acknowledgments(state)
         self._redelivery = Redelivery(state)
@@ -178,7 +161,7 @@ class Subscription:
     @property
     def type(self) -> SubscriptionType:
         """The type; `change_type` changes it."""
-        return self._type
+        return self._state.kind
 
     @property
     def settings(self) -> SubscriptionSettings:
@@ -263,25 +246,7 @@ ActiveChange(consumer='a', active=True)])
         Raises `ProtocolError` (`CONSUMER_BUSY`) while a consumer is connected. Everything
         unacknowledged is read again; redelivery counts stay, unless `idle_clears_counts` is set.
         """
-        kind, state = SubscriptionType(type), self._state
-        if len(state.consumers):
-            raise ProtocolError(
-                f"the subscription is {self._type} and has consumers; it cannot become {kind}",
-                code=ErrorCode.CONSUMER_BUSY,
-            )
-        replay = ReplayQueue(state.structures, by_key=kind is SubscriptionType.KEY_SHARED)
-        policy = policy_of(
-            kind,
-            state.consumers,
-            replay,
-            state.settings,
-            selector or ConsistentHashing(),
-            self._topic,
-            self._partition,
-        )
-        state.start_over()
-        state.replay, state.policy, self._type = replay, policy, kind
-        state.delayed = self._delayed if policy.individual else None
+        self._moves.change_type(SubscriptionType(type), selector)
 
     @property
     def consumers(self) -> list[ConsumerKey]:
@@ -699,16 +664,15 @@ ActiveChange(consumer='a', active=True)])
 
     def _comparable(self) -> tuple[object, ...]:
         return (
-            self._type,
             self._state,
             self._durability,
             self._unknown_fields,
             self._validation_errors,
-            (self._topic, self._partition, self._durable, self._chunk_entries),
+            (self._durable, self._chunk_entries),
         )
 
     def _saved_fields(self) -> bytes:
-        return saved.fields(self._type, self._state.transactions, self._unknown_fields)
+        return saved.fields(self.type, self._state.transactions, self._unknown_fields)
 
     def _position_info(self, unknown_fields: bytes) -> PositionInfo:
         """Return the whole state, as it is saved."""
@@ -719,7 +683,7 @@ ActiveChange(consumer='a', active=True)])
         return None if consumer is None else self._state.consumers[consumer]
 
     def _active_changes(self, before: Consumer | None, joined: Consumer | None = None) -> list[ActiveChange]:
-        if self._type is not SubscriptionType.FAILOVER:
+        if self.type is not SubscriptionType.FAILOVER:
             return []
         return active_changes(self._state.consumers, before, self._state.policy.active, joined)
 

@@ -122,6 +122,10 @@ class Transactions(EqualByState):
             if (position, _reach(unacked_bits)) <= (held.position, _reach(held.owed_bits)):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
+    def restore(self, other: Transactions) -> None:
+        """Take over what other transactions hold; none is open here yet."""
+        self.open, self._bits = other.open, other._bits
+
     def begin(self, transaction: TransactionId) -> None:
         """Open a transaction that holds nothing yet."""
         self.open.setdefault(transaction, Transaction())
