@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -31,7 +32,8 @@ def connect() -> Iterator[Callable[[Broker], Any]]:
 
     yield connected
     for client in clients:
-        client.close()
+        with suppress(pulsar.PulsarException):
+            client.close()
 
 
 @pytest.fixture
