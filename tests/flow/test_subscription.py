@@ -517,3 +517,14 @@ def test_bad_names_numbers_and_bytes_are_refused_and_nothing_changes() -> None:
         RedeliveryBackoff(1, 2, 0.5)
     with pytest.raises(ValueError, match="max_unacked_per_consumer"):
         SubscriptionSettings(max_unacked_per_consumer=-1)
+
+
+def test_a_topic_whose_entries_are_all_trimmed_has_nothing_to_skip_or_clear() -> None:
+    ledgers = Ledgers({3: 7})
+    subscription = Subscription("Exclusive", ledgers)
+    assert subscription.clear_backlog() == 7
+    ledgers.close(3)
+    ledgers.add(5)
+    ledgers.trim_before(5)
+    assert (subscription.clear_backlog(), subscription.skip(3), subscription.expire(3, 6)) == (0, 0, 0)
+    subscription.validate()

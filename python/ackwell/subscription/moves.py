@@ -49,7 +49,7 @@ class Moves:
         position = min(position, last)
         if not state.cursor.ledgers.contains(*position):
             position = state.cursor.ledgers.previous_valid(*position)
-            if position <= state.cursor.mark_delete_position:
+            if position.entry_id < 0 or position <= state.cursor.mark_delete_position:
                 return 0
         state.cursor.ack_cumulative(*position)
         state.forget_acknowledged()

@@ -153,15 +153,18 @@ def _seek(chance: random.Random, ours: Ours) -> Action | None:
 
 
 def _skip(chance: random.Random, ours: Ours) -> Action | None:
-    return actions.Skip(chance.randint(1, 6))
+    return actions.Skip(chance.randint(1, 6)) if ours.moves_are_clean else None
 
 
 def _clear(chance: random.Random, ours: Ours) -> Action | None:
-    return actions.Clear()
+    return actions.Clear() if ours.moves_are_clean else None
 
 
 def _expire(chance: random.Random, ours: Ours) -> Action | None:
-    return actions.Expire(chance.choice(sorted(ours.log))) if ours.log else None
+    # The broker's search for the last entry to expire looks at unacknowledged ones.
+    cursor = ours.subscription.cursor
+    unacked = [position for position in sorted(ours.log) if not cursor.is_acked(*position)]
+    return actions.Expire(chance.choice(unacked)) if unacked and ours.moves_are_clean else None
 
 
 def _unload(chance: random.Random, ours: Ours) -> Action | None:

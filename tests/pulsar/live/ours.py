@@ -41,6 +41,8 @@ class Ours:
     def __init__(self, sequence: Sequence, topic: str, version: str) -> None:
         self.type = sequence.type
         self.individual = self.type in ("Shared", "Key_Shared")
+        self.moves_are_clean = not (version.startswith("4.0") and self.individual)
+        """Whether the broker drops what is pending when an administrator moves the subscription on."""
         self._topic = topic
         self._settings = SubscriptionSettings.pulsar(
             version,
@@ -141,10 +143,10 @@ class Ours:
         finally:
             self.subscription = before
 
-    def refuses(self, action: Action) -> bool:
-        """Return whether ours refuses on purpose what the broker answers with success and ignores."""
+    def answers_otherwise(self, action: Action) -> bool:
+        """Return whether ours answers on purpose otherwise than the broker; see the README."""
         if isinstance(action, actions.AckCumulative):
-            return self.individual
+            return self.individual or bool(action.ack_set and self.cursor_settings.refuse_cumulative_behind)
         last = self.last
         return isinstance(action, actions.Ack) and any(
             last is None or each[0] > last for each in action.message_ids

@@ -83,7 +83,7 @@ class Played:
         if not isinstance(action, Expire) or error is None:
             # The admin API refuses to expire what it finds too near the end; the caller's decision with us.
             refusal = self.ours.apply(action)
-            if error != refusal and not (error is None and self.ours.refuses(action)):
+            if error != refusal and not self.ours.answers_otherwise(action):
                 raise DifferenceError(step, action, [f"ours answers {refusal!r}, the broker {error!r}"])
         self._settle(step, action)
 

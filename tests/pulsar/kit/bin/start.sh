@@ -30,7 +30,8 @@ case "$VERSION" in
   5.*) BOOKIE="" ;; # It has no such option, and takes a free port.
   *) BOOKIE="--bookkeeper-port $BOOKIE_PORT" ;;
 esac
-PULSAR_STANDALONE_USE_ZOOKEEPER=0 setsid nohup java -Xmx2g -XX:MaxDirectMemorySize=2g $JAVA_OPTIONS \
+# A broker of a test lives for minutes: the second compiler and a concurrent collector cost more than they give.
+PULSAR_STANDALONE_USE_ZOOKEEPER=0 setsid nohup java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx2g -XX:MaxDirectMemorySize=2g $JAVA_OPTIONS \
   -Dackwell.sideDoorPort="$SIDE_DOOR_PORT" -Dlog4j.configurationFile="$KIT/conf/log4j2.xml" \
   -cp "$CLASSPATH_OF_KIT" ackwell.kit.SideDoorBroker \
   --config "$DATA/effective.conf" --metadata-dir "$DATA/metadata" \
