@@ -142,7 +142,7 @@ def test_auto_split_halves_the_widest_range_and_runs_out() -> None:
 def test_sticky_ranges_refuse_an_overlap_and_keep_gaps_unowned() -> None:
     sticky = StickyRanges()
     sticky.add("a", [(0, 9), (20, 29)])
-    for taken in [(9, 12), (0, SLOTS - 1), (22, 23)]:
+    for taken in [(9, 12), (15, 20), (29, 30), (0, SLOTS - 1), (22, 23)]:
         with pytest.raises(ProtocolError, match="taken by consumer 'a'"):
             sticky.add("b", [taken])
     with pytest.raises(ProtocolError, match="no hash ranges"):

@@ -382,3 +382,19 @@ def test_an_abort_after_a_restart_keeps_the_order_of_keys() -> None:
     assert again.next_reads(1, 0) == [(3, 0)]
     assert again.dispatch(3, 0, 0, sticky_key_hash=7) == "b"
     again.validate()
+
+
+def test_a_key_is_free_as_soon_as_its_old_consumer_gives_everything_back() -> None:
+    subscription = Subscription("Key_Shared", Ledgers({3: 2}), selector=AutoSplit())
+    subscription.add_consumer("a")
+    subscription.flow("a", 10)
+    assert subscription.dispatch(3, 0, 0, sticky_key_hash=5) == "a"
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    # The key is now that of b, which waits for a.
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+    assert subscription.redeliver("a") == 1
+    assert subscription.next_reads(9, 0) == [(3, 0), (3, 1)]
+    assert subscription.dispatch(3, 0, 0, sticky_key_hash=5) == "b"
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) == "b"
+    subscription.validate()

@@ -6,12 +6,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
-from ackwell.subscription.selectors import ConsistentHashing
+from ackwell.subscription.selectors import ConsistentHashing, Selector
 
 if TYPE_CHECKING:
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.replay_queue import ReplayQueue
-    from ackwell.subscription.selectors import Selector
     from ackwell.subscription.settings import SubscriptionSettings
 
 
@@ -34,6 +33,8 @@ def policy_of(
     partition: int | None,
 ) -> Policy:
     """Return the policy of a type."""
+    if not (selector is None or isinstance(selector, Selector)):
+        raise TypeError(f"selector is {selector!r}; expected one with the methods of Selector")
     if kind is SubscriptionType.SHARED:
         return RoundRobin(consumers, settings.round_robin_batch_size)
     if kind is SubscriptionType.KEY_SHARED:

@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from itertools import count
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
@@ -35,6 +35,7 @@ RING_POINTS: Final = 100
 """`subscriptionKeySharedConsistentHashingReplicaPoints`, the default of 4.2."""
 
 
+@runtime_checkable
 class Selector(Protocol):
     """What a Key_Shared subscription asks of its selector."""
 

@@ -61,12 +61,10 @@ class State:
 
     def become(self, kind: SubscriptionType, selector: Selector | None) -> None:
         """Be of another type, with everything unacknowledged unread. Nobody is connected."""
+        replay = ReplayQueue(self.structures, by_key=kind is SubscriptionType.KEY_SHARED)
+        policy = policy_of(kind, self.consumers, replay, self.settings, selector, self.topic, self.partition)
         self.start_over()
-        self.kind = kind
-        self.replay = ReplayQueue(self.structures, by_key=kind is SubscriptionType.KEY_SHARED)
-        self.policy = policy_of(
-            kind, self.consumers, self.replay, self.settings, selector, self.topic, self.partition
-        )
+        self.kind, self.replay, self.policy = kind, replay, policy
         self.delayed = self.tracker if self.policy.individual else None
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
