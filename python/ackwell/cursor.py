@@ -508,13 +508,18 @@ class Cursor:
             If the store cannot be read.
         """
         journal = Journal(store, form=form, compression=compression, engine=engine)
-        recovery = dataclasses.replace(journal.load(take_older=take_older, check=check), loaded_as=loaded_as)
-        if recovery.position_info is None:
-            cursor = cls(ledgers, settings=settings, engine=engine)
-        else:
-            cursor = cls.from_position_info(recovery.position_info, ledgers, settings=settings, engine=engine)
-        cursor.recovery = recovery
-        cursor._journal = journal  # noqa: SLF001 - its own class
+        cursor = cls(ledgers, settings=settings, engine=engine)
+
+        def build(info: PositionInfo) -> None:
+            nonlocal cursor
+            if check is not None:
+                check(info)
+            cursor = cls.from_position_info(info, ledgers, settings=settings, engine=engine)
+
+        # Built before the store is taken, so that no refusal takes it.
+        recovery = journal.load(take_older=take_older, check=build)
+        cursor.recovery = dataclasses.replace(recovery, loaded_as=loaded_as)
+        cursor._journal = journal
         return cursor
 
     def validate(self) -> None:

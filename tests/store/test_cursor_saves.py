@@ -15,6 +15,7 @@ from ackwell import (
     CorruptStateError,
     Cursor,
     FencedError,
+    LimitError,
     NotLoadedError,
     StateTooLargeError,
     StoreError,
@@ -189,6 +190,17 @@ def test_a_read_only_store_gives_the_cursor_and_leaves_it_to_its_owner(tmp_path:
         cursor.ack(3, 9)
         with pytest.raises(FencedError):
             cursor.save(store)
+
+
+def test_a_load_with_wrong_arguments_leaves_the_store_to_its_owner() -> None:
+    ledger = MemoryLedger()
+    owner = Journal(MemoryStore(ledger))
+    for saved in (False, True):
+        if saved:
+            owner.save(ackwell.PositionInfo(3, 5, batch_deleted={(3, 9): (1,) * 20_000}))
+        with pytest.raises((TypeError, AttributeError, LimitError)):
+            Cursor.load(MemoryStore(ledger), ackwell.Ledgers({3: 100}) if saved else None)  # type: ignore[arg-type]
+        assert ledger.generation == int(saved)
 
 
 @pytest.mark.parametrize("wrong", [None, "acks.db", object()])
