@@ -7,7 +7,7 @@ PARALLEL := --numprocesses auto --dist loadgroup --benchmark-disable
 FAST := not slow and not spark and not pulsar and not faults and not soak
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak lint format types \
+.PHONY: help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
         fuzz bench bench-rust bench-python bench-peers wheel lock clean \
         bench-spark bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
 
@@ -60,6 +60,18 @@ $(OLDEST)/.locked: .venv/.locked requirements/spark-oldest.txt
 test-spark-oldest: install $(OLDEST)/.locked  ## The Spark tests on the oldest PySpark supported (Python 3.11 or 3.12)
 	PYTHONPATH=$(CURDIR)/python $(OLDEST)/bin/python -m pytest tests/spark
 
+# The structures alone need no lock of versions: NumPy has wheels for these interpreters, not every tool does.
+FREE_THREADED := .venv-free-threaded
+FREE_THREADED_PYTHON ?= python3.14t
+
+test-free-threaded:  ## Threads on one structure under a free-threaded Python (FREE_THREADED_PYTHON=python3.14t)
+	$(FREE_THREADED_PYTHON) -c 'import sys; sys.exit(sys._is_gil_enabled() and "a free-threaded Python is needed")'
+	$(FREE_THREADED_PYTHON) -m venv $(FREE_THREADED)
+	$(FREE_THREADED)/bin/python -m pip install --quiet numpy typer rich pytest pytest-timeout hypothesis "maturin>=1.16,<2"
+	VIRTUAL_ENV=$(CURDIR)/$(FREE_THREADED) $(FREE_THREADED)/bin/maturin develop --release --quiet
+	$(FREE_THREADED)/bin/python -m pytest tests/differential/test_free_threading.py tests/differential/test_threads.py \
+	  tests/differential/test_range_set_threads.py tests/differential/test_forks.py
+
 soak: install  ## Long proofs
 	$(PYTEST) -m soak
 
@@ -74,6 +86,9 @@ format: .venv/.locked  ## Rewrite what lint would refuse
 	cargo fmt --all
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+stubs: install  ## Copy the docstrings of the native module into its stub
+	$(BIN)/python rust/python/stubs.py
 
 types: install  ## mypy, and the stubs held against the built module
 	$(BIN)/mypy
@@ -158,4 +173,4 @@ lock: .venv/.locked  ## Pin versions of everything: Python packages, crates, thi
 	$(BIN)/python .ci/notices.py
 
 clean:  ## Remove what the verbs made
-	rm -rf .venv $(OLDEST) $(WHEEL) target dist build
+	rm -rf .venv $(OLDEST) $(WHEEL) $(FREE_THREADED) target dist build

@@ -28,7 +28,7 @@ pub(crate) fn benches(criterion: &mut Criterion<CpuTime>) {
     group.bench_function("clear half as a prefix", |bench| {
         bench.iter_batched_ref(
             || set.clone(),
-            |set| black_box(set.clear_prefix(BITS / 2)),
+            |set| black_box(set.clear_prefix(BITS / 2).unwrap()),
             criterion::BatchSize::SmallInput,
         );
     });

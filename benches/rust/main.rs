@@ -9,8 +9,12 @@ mod long_map;
 mod bit_set;
 mod pending_acks;
 mod range_set;
+mod triple_heap;
+mod time_buckets;
+mod time_wheel;
 mod position_info;
 mod command_ack;
+mod group;
 
 fn main() {
     let mut criterion = cpu_time::criterion();
@@ -19,8 +23,11 @@ fn main() {
     bit_set::benches(&mut criterion);
     pending_acks::benches(&mut criterion);
     range_set::benches(&mut criterion);
+    triple_heap::benches(&mut criterion);
+    time_buckets::benches(&mut criterion);
+    time_wheel::benches(&mut criterion);
     position_info::benches(&mut criterion);
     command_ack::benches(&mut criterion);
-    delayed::benches(&mut criterion);
+    group::benches(&mut criterion);
     criterion.final_summary();
 }

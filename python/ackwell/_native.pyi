@@ -1,7 +1,15 @@
 """Stubs of the native engine, in the order of `docs/architecture.md`; checked by `make types`."""
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, final, overload
+from collections.abc import (
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
+from typing import Any, ClassVar, Literal, Self, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,8 +42,49 @@ __all__ = [
     "group_rows",
 ]
 
+_T = TypeVar("_T")
+
 @final
 class Ledgers:
+    """The ledger directory of one topic: how many entries each ledger holds, which is open, what is trimmed.
+
+    A cursor needs it to step over ledger borders, as Pulsar's `ManagedLedgerImpl` does, and to count the
+    entries between two positions. At most the greatest ledger is open.
+
+    Parameters
+    ----------
+    entries : mapping or iterable of (int, int)
+        Ledger id to number of entries, in any order.
+    open : bool
+        Whether the greatest ledger is still written to.
+    trimmed_before : int
+        Every ledger below this id is trimmed: deleted with its entries, and known not to come back.
+
+    Raises
+    ------
+    ValueError
+        For a negative number or a ledger named twice.
+    ProtocolError
+        For a ledger below `trimmed_before`.
+    LimitError
+        For more than 2**63 - 1 entries in all.
+
+    Notes
+    -----
+    With n ledgers, adding and growing the greatest take O(1), growing another O(sqrt n), every question
+    O(log n); 16 to 32 bytes a ledger.
+
+    Examples
+    --------
+    >>> from ackwell import Ledgers
+    >>> ledgers = Ledgers({2: 16, 3: 0, 5: 10})
+    >>> ledgers.next_valid(2, 15)
+    Position(ledger_id=5, entry_id=0)
+    >>> ledgers.entries_between((2, 13), (5, 1))
+    4
+    >>> ledgers
+    Ledgers({2: 16, 3: 0, 5: 10}, open=True, trimmed_before=0)
+    """
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
         cls,
@@ -44,30 +93,91 @@ class Ledgers:
         open: bool = True,
         trimmed_before: int = 0,
     ) -> Self: ...
-    def add(self, ledger_id: int, entries: int = 0) -> None: ...
-    def grow(self, ledger_id: int, entries: int) -> None: ...
-    def close(self, ledger_id: int) -> None: ...
-    def trim_before(self, ledger_id: int) -> int: ...
-    def entries(self, ledger_id: int) -> int: ...
-    def state(self, ledger_id: int) -> Literal["open", "closed", "trimmed"]: ...
-    def next_valid(self, ledger_id: int, entry_id: int) -> Position: ...
-    def previous_valid(self, ledger_id: int, entry_id: int) -> Position: ...
+    def add(self, ledger_id: int, entries: int = 0) -> None:
+        """Add a new greatest ledger and open it; the one before closes.
+
+        Raises `ProtocolError` unless it is greater than every ledger known, trimmed ones included. O(1).
+
+        >>> ledgers = Ledgers({2: 16})
+        >>> ledgers.add(5)
+        >>> ledgers.state(2), ledgers.state(5)
+        ('closed', 'open')
+        """
+    def grow(self, ledger_id: int, entries: int) -> None:
+        """Make sure that the ledger is known and holds at least `entries`; never shrinks or reopens one.
+
+        A ledger greater than all known opens and closes the one before; a smaller one joins closed. Raises
+        `ProtocolError` for a trimmed ledger. O(1) for the greatest, O(sqrt n) for another of n.
+        """
+    def close(self, ledger_id: int) -> None:
+        """Close a ledger; the next to open is a new one. Raises `KeyError` if it is not kept."""
+    def trim_before(self, ledger_id: int) -> int:
+        """Forget every ledger below `ledger_id` and return how many; from then on they are known as trimmed.
+
+        Raises `ProtocolError` if the open ledger would go: a broker never trims the ledger it writes.
+
+        >>> ledgers = Ledgers({2: 16, 3: 0, 5: 10})
+        >>> ledgers.trim_before(5)
+        2
+        >>> ledgers.state(2)
+        'trimmed'
+        """
+    def entries(self, ledger_id: int) -> int:
+        """Return the number of entries of a ledger; `KeyError` if it is not kept. O(log n)."""
+    def state(self, ledger_id: int) -> Literal["open", "closed", "trimmed"]:
+        """Return whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
+
+        Ledger ids only grow, so every one below `trimmed_before` counts as trimmed.
+        """
+    def next_valid(self, ledger_id: int, entry_id: int) -> Position:
+        """Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
+
+        Past the last entry it is where the next one would be: one past the end of the open ledger, or, if
+        none is open, one past the last entry there is. The position may be anything with a ledger id >= 0
+        and an entry id >= -1; one in an unknown or trimmed ledger is between its neighbours. Raises
+        `ProtocolError` while no ledger is kept. (Pulsar: `getNextValidPosition`.)
+
+        >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
+        Position(ledger_id=5, entry_id=10)
+        """
+    def previous_valid(self, ledger_id: int, entry_id: int) -> Position:
+        """Return the last existing entry before a position, over ledger borders and empty ledgers. O(log n).
+
+        Before the first entry it is entry -1 of the first ledger kept, or of the position's own if that is
+        smaller. Positions as in `next_valid`. (Pulsar: `getPreviousPosition`.)
+
+        >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
+        Position(ledger_id=2, entry_id=15)
+        """
     def entries_between(
         self, lower_exclusive: tuple[int, int], upper_inclusive: tuple[int, int]
-    ) -> int: ...
-    def contains(self, ledger_id: int, entry_id: int) -> bool: ...
+    ) -> int:
+        """Count the entries that exist in `(lower_exclusive, upper_inclusive]`. O(log n).
+
+        Bounds are places in the order of positions, as in `next_valid`: they need not exist, and entries
+        unknown or trimmed count for nothing. For a lower bound at or past the upper, 0.
+        """
+    def contains(self, ledger_id: int, entry_id: int) -> bool:
+        """Whether a position is an entry that exists. O(log n)."""
     @property
-    def first_position(self) -> Position | None: ...
+    def first_position(self) -> Position | None:
+        """The place before every entry: entry -1 of the first ledger kept; None without ledgers."""
     @property
-    def last_position(self) -> Position | None: ...
+    def last_position(self) -> Position | None:
+        """The last entry that exists; `first_position` while there is none."""
     @property
-    def trimmed_before(self) -> int: ...
+    def trimmed_before(self) -> int:
+        """Every ledger below this id is trimmed."""
     @property
-    def total_entries(self) -> int: ...
+    def total_entries(self) -> int:
+        """The number of entries that exist, in all ledgers kept."""
     @property
-    def nbytes(self) -> int: ...
-    def validate(self) -> None: ...
-    def copy(self) -> Self: ...
+    def nbytes(self) -> int:
+        """The true bytes on the heap."""
+    def validate(self) -> None:
+        """Check the invariants; `AssertionError` if one does not hold."""
+    def copy(self) -> Self:
+        """Return an independent copy."""
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: object, /) -> Self: ...
     def __getnewargs_ex__(self) -> tuple[tuple[list[tuple[int, int]]], dict[str, Any]]: ...
@@ -79,77 +189,183 @@ class Ledgers:
 
 @final
 class LongMap:
+    """A hash map from int64 to int64: a mapping that costs 18 to 24 bytes an entry, without objects.
+
+    Every key and value of int64 is legal. Scalar methods are O(1); removing leaves nothing behind, so time and
+    bytes follow the content alone. Iteration has no promised order. It is the counterpart of Apache
+    Pulsar's `Long2LongOpenHashMap`.
+
+    Parameters
+    ----------
+    entries : mapping or iterable of pairs, optional
+        What it holds at first.
+
+    Examples
+    --------
+    >>> from ackwell import LongMap
+    >>> ledgers = LongMap({3: 5_000})
+    >>> ledgers.put(3, 6_000), ledgers.put(4, 10)
+    (5000, None)
+    >>> ledgers[3], ledgers.get(9), ledgers.get(9, 0)
+    (6000, None, 0)
+    >>> ledgers.put_many([5, 6], [7, 8])
+    2
+    >>> ledgers.get_many([3, 5, 9], default=-1).tolist()
+    [6000, 7, -1]
+    >>> ledgers
+    <LongMap 4 entries>
+    """
     def __new__(
         cls, entries: Mapping[int, int] | Iterable[tuple[int, int]] | None = None, /
     ) -> Self: ...
     @staticmethod
-    def from_arrays(keys: ArrayLike, values: ArrayLike) -> LongMap: ...
+    def from_arrays(keys: ArrayLike, values: ArrayLike) -> LongMap:
+        """Build a map of two int64 arrays of one length."""
     @overload
-    def get(self, key: int, default: None = None, /) -> int | None: ...
+    def get(self, key: int, default: None = None, /) -> int | None:
+        """Return the value of `key`, or `default`."""
     @overload
-    def get(self, key: int, default: int, /) -> int: ...
-    def put(self, key: int, value: int, /) -> int | None: ...
-    def put_if_absent(self, key: int, value: int, /) -> int | None: ...
-    def add_to(self, key: int, delta: int, /) -> int | None: ...
-    def remove(self, key: int, /) -> int | None: ...
-    def remove_if_value(self, key: int, value: int, /) -> bool: ...
-    def contains(self, key: int, /) -> bool: ...
-    def __contains__(self, key: int, /) -> bool: ...
+    def get(self, key: int, default: int, /) -> int:
+        """Return the value of `key`, or `default`."""
+    def put(self, key: int, value: int, /) -> int | None:
+        """Set the value of `key`; return the one before, or None."""
+    def put_if_absent(self, key: int, value: int, /) -> int | None:
+        """Set the value of `key` unless it has one, which is returned; None if it was set."""
+    def add_to(self, key: int, delta: int, /) -> int | None:
+        """Add `delta` to the value of `key` and return the sum; None, and nothing changes, if there is none.
+
+        `ValueError`, and nothing changes, if the sum is outside int64.
+        """
+    def remove(self, key: int, /) -> int | None:
+        """Remove `key`; return its value, or None."""
+    def remove_if_value(self, key: int, value: int, /) -> bool:
+        """Remove `key` if its value is `value`; return whether it was."""
+    def contains(self, key: int, /) -> bool:
+        """Return whether `key` is here."""
+    def __contains__(self, key: object, /) -> bool: ...
     def __getitem__(self, key: int, /) -> int: ...
     def __setitem__(self, key: int, value: int, /) -> None: ...
     def __delitem__(self, key: int, /) -> None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[int]: ...
-    def keys(self) -> list[int]: ...
-    def values(self) -> list[int]: ...
-    def items(self) -> list[tuple[int, int]]: ...
-    def put_many(self, keys: ArrayLike, values: ArrayLike) -> int: ...
-    def get_many(self, keys: ArrayLike, default: int = 0) -> NDArray[np.int64]: ...
-    def contains_many(self, keys: ArrayLike) -> NDArray[np.bool_]: ...
-    def remove_many(self, keys: ArrayLike) -> int: ...
-    def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
-    def clear(self) -> None: ...
-    def reserve(self, additional: int, /) -> None: ...
-    def shrink_to_fit(self) -> None: ...
+    def keys(self) -> KeysView[int]:
+        """Return a view of the keys."""
+    def values(self) -> ValuesView[int]:
+        """Return a view of the values."""
+    def items(self) -> ItemsView[int, int]:
+        """Return a view of the entries as pairs of key and value."""
+    def update(self, entries: Mapping[int, int] | Iterable[tuple[int, int]], /) -> None:
+        """Set the values of a mapping or of pairs; nothing changes if one is refused."""
+    def pop(self, key: int, /, *default: _T) -> int | _T:
+        """Remove `key` and return its value, or `default` if one is given; `KeyError` otherwise."""
+    def popitem(self) -> tuple[int, int]:
+        """Remove any entry and return its key and value; `KeyError` if there is none."""
+    def setdefault(self, key: int, default: int, /) -> int:
+        """Return the value of `key`, which is set to `default` if there is none."""
+    def put_many(self, keys: ArrayLike, values: ArrayLike) -> int:
+        """Set the values of keys given as int64 arrays of one length; return how many keys were new."""
+    def get_many(self, keys: ArrayLike, default: int = 0) -> NDArray[np.int64]:
+        """Return the values of an int64 array of keys, with `default` where there is none."""
+    def contains_many(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Return, for each key of an int64 array, whether it is here."""
+    def remove_many(self, keys: ArrayLike) -> int:
+        """Remove the keys of an int64 array; return how many were here."""
+    def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return all keys and their values as two int64 arrays."""
+    def clear(self) -> None:
+        """Remove every entry and release the memory."""
+    def reserve(self, additional: int, /) -> None:
+        """Make room for `additional` more entries at once; `MemoryError`, and nothing changes, if there is none."""
+    def shrink_to_fit(self) -> None:
+        """Release memory that the entries do not need."""
     @property
-    def capacity(self) -> int: ...
+    def capacity(self) -> int:
+        """The entries that fit into the memory allocated now."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The bytes allocated on the heap."""
     def __sizeof__(self) -> int: ...
-    def validate(self) -> None: ...
+    def validate(self) -> None:
+        """Check the invariants; raise `AssertionError` if one does not hold."""
     def __eq__(self, other: object, /) -> bool: ...
-    def copy(self) -> Self: ...
+    def copy(self) -> Self:
+        """Return a map of the same entries."""
     def __copy__(self) -> Self: ...
     def __reduce__(self) -> tuple[object, ...]: ...
 
 @final
 class BitSet:
+    """A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
+
+    Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a
+    `ValueError`. Setting a bit at or past the limit is a `LimitError`, setting one for which there is no
+    memory a `MemoryError`. A refused call changes nothing.
+
+    Parameters
+    ----------
+    bits : iterable of int, optional
+        The bits set at first.
+    limit : int, optional
+        The first index that is too large; Java's 2**31 unless given.
+
+    Examples
+    --------
+    >>> from ackwell import BitSet
+    >>> pending = BitSet([1, 2, 70])
+    >>> pending.set(5), pending.clear(2), pending.clear(2)
+    (True, True, False)
+    >>> list(pending), pending.next_set(6), pending.next_clear(5)
+    ([1, 5, 70], 70, 6)
+    >>> pending.to_words().tolist()
+    [34, 64]
+    >>> pending.clear_prefix(5).tolist(), list(pending)
+    ([1, 5], [70])
+    """
     def __new__(
         cls, bits: Iterable[int] | None = None, /, *, limit: int = 2147483648
     ) -> Self: ...
     @staticmethod
-    def from_words(words: ArrayLike, limit: int = 2147483648) -> BitSet: ...
-    def to_words(self) -> NDArray[np.int64]: ...
+    def from_words(words: ArrayLike, limit: int = 2147483648) -> BitSet:
+        """Build a set of signed 64-bit words in the order of Java's `BitSet.valueOf(long[])`."""
+    def to_words(self) -> NDArray[np.int64]:
+        """Return the words as a signed int64 array, as Java's `BitSet.toLongArray`: no zero word at the end."""
     @property
-    def limit(self) -> int: ...
-    def set(self, bit: int, /) -> bool: ...
-    def clear(self, bit: int, /) -> bool: ...
-    def get(self, bit: int, /) -> bool: ...
+    def limit(self) -> int:
+        """The first index that is too large."""
+    def set(self, bit: int, /) -> bool:
+        """Set a bit; return whether it was clear."""
+    def clear(self, bit: int, /) -> bool:
+        """Clear a bit; return whether it was set."""
+    def get(self, bit: int, /) -> bool:
+        """Return whether a bit is set."""
     def __contains__(self, bit: int, /) -> bool: ...
-    def set_many(self, bits: ArrayLike) -> int: ...
-    def get_many(self, bits: ArrayLike) -> NDArray[np.bool_]: ...
-    def set_range(self, start: int, end: int, /) -> None: ...
-    def clear_range(self, start: int, end: int, /) -> None: ...
-    def clear_prefix(self, bit: int, /) -> NDArray[np.int64]: ...
-    def clear_all(self) -> None: ...
-    def next_set(self, bit: int, /) -> int | None: ...
-    def next_clear(self, bit: int, /) -> int: ...
-    def previous_set(self, bit: int, /) -> int | None: ...
-    def previous_clear(self, bit: int, /) -> int | None: ...
-    def first(self) -> int | None: ...
-    def last(self) -> int | None: ...
+    def set_many(self, bits: ArrayLike) -> int:
+        """Set the bits of an int64 array; return how many were clear. Nothing changes if one is refused."""
+    def get_many(self, bits: ArrayLike) -> NDArray[np.bool_]:
+        """Return, for each bit of an int64 array, whether it is set."""
+    def set_range(self, start: int, end: int, /) -> None:
+        """Set every bit from `start` up to, without, `end`."""
+    def clear_range(self, start: int, end: int, /) -> None:
+        """Clear every bit from `start` up to, without, `end`."""
+    def clear_prefix(self, bit: int, /) -> NDArray[np.int64]:
+        """Clear every bit up to and with `bit`; return what was set, in order, as an int64 array."""
+    def clear_all(self) -> None:
+        """Clear every bit and release the memory."""
+    def next_set(self, bit: int, /) -> int | None:
+        """Return the first set bit at or after `bit`, or None."""
+    def next_clear(self, bit: int, /) -> int:
+        """Return the first clear bit at or after `bit`."""
+    def previous_set(self, bit: int, /) -> int | None:
+        """Return the last set bit at or before `bit`, or None."""
+    def previous_clear(self, bit: int, /) -> int | None:
+        """Return the last clear bit at or before `bit`, or None."""
+    def first(self) -> int | None:
+        """Return the first set bit, or None."""
+    def last(self) -> int | None:
+        """Return the last set bit, or None."""
     @property
-    def cardinality(self) -> int: ...
+    def cardinality(self) -> int:
+        """How many bits are set; O(words)."""
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __iter__(self) -> Iterator[int]: ...
@@ -162,18 +378,60 @@ class BitSet:
     def __iand__(self, other: BitSet, /) -> Self: ...
     def __ior__(self, other: BitSet, /) -> Self: ...
     def __isub__(self, other: BitSet, /) -> Self: ...
-    def shrink_to_fit(self) -> None: ...
+    def shrink_to_fit(self) -> None:
+        """Release memory that the bits do not need."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The bytes allocated on the heap."""
     def __sizeof__(self) -> int: ...
-    def validate(self) -> None: ...
+    def validate(self) -> None:
+        """Check the invariants; raise `AssertionError` if one does not hold."""
     def __eq__(self, other: object, /) -> bool: ...
-    def copy(self) -> Self: ...
+    def copy(self) -> Self:
+        """Return a set of the same bits and limit."""
     def __copy__(self) -> Self: ...
     def __reduce__(self) -> tuple[object, ...]: ...
 
 @final
 class PendingAcks:
+    """What was sent to one consumer and is not acknowledged yet: a mapping from `Position` to `PendingAck`.
+
+    Semantics are those of Apache Pulsar's `PendingAcksMap`. Ids are any int64, `remaining` is 0 to 2**31 − 1
+    (0 is a value, not an absence), `sticky_key_hash` is 32 signed bits; anything else is a `ValueError`.
+    Iteration is in order of position, over the entries as they are when it begins. Scalar methods are O(1),
+    `len` too; dense windows of entries cost 0.5 to 9 bytes an entry, sparse ones up to 24.
+
+    Handlers and callbacks run while nothing is locked and may call any method. All entries that a call removes are
+    gone when the first handler or callback runs. If one raises, its entry and those after it are
+    pending again, and the caller gets the exception.
+
+    Parameters
+    ----------
+    entries : mapping or iterable of pairs, optional
+        The first entries: positions and `(remaining, sticky_key_hash)`. No handler is called.
+    add_handler : callable, optional
+        `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
+    remove_handler : RemoveHandler, optional
+        `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called with each entry removed, between
+        `start_batch()` and `end_batch()` where a call can remove more than one.
+
+    Examples
+    --------
+    >>> from ackwell import PendingAcks
+    >>> pending = PendingAcks()
+    >>> pending.add(3, 0, remaining=10, sticky_key_hash=-7)
+    True
+    >>> pending.add_many([3, 3, 4], [1, 2, 0], [1, 1, 1], [5, 6, 7])
+    3
+    >>> pending.update_remaining(3, 0, 4), pending.get_remaining(3, 0)
+    (True, 6)
+    >>> pending[3, 0]
+    PendingAck(remaining=6, sticky_key_hash=-7)
+    >>> pending.remove_all_up_to(3, 1)
+    2
+    >>> list(pending)
+    [Position(ledger_id=3, entry_id=2), Position(ledger_id=4, entry_id=0)]
+    """
     def __new__(
         cls,
         entries: PendingEntries | None = None,
@@ -189,107 +447,272 @@ class PendingAcks:
         remaining: ArrayLike,
         sticky_key_hashes: ArrayLike,
         closed: bool = False,
-    ) -> PendingAcks: ...
+    ) -> PendingAcks:
+        """Build a map, without handlers, of four int64 arrays of one length."""
     def add(
         self, ledger_id: int, entry_id: int, remaining: int = 1, sticky_key_hash: int = 0
-    ) -> bool: ...
+    ) -> bool:
+        """Add or replace an entry; return whether it was allowed.
+
+        False, and nothing changes, once the map is closed or if the add handler refuses.
+        """
     def add_many(
         self,
         ledger_ids: ArrayLike,
         entry_ids: ArrayLike,
         remaining: ArrayLike,
         sticky_key_hashes: ArrayLike,
-    ) -> int: ...
-    def contains(self, ledger_id: int, entry_id: int, /) -> bool: ...
-    def __contains__(self, position: tuple[int, int], /) -> bool: ...
-    def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]: ...
-    def get_remaining(self, ledger_id: int, entry_id: int, /) -> int | None: ...
+    ) -> int:
+        """Add or replace entries given as int64 arrays of one length; return how many were allowed.
+
+        Nothing changes if an argument is refused.
+        """
+    def contains(self, ledger_id: int, entry_id: int, /) -> bool:
+        """Return whether an entry is pending."""
+    def __contains__(self, position: object, /) -> bool: ...
+    def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
+        """Return, for each position, given as two int64 arrays, whether it is pending."""
+    def get_remaining(self, ledger_id: int, entry_id: int, /) -> int | None:
+        """Return an entry's remaining count, or None if it is not pending."""
     @overload
-    def get(self, position: tuple[int, int], default: None = None, /) -> PendingAck | None: ...
+    def get(self, position: tuple[int, int], default: None = None, /) -> PendingAck | None:
+        """Return the `PendingAck` of a position, or `default`."""
     @overload
-    def get[T](self, position: tuple[int, int], default: T, /) -> PendingAck | T: ...
+    def get(self, position: tuple[int, int], default: _T, /) -> PendingAck | _T:
+        """Return the `PendingAck` of a position, or `default`."""
     def get_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return two int64 arrays: remaining counts, −1 where not pending, and sticky-key hashes, 0 where not."""
     def __getitem__(self, position: tuple[int, int], /) -> PendingAck: ...
-    def update_remaining(self, ledger_id: int, entry_id: int, acked: int, /) -> bool: ...
-    def remove(self, ledger_id: int, entry_id: int, /) -> bool: ...
+    def update_remaining(self, ledger_id: int, entry_id: int, acked: int, /) -> bool:
+        """Take `acked` messages off an entry's remaining count; return whether that was done.
+
+        False, and nothing changes, if the entry is not pending or the count would leave 0 to 2**31 − 1. At 0
+        the entry stays until it is removed.
+        """
+    def remove(self, ledger_id: int, entry_id: int, /) -> bool:
+        """Remove an entry; return whether it was pending."""
     def remove_if_value(
         self, ledger_id: int, entry_id: int, remaining: int, sticky_key_hash: int, /
-    ) -> bool: ...
-    def remove_and_get(self, ledger_id: int, entry_id: int, /) -> PendingAck | None: ...
-    def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int: ...
+    ) -> bool:
+        """Remove an entry if this is its value; return whether it was."""
+    def remove_and_get(self, ledger_id: int, entry_id: int, /) -> PendingAck | None:
+        """Remove an entry and return its `PendingAck`, or None if it was not pending."""
+    def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
+        """Remove the entries of positions given as two int64 arrays; return how many were pending."""
     def remove_all_up_to(
         self, ledger_id: int, entry_id: int, callback: EntryCallback | None = None
-    ) -> int: ...
+    ) -> int:
+        """Remove every entry up to and with a position; return how many there were. O(pages of 64 entries).
+
+        `callback(ledger_id, entry_id, remaining, sticky_key_hash)` is called with each, in order.
+        """
     def take_all_up_to(
         self, ledger_id: int, entry_id: int, /
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
-    def for_each(self, callback: EntryCallback, /) -> None: ...
-    def for_each_and_clear(self, callback: EntryCallback, /) -> None: ...
-    def for_each_and_close(self, callback: EntryCallback, /) -> None: ...
-    def clear(self) -> None: ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Remove every entry up to and with a position; return them, in order, as four int64 arrays.
+
+        Returns ledger ids, entry ids, remaining counts and sticky-key hashes.
+        """
+    def for_each(self, callback: EntryCallback, /) -> None:
+        """Call `callback(ledger_id, entry_id, remaining, sticky_key_hash)` with every entry, in order.
+
+        The entries are those at the time of the call, whatever the callback changes.
+        """
+    def for_each_and_clear(self, callback: EntryCallback, /) -> None:
+        """Remove every entry, calling `callback` as `for_each` does."""
+    def for_each_and_close(self, callback: EntryCallback, /) -> None:
+        """Refuse every later add, then remove every entry, calling `callback` as `for_each` does."""
+    def clear(self) -> None:
+        """Remove every entry; the remove handler is called with each."""
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Whether `for_each_and_close` was called."""
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Position]: ...
-    def keys(self) -> KeysView[Position]: ...
-    def values(self) -> Iterator[PendingAck]: ...
-    def items(self) -> Iterator[tuple[Position, PendingAck]]: ...
+    def keys(self) -> KeysView[Position]:
+        """Return a view of the positions."""
+    def values(self) -> ValuesView[PendingAck]:
+        """Return a view of the values, in order of position."""
+    def items(self) -> ItemsView[Position, PendingAck]:
+        """Return a view of pairs of position and value, in order of position."""
     def to_arrays(
         self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return every entry, in order, as four int64 arrays."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The bytes allocated on the heap."""
     def __sizeof__(self) -> int: ...
-    def validate(self) -> None: ...
+    def validate(self) -> None:
+        """Check the invariants; raise `AssertionError` if one does not hold."""
     def __eq__(self, other: object, /) -> bool: ...
-    def copy(self) -> Self: ...
+    def copy(self) -> Self:
+        """Return a map of the same entries, closed if this one is, without handlers."""
     def __copy__(self) -> Self: ...
     def __reduce__(self) -> tuple[object, ...]: ...
 
 @final
 class PositionRangeSet:
+    """Acknowledged positions, kept as open-closed ranges ledger by ledger: Pulsar's individually deleted messages.
+
+    `len` and iteration go by ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar
+    prints them: ranges never span ledgers, and entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and
+    `positions` go by positions. Each ledger is held as one range, a window of bits or a tree of ranges,
+    whichever is smallest, so neither a hole at every second entry nor entries 0 and 2**40 cost much.
+
+    Parameters
+    ----------
+    ranges : iterable of (int, int, int)
+        Ranges to begin with, in any order, overlapping or not.
+
+    Notes
+    -----
+    Adds and look-ups take O(log l) for l ledgers, and O(log r) more in a ledger of r far ranges.
+
+    Examples
+    --------
+    >>> from ackwell import PositionRangeSet
+    >>> acked = PositionRangeSet()
+    >>> acked.add_range(3, -1, 5)
+    6
+    >>> acked.add(3, 7)
+    True
+    >>> str(acked)
+    '[(3:-1..3:5],(3:6..3:7]]'
+    >>> (3, 4) in acked, acked.cardinality, len(acked)
+    (True, 7, 2)
+    """
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(cls, ranges: Iterable[tuple[int, int, int]] | None = None) -> Self: ...
     @classmethod
-    def parse(cls, text: str) -> Self: ...
-    def add(self, ledger_id: int, entry_id: int) -> bool: ...
+    def parse(cls, text: str) -> Self:
+        """Read the notation of `stats-internal`, which `str` writes.
+
+        Accepts also spaces between ranges and `‥` for `..`, as Guava prints them, and ranges in any order.
+        Raises `CorruptStateError` with the offset of the byte that does not belong, and for a range across ledgers.
+
+        >>> len(PositionRangeSet.parse("[(3:-1..3:5],(3:7..3:9]]"))
+        2
+        """
+    def add(self, ledger_id: int, entry_id: int) -> bool:
+        """Add a position; False if it was there. Raises `ValueError` for a negative id."""
     def add_range(
         self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
-    ) -> int: ...
-    def add_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int: ...
+    ) -> int:
+        """Add the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many are new.
+
+        Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper.
+        """
+    def add_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
+        """Add the positions of two int64 arrays and return how many are new.
+
+        Raises `ValueError` for a negative id or different lengths, and then adds nothing. Neighbours of one
+        ledger share its look-up.
+
+        >>> PositionRangeSet().add_many([3, 3, 3, 4], [0, 1, 1, 0])
+        3
+        """
     def add_ranges(
         self, ledger_ids: ArrayLike, lowers_exclusive: ArrayLike, uppers_inclusive: ArrayLike
-    ) -> int: ...
-    def add_words(self, ledger_id: int, words: ArrayLike) -> int: ...
-    def remove(self, ledger_id: int, entry_id: int) -> bool: ...
-    def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int: ...
+    ) -> int:
+        """Add the ranges of three int64 arrays, as `add_range`; return how many positions are new."""
+    def add_words(self, ledger_id: int, words: ArrayLike) -> int:
+        """Add the bits of one ledger, in the order of Java's `BitSet.toLongArray`; return how many are new.
+
+        Entry 64 * i + b is bit b, from the lowest, of word i of the int64 array; a set bit is acknowledged.
+
+        >>> acked = PositionRangeSet()
+        >>> acked.add_words(3, [0b1011, -1])
+        67
+        >>> str(acked)
+        '[(3:-1..3:1],(3:2..3:3],(3:63..3:127]]'
+        """
+    def remove(self, ledger_id: int, entry_id: int) -> bool:
+        """Remove a position; False if it was not there."""
+    def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
+        """Remove the positions of two int64 arrays and return how many were there.
+
+        >>> acked = PositionRangeSet([(3, -1, 9)])
+        >>> acked.remove_many([3, 3, 4], [0, 0, 0])
+        1
+        """
     def remove_range(
         self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
-    ) -> int: ...
-    def remove_up_to(self, ledger_id: int, entry_id: int) -> int: ...
-    def clear(self) -> None: ...
-    def contains(self, ledger_id: int, entry_id: int) -> bool: ...
-    def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]: ...
+    ) -> int:
+        """Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many there were.
+
+        Raises `ValueError` as `add_range`.
+
+        >>> acked = PositionRangeSet([(3, -1, 9)])
+        >>> acked.remove_range(3, 4, 6)
+        2
+        >>> str(acked)
+        '[(3:-1..3:4],(3:6..3:9]]'
+        """
+    def remove_up_to(self, ledger_id: int, entry_id: int) -> int:
+        """Remove every position at or before this one and return how many there were.
+
+        What is left is not moved, so a mark-delete position may advance entry by entry.
+        """
+    def clear(self) -> None:
+        """Remove everything."""
+    def contains(self, ledger_id: int, entry_id: int) -> bool:
+        """Whether a position is acknowledged; one that cannot exist is not."""
+    def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
+        """Return, for each position of two int64 arrays, whether it is acknowledged, as a bool array.
+
+        >>> PositionRangeSet([(3, -1, 5)]).contains_many([3, 3], [5, 6])
+        array([ True, False])
+        """
     @property
-    def cardinality(self) -> int: ...
-    def cardinality_of(self, ledger_id: int) -> int: ...
-    def ledger_ids(self) -> list[int]: ...
-    def words_of(self, ledger_id: int) -> NDArray[np.int64]: ...
-    def first_range(self) -> tuple[int, int, int] | None: ...
-    def range_containing(self, ledger_id: int, entry_id: int) -> tuple[int, int, int] | None: ...
-    def ranges(self) -> Iterator[tuple[int, int, int]]: ...
-    def positions(self) -> Iterator[Position]: ...
+    def cardinality(self) -> int:
+        """The number of positions."""
+    def cardinality_of(self, ledger_id: int) -> int:
+        """Return the number of positions of one ledger."""
+    def ledger_ids(self) -> list[int]:
+        """Return the ledgers that have a position, in order."""
+    def words_of(self, ledger_id: int) -> NDArray[np.int64]:
+        """Return the bits of one ledger as an int64 array in the order of Java's `BitSet.toLongArray`.
+
+        Trailing zero words are dropped; an unknown ledger has none. Raises `LimitError` if an entry is at
+        2**31 or above, past what a Java `BitSet` can hold.
+
+        >>> PositionRangeSet([(3, -1, 1), (3, 2, 3)]).words_of(3)
+        array([11])
+        """
+    def first_range(self) -> tuple[int, int, int] | None:
+        """Return the first range; None if there is none."""
+    def range_containing(self, ledger_id: int, entry_id: int) -> tuple[int, int, int] | None:
+        """Return the range that a position is in; None if it is not acknowledged.
+
+        >>> PositionRangeSet([(3, -1, 5)]).range_containing(3, 2)
+        (3, -1, 5)
+        """
+    def ranges(self) -> Iterator[tuple[int, int, int]]:
+        """Iterate over the ranges in order, as they are now: later changes do not show."""
+    def positions(self) -> Iterator[Position]:
+        """Iterate over the positions in order, as they are now.
+
+        >>> list(PositionRangeSet([(3, 4, 6)]).positions())
+        [Position(ledger_id=3, entry_id=5), Position(ledger_id=3, entry_id=6)]
+        """
     def to_arrays(
         self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
-    def union(self, other: PositionRangeSet) -> Self: ...
-    def difference(self, other: PositionRangeSet) -> Self: ...
-    def copy(self) -> Self: ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return all ranges as three int64 arrays: ledger ids, lower bounds (exclusive), upper bounds (inclusive)."""
+    def union(self, other: PositionRangeSet) -> Self:
+        """Return a set with the positions of both."""
+    def difference(self, other: PositionRangeSet) -> Self:
+        """Return a set with the positions that the other does not have."""
+    def copy(self) -> Self:
+        """Return an independent copy, at the speed of copying its memory."""
     @property
-    def nbytes(self) -> int: ...
-    def validate(self) -> None: ...
+    def nbytes(self) -> int:
+        """The true bytes on the heap."""
+    def validate(self) -> None:
+        """Check the invariants; `AssertionError` if one does not hold."""
     def __or__(self, other: PositionRangeSet, /) -> Self: ...
     def __ior__(self, other: PositionRangeSet, /) -> Self: ...
     def __sub__(self, other: PositionRangeSet, /) -> Self: ...
@@ -306,86 +729,260 @@ class PositionRangeSet:
     def __sizeof__(self) -> int: ...
 
 class _DelayedIndex:
-    def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool: ...
+    def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
+        """Add a message; return whether it was new.
+
+        `ValueError` for an integer outside int64, and outside the class's own domain.
+        """
     def add_many(
         self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike
-    ) -> int: ...
+    ) -> int:
+        """Add messages given as int64 arrays of one length; return how many were new.
+
+        Nothing changes if one is refused.
+        """
     def pop_due(
         self, now_ms: int, max: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
-    def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool: ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Take up to `max` messages due at `now_ms`, the earliest first.
+
+        Return three int64 arrays of one length: delivery times, ledger ids, entry ids. `MemoryError`, and
+        nothing is taken, if there is no room for as many.
+        """
+    def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
+        """Return whether a message added with these three integers is here."""
     def __contains__(self, message: tuple[int, int, int], /) -> bool: ...
-    def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool: ...
-    def has_due(self, now_ms: int) -> bool: ...
-    def next_due(self) -> int | None: ...
+    def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
+        """Take a message out, given with the time it was added with; return whether it was here."""
+    def has_due(self, now_ms: int) -> bool:
+        """Return whether any message is due at `now_ms`."""
+    def next_due(self) -> int | None:
+        """Return the time at which the earliest message is due, or None."""
     def __len__(self) -> int: ...
-    def clear(self) -> None: ...
-    def shrink_to_fit(self) -> None: ...
+    def clear(self) -> None:
+        """Forget every message and release the memory."""
+    def shrink_to_fit(self) -> None:
+        """Release memory that is allocated and not used."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The bytes allocated on the heap."""
     def __sizeof__(self) -> int: ...
     def to_arrays(
         self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
-    def validate(self) -> None: ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return every message as three int64 arrays, in the order of `pop_due`."""
+    def validate(self) -> None:
+        """Check the invariants; `AssertionError` names the one that is broken."""
     def __iter__(self) -> Iterator[tuple[int, int, int]]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __copy__(self) -> Self: ...
-    def copy(self) -> Self: ...
+    def copy(self) -> Self:
+        """Return an independent copy."""
     def __reduce__(self) -> tuple[object, ...]: ...
 
 @final
 class TripleLongHeap(_DelayedIndex):
+    """An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, ordered by all three.
+
+    Any three int64 are legal, and duplicates count. Adding and popping take O(1) amortised moves of a
+    message plus one sort in cache: it is a ladder queue, not a binary heap, and 8 to 9 bytes a
+    message after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
+    `TripleLongPriorityQueue`.
+
+    Examples
+    --------
+    >>> from ackwell import TripleLongHeap
+    >>> heap = TripleLongHeap()
+    >>> heap.add(1_000, 3, 15)
+    True
+    >>> heap.add_many([500, 2_000], [3, 3], [16, 17])
+    2
+    >>> heap.peek()
+    (500, 3, 16)
+    >>> [column.tolist() for column in heap.pop_due(1_500, 10)]
+    [[500, 1000], [3, 3], [16, 15]]
+    >>> heap
+    <TripleLongHeap 1 messages>
+    """
     def __new__(cls) -> Self: ...
     @staticmethod
     def from_arrays(
         deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike
-    ) -> TripleLongHeap: ...
+    ) -> TripleLongHeap:
+        """Build a heap of three int64 arrays of one length."""
     @property
-    def capacity(self) -> int: ...
-    def peek(self) -> tuple[int, int, int]: ...
-    def pop(self) -> tuple[int, int, int]: ...
+    def capacity(self) -> int:
+        """The messages that fit into the memory allocated now."""
+    def peek(self) -> tuple[int, int, int]:
+        """Return the earliest message; `IndexError` if there is none."""
+    def pop(self) -> tuple[int, int, int]:
+        """Take and return the earliest message; `IndexError` if there is none."""
 
 BucketMode = Literal["round_down", "round_up", "bucket_end"]
 
 @final
 class TimeBuckets(_DelayedIndex):
+    """Delayed messages by time bucket: bucket → ledger → roaring set of entry ids.
+
+    A time loses its lowest `bits` bits (0 to 62), so that messages of nearby times compress as one set.
+
+    Parameters
+    ----------
+    bits : int
+        Buckets are `2**bits` ms wide.
+    mode : {"round_down", "round_up", "bucket_end"}
+        When all messages of a bucket are due. "round_down": at the multiple of `2**bits` at or before their time,
+        up to `2**bits - 1` ms early, as apache/pulsar#23611 did. "round_up": at the multiple at or after, never
+        early, as Pulsar 4.2.4 does with the strict cut-off. "bucket_end": at the last ms before the next
+        multiple, never early, as 4.2.4 does with the lenient cut-off.
+
+    Ledger and entry ids are at least 0 (`ValueError`). Times in and out are int64 milliseconds; the times
+    that come out are the buckets'. A message is new if no message of its bucket has its position.
+
+    Examples
+    --------
+    >>> from ackwell import TimeBuckets
+    >>> buckets = TimeBuckets(10)
+    >>> buckets.add_many([5_000, 5_001, 9_000], [3, 3, 3], [15, 16, 17])
+    3
+    >>> buckets.add(5_100, 3, 16)
+    False
+    >>> buckets.next_due()
+    4096
+    >>> [column.tolist() for column in buckets.pop_due(4_500, 10)]
+    [[4096, 4096], [3, 3], [15, 16]]
+    >>> TimeBuckets.from_bytes(buckets.to_bytes()) == buckets
+    True
+    """
     def __new__(cls, bits: int, mode: BucketMode = "round_down") -> Self: ...
     @staticmethod
     def from_tick(
         tick_time_ms: int, mode: BucketMode = "round_down"
-    ) -> TimeBuckets: ...
+    ) -> TimeBuckets:
+        """Derive the width from a tick time as the broker does: floor(log2(tick)) bits."""
     @property
-    def bits(self) -> int: ...
+    def bits(self) -> int:
+        """The bits cut off each time."""
     @property
-    def mode(self) -> BucketMode: ...
+    def mode(self) -> BucketMode:
+        """"round_down", "round_up" or "bucket_end"."""
     @property
-    def bucket_count(self) -> int: ...
+    def bucket_count(self) -> int:
+        """The number of buckets that hold a message."""
     @property
-    def serialized_size(self) -> int: ...
-    def to_bytes(self) -> bytes: ...
+    def serialized_size(self) -> int:
+        """The length of `to_bytes()`, in O(n)."""
+    def to_bytes(self) -> bytes:
+        """Save: magic, version, sets and checksum; see `docs/formats.md`."""
     @staticmethod
-    def from_bytes(data: bytes) -> TimeBuckets: ...
-    def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None: ...
+    def from_bytes(data: bytes) -> TimeBuckets:
+        """Restore what `to_bytes` saved.
+
+        `CorruptStateError` with the offset for anything else, a newer version named; `LimitError` for more
+        than 2^32 messages.
+        """
+    def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None:
+        """Return `(data, wide)`: the entry ids of a ledger in a time's bucket as portable roaring, or None.
+
+        `wide` marks the 64-bit form, taken where an id passes 32 bits. Any roaring library reads both.
+        """
     def add_roaring(
         self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False
-    ) -> int: ...
+    ) -> int:
+        """Add the entry ids of a portable roaring bitmap; return how many were new.
+
+        `CorruptStateError` for bytes that are no such bitmap.
+        """
 
 @final
 class TimeWheel(_DelayedIndex):
+    """Delayed messages in slots of time, each a compressed stream; exact with ticks of 1 ms.
+
+    Regular traffic costs only its ledgers (10 million messages of a fixed delay: 4 kB), random
+    times 2.7 bytes a message with ticks of a second and 4 with ticks of 1 ms, near the entropy of both.
+
+    Parameters
+    ----------
+    tick_ms : int
+        Times are rounded up to multiples of this, at least 1, saturating: never early, less than a tick late.
+
+    Ledger and entry ids are at least 0 (`ValueError`). A message is new if no message of its tick has its
+    position. Positions may come in any order; in ascending order they compress and cost least.
+    `contains` and `remove` decode at most 1,024 records.
+
+    Examples
+    --------
+    >>> from ackwell import TimeWheel
+    >>> wheel = TimeWheel(1)
+    >>> wheel.add_many([5_000, 5_001, 9_000], [3, 3, 3], [15, 16, 17])
+    3
+    >>> wheel.add(5_001, 3, 16), wheel.remove(9_000, 3, 17)
+    (False, True)
+    >>> wheel.next_due()
+    5000
+    >>> [column.tolist() for column in wheel.pop_due(5_000, 10)]
+    [[5000], [3], [15]]
+    >>> TimeWheel.from_bytes(wheel.to_bytes()) == wheel
+    True
+    """
     def __new__(cls, tick_ms: int) -> Self: ...
     @property
-    def tick_ms(self) -> int: ...
+    def tick_ms(self) -> int:
+        """The width of a tick in milliseconds."""
     @property
-    def serialized_size(self) -> int: ...
-    def to_bytes(self) -> bytes: ...
+    def serialized_size(self) -> int:
+        """The length of `to_bytes()`, in O(n)."""
+    def to_bytes(self) -> bytes:
+        """Save: magic, version, streams and checksum; see `docs/formats.md`."""
     @staticmethod
-    def from_bytes(data: bytes) -> TimeWheel: ...
+    def from_bytes(data: bytes) -> TimeWheel:
+        """Restore what `to_bytes` saved.
+
+        `CorruptStateError` with the offset for anything else, a newer version named; `LimitError` for more
+        than 2^32 messages.
+        """
 
 _Pair = tuple[int, int]
 
 @final
 class PositionInfo:
+    """A persisted cursor: the mark-delete position and everything acknowledged beyond it.
+
+    An immutable value. `individually_deleted` and the mappings are returned as copies; `replace` makes a changed
+    value.
+
+    Parameters
+    ----------
+    ledger_id, entry_id : int
+        The mark-delete position: everything up to here, inclusive, is acknowledged. The entry may be -1.
+    individually_deleted : PositionRangeSet or iterable of (int, int, int)
+        Whole entries acknowledged beyond it.
+    batch_deleted : mapping of Position to sequence of int
+        Entries of which a part is acknowledged: signed 64-bit words of a Java `BitSet`, lowest bit first,
+        bit set = not yet acknowledged.
+    properties : mapping of str to int
+        What the client stored with its last cumulative ack.
+    redelivery_counts : mapping of Position to int
+        How often an entry was delivered again. Only the form `compact` holds it.
+    idle_since : int, optional
+        Since when the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
+    spanning_ranges : iterable of (Position, Position)
+        Ranges over a ledger's end, as brokers before 2.4 wrote them. Which entries of the lower ledgers
+        they hold depends on the ledgers; their part in the upper ledger also is in
+        `individually_deleted` after decoding.
+    unknown_fields : bytes
+        Protocol Buffers fields that this version does not know; they are written back as they are.
+
+    Examples
+    --------
+    >>> from ackwell import PositionInfo
+    >>> info = PositionInfo(3, 5, [(3, 6, 8)], batch_deleted={(3, 10): [0b1010]})
+    >>> data = info.encode("pulsar-ranges")
+    >>> PositionInfo.decode(data) == info, PositionInfo.decode(data).form
+    (True, 'pulsar-ranges')
+    >>> info.position, str(info.individually_deleted), info.batch_deleted
+    (Position(ledger_id=3, entry_id=5), '[(3:6..3:8]]', {Position(ledger_id=3, entry_id=10): (10,)})
+    """
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
         cls,
@@ -401,54 +998,132 @@ class PositionInfo:
         unknown_fields: bytes | None = None,
     ) -> Self: ...
     @classmethod
-    def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self: ...
+    def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self:
+        """Read a state in any form, recognised by its content.
+
+        Raises `CorruptStateError` with the offset where reading stopped, and `LimitError` when the decoded
+        state would take more than `max_bytes` of memory. Lets other threads run meanwhile.
+
+        >>> PositionInfo.decode(bytes.fromhex("0803 1005")).position
+        Position(ledger_id=3, entry_id=5)
+        """
     def encode(
         self,
-        format: str | None = None,
+        form: str | None = None,
         *,
         max_ranges: int | None = None,
         max_ledgers: int | None = None,
         max_bytes: int | None = None,
         broker: str = "4.2.4",
-    ) -> bytes: ...
+    ) -> bytes:
+        """Write the state as bytes; nothing is cut.
+
+        Parameters
+        ----------
+        form : str, optional
+            `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most
+            the 5 MiB of a bookie's frame) or `compact`. Without one: the form it was decoded from, else
+            `pulsar-ranges`. An unchanged decoded state returns the bytes it came from.
+        max_ranges, max_ledgers, max_bytes : int, optional
+            Limits on ranges, on ledgers with ranges, and on encoded bytes.
+        broker : str
+            The version of the broker that will read `pulsar-auto`.
+
+        Raises
+        ------
+        StateTooLargeError
+            When a limit, or what the form can hold, would cut the state; its `report` says exactly what.
+
+        >>> PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges", max_ranges=0)
+        Traceback (most recent call last):
+        ackwell.errors.StateTooLargeError: 2 messages in 1 ranges would be lost: 1 ranges, max_ranges = 0
+        """
     def encode_with_report(
         self,
-        format: str | None = None,
+        form: str | None = None,
         *,
         max_ranges: int | None = None,
         max_ledgers: int | None = None,
         max_bytes: int | None = None,
         broker: str = "4.2.4",
-    ) -> tuple[bytes, LossReport]: ...
-    def replace(self, **changes: Any) -> PositionInfo: ...
+    ) -> tuple[bytes, LossReport]:
+        """Write as much of the state as form and limits hold; return `(bytes, LossReport)`.
+
+        A cut keeps the first ranges, which are nearest to the mark-delete position. Parameters as for `encode`.
+
+        >>> data, report = PositionInfo(3, 5, [(3, 6, 8), (3, 9, 11)]).encode_with_report(max_ranges=1)
+        >>> report.messages, list(report.individually_deleted)
+        (2, [(3, 9, 11)])
+        """
+    def replace(self, **changes: Any) -> PositionInfo:
+        """A changed copy; `changes` are the constructor's arguments.
+
+        >>> PositionInfo(3, 5).replace(entry_id=6).position
+        Position(ledger_id=3, entry_id=6)
+        """
     @property
-    def ledger_id(self) -> int: ...
+    def ledger_id(self) -> int:
+        """The ledger of the mark-delete position."""
     @property
-    def entry_id(self) -> int: ...
+    def entry_id(self) -> int:
+        """The entry of the mark-delete position, -1 before the first."""
     @property
-    def position(self) -> Position: ...
+    def position(self) -> Position:
+        """The mark-delete position."""
     @property
-    def individually_deleted(self) -> PositionRangeSet: ...
+    def individually_deleted(self) -> PositionRangeSet:
+        """Whole entries acknowledged beyond it; a copy."""
     @property
-    def batch_deleted(self) -> dict[Position, tuple[int, ...]]: ...
+    def batch_deleted(self) -> dict[Position, tuple[int, ...]]:
+        """Entries of which a part is acknowledged, in order, with their words; a copy."""
     @property
-    def properties(self) -> dict[str, int]: ...
+    def properties(self) -> dict[str, int]:
+        """What the client stored with its last cumulative ack; a copy."""
     @property
-    def redelivery_counts(self) -> dict[Position, int]: ...
+    def redelivery_counts(self) -> dict[Position, int]:
+        """How often entries were delivered again; a copy."""
     @property
-    def idle_since(self) -> int | None: ...
+    def idle_since(self) -> int | None:
+        """Since when the cursor is idle, in ms since the epoch, or None."""
     @property
-    def spanning_ranges(self) -> tuple[tuple[Position, Position], ...]: ...
+    def spanning_ranges(self) -> tuple[tuple[Position, Position], ...]:
+        """Ranges `(lower, upper)` over a ledger's end."""
     @property
-    def unknown_fields(self) -> bytes: ...
+    def unknown_fields(self) -> bytes:
+        """Protocol Buffers fields that this version does not know."""
     @property
-    def form(self) -> str | None: ...
-    def validate(self) -> None: ...
+    def form(self) -> str | None:
+        """The form it was decoded from, or None."""
+    def validate(self) -> None:
+        """Check the invariants; raise `AssertionError` if one is broken."""
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
 
 @final
 class ManagedCursorInfo:
+    """A cursor's record in the metadata store.
+
+    Parameters
+    ----------
+    cursors_ledger_id : int
+        The BookKeeper ledger with the cursor's newer states, -1 if the state is in this record.
+    position_info : PositionInfo, optional
+        The state as far as this record holds it.
+    last_active : int, optional
+        When the cursor was last active, in ms since the epoch.
+    cursor_properties : dict of str to str
+        Properties of the subscription.
+    unknown_fields : bytes
+        Protocol Buffers fields that this version does not know; they are written back as they are.
+
+    Examples
+    --------
+    >>> from ackwell import ManagedCursorInfo, PositionInfo
+    >>> record = ManagedCursorInfo(-1, PositionInfo(3, 5, [(3, 6, 8)]))
+    >>> data = record.encode(compression="ZSTD")
+    >>> data[:2].hex(), ManagedCursorInfo.decode(data) == record
+    ('4778', True)
+    """
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
         cls,
@@ -460,27 +1135,84 @@ class ManagedCursorInfo:
         unknown_fields: bytes | None = None,
     ) -> Self: ...
     @classmethod
-    def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self: ...
-    def encode(self, compression: str | None = None) -> bytes: ...
+    def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self:
+        """Read a value of the metadata store, with or without the header of compressed ones.
+
+        Raises `CorruptStateError` with the offset where reading stopped (in the decompressed message, if that
+        is at fault), and `LimitError` when message or result would take more than `max_bytes`.
+        """
+    def encode(self, compression: str | None = None) -> bytes:
+        """Write the value; `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, each with the header.
+
+        Without one: as it was decoded, to the same bytes; else without a header.
+        """
     @property
-    def cursors_ledger_id(self) -> int: ...
+    def cursors_ledger_id(self) -> int:
+        """The BookKeeper ledger with the cursor's newer states, or -1."""
     @property
-    def position_info(self) -> PositionInfo | None: ...
+    def position_info(self) -> PositionInfo | None:
+        """The state as far as this record holds it, or None."""
     @property
-    def last_active(self) -> int | None: ...
+    def last_active(self) -> int | None:
+        """When the cursor was last active, in ms since the epoch, or None."""
     @property
-    def cursor_properties(self) -> dict[str, str]: ...
+    def cursor_properties(self) -> dict[str, str]:
+        """Properties of the subscription; a copy."""
     @property
-    def unknown_fields(self) -> bytes: ...
+    def unknown_fields(self) -> bytes:
+        """Protocol Buffers fields that this version does not know."""
     @property
-    def compression(self) -> str | None: ...
+    def compression(self) -> str | None:
+        """How it was compressed when it was decoded, or None without a header."""
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
 
-def compress(data: bytes, compression: str) -> bytes: ...
-def crc32c(data: bytes, crc: int = 0) -> int: ...
-def decode_command_ack(data: bytes) -> tuple[Any, ...]: ...
-def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes: ...
+def compress(data: bytes, compression: str) -> bytes:
+    """Compress bytes as NONE, LZ4 (a block), ZLIB, ZSTD (a frame) or SNAPPY (a raw block).
+
+    >>> from ackwell._native import compress, decompress
+    >>> decompress(compress(bytes(1000), "ZSTD"), "ZSTD", 1000) == bytes(1000)
+    True
+    """
+def crc32c(data: bytes, crc: int = 0) -> int:
+    """Return the CRC-32C of bytes, going on from `crc`, the checksum of the bytes before them.
+
+    O(bytes). Runs attached to the interpreter: a message takes less time than detaching.
+
+    >>> from ackwell._native import crc32c
+    >>> hex(crc32c(b"123456789")), crc32c(b"6789", crc32c(b"12345")) == crc32c(b"123456789")
+    ('0xe3069283', True)
+    """
+def decode_command_ack(data: bytes) -> tuple[Any, ...]:
+    """Read the bytes of a `CommandAck` into columns; `ackwell.subscription.AckColumns` names what is returned.
+
+    Return the consumer id, whether it is cumulative, the ledger ids and entry ids, the starts and the words of the
+    ack sets (or `None` twice), the ids that say more than a position and an ack set, the validation error, the
+    properties, the most and least bits of the transaction, the request id, and the unknown fields. Raises
+    `CorruptStateError` with the offset for bytes that are no command, `LimitError` for a batch that is too large.
+    O(bytes).
+
+    >>> from ackwell._native import decode_command_ack
+    >>> decode_command_ack(bytes([8, 1, 16, 0, 26, 4, 8, 3, 16, 5]))[:4]
+    (1, False, array([3]), array([5]))
+    """
+def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
+    """Decompress bytes to exactly `size` bytes.
+
+    Raises `CorruptStateError` when they do not, and `LimitError` when `size` is more than `max_bytes`. Takes
+    at most twice the memory of the actual result.
+    """
 def group_rows(
     codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.int64]]]: ...
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Group the rows of int64 columns by a code, an int32 array of values in `range(width)`.
+
+    Return the codes that occur, where the rows of each begin and those of the last end, and the columns: rows by
+    code, those of one code in their order. Raise `ValueError` for a code outside, for different lengths, and for
+    a width beyond both 2**24 and the number of rows. O(rows + width).
+
+    >>> import numpy as np
+    >>> from ackwell._native import group_rows
+    >>> group_rows(np.array([7, 2, 7], dtype=np.int32), 8, [[10, 11, 12]])
+    (array([2, 7]), array([0, 1, 3]), [array([11, 10, 12])])
+    """

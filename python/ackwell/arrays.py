@@ -6,11 +6,13 @@ the first batch call, and nowhere at import time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+    Int64s: TypeAlias = NDArray[np.int64]
 
 
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:

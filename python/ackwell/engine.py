@@ -2,7 +2,7 @@
 
 `ackwell._native` (the default) and `ackwell.reference` both satisfy `Engine`; the differential
 tests hold them to the same results and the same errors. The classes are typed as `Any` class on
-purpose: the stub `_native.pyi` is the one place where their signatures stand.
+purpose: the stub `_native.pyi` is the one place where their signatures are.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Reader:
         return self.data[self.at : self.end]
 
     def raw(self, field: Field) -> bytes:
-        """Return a field as it stands there, tag included."""
+        """Return a field as it is there, tag included."""
         return self.data[field.start : field.end]
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-//! Tells the source which Python it is built for: `shared` stands on the interpreter's lock.
+//! Sets `Py_GIL_DISABLED` in a build for a free-threaded Python: `shared` has another lock there.
 
 fn main() {
     pyo3_build_config::use_pyo3_cfgs();

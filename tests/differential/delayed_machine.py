@@ -111,6 +111,14 @@ class DelayedMachine(RuleBasedStateMachine):
             twin.add(5, 5, 999_999)
             assert native != twin
 
+    def each_reads_both(self) -> None:
+        """Both engines restore what either of them has saved."""
+        for saved in self.pair:
+            data = saved.to_bytes()
+            assert len(data) == saved.serialized_size
+            for index in self.pair:
+                assert type(index).from_bytes(data) == index
+
     @invariant()
     def both_hold_the_same(self) -> None:
         if hasattr(self, "pair"):

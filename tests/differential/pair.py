@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ackwell import AckwellError
@@ -41,6 +41,9 @@ class Pair:
     def __init__(self, native: Any, reference: Any) -> None:
         self.native = native
         self.reference = reference
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.native, self.reference))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> object:
         """Call method `name` on both; return the common result, or the common error type."""

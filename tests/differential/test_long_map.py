@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import MutableMapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -27,7 +29,9 @@ class LongMapMachine(RuleBasedStateMachine):
         self.pair = Pair(ackwell.LongMap(entries), ackwell.reference.LongMap(entries))
 
     @rule(
-        name=st.sampled_from(["put", "put_if_absent", "add_to", "remove_if_value", "get"]),
+        name=st.sampled_from(
+            ["put", "put_if_absent", "add_to", "remove_if_value", "get", "pop", "setdefault"]
+        ),
         key=KEYS,
         value=VALUES,
     )
@@ -35,11 +39,17 @@ class LongMapMachine(RuleBasedStateMachine):
         self.pair.call(name, key, value)
 
     @rule(
-        name=st.sampled_from(["get", "remove", "contains", "__contains__", "__getitem__", "__delitem__"]),
+        name=st.sampled_from(
+            ["get", "remove", "contains", "pop", "__contains__", "__getitem__", "__delitem__"]
+        ),
         key=KEYS,
     )
     def call_with_a_key(self, name: str, key: int) -> None:
         self.pair.call(name, key)
+
+    @rule(entries=st.dictionaries(KEYS, VALUES, max_size=6))
+    def update(self, entries: dict[int, int]) -> None:
+        self.pair.call("update", entries)
 
     @rule(keys=st.lists(KEYS, max_size=12), values=st.lists(VALUES, max_size=12))
     def put_many(self, keys: list[int], values: list[int]) -> None:
@@ -79,10 +89,55 @@ def test_it_is_a_mapping_like_a_dict(engine: Any) -> None:
     mapping = engine.LongMap(entries)
     assert entries == dict(mapping) == dict(mapping.items())
     assert mapping == entries
-    assert sorted(mapping.keys()) == sorted(entries)
+    assert mapping == MappingProxyType(entries)
+    assert mapping != {**entries, 1: 1}
+    assert mapping != [5, -7, 0]
+    assert mapping.keys() == entries.keys()
     assert sorted(mapping.values()) == sorted(entries.values())
+    assert mapping.items() == entries.items()
+    assert (len(mapping.keys()), len(mapping.values()), len(mapping.items())) == (3, 3, 3)
     with pytest.raises(TypeError):
         hash(mapping)
+
+
+@ENGINES
+def test_it_has_every_method_of_a_mutable_mapping(engine: Any) -> None:
+    mapping = engine.LongMap({1: 2})
+    assert isinstance(mapping, MutableMapping)
+    public = {name for name in dir(MutableMapping) if not name.startswith("_")}
+    assert public <= set(dir(mapping))
+
+    mapping.update({3: 4})
+    mapping.update([(5, 6), (1, 0)])
+    assert mapping == {1: 0, 3: 4, 5: 6}
+    assert mapping.setdefault(3, 9) == 4
+    assert mapping.setdefault(7, 9) == 9
+    assert mapping.pop(7) == 9
+    assert mapping.pop(7, None) is None
+    assert mapping.pop(7, -1) == -1
+    with pytest.raises(KeyError, match="7"):
+        mapping.pop(7)
+    with pytest.raises(TypeError):
+        mapping.pop(7, 1, 2)  # type: ignore[call-overload]
+    popped = dict(mapping.popitem() for _ in range(len(mapping)))
+    assert popped == {1: 0, 3: 4, 5: 6}
+    with pytest.raises(KeyError):
+        mapping.popitem()
+
+
+@ENGINES
+@pytest.mark.parametrize("stranger", ["a", None, 1.5, 2**63, -(2**63) - 1, (3, 4)], ids=str)
+def test_what_cannot_be_a_key_is_not_in_it(engine: Any, stranger: object) -> None:
+    assert stranger not in engine.LongMap({1: 2})
+
+
+@ENGINES
+@pytest.mark.parametrize("entries", [[(2, 3), (4, "5")], {2: 3, 4: 2**63}, [(2, 3), (4,)], 7], ids=str)
+def test_an_update_that_is_refused_changes_nothing(engine: Any, entries: Any) -> None:
+    mapping = engine.LongMap({1: 2})
+    with pytest.raises((TypeError, ValueError)):
+        mapping.update(entries)
+    assert mapping == {1: 2}
 
 
 def test_adversarial_keys_fill_it_as_evenly_as_random_ones() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -311,6 +313,10 @@ def test_it_is_a_sorted_mapping(engine: Any) -> None:
     assert [Position(2, -1), Position(2, 5), Position(9, 1)] == list(pending)
     assert [PendingAck(3, 3), PendingAck(2, 2), PendingAck(1, 1)] == list(pending.values())
     assert dict(pending.items()) == pending
+    assert pending.items() == dict(pending).items()
+    assert (len(pending.values()), len(pending.items())) == (3, 3)
+    assert pending == MappingProxyType(dict(pending))
+    assert PendingAck(3, 3) in pending.values()
     assert (2, 5) in pending.keys()  # noqa: SIM118 - the view is what is tested
     with pytest.raises(TypeError):
         hash(pending)
@@ -343,3 +349,23 @@ def test_bytes_are_of_the_order_promised_and_fall_with_the_content() -> None:
     pending.remove_all_up_to(1, count)
     assert len(pending) == 0
     assert pending.nbytes < 1_000
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    "stranger", ["a", None, 1, (1,), (1, 2, 3), (1, "a"), (1, 2**63), [1, 2], (1.0, 2)], ids=str
+)
+def test_what_cannot_be_a_position_is_not_in_it(engine: Any, stranger: object) -> None:
+    assert stranger not in engine.PendingAcks({(1, 2): (3, 4)})
+
+
+@ENGINES
+def test_it_has_every_method_of_a_mapping(engine: Any) -> None:
+    pending = engine.PendingAcks({(1, 2): (3, 4)})
+    assert isinstance(pending, Mapping)
+    assert {name for name in dir(Mapping) if not name.startswith("_")} <= set(dir(pending))
+    assert pending.get((1, 2)) == (3, 4)
+    assert pending.get((1, 3)) is None
+    assert pending.get((1, 3), 7) == 7
+    with pytest.raises(KeyError):
+        pending[1, 3]

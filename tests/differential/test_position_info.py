@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -356,9 +357,9 @@ def test_bad_arguments_are_refused(engine: Any) -> None:
     ):
         with pytest.raises(error):
             engine.PositionInfo(**arguments)
-    for format_ in ("longs", ""):
+    for form in ("longs", ""):
         with pytest.raises(ValueError, match="form"):
-            engine.PositionInfo(1, 0).encode(format_)
+            engine.PositionInfo(1, 0).encode(form)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -454,3 +455,15 @@ def test_odd_states_decode_to_what_the_brokers_recovery_made_of_them() -> None:
         assert case["rangeCount"] == len(info.individually_deleted)
         seen += 1
     assert seen == 9
+
+
+def test_without_cramjam_the_reference_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    for compression in ("NONE", "ZLIB"):
+        stored = ackwell.reference.compress(b"acks", compression)
+        assert ackwell.reference.decompress(stored, compression, 4) == b"acks"
+    for compression in ("LZ4", "ZSTD", "SNAPPY"):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'ackwell\[reference\]'"):
+            ackwell.reference.compress(b"acks", compression)
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'ackwell\[reference\]'"):
+            ackwell.reference.decompress(b"acks", compression, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ from pyroaring import BitMap, BitMap64
 import ackwell
 import ackwell.reference
 from ackwell import CorruptStateError, TimeBuckets
-from tests.differential.delayed_machine import DelayedMachine
+from ackwell.reference.roaring import load
+from tests.differential.delayed_machine import DelayedMachine, ids, times
+from tests.differential.pair import outcome
 
 MODES = ("round_down", "round_up", "bucket_end")
 
@@ -33,10 +37,23 @@ class BucketsMachine(DelayedMachine):
         assert (native.bits, native.mode) == (reference.bits, reference.mode)
 
     @rule()
-    def saved_bytes_restore_it(self) -> None:
-        data = self.pair.native.to_bytes()
-        assert len(data) == self.pair.native.serialized_size
-        assert TimeBuckets.from_bytes(data) == self.pair.native
+    def saved_bytes_restore_it_in_both_engines(self) -> None:
+        self.each_reads_both()
+
+    @rule(time=times, ledger=ids)
+    def bitmaps_have_the_same_entries(self, time: int, ledger: int) -> None:
+        found = [outcome(partial(index.to_roaring, time, ledger)) for index in self.pair]
+        numbers = [
+            kind if kind == "raised" or held is None else (held[1], load(held[0], wide=held[1]))  # type: ignore[index]
+            for kind, held in found
+        ]
+        assert numbers[0] == numbers[1]
+
+    @rule(time=times, ledger=ids, entries=st.sets(st.integers(0, 300) | ids, max_size=20), wide=st.booleans())
+    def add_bitmap(self, time: int, ledger: int, entries: set[int], *, wide: bool) -> None:
+        bitmap = BitMap64 if wide else BitMap
+        entries = {entry for entry in entries if 0 <= entry < (2**64 if wide else 2**32)}
+        self.pair.call("add_roaring", time, ledger, bitmap(entries).serialize(), wide=wide)
 
 
 TestBuckets = BucketsMachine.TestCase
@@ -105,18 +122,31 @@ def test_ids_past_32_bits_take_the_64_bit_form() -> None:
         other.add_roaring(7, 1, BitMap64([2**63]).serialize(), wide=True)
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_are_refused_with_an_offset(data: bytes) -> None:
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@given(data=st.binary(max_size=200))
+def test_any_bytes_are_refused_with_an_offset(engine: Any, data: bytes) -> None:
     for hostile in (data, b"AKTB\x01" + data):
         with pytest.raises(CorruptStateError) as refused:
-            TimeBuckets.from_bytes(hostile)
+            engine.TimeBuckets.from_bytes(hostile)
         assert 0 <= refused.value.offset <= len(hostile)
     with pytest.raises(CorruptStateError):
-        TimeBuckets(3).add_roaring(0, 0, data)
+        engine.TimeBuckets(3).add_roaring(0, 0, data)
 
 
-def test_a_newer_version_is_refused_by_name() -> None:
+# Numbers of one byte: the reference holds every message that a longer one announces.
+@given(st.lists(st.integers(0, 127) | st.integers(0, 3), max_size=60).map(bytes))
+def test_both_engines_judge_a_framed_body_alike(body: bytes) -> None:
+    data = b"AKTB\x01" + bytes([len(body) % 8, len(body) % 2]) + body
+    data += zlib.crc32(data).to_bytes(4, "little")
+    native, reference = (
+        outcome(partial(engine.TimeBuckets.from_bytes, data)) for engine in (ackwell, ackwell.reference)
+    )
+    assert native == reference
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+def test_a_newer_version_is_refused_by_name(engine: Any) -> None:
     data = bytearray(TimeBuckets(3).to_bytes())
     data[4] = 2
     with pytest.raises(CorruptStateError, match="TimeBuckets of version 2"):
-        TimeBuckets.from_bytes(bytes(data))
+        engine.TimeBuckets.from_bytes(bytes(data))

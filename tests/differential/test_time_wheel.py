@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import zlib
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from hypothesis.stateful import rule
 import ackwell
 import ackwell.reference
 from ackwell import CorruptStateError, TimeWheel
+from ackwell.reference.frame import varint, zigzag
 from tests.differential.delayed_machine import DelayedMachine
+from tests.differential.pair import outcome
 
 
 class WheelMachine(DelayedMachine):
@@ -25,10 +28,8 @@ class WheelMachine(DelayedMachine):
         return ackwell.TimeWheel(tick_ms), ackwell.reference.TimeWheel(tick_ms)
 
     @rule()
-    def saved_bytes_restore_it(self) -> None:
-        data = self.pair.native.to_bytes()
-        assert len(data) == self.pair.native.serialized_size
-        assert TimeWheel.from_bytes(data) == self.pair.native
+    def saved_bytes_restore_it_in_both_engines(self) -> None:
+        self.each_reads_both()
         assert self.pair.native.tick_ms == self.pair.reference.tick_ms
 
     @rule(count=st.integers(0, 3_000), seed=st.integers(0, 2**32))
@@ -71,23 +72,49 @@ def test_a_late_message_is_given_before_the_later_ticks_of_a_run_with_earlier_en
     assert list(zip(times.tolist(), entries.tolist(), strict=True)) == [(45, 4), (45, 6), (46, 5)]
 
 
-@given(st.binary(max_size=300))
-def test_any_bytes_are_refused_with_an_offset(data: bytes) -> None:
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@given(data=st.binary(max_size=300))
+def test_any_bytes_are_refused_with_an_offset(engine: Any, data: bytes) -> None:
     body = b"AKTW\x01" + data
     for hostile in (data, body):
         with pytest.raises(CorruptStateError) as refused:
-            TimeWheel.from_bytes(hostile)
+            engine.TimeWheel.from_bytes(hostile)
         assert 0 <= refused.value.offset <= len(hostile)
     # With a good checksum the content itself is judged: a valid wheel or a refusal, never a panic.
     with suppress(CorruptStateError):
         TimeWheel.from_bytes(body + zlib.crc32(body).to_bytes(4, "little")).validate()
 
 
-def test_a_newer_version_is_refused_by_name() -> None:
+SLOT = st.tuples(
+    st.integers(0, 12),  # bits
+    st.integers(0, 9),  # messages in the stream
+    st.binary(max_size=24),
+    st.integers(0, 7),  # bits of its last byte that do not count
+    st.lists(st.tuples(*[st.integers(0, 9)] * 3), max_size=3),
+)
+
+
+@given(st.lists(SLOT, max_size=2))
+def test_both_engines_judge_a_stream_alike(slots: list[tuple[Any, ...]]) -> None:
+    body = b"AKTW\x01\x01" + bytes([len(slots)])
+    for place, (bits, messages, stream, unused, late) in enumerate(slots):
+        length = max(8 * len(stream) - unused, 0)
+        words = stream.ljust(-(-length // 64) * 8, b"\0")[: -(-length // 64) * 8]
+        body += zigzag(place << 12) + bytes([bits, messages]) + varint(length) + words
+        body += bytes([len(late), *(number for message in late for number in message)])
+    data = body + zlib.crc32(body).to_bytes(4, "little")
+    native, reference = (
+        outcome(partial(engine.TimeWheel.from_bytes, data)) for engine in (ackwell, ackwell.reference)
+    )
+    assert native == reference
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+def test_a_newer_version_is_refused_by_name(engine: Any) -> None:
     data = bytearray(TimeWheel(1).to_bytes())
     data[4] = 2
     with pytest.raises(CorruptStateError, match="TimeWheel of version 2"):
-        TimeWheel.from_bytes(bytes(data))
+        engine.TimeWheel.from_bytes(bytes(data))
 
 
 def test_two_threads_share_a_wheel_without_losing_a_message() -> None:

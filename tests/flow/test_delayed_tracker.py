@@ -321,9 +321,9 @@ class TrackerMachine(RuleBasedStateMachine):
         self.now_ms += step
         due = self.tracker.pop_due(self.now_ms, count)
         expected = sorted(
-            (self.twin.rounded(time), *position)
+            (self.twin._rounded(time), *position)
             for position, time in self.waiting.items()
-            if self.twin.rounded(time) <= self.tracker.cutoff(self.now_ms)
+            if self.twin._rounded(time) <= self.tracker.cutoff(self.now_ms)
         )[:count]
         assert expected == list(zip(*(column.tolist() for column in due), strict=True))
         for _, ledger, entry in expected:
@@ -340,7 +340,7 @@ class TrackerMachine(RuleBasedStateMachine):
             return
         self.tracker.validate()
         assert len(self.waiting) == len(self.tracker)
-        times = [self.twin.rounded(time) for time in self.waiting.values()]
+        times = [self.twin._rounded(time) for time in self.waiting.values()]
         lead = 0 if self.tracker.strict else 50
         assert self.tracker.next_wakeup() == (min(times) - lead if times else None)
 

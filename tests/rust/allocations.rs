@@ -27,7 +27,7 @@ fn reported_to_counted<I: DelayedIndex>(
             .add(Delayed::new(time(number), number / 50_000, number % 50_000))
             .expect("a position");
     }
-    // What is asked for opens what is waiting to be opened.
+    // What is requested opens what is waiting to be opened.
     index.next_due();
     let reported = index.nbytes() as f64;
     let counted = (HELD.get() - before) as f64;
@@ -49,7 +49,7 @@ fn a_heap_reports_every_byte_and_peaks_below_50_a_message() {
 
 #[test]
 fn buckets_report_within_a_fifth_of_the_truth() {
-    // std's tree does not tell how full its nodes are; filled in order it is exact, at random it errs upwards.
+    // std's tree does not report how full its nodes are; filled in order it is exact, at random it errs upwards.
     for bits in [0, 10, 15] {
         let make = || TimeBuckets::new(bits, Rounding::Down).expect("bits");
         let (in_order, _) = reported_to_counted(make, |number| 1_700_000_000_000 + number);

@@ -72,7 +72,7 @@ proptest! {
             prop_assert_eq!(&bits, &bits_of(&changed));
         }
         changed = set.clone();
-        prop_assert_eq!(bits.range(..=end).copied().collect::<Vec<_>>(), changed.clear_prefix(end));
+        prop_assert_eq!(bits.range(..=end).copied().collect::<Vec<_>>(), changed.clear_prefix(end).unwrap());
         prop_assert_eq!(bits.range(end + 1..).copied().collect::<BTreeSet<_>>(), bits_of(&changed));
         changed = set.clone();
         prop_assert_eq!(bits.contains(&end), changed.clear(end));
@@ -91,4 +91,27 @@ fn a_bit_past_the_limit_is_refused_and_changes_nothing() {
     assert!(set.is_empty());
     assert_eq!(Ok(true), set.set(69));
     assert_eq!(0, BitSet::new().heap_bytes());
+}
+
+#[test]
+fn a_bit_that_memory_does_not_reach_is_refused_and_changes_nothing() {
+    let mut set = BitSet::with_limit(usize::MAX);
+    assert_eq!(Ok(true), set.set(3));
+    for far in [1 << 62, usize::MAX - 1] {
+        assert!(matches!(set.set(far), Err(Error::Memory(_))));
+        assert!(matches!(set.set_range(0, far), Err(Error::Memory(_))));
+    }
+    assert!(matches!(set.set_many(&[4, 1 << 62]), Err(Error::Memory(_))));
+    assert_eq!(vec![3], set.iter().collect::<Vec<_>>());
+    set.validate();
+}
+
+#[test]
+fn many_bits_are_set_or_none() {
+    let mut set = BitSet::with_limit(100);
+    assert_eq!(Ok(2), set.set_many(&[99, 3, 99]));
+    assert!(matches!(set.set_many(&[4, -1]), Err(Error::Value(_))));
+    assert!(matches!(set.set_many(&[4, 100]), Err(Error::Limit(_))));
+    assert_eq!(Ok(0), set.set_many(&[]));
+    assert_eq!(vec![3, 99], set.iter().collect::<Vec<_>>());
 }

@@ -46,7 +46,7 @@ impl Operation {
                 map.retain(|key, _| key > bound);
             }
             Self::Reserve(additional) => {
-                map.reserve(additional);
+                map.reserve(additional).unwrap();
                 assert!(map.capacity() + 1 >= map.len() + additional);
             }
             Self::Shrink => map.shrink_to_fit(),
@@ -117,4 +117,24 @@ fn an_entry_costs_24_bytes_at_most() {
         let bytes = map.heap_bytes();
         assert!(bytes <= 24 * map.len() + 128, "{bytes} bytes for {} entries", map.len());
     }
+}
+
+#[test]
+fn room_that_memory_does_not_have_is_refused_and_changes_nothing() {
+    let mut map: LongMap = [(1, 2)].into_iter().collect();
+    for additional in [1 << 46, usize::MAX] {
+        assert!(matches!(map.reserve(additional), Err(ackwell_core::Error::Memory(_))));
+    }
+    assert_eq!(vec![(1, 2)], map.iter().collect::<Vec<_>>());
+    map.validate();
+}
+
+#[test]
+fn popping_takes_every_entry_once() {
+    let mut map: LongMap = (0..1_000).map(|key| (key, -key)).chain([(i64::MIN, 7)]).collect();
+    let mut popped: Vec<_> = std::iter::from_fn(|| map.pop()).collect();
+    popped.sort_unstable();
+    let expected = [(i64::MIN, 7)].into_iter().chain((0..1_000).map(|key| (key, -key)));
+    assert!(expected.eq(popped));
+    map.validate();
 }

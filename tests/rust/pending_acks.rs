@@ -44,7 +44,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (ledger_id(), entry_id(), value()).prop_map(|(l, e, v)| Op::RemoveIfValue(l, e, v)),
         2 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::RemoveAllUpTo(l, e)),
         1 => (ledger_id(), entry_id()).prop_map(|(l, e)| Op::TakeAllUpTo(l, e)),
-        2 => (ledger_id(), entry_id(), value()).prop_map(|(l, e, v)| Op::PutBack(l, e, v)),
+        2 => (ledger_id(), entry_id(), 0..40u16, value())
+            .prop_map(|(l, e, n, v)| Op::TakeAndFail(l, e, n, v)),
         1 => Just(Op::Clear),
     ]
 }
@@ -155,8 +156,10 @@ fn a_closed_map_refuses_adds_and_takes_back_what_was_there() {
     acks.close();
     assert!(!acks.add(7, 9, PendingAck::default()));
     assert_eq!(3, acks.len());
-    let taken = acks.take_all_up_to(7, 0);
-    acks.put_back(7, 0, taken[0].1);
+    let mut removal = acks.take_up_to(7, i64::MAX);
+    assert!(removal.is_closed());
+    let failed = removal.notify_each(|_, _, _| Err("refused"));
+    assert_eq!(Err("refused"), removal.finish(&mut acks, failed));
     assert_eq!(spread(3, 1), acks);
 }
 

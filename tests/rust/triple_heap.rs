@@ -124,6 +124,6 @@ fn columns_that_pack_into_64_bits_and_not_into_65_pop_alike() {
             expected.push(message);
         }
         expected.sort_unstable();
-        assert_eq!(expected, heap.pop_due(i64::MAX, 5_000).iter().collect::<Vec<_>>());
+        assert_eq!(expected, heap.pop_due(i64::MAX, 5_000).unwrap().iter().collect::<Vec<_>>());
     }
 }

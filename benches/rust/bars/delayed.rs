@@ -224,7 +224,7 @@ fn fill_and_drain<I: DelayedIndex>(
     while drained < times.len() {
         let start = ThreadTime::now();
         for _ in 0..100 {
-            drained += black_box(index.pop_due(i64::MAX, BATCH)).len();
+            drained += black_box(index.pop_due(i64::MAX, BATCH).unwrap()).len();
         }
         spent += each(start);
         peak = peak.max(index.nbytes());

@@ -34,7 +34,7 @@ pub(crate) fn measure(name: &str) {
     let in_order: Vec<usize> = (0..workload.positions.len()).collect();
     let orders = [("Seq", in_order), ("Random", workload.shuffled())];
     for (suffix, order) in &orders {
-        // The keys lie in the order of use, as the peers' do.
+        // The keys are in the order of use, as the peers' do.
         let keys: Vec<(i64, i64)> = order.iter().map(|&i| workload.positions[i]).collect();
         let time = |operation: &str, call: &mut dyn FnMut(i64, i64)| {
             let mut at = 0;

@@ -246,7 +246,7 @@ def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
     partial = {position: state.partial[position] for position in sorted(kept.partial)}
     info = PositionInfo(*state.mark_delete, individually_deleted=kept.ranges, batch_deleted=partial)
     try:
-        size = len(info.encode(format=kept.form))
+        size = len(info.encode(form=kept.form))
     except StateTooLargeError:
         # A bit set of Java ends at 2^31 entries of a ledger; one with so many acknowledged is larger anyway.
         return limit + 1

@@ -29,7 +29,7 @@ class BitSet:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, bits: Iterable[int] | None = None, /, *, limit: int = LIMIT_DEFAULT) -> None:
-        self.limit = index(limit)
+        self._limit = index(limit)
         self._bits: set[int] = set()
         for bit in () if bits is None else bits:
             self.set(bit)
@@ -39,6 +39,11 @@ class BitSet:
         """Build a set of signed 64-bit words, the lowest first."""
         bits = int.from_bytes(as_int64(words).astype("<i8").tobytes(), "little")
         return cls([at for at in range(bits.bit_length()) if bits >> at & 1], limit=limit)
+
+    @property
+    def limit(self) -> int:
+        """The first index that is too large."""
+        return self._limit
 
     def to_words(self) -> NDArray[np.int64]:
         """Return signed 64-bit words, the lowest first, without zero words at the end."""
@@ -190,7 +195,7 @@ class BitSet:
         return self._bits.__sizeof__()
 
     def validate(self) -> None:
-        """Hold the set to its invariants: bits lie from 0 up to the limit."""
+        """Check the invariants: bits are from 0 up to the limit."""
         assert all(0 <= bit < self.limit for bit in self._bits)
 
     def __eq__(self, other: object, /) -> bool:

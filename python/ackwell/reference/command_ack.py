@@ -1,4 +1,4 @@
-"""`CommandAck` read field by field: the columns that the core's reader gives."""
+"""`CommandAck` read field by field: the columns that the core's reader returns."""
 
 from __future__ import annotations
 

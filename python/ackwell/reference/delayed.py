@@ -20,18 +20,18 @@ Triple = tuple[int, int, int]
 
 
 class DelayedList:
-    """A sorted list of `(deliver_at_ms, ledger_id, entry_id)`, times rounded by `rounded`."""
+    """A sorted list of `(deliver_at_ms, ledger_id, entry_id)`, times rounded by `_rounded`."""
 
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
         self._messages: list[Triple] = []
 
-    def rounded(self, deliver_at_ms: int) -> int:
+    def _rounded(self, deliver_at_ms: int) -> int:
         """Return the time at which the index will deliver; the subclass's rule."""
         return deliver_at_ms
 
-    def settings(self) -> str:
+    def _settings(self) -> str:
         """Name the constructor's arguments, for `repr` and `==`."""
         return ""
 
@@ -53,7 +53,7 @@ class DelayedList:
 
     def _key(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> Triple:
         time, ledger, entry = int64(deliver_at_ms), int64(ledger_id), int64(entry_id)
-        return self.rounded(time), ledger, entry
+        return self._rounded(time), ledger, entry
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
         """Add a message; return whether it was new."""
@@ -140,11 +140,11 @@ class DelayedList:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)):
             return NotImplemented
-        return (self.settings(), self._messages) == (other.settings(), other._messages)
+        return (self._settings(), self._messages) == (other._settings(), other._messages)
 
     def __repr__(self) -> str:
-        comma = ", " if self.settings() else ""
-        return f"<{type(self).__name__} {self.settings()}{comma}{len(self)} messages>"
+        comma = ", " if self._settings() else ""
+        return f"<{type(self).__name__} {self._settings()}{comma}{len(self)} messages>"
 
 
 def _columns(messages: list[Triple]) -> Columns:

@@ -11,14 +11,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Ints = NDArray[np.int64]
+    from ackwell.arrays import Int64s
+
 
 WIDTH_MAX = 1 << 24
 
 
 def group_rows(
     codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
-) -> tuple[Ints, Ints, list[Ints]]:
+) -> tuple[Int64s, Int64s, list[Int64s]]:
     """Return the codes that occur, where the rows of each begin, and the columns in order of code."""
     arrays = [np.asarray(column, dtype=np.int64) for column in columns]
     if any(len(array) != len(codes) for array in arrays):

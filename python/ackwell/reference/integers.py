@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import index
+from typing import TypeGuard
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -17,6 +18,19 @@ def int64(value: object) -> int:
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError("integer outside int64")
     return number
+
+
+def is_int64(value: object) -> TypeGuard[int]:
+    """Return whether `value` is an integer inside int64.
+
+    >>> is_int64(7), is_int64(2**63), is_int64("a")
+    (True, False, False)
+    """
+    try:
+        int64(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def pair(values: tuple[int, int]) -> tuple[int, int]:

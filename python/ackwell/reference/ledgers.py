@@ -61,7 +61,7 @@ class Ledgers:
             self._open = False
 
     def trim_before(self, ledger_id: int) -> int:
-        """Forget every ledger below `ledger_id`, of which none may be open; give how many."""
+        """Forget every ledger below `ledger_id`, of which none may be open; return how many."""
         checked(ledger_id, 0)
         if self._open and ledger_id > max(self._entries):
             raise ProtocolError("the open ledger cannot be trimmed")
@@ -76,14 +76,14 @@ class Ledgers:
         return self._entries[int64(ledger_id)]
 
     def state(self, ledger_id: int) -> State:
-        """Tell the state; every id below the trim is trimmed, since ledger ids only grow."""
+        """Return the state; every id below the trim is trimmed, since ledger ids only grow."""
         if 0 <= int64(ledger_id) < self._trimmed_before:
             return "trimmed"
         self.entries(ledger_id)
         return "open" if self._open and ledger_id == max(self._entries) else "closed"
 
     def next_valid(self, ledger_id: int, entry_id: int) -> Position:
-        """Return the first existing entry after; past the last, where the next one would stand."""
+        """Return the first existing entry after; past the last, where the next one would be."""
         place = bound((ledger_id, entry_id))
         if not self._entries:
             raise ProtocolError("no ledger is known; add one first")
@@ -108,7 +108,7 @@ class Ledgers:
         return max(self._rank(upper) - self._rank(lower), 0)
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Whether the entry exists."""
+        """Return whether the entry exists."""
         entries = self._entries.get(int64(ledger_id), 0)
         return 0 <= int64(entry_id) < entries
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ackwell.arrays import as_int64, same_length
-from ackwell.reference.integers import int64
+from ackwell.reference.integers import int64, is_int64
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+Entries: TypeAlias = Mapping[int, int] | Iterable[tuple[int, int]]
+Default = TypeVar("Default")
+
+
+def checked_pairs(entries: Entries) -> list[tuple[int, int]]:
+    """Return the pairs of a mapping or an iterable, all of them int64."""
+    pairs = entries.items() if isinstance(entries, Mapping) else entries
+    return [(int64(key), int64(value)) for key, value in pairs]
 
 
 class LongMap(MutableMapping[int, int]):
@@ -18,11 +27,8 @@ class LongMap(MutableMapping[int, int]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, entries: Mapping[int, int] | Iterable[tuple[int, int]] | None = None, /) -> None:
-        self._values: dict[int, int] = {}
-        entries = () if entries is None else entries
-        for key, value in entries.items() if isinstance(entries, Mapping) else entries:
-            self.put(key, value)
+    def __init__(self, entries: Entries | None = None, /) -> None:
+        self._values: dict[int, int] = dict(checked_pairs(() if entries is None else entries))
 
     @classmethod
     def from_arrays(cls, keys: ArrayLike, values: ArrayLike) -> LongMap:
@@ -46,9 +52,36 @@ class LongMap(MutableMapping[int, int]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __contains__(self, key: object, /) -> bool:
+        return is_int64(key) and key in self._values
+
     def contains(self, key: int, /) -> bool:
         """Return whether `key` is here."""
         return int64(key) in self._values
+
+    def get(self, key: int, default: Any = None, /) -> Any:
+        """Return the value of `key`, or `default`."""
+        return self._values.get(int64(key), default)
+
+    def update(self, entries: Entries, /) -> None:  # type: ignore[override]
+        """Set the values of a mapping or of pairs; nothing changes if one is refused."""
+        self._values.update(checked_pairs(entries))
+
+    def pop(self, key: int, /, *default: Default) -> int | Default:
+        """Remove `key` and return its value, or `default` if one is given; `KeyError` otherwise."""
+        return self._values.pop(int64(key), *default)
+
+    def popitem(self) -> tuple[int, int]:
+        """Remove any entry and return its key and value; `KeyError` if there is none."""
+        return self._values.popitem()
+
+    def setdefault(self, key: int, default: int, /) -> int:
+        """Return the value of `key`, which is set to `default` if there is none."""
+        return self._values.setdefault(int64(key), int64(default))
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        self._values.clear()
 
     def put(self, key: int, value: int, /) -> int | None:
         """Set the value of `key`; return the one before, or None."""
@@ -110,7 +143,7 @@ class LongMap(MutableMapping[int, int]):
         return as_int64(list(self._values)), as_int64(list(self._values.values()))
 
     def reserve(self, additional: int, /) -> None:
-        """Refuse what cannot be addressed; a dict makes its own room."""
+        """Refuse what cannot be addressed; a dict makes its own room, so this needs no memory."""
         if not 0 <= int64(additional) < 2**40:
             raise ValueError("expected 0 to 2**40 entries")
 
@@ -128,7 +161,7 @@ class LongMap(MutableMapping[int, int]):
         return self._values.__sizeof__()
 
     def validate(self) -> None:
-        """Hold the map to its invariants: every key and value is an int64."""
+        """Check the invariant: every key and value is an int64."""
         assert all(int64(key) == key for key in self._values)
         assert all(int64(value) == value for value in self._values.values())
 

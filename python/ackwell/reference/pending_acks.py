@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ackwell.arrays import as_int64, same_length
 from ackwell.pending_ack import (
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    Column: TypeAlias = NDArray[np.int64]
-    Columns: TypeAlias = tuple[Column, Column, Column, Column]
+    from ackwell.arrays import Int64s
+
+    Columns: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s]
 
 LAST = Position(INT64_MAX, INT64_MAX)
 
@@ -38,8 +39,8 @@ def value_of(remaining: int, sticky_key_hash: int) -> PendingAck:
 class PendingAcks(Mapping[Position, PendingAck]):
     """What was sent to one consumer and is not acknowledged yet, in order of position.
 
-    Entries leave when they have been told: if a handler or callback raises, that entry and those
-    after it are pending as before. To a handler or callback, all entries of its call are gone.
+    All entries that a call removes are gone when the first handler or callback runs. If one raises, its
+    entry and those after it are pending again.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -115,6 +116,16 @@ class PendingAcks(Mapping[Position, PendingAck]):
         positions = self._positions(ledger_ids, entry_ids)
         return sum(self._put(at, value) for at, value in zip(positions, values, strict=True))
 
+    def __contains__(self, position: object, /) -> bool:
+        try:
+            return Position(*pair(position)) in self._values  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
+
+    def get(self, position: tuple[int, int], default: Any = None, /) -> Any:
+        """Return the `PendingAck` of a position, or `default`."""
+        return self._values.get(Position(*pair(position)), default)
+
     def contains(self, ledger_id: int, entry_id: int, /) -> bool:
         """Return whether an entry is pending."""
         return self._position(ledger_id, entry_id) in self._values
@@ -151,8 +162,10 @@ class PendingAcks(Mapping[Position, PendingAck]):
         self._values[position] = value._replace(remaining=value.remaining - acked)
         return True
 
-    def _tell(self, taken: list[Position], callback: EntryCallback | None = None, batch: bool = True) -> int:
-        """Take these entries out, then tell of them in order; put back what could not be told."""
+    def _remove(
+        self, taken: list[Position], callback: EntryCallback | None = None, batch: bool = True
+    ) -> int:
+        """Take these entries out and notify of each in order; put back those whose notification failed."""
         handler = self._remove_handler
         removed = {position: self._values.pop(position) for position in taken}
         count, closing = len(removed), self._closed
@@ -183,7 +196,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
         position = self._position(ledger_id, entry_id)
         value = self._values.get(position)
         if value is not None:
-            self._tell([position], batch=False)
+            self._remove([position], batch=False)
         return value
 
     def remove_if_value(self, ledger_id: int, entry_id: int, remaining: int, sticky_key_hash: int, /) -> bool:
@@ -194,20 +207,20 @@ class PendingAcks(Mapping[Position, PendingAck]):
     def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
         """Remove many entries; return how many were pending."""
         positions = dict.fromkeys(self._positions(ledger_ids, entry_ids))
-        return self._tell([at for at in positions if at in self._values])
+        return self._remove([at for at in positions if at in self._values])
 
     def _up_to(self, last: Position) -> list[Position]:
         return sorted(position for position in self._values if position <= last)
 
     def remove_all_up_to(self, ledger_id: int, entry_id: int, callback: EntryCallback | None = None) -> int:
         """Remove every entry up to and with a position; return how many there were."""
-        return self._tell(self._up_to(self._position(ledger_id, entry_id)), callback)
+        return self._remove(self._up_to(self._position(ledger_id, entry_id)), callback)
 
     def take_all_up_to(self, ledger_id: int, entry_id: int, /) -> Columns:
         """Remove every entry up to and with a position; return them, in order, as arrays."""
         taken = self._up_to(self._position(ledger_id, entry_id))
         columns = self._columns(taken)
-        self._tell(taken)
+        self._remove(taken)
         return columns
 
     def for_each(self, callback: EntryCallback, /) -> None:
@@ -217,7 +230,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
 
     def for_each_and_clear(self, callback: EntryCallback, /) -> None:
         """Remove every entry, calling `callback` with each."""
-        self._tell(self._up_to(LAST), callback)
+        self._remove(self._up_to(LAST), callback)
 
     def for_each_and_close(self, callback: EntryCallback, /) -> None:
         """Refuse every later add, then remove every entry, calling `callback` with each."""
@@ -225,8 +238,8 @@ class PendingAcks(Mapping[Position, PendingAck]):
         self.for_each_and_clear(callback)
 
     def clear(self) -> None:
-        """Remove every entry; the remove handler is told."""
-        self._tell(self._up_to(LAST))
+        """Remove every entry; the remove handler is called with each."""
+        self._remove(self._up_to(LAST))
 
     @property
     def closed(self) -> bool:
@@ -258,7 +271,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
         return self._values.__sizeof__()
 
     def validate(self) -> None:
-        """Hold the map to its invariants: ids are int64, values in their domain."""
+        """Check the invariants: ids are int64, values in their domain."""
         for position, value in self._values.items():
             assert position == (int64(position[0]), int64(position[1]))
             assert value == value_of(*value)

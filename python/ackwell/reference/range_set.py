@@ -72,7 +72,7 @@ class PositionRangeSet:
         return self.add_range(ledger_id, entry_id - 1, entry_id) == 1
 
     def add_range(self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int) -> int:
-        """Add `(lower, upper]`; give how many positions are new."""
+        """Add `(lower, upper]`; return how many positions are new."""
         lower, upper = lower_entry_exclusive, upper_entry_inclusive
         checked_range(ledger_id, lower, upper)
         if lower == upper:
@@ -88,7 +88,7 @@ class PositionRangeSet:
         return self.cardinality_of(ledger_id) - before
 
     def add_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Add the positions of two columns; give how many are new."""
+        """Add the positions of two columns; return how many are new."""
         pairs = rows(ledger_ids, entry_ids)
         for ledger_id, entry_id in pairs:
             checked(ledger_id, entry_id)
@@ -97,14 +97,14 @@ class PositionRangeSet:
     def add_ranges(
         self, ledger_ids: ArrayLike, lowers_exclusive: ArrayLike, uppers_inclusive: ArrayLike
     ) -> int:
-        """Add the ranges of three columns; give how many positions are new."""
+        """Add the ranges of three columns; return how many positions are new."""
         ranges = rows(ledger_ids, lowers_exclusive, uppers_inclusive)
         for ledger_id, lower, upper in ranges:
             checked_range(ledger_id, lower, upper)
         return sum(self.add_range(*range_) for range_ in ranges)
 
     def add_words(self, ledger_id: int, words: ArrayLike) -> int:
-        """Add the bits of Java's `BitSet.toLongArray`; give how many positions are new."""
+        """Add the bits of Java's `BitSet.toLongArray`; return how many positions are new."""
         int64(ledger_id)
         array = as_int64(words)
         checked(ledger_id, 0)
@@ -122,11 +122,11 @@ class PositionRangeSet:
         return self.remove_range(ledger_id, entry_id - 1, entry_id) == 1
 
     def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Remove the positions of two columns; give how many were there."""
+        """Remove the positions of two columns; return how many were there."""
         return sum(self.remove(*pair) for pair in rows(ledger_ids, entry_ids))
 
     def remove_range(self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int) -> int:
-        """Remove `(lower, upper]`; give how many positions there were."""
+        """Remove `(lower, upper]`; return how many positions there were."""
         lower, upper = lower_entry_exclusive, upper_entry_inclusive
         checked_range(ledger_id, lower, upper)
         before = self.cardinality_of(ledger_id)
@@ -138,7 +138,7 @@ class PositionRangeSet:
         return before - self.cardinality_of(ledger_id)
 
     def remove_up_to(self, ledger_id: int, entry_id: int) -> int:
-        """Remove all at or before a position; give how many there were."""
+        """Remove all at or before a position; return how many there were."""
         int64(entry_id)
         before, last = self.cardinality, int64(ledger_id)
         for ledger in [known for known in self._ledgers if known <= last]:
@@ -151,7 +151,7 @@ class PositionRangeSet:
         self._ledgers.clear()
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Whether a position is acknowledged."""
+        """Return whether a position is acknowledged."""
         return self.range_containing(ledger_id, entry_id) is not None
 
     def contains_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> NDArray[np.bool_]:
@@ -190,7 +190,7 @@ class PositionRangeSet:
         return next(self.ranges(), None)
 
     def range_containing(self, ledger_id: int, entry_id: int) -> Range | None:
-        """Return the range that a position lies in."""
+        """Return the range that a position is in."""
         entry = int64(entry_id)
         for low, high in self._ledgers.get(int64(ledger_id), []):
             if low < entry <= high:
@@ -223,7 +223,7 @@ class PositionRangeSet:
         return both
 
     def difference(self, other: PositionRangeSet) -> Self:
-        """Return a set with the positions that the other has not."""
+        """Return a set with the positions that the other does not have."""
         left = self.copy()
         for range_ in own(other).ranges():
             left.remove_range(*range_)

@@ -22,11 +22,8 @@ from ackwell.replay.events import Kind
 from ackwell.replay.folded import Folded, Turns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from ackwell.arrays import Int64s
     from ackwell.replay.partial import Partial
-
-    Ints = NDArray[np.int64]
 
 
 class Fold:
@@ -178,7 +175,7 @@ def _record_batch(rows: list[tuple[str, str, int | None, bytes]]) -> pa.RecordBa
     return pa.record_batch(columns, schema=PARTIAL_SCHEMA)
 
 
-def _reduced(group: Group, values: Ints, join: np.ufunc) -> Iterator[tuple[Position, int]]:
+def _reduced(group: Group, values: Int64s, join: np.ufunc) -> Iterator[tuple[Position, int]]:
     """Join the values of each position."""
     ledger_ids, entry_ids = group.ledger_ids, group.entry_ids
     if not len(ledger_ids):

@@ -19,9 +19,9 @@ from ackwell.replay.events import ENTRY_ID_MAX, NEED_POSITION, Event, Kind, even
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ackwell.arrays import Int64s
     from ackwell.replay.folded import Order, Seek
 
-    Ints = NDArray[np.int64]
     Codes = NDArray[np.int32]
 
 Name = tuple[str, str]
@@ -92,9 +92,9 @@ class Group(NamedTuple):
 
     name: Name
     action: Action
-    ledger_ids: Ints
-    entry_ids: Ints
-    indexes: Ints
+    ledger_ids: Int64s
+    entry_ids: Int64s
+    indexes: Int64s
     """Their indexes in the batch; empty if only their positions are needed."""
 
     def only(self, mask: NDArray[np.bool_]) -> Group:
@@ -111,7 +111,7 @@ class EventRows:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
-        self._arrays: dict[str, Ints] = {}
+        self._arrays: dict[str, Int64s] = {}
         self._topic_codes, self._topics = self._encoded("topic")
         self._subscription_codes, self._subscriptions = self._encoded("subscription")
         self._kind_codes, self._kinds = self._encoded("kind")
@@ -145,7 +145,7 @@ class EventRows:
             rows = slice(start, end)
             yield Group(name, Action(action), ledger_ids[rows], entry_ids[rows], indexes[rows])
 
-    def _coded(self) -> tuple[Codes, Ints]:
+    def _coded(self) -> tuple[Codes, Int64s]:
         """Return the (topic, subscription, action) of each row as a small code, and what each code means."""
         width = len(self._topics) * len(self._subscriptions) * len(Action)
         if width <= _WIDTH_MAX:
@@ -156,17 +156,17 @@ class EventRows:
         encoded = pc.dictionary_encode(pa.array(wide * len(Action) + self._actions))
         return encoded.indices.to_numpy(), encoded.dictionary.to_numpy()
 
-    def of_kind(self, *kinds: Kind) -> Ints:
+    def of_kind(self, *kinds: Kind) -> Int64s:
         """Find the rows of some kinds."""
         codes = [code for code, kind in enumerate(self._kinds) if kind in kinds]
         return np.flatnonzero(np.isin(self._kind_codes, codes)) if codes else np.empty(0, np.int64)
 
-    def sizes(self, indexes: Ints) -> Ints:
+    def sizes(self, indexes: Int64s) -> Int64s:
         """Return the size of each row's batch, as far as the row says it."""
         sizes = self.batch_sizes[indexes]
         return np.where(sizes > 0, sizes, self.batch_indexes[indexes] + 1)
 
-    def bounds(self, indexes: Ints) -> tuple[Order, Order]:
+    def bounds(self, indexes: Int64s) -> tuple[Order, Order]:
         """Return the order of the first and the last of these rows."""
         sequences = self.sequences[indexes]
         if self._files is None:
@@ -180,7 +180,7 @@ class EventRows:
         first, last = min(orders), max(orders)
         return (first[0], first[1]), (last[0], last[2])
 
-    def after(self, seek: Seek, indexes: Ints) -> NDArray[np.bool_]:
+    def after(self, seek: Seek, indexes: Int64s) -> NDArray[np.bool_]:
         """Return which rows come after a seek."""
         sequences = self.sequences[indexes]
         if self._files is None:
@@ -190,7 +190,7 @@ class EventRows:
         beyond = np.array([file > seek.order[0] for file in files])[codes[indexes]]
         return beyond | (same & (sequences > seek.order[1]))
 
-    def events(self, indexes: Ints) -> Iterator[Event]:
+    def events(self, indexes: Int64s) -> Iterator[Event]:
         """Return rows as events, checked as those of a trace are."""
         if not len(indexes):
             return
@@ -257,7 +257,7 @@ class EventRows:
         column = None if index < 0 else self._batch.column(index)
         return None if column is None or column.null_count == len(column) else column
 
-    def _integers(self, name: str) -> Ints:
+    def _integers(self, name: str) -> Int64s:
         """Return an int64 column, -1 for null."""
         if name not in self._arrays:
             column = self._column(name)

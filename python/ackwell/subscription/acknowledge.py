@@ -15,14 +15,10 @@ from ackwell.position import Position
 from ackwell.subscription.transactions import Held, HeldCumulative, Transaction
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ackwell.arrays import Int64s
     from ackwell.subscription.command import MessageId, TransactionId
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.state import State
-
-    Int64s = NDArray[np.int64]
 
 
 class Acknowledgments:

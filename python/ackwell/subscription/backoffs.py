@@ -13,14 +13,10 @@ from ackwell.equality import EqualByState
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ackwell._native import TripleLongHeap
+    from ackwell.arrays import Int64s
     from ackwell.subscription.settings import RedeliveryBackoff
     from ackwell.subscription.structures import Structures
-
-    Int64s = NDArray[np.int64]
 
 
 class Backoffs(EqualByState):

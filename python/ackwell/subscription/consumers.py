@@ -26,15 +26,12 @@ from ackwell.subscription.draining import DrainingHashes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ackwell.arrays import Int64s
     from ackwell.pending_ack import PendingAck
     from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.settings import SubscriptionSettings
     from ackwell.subscription.structures import Structures
 
-    Int64s = NDArray[np.int64]
 
 NO_LIMIT: Final = 2**62
 """More messages than there can be."""

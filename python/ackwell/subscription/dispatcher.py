@@ -13,14 +13,10 @@ from ackwell.subscription.undelivered import Undelivered
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ackwell.arrays import Int64s
     from ackwell.subscription.consumer import Consumer, ConsumerKey
     from ackwell.subscription.entries import Entries
     from ackwell.subscription.state import State
-
-    Int64s = NDArray[np.int64]
 
 
 class Delivery(NamedTuple):

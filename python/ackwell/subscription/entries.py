@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    Int64s = NDArray[np.int64]
+    from ackwell.arrays import Int64s
+
     Bools = NDArray[np.bool_]
 
 

@@ -15,13 +15,9 @@ from ackwell.saving.source import Changed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ackwell._native import PendingAcks, PositionRangeSet
+    from ackwell.arrays import Int64s
     from ackwell.subscription.structures import Structures
-
-    Int64s = NDArray[np.int64]
 
 
 class RedeliveryCounts:

@@ -15,14 +15,10 @@ from ackwell.equality import EqualByState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from ackwell._native import PendingAcks, PositionRangeSet
+    from ackwell.arrays import Int64s
     from ackwell.position import Position
     from ackwell.subscription.structures import Structures
-
-    Int64s = NDArray[np.int64]
 
 
 class ReplayQueue(EqualByState):

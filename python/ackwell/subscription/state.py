@@ -22,17 +22,13 @@ from ackwell.subscription.transactions import Transactions
 from ackwell.subscription.unread import Unread
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ackwell.arrays import Int64s
     from ackwell.cursor import Cursor
     from ackwell.subscription.delayed_messages import DelayedMessages
     from ackwell.subscription.policies import Policy
     from ackwell.subscription.selectors import Selector
     from ackwell.subscription.settings import SubscriptionSettings
     from ackwell.subscription.structures import Structures
-
-    Int64s = NDArray[np.int64]
 
 
 @dataclass(slots=True, kw_only=True)

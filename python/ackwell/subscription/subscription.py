@@ -51,10 +51,10 @@ from ackwell.subscription.structures import Structures
 from ackwell.subscription.summary import Summary, summarize
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from ackwell._native import Ledgers, PositionInfo
+    from ackwell.arrays import Int64s
     from ackwell.engine import Engine
     from ackwell.pending_ack import PendingAck
     from ackwell.saving.recovery import Recovery
@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from ackwell.subscription.delayed_messages import DelayedMessages
     from ackwell.subscription.selectors import Selector
     from ackwell.subscription.undelivered import Undelivered
-
-    Int64s = NDArray[np.int64]
 
 
 class Subscription:

@@ -8,13 +8,9 @@ from ackwell.equality import EqualByState
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ackwell.arrays import Int64s
     from ackwell.cursor import Cursor
     from ackwell.subscription.transactions import Transactions
-
-    Int64s = NDArray[np.int64]
 
 
 class Unread(EqualByState):

@@ -4,14 +4,14 @@
 //! `BitSet.toLongArray` and of Pulsar's `ack_set`.
 //!
 //! **Invariants** (`validate` checks them): the last word is not zero, so two equal sets have equal words;
-//! no bit stands at or past `limit`.
+//! no bit is at or past `limit`.
 //!
 //! **Why a limit.** One stray index would otherwise allocate as many bits as it is large. The default is
 //! that of Java, whose indexes are ints.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, vec_with_room};
 
-/// Bits a set may have unless told otherwise: Java's limit, indexes below 2^31.
+/// Bits a set may have by default: Java's limit, indexes below 2^31.
 pub const LIMIT_DEFAULT: usize = 1 << 31;
 
 const BITS: usize = u64::BITS as usize;
@@ -73,25 +73,63 @@ impl BitSet {
         self.words.get(bit / BITS).is_some_and(|word| word >> (bit % BITS) & 1 == 1)
     }
 
-    /// Sets `bit`; whether it was clear. O(1) amortised.
+    /// Sets `bit`; returns whether it was clear. O(1) amortised.
     ///
     /// # Errors
-    /// [`Error::Limit`] for a bit at or past the limit.
+    /// [`Error::Limit`] for a bit at or past the limit, [`Error::Memory`] for one that memory does not reach.
     #[inline]
     pub fn set(&mut self, bit: usize) -> Result<bool> {
         if bit >= self.limit {
             return Err(past_limit(bit, self.limit));
         }
-        if bit / BITS >= self.words.len() {
-            self.words.resize(bit / BITS + 1, 0);
-        }
+        self.reach(bit)?;
         let word = &mut self.words[bit / BITS];
         let was_clear = *word >> (bit % BITS) & 1 == 0;
         *word |= 1 << (bit % BITS);
         Ok(was_clear)
     }
 
-    /// Clears `bit`; whether it was set. O(1) amortised.
+    /// Sets bits; returns how many were clear. Nothing changes if one is refused.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative bit; otherwise as [`BitSet::set`].
+    pub fn set_many(&mut self, bits: &[i64]) -> Result<usize> {
+        self.check_many(bits)?;
+        let Some(&greatest) = bits.iter().max() else { return Ok(0) };
+        self.reach(greatest as usize)?;
+        let mut new = 0;
+        for &bit in bits {
+            new += usize::from(self.set(bit as usize)?);
+        }
+        Ok(new)
+    }
+
+    /// Refuses bits that [`BitSet::set_many`] would refuse.
+    ///
+    /// # Errors
+    /// As [`BitSet::set_many`].
+    pub fn check_many(&self, bits: &[i64]) -> Result<()> {
+        Self::check_natural(bits)?;
+        match bits.iter().max() {
+            Some(&greatest) if greatest as usize >= self.limit => {
+                Err(past_limit(greatest as usize, self.limit))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses negative bits.
+    ///
+    /// # Errors
+    /// [`Error::Value`] that names the first one.
+    pub fn check_natural(bits: &[i64]) -> Result<()> {
+        match bits.iter().find(|&&bit| bit < 0) {
+            Some(negative) => Err(Error::Value(format!("bit {negative}: bits are at least 0"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Clears `bit`; returns whether it was set. O(1) amortised.
     #[inline]
     pub fn clear(&mut self, bit: usize) -> bool {
         let was_set = self.get(bit);
@@ -105,7 +143,8 @@ impl BitSet {
     /// Sets every bit in `start..end`. O(words of the range).
     ///
     /// # Errors
-    /// [`Error::Limit`] if the range passes the limit; [`Error::Value`] if it ends before it starts.
+    /// [`Error::Limit`] if the range passes the limit; [`Error::Value`] if it ends before it starts;
+    /// [`Error::Memory`] as [`BitSet::set`].
     pub fn set_range(&mut self, start: usize, end: usize) -> Result<()> {
         ordered(start, end)?;
         if start == end {
@@ -114,9 +153,7 @@ impl BitSet {
         if end > self.limit {
             return Err(past_limit(end - 1, self.limit));
         }
-        if self.words.len() < end.div_ceil(BITS) {
-            self.words.resize(end.div_ceil(BITS), 0);
-        }
+        self.reach(end - 1)?;
         for_each_word(start, end, |at, mask| self.words[at] |= mask);
         Ok(())
     }
@@ -136,12 +173,17 @@ impl BitSet {
     }
 
     /// Clears every bit up to and with `bit` and returns what was set, in order. O(words of the prefix).
-    pub fn clear_prefix(&mut self, bit: usize) -> Vec<usize> {
-        let removed: Vec<usize> = self.iter().take_while(|&found| found <= bit).collect();
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no room for the indexes, 64 times what the bits take.
+    pub fn clear_prefix(&mut self, bit: usize) -> Result<Vec<usize>> {
+        let prefix = self.words.iter().take(bit / BITS + 1);
+        let mut removed = vec_with_room(prefix.map(|word| word.count_ones() as usize).sum())?;
+        removed.extend(self.iter().take_while(|&found| found <= bit));
         let end = bit.saturating_add(1).min(self.words.len() * BITS);
         for_each_word(0, end, |at, mask| self.words[at] &= !mask);
         self.trim();
-        removed
+        Ok(removed)
     }
 
     /// The first set bit at or after `bit`. O(words passed).
@@ -217,13 +259,13 @@ impl BitSet {
     ///
     /// # Errors
     /// [`Error::Limit`] if one of them is at or past this set's limit; nothing is changed then.
+    /// [`Error::Memory`] as [`BitSet::set`].
     pub fn or(&mut self, other: &Self) -> Result<()> {
         if let Some(last) = other.last().filter(|&last| last >= self.limit) {
             return Err(past_limit(last, self.limit));
         }
-        if self.words.len() < other.words.len() {
-            self.words.resize(other.words.len(), 0);
-        }
+        let Some(last) = other.last() else { return Ok(()) };
+        self.reach(last)?;
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word |= other;
         }
@@ -238,12 +280,12 @@ impl BitSet {
         self.trim();
     }
 
-    /// Removes every bit and gives the memory back.
+    /// Removes every bit and releases the memory.
     pub fn clear_all(&mut self) {
         self.words = Vec::new();
     }
 
-    /// Return back what the bits do not need.
+    /// Releases the memory that the bits do not need.
     pub fn shrink_to_fit(&mut self) {
         self.words.shrink_to_fit();
     }
@@ -261,6 +303,23 @@ impl BitSet {
     pub fn validate(&self) {
         assert_ne!(self.words.last(), Some(&0), "the last word is not zero");
         assert!(self.last().is_none_or(|last| last < self.limit), "no bit past the limit");
+    }
+
+    /// Adds zero words up to that of `bit`, which is to be set next.
+    #[inline]
+    fn reach(&mut self, bit: usize) -> Result<()> {
+        if bit / BITS >= self.words.len() {
+            self.grow(bit / BITS + 1)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn grow(&mut self, words: usize) -> Result<()> {
+        let more = words - self.words.len();
+        self.words.try_reserve(more).map_err(|_| Error::memory(words, size_of::<u64>()))?;
+        self.words.resize(words, 0);
+        Ok(())
     }
 
     fn scan_up(&self, bit: usize, view: impl Fn(u64) -> u64) -> Option<usize> {

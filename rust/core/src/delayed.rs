@@ -3,9 +3,9 @@
 //! `TripleLongHeap`, `TimeBuckets` and `TimeWheel` answer the same questions at different prices, so a
 //! tracker, a model test or a bench is written once against [`DelayedIndex`].
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, vec_with_room};
 
-/// A message that waits: when it is due, and where it stands. Ordered by all three.
+/// A message that waits: when it is due, and where it is. Ordered by all three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Delayed {
     /// Milliseconds since the epoch at which the message is due; any i64.
@@ -40,7 +40,7 @@ impl Delayed {
 ///
 /// # Errors
 /// [`Error::Value`] that names the first one.
-pub(crate) fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
+pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
     // One pass without branches; the offender is looked up only if there is one.
     let signs = ledger_ids.iter().chain(entry_ids).fold(0, |signs, id| signs | id);
     if signs < 0 {
@@ -53,7 +53,7 @@ pub(crate) fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<(
 
 /// The bytes of std's B-tree of `length` pairs, as filled in order: nodes of eleven, of which six are used.
 ///
-/// The tree does not tell; filled at random it uses more of each node, so this errs upwards.
+/// The tree does not report it; filled at random it uses more of each node, so this errs upwards.
 pub(crate) fn btree_nbytes<K, V>(length: usize) -> usize {
     let leaf = 11 * (size_of::<K>() + size_of::<V>()) + 16;
     let leaves = if length <= 11 { usize::from(length > 0) } else { length.div_ceil(6) };
@@ -73,14 +73,16 @@ pub struct DelayedColumns {
 }
 
 impl DelayedColumns {
-    /// Empty columns with room for `capacity` messages.
-    #[must_use]
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self {
-            deliver_at_ms: Vec::with_capacity(capacity),
-            ledger_ids: Vec::with_capacity(capacity),
-            entry_ids: Vec::with_capacity(capacity),
-        }
+    /// Empty columns with room for `count` messages.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no room.
+    pub fn with_room(count: usize) -> Result<Self> {
+        Ok(Self {
+            deliver_at_ms: vec_with_room(count)?,
+            ledger_ids: vec_with_room(count)?,
+            entry_ids: vec_with_room(count)?,
+        })
     }
 
     /// The number of messages.
@@ -121,26 +123,28 @@ impl DelayedColumns {
 
 impl FromIterator<Delayed> for DelayedColumns {
     fn from_iter<I: IntoIterator<Item = Delayed>>(messages: I) -> Self {
-        let messages = messages.into_iter();
-        let mut columns = Self::with_capacity(messages.size_hint().0);
-        messages.for_each(|message| columns.push(message));
+        let mut columns = Self::default();
+        messages.into_iter().for_each(|message| columns.push(message));
         columns
     }
 }
 
-/// Most messages a restored index may hold: a run of any length takes a few bytes, and whoever pops it
+/// Most messages a restored index may hold: a run of any length takes a few bytes, and a caller that pops it
 /// would need 24 for each message.
 pub(crate) const RESTORED_MAX: u64 = 1 << 32;
 
 /// An index of delayed messages. Times are arguments: there is no clock here.
 pub trait DelayedIndex {
-    /// Adds a message; whether it was new (a heap counts duplicates, so there it always is).
+    /// Whether negative ledger and entry ids are taken, which [`check_positions`] refuses.
+    const TAKES_ANY_IDS: bool = false;
+
+    /// Adds a message; returns whether it was new (a heap counts duplicates, so there it always is).
     ///
     /// # Errors
     /// [`Error::Value`] for a negative id, except in the heap, which takes any three integers.
     fn add(&mut self, message: Delayed) -> Result<bool>;
 
-    /// Adds messages given as columns of one length; how many were new. Nothing changes if one is refused.
+    /// Adds messages given as columns of one length; returns how many were new. Nothing changes if one is refused.
     ///
     /// # Errors
     /// As [`DelayedIndex::add`].
@@ -152,12 +156,15 @@ pub trait DelayedIndex {
     ) -> Result<usize>;
 
     /// Takes up to `max` messages that are due at `now_ms`, the earliest first.
-    fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns;
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no room for as many; nothing is taken then.
+    fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns>;
 
     /// Whether the message is here, given with the time it was added with.
     fn contains(&mut self, message: Delayed) -> bool;
 
-    /// Takes the message out (one of its duplicates, in the heap); whether it was here.
+    /// Takes the message out (one of its duplicates, in the heap); returns whether it was here.
     fn remove(&mut self, message: Delayed) -> bool;
 
     /// The time at which the earliest message is due, as the index has rounded it.
@@ -171,7 +178,7 @@ pub trait DelayedIndex {
         self.len() == 0
     }
 
-    /// Forgets every message and gives all memory back.
+    /// Forgets every message and releases all memory.
     fn clear(&mut self);
 
     /// Release memory that is allocated and not used.
@@ -181,7 +188,10 @@ pub trait DelayedIndex {
     fn nbytes(&mut self) -> usize;
 
     /// Every message, in the order in which [`DelayedIndex::pop_due`] would give them.
-    fn to_columns(&mut self) -> DelayedColumns;
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no room: an index restored from a few bytes can hold 2^32 messages.
+    fn to_columns(&mut self) -> Result<DelayedColumns>;
 
     /// Checks the invariants.
     ///

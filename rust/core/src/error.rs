@@ -1,4 +1,4 @@
-//! Every way in which the core refuses, told apart by whose fault it is.
+//! Every way in which the core refuses, separated by whose fault it is.
 //!
 //! The binding maps each kind to one exception of `ackwell.errors`; the Python reference raises the
 //! same exceptions for the same input, which the differential tests hold both to.
@@ -26,13 +26,15 @@ pub enum Error {
     /// Bytes of a version that this release does not read, whole by their checksum: not damaged, but not to be
     /// passed over either.
     NewerVersion {
-        /// Where the version stands.
+        /// Where the version is.
         offset: usize,
         /// Which version, and which one is read.
         message: String,
     },
     /// A limit was reached, for example the words a bit set may hold; nothing was changed.
     Limit(String),
+    /// The allocator has no room for what an argument asks for; nothing was changed.
+    Memory(String),
 }
 
 impl Error {
@@ -40,14 +42,20 @@ impl Error {
     pub fn corrupt(offset: usize, message: impl Into<String>) -> Self {
         Self::Corrupt { offset, message: message.into() }
     }
+
+    /// An [`Error::Memory`] for `count` items of `size` bytes.
+    pub(crate) fn memory(count: usize, size: usize) -> Self {
+        Self::Memory(format!("no memory for {count} items of {size} bytes"))
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Value(message) | Self::Protocol(message) | Self::Limit(message) => {
-                f.write_str(message)
-            }
+            Self::Value(message)
+            | Self::Protocol(message)
+            | Self::Limit(message)
+            | Self::Memory(message) => f.write_str(message),
             Self::Corrupt { offset, message } | Self::NewerVersion { offset, message } => {
                 write!(f, "at byte {offset}: {message}")
             }
@@ -56,3 +64,16 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// An empty vector with room for `count` items, or [`Error::Memory`] where `with_capacity` would abort.
+pub(crate) fn vec_with_room<T>(count: usize) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    make_room(&mut items, count)?;
+    Ok(items)
+}
+
+/// Makes room for `count` items in all.
+pub(crate) fn make_room<T>(items: &mut Vec<T>, count: usize) -> Result<()> {
+    let more = count.saturating_sub(items.len());
+    items.try_reserve_exact(more).map_err(|_| Error::memory(count, size_of::<T>()))
+}

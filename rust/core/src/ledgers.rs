@@ -2,16 +2,16 @@
 //!
 //! A cursor needs it to tell the position before the first entry of a ledger from the one after the
 //! last entry of the ledger before, which a broker writes as either and means as one; and to count what
-//! lies between two positions. The persisted cursor does not hold it.
+//! is between two positions. The persisted cursor does not hold it.
 //!
 //! Representation: ledgers in order, cut into blocks of at most [`BLOCK`]; each block keeps its ids and
 //! the running sum of its entries, and the number of entries in all blocks before it. One flat array of
 //! running sums would be simpler, but events out of order grow a ledger in the middle, and that would
 //! rewrite every sum after it; a tree would cost a cache miss a level. Every question becomes one of two:
-//! *rank*, how many entries stand at or before a position, and *select*, where the n-th entry stands.
+//! *rank*, how many entries are at or before a position, and *select*, where the n-th entry is.
 //! Empty ledgers fall out of both by themselves.
 //!
-//! Invariants: ids strictly rise and lie at or past `trimmed_before`; blocks are not empty; sums do not
+//! Invariants: ids strictly rise and are at or past `trimmed_before`; blocks are not empty; sums do not
 //! fall; only the greatest ledger is ever open.
 
 use crate::error::{Error, Result};
@@ -261,7 +261,7 @@ impl Ledgers {
         })
     }
 
-    /// Where the next entry would stand: one past the last of the open ledger; if none is open, one past
+    /// Where the next entry would be: one past the last of the open ledger; if none is open, one past
     /// the last entry there is (of the greatest ledger, if all are empty). None without ledgers.
     #[must_use]
     pub fn end(&self) -> Option<Position> {
@@ -299,7 +299,7 @@ impl Ledgers {
         self.blocks.last().map_or(0, |block| block.before + block.total())
     }
 
-    /// How many entries stand at or before `position`.
+    /// How many entries are at or before `position`.
     #[must_use]
     pub fn rank(&self, position: Position) -> i64 {
         let after = self.blocks.partition_point(|block| block.ids[0] <= position.ledger_id);

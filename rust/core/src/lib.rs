@@ -4,7 +4,7 @@
 //! change of a value in memory, so model tests, fuzzing and benches need no interpreter, and one
 //! simulation can stop the world between any two calls.
 //!
-//! The modules stand in the order in which the data flows (see `docs/architecture.md`); the binding,
+//! The modules are in the order in which the data flows (see `docs/architecture.md`); the binding,
 //! the Python reference, the tests and the benches follow the same order and use the same names.
 #![forbid(unsafe_code)]
 
@@ -18,12 +18,12 @@ pub mod range_set;
 pub mod delayed;
 mod frame;
 mod radix;
-pub mod group;
 pub mod triple_heap;
 pub mod time_buckets;
 pub mod time_wheel;
 pub mod position_info;
 pub mod command_ack;
+pub mod group;
 pub mod crc32c;
 
 pub use bit_set::BitSet;

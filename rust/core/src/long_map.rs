@@ -2,10 +2,10 @@
 //!
 //! **Representation.** One array of `(key, value)` slots in *order of hash*, with gaps: a key's home is its
 //! hash scaled to the array (`hash × homes >> 64`, so any size serves, not only powers of two), and it
-//! stands there or a few slots later, never before a key of smaller hash.
+//! is there or a few slots later, never before a key of smaller hash.
 //!
-//! **Invariants** (`validate` checks them): hashes never decrease along the array; no key stands before its
-//! home, and no gap lies between a home and its key; the last slot is a gap, so probes need no bound. The
+//! **Invariants** (`validate` checks them): hashes never decrease along the array; no key is before its
+//! home, and no gap is between a home and its key; the last slot is a gap, so probes need no bound. The
 //! one key that marks a gap, `i64::MIN`, lives beside the array, so every key and every value is legal.
 //!
 //! **Why not the obvious.** Tombstones let a map decay under remove + add at constant size; here a removal
@@ -15,6 +15,8 @@
 //! `hashbrown` is as fast (8 ns), has tombstones, and doubles.
 
 use std::fmt;
+
+use crate::error::{Error, Result, make_room};
 
 /// The key that marks a gap; its own value lives in `LongMap::gap_value`.
 const GAP: i64 = i64::MIN;
@@ -125,13 +127,25 @@ impl LongMap {
         self.find(key).ok().map(|at| self.remove_at(at))
     }
 
-    /// Removes `key` if its value is `value`; whether it did. O(1).
+    /// Removes `key` if its value is `value`; returns whether it did. O(1).
     pub fn remove_if_value(&mut self, key: i64, value: i64) -> bool {
         let matches = self.get(key) == Some(value);
         if matches {
             self.remove(key);
         }
         matches
+    }
+
+    /// Removes and returns any entry. O(slots / entries): the search for one begins at a place that differs each time.
+    pub fn pop(&mut self) -> Option<(i64, i64)> {
+        if self.filled == 0 {
+            return self.gap_value.take().map(|value| (GAP, value));
+        }
+        let start = self.home(hash(self.filled as i64));
+        let rest = (start..self.slots.len()).chain(0..start);
+        let at = rest.into_iter().find(|&at| self.slots[at].0 != GAP).expect("an entry is there");
+        let key = self.slots[at].0;
+        Some((key, self.remove_at(at)))
     }
 
     /// All entries, in no promised order. O(capacity).
@@ -160,20 +174,29 @@ impl LongMap {
         }
     }
 
-    /// Removes everything and gives the memory back.
+    /// Removes everything and releases the memory.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
     /// Makes room for `additional` more entries at once.
-    pub fn reserve(&mut self, additional: usize) {
-        let homes = homes_for(self.filled + additional);
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is none; nothing changes then.
+    pub fn reserve(&mut self, additional: usize) -> Result<()> {
+        let too_many = || Error::memory(additional, size_of::<Slot>());
+        let entries =
+            self.filled.checked_add(additional).filter(|&entries| entries < usize::MAX / 16);
+        let homes = homes_for(entries.ok_or_else(too_many)?);
         if homes > self.homes {
-            self.rebuild(homes);
+            let mut slots = Vec::new();
+            make_room(&mut slots, homes + SPILL)?;
+            self.rebuild_into(slots, homes);
         }
+        Ok(())
     }
 
-    /// Return back what the entries do not need.
+    /// Releases memory that the entries do not need.
     pub fn shrink_to_fit(&mut self) {
         let homes = if self.filled == 0 { 0 } else { homes_for(self.filled) };
         if homes < self.homes {
@@ -223,9 +246,9 @@ impl LongMap {
         ((u128::from(hash) * self.homes as u128) >> 64) as usize
     }
 
-    /// Where `key` stands, or else where it would.
+    /// Where `key` is, or else where it would.
     #[inline]
-    fn find(&self, key: i64) -> Result<usize, usize> {
+    fn find(&self, key: i64) -> std::result::Result<usize, usize> {
         if self.slots.is_empty() {
             return Err(0);
         }
@@ -262,7 +285,7 @@ impl LongMap {
     fn remove_at(&mut self, at: usize) -> i64 {
         let value = self.slots[at].1;
         let mut end = at + 1;
-        // The run ends at a gap, or at a key that stands at home and must not move before it.
+        // The run ends at a gap, or at a key that is at home and must not move before it.
         while self.slots[end].0 != GAP && self.home(hash(self.slots[end].0)) < end {
             end += 1;
         }
@@ -280,8 +303,15 @@ impl LongMap {
 
     /// Spreads the entries over `homes` homes: a sequential pass, as both arrays are in order of hash.
     fn rebuild(&mut self, homes: usize) {
+        self.rebuild_into(Vec::new(), homes);
+    }
+
+    /// As [`LongMap::rebuild`], into an empty vector that may have the room already.
+    fn rebuild_into(&mut self, mut slots: Vec<Slot>, homes: usize) {
         let spill = if homes == 0 { 0 } else { SPILL };
-        let before = std::mem::replace(&mut self.slots, vec![(GAP, 0); homes + spill]);
+        slots.reserve_exact(homes + spill);
+        slots.resize(homes + spill, (GAP, 0));
+        let before = std::mem::replace(&mut self.slots, slots);
         self.homes = homes;
         let mut next = 0;
         for slot in before.into_iter().filter(|slot| slot.0 != GAP) {
@@ -312,7 +342,8 @@ impl FromIterator<(i64, i64)> for LongMap {
     fn from_iter<I: IntoIterator<Item = (i64, i64)>>(entries: I) -> Self {
         let entries = entries.into_iter();
         let mut map = Self::new();
-        map.reserve(entries.size_hint().0);
+        // A hint may promise too much; the map grows by itself.
+        let _ = map.reserve(entries.size_hint().0);
         for (key, value) in entries {
             map.insert(key, value);
         }

@@ -6,7 +6,7 @@
 /// Keys of more bits are left to a comparison sort.
 pub(crate) const KEY_BITS_MAX: u32 = 32;
 
-/// The places of `keys` in ascending order, equal keys in the order they came; keys lie below `2^bits`.
+/// The places of `keys` in ascending order, equal keys in the order they came; keys are below `2^bits`.
 ///
 /// `bits` is at most [`KEY_BITS_MAX`], and there are at most `u32::MAX` keys.
 pub(crate) fn order(keys: impl ExactSizeIterator<Item = u64>, bits: u32) -> Vec<u64> {

@@ -21,7 +21,7 @@ mod window;
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, vec_with_room};
 use crate::position::Position;
 use by_ledger::ByLedger;
 use ledger_acks::LedgerAcks;
@@ -30,11 +30,11 @@ use run::Run;
 /// Words that the bits of one ledger can fill in a Java `BitSet`, whose indexes are below 2^31.
 const JAVA_BIT_SET_WORDS: i64 = 1 << 25;
 
-/// Words that are added together: enough to spare each its own look-up, few enough that zeros between far
+/// Words that are added together: enough to avoid a look-up for each, few enough that zeros between far
 /// bits take no memory.
 pub(crate) const WORDS_TOGETHER: usize = 512;
 
-/// Ranges of a ledger that are added together: enough to spare each its own look-up, and their bits, laid out as
+/// Ranges of a ledger that are added together: enough to avoid a look-up for each, and their bits, laid out as
 /// loosely as the set allows, take 33 KB.
 pub(crate) const RANGES_TOGETHER: usize = 512;
 
@@ -85,7 +85,7 @@ impl PositionRangeSet {
         Ok(self.change(ledger_id, |acks| acks.add(entry_id)))
     }
 
-    /// Adds `(lower, upper]` of one ledger and gives how many positions are new; `lower == upper` adds none.
+    /// Adds `(lower, upper]` of one ledger and returns how many positions are new; `lower == upper` adds none.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger, a lower bound below −1, or an upper bound below the lower.
@@ -96,17 +96,12 @@ impl PositionRangeSet {
         })
     }
 
-    /// Adds positions given as two columns and gives how many are new.
+    /// Adds positions given as two columns and returns how many are new.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative id or columns of different lengths; then nothing is added.
     pub fn add_many(&mut self, ledger_ids: &[i64], entry_ids: &[i64]) -> Result<u64> {
-        same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        let smallest = |ids: &[i64]| ids.iter().copied().min().unwrap_or(0);
-        if smallest(ledger_ids) < 0 || smallest(entry_ids) < 0 {
-            let mut pairs = ledger_ids.iter().zip(entry_ids);
-            pairs.try_for_each(|(ledger, entry)| Position::entry(*ledger, *entry).map(drop))?;
-        }
+        Self::check_many(ledger_ids, entry_ids)?;
         let before = self.cardinality;
         self.change_many(ledger_ids, entry_ids, |acks, entry_id| {
             acks.add(*entry_id);
@@ -114,24 +109,46 @@ impl PositionRangeSet {
         Ok((self.cardinality - before) as u64)
     }
 
-    /// Adds ranges `(lower, upper]` given as three columns and gives how many positions are new.
+    /// Refuses positions that [`Self::add_many`] would refuse.
+    ///
+    /// # Errors
+    /// As [`Self::add_many`].
+    pub fn check_many(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
+        same_length(&[ledger_ids.len(), entry_ids.len()])?;
+        let smallest = |ids: &[i64]| ids.iter().copied().min().unwrap_or(0);
+        if smallest(ledger_ids) < 0 || smallest(entry_ids) < 0 {
+            let mut pairs = ledger_ids.iter().zip(entry_ids);
+            pairs.try_for_each(|(ledger, entry)| Position::entry(*ledger, *entry).map(drop))?;
+        }
+        Ok(())
+    }
+
+    /// Adds ranges `(lower, upper]` given as three columns and returns how many positions are new.
     ///
     /// # Errors
     /// As [`Self::add_range`], and for columns of different lengths; then nothing is added.
     pub fn add_ranges(&mut self, ledgers: &[i64], lowers: &[i64], uppers: &[i64]) -> Result<u128> {
-        same_length(&[ledgers.len(), lowers.len(), uppers.len()])?;
-        let rows = || ledgers.iter().zip(lowers).zip(uppers).map(|((l, a), b)| (*l, *a, *b));
-        for (ledger_id, lower, upper) in rows() {
-            checked_run(ledger_id, lower, upper)?;
-        }
+        Self::check_ranges(ledgers, lowers, uppers)?;
         let before = self.cardinality;
-        let runs = rows().map(|(_, lower, upper)| Run { lower, upper });
+        let runs = lowers.iter().zip(uppers).map(|(&lower, &upper)| Run { lower, upper });
         self.change_many(ledgers, runs, |acks, run| {
             if run.lower < run.upper {
                 acks.add_run(run);
             }
         });
         Ok(self.cardinality - before)
+    }
+
+    /// Refuses ranges that [`Self::add_ranges`] would refuse.
+    ///
+    /// # Errors
+    /// As [`Self::add_ranges`].
+    pub fn check_ranges(ledgers: &[i64], lowers: &[i64], uppers: &[i64]) -> Result<()> {
+        same_length(&[ledgers.len(), lowers.len(), uppers.len()])?;
+        for ((&ledger_id, &lower), &upper) in ledgers.iter().zip(lowers).zip(uppers) {
+            checked_run(ledger_id, lower, upper)?;
+        }
+        Ok(())
     }
 
     /// Adds ranges `(lower, upper]` of one ledger; best in rising order and many together.
@@ -149,16 +166,30 @@ impl PositionRangeSet {
     }
 
     /// Adds the bits of one ledger in the order of Java's `BitSet.toLongArray`: entry 64 × i + b is bit b,
-    /// from the lowest, of word i; a set bit is acknowledged. Gives how many positions are new.
+    /// from the lowest, of word i; a set bit is acknowledged. Returns how many positions are new.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger.
     pub fn add_words(&mut self, ledger_id: i64, words: &[i64]) -> Result<u64> {
+        self.add_words_from(ledger_id, 0, words)
+    }
+
+    /// [`Self::add_words`] of words of which the first has this index.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a negative ledger.
+    pub fn add_words_from(
+        &mut self,
+        ledger_id: i64,
+        first_word: usize,
+        words: &[i64],
+    ) -> Result<u64> {
         Position::entry(ledger_id, 0)?;
         let before = self.cardinality_of(ledger_id);
         for (index, block) in words.chunks(WORDS_TOGETHER).enumerate() {
             let block: Vec<u64> = block.iter().map(|word| word.cast_unsigned()).collect();
-            self.add_words_at(ledger_id, (index * WORDS_TOGETHER) as i64, &block)?;
+            let first_word = first_word + index * WORDS_TOGETHER;
+            self.add_words_at(ledger_id, first_word as i64, &block)?;
         }
         Ok(self.cardinality_of(ledger_id) - before)
     }
@@ -184,20 +215,16 @@ impl PositionRangeSet {
             && self.change(ledger_id, |acks| acks.remove(entry_id))
     }
 
-    /// Removes the positions of two columns and gives how many were there.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for columns of different lengths; then nothing is removed.
-    pub fn remove_many(&mut self, ledger_ids: &[i64], entry_ids: &[i64]) -> Result<u64> {
-        same_length(&[ledger_ids.len(), entry_ids.len()])?;
+    /// Removes the positions of two columns of one length; returns how many were there.
+    pub fn remove_many(&mut self, ledger_ids: &[i64], entry_ids: &[i64]) -> u64 {
         let before = self.cardinality;
         self.change_many(ledger_ids, entry_ids, |acks, entry_id| {
             acks.remove(*entry_id);
         });
-        Ok((before - self.cardinality) as u64)
+        (before - self.cardinality) as u64
     }
 
-    /// Removes `(lower, upper]` of one ledger and gives how many positions there were.
+    /// Removes `(lower, upper]` of one ledger and returns how many positions there were.
     ///
     /// # Errors
     /// As [`Self::add_range`].
@@ -209,7 +236,7 @@ impl PositionRangeSet {
         Ok(before - self.cardinality_of(ledger_id))
     }
 
-    /// Removes every position at or before this one and gives how many there were.
+    /// Removes every position at or before this one and returns how many there were.
     pub fn remove_up_to(&mut self, ledger_id: i64, entry_id: i64) -> u128 {
         let before = self.cardinality;
         while let Some(first) = self.ledgers.first_entry().filter(|first| *first.key() < ledger_id)
@@ -251,20 +278,17 @@ impl PositionRangeSet {
         self.ledgers.get(&ledger_id).is_some_and(|acks| acks.contains(entry_id))
     }
 
-    /// [`Self::contains`] of each pair of two columns.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for columns of different lengths.
-    pub fn contains_many(&self, ledger_ids: &[i64], entry_ids: &[i64]) -> Result<Vec<bool>> {
-        same_length(&[ledger_ids.len(), entry_ids.len()])?;
+    /// [`Self::contains`] of each pair of two columns of one length.
+    #[must_use]
+    pub fn contains_many(&self, ledger_ids: &[i64], entry_ids: &[i64]) -> Vec<bool> {
         let mut acks = ByLedger::new();
         let pairs = ledger_ids.iter().zip(entry_ids);
-        Ok(pairs
+        pairs
             .map(|(ledger_id, entry_id)| {
                 acks.get(*ledger_id, || self.ledgers.get(ledger_id))
                     .is_some_and(|acks| acks.contains(*entry_id))
             })
-            .collect())
+            .collect()
     }
 
     /// The number of positions.
@@ -305,7 +329,8 @@ impl PositionRangeSet {
     /// The bits of one ledger as [`Self::add_words`] takes them, without trailing zero words.
     ///
     /// # Errors
-    /// [`Error::Limit`] if an entry lies past a Java `BitSet`, that is at 2^31 or above.
+    /// [`Error::Limit`] if an entry is past a Java `BitSet`, that is at 2^31 or above; [`Error::Memory`] if there
+    /// is no room for the words up to the last entry.
     pub fn words_of(&self, ledger_id: i64) -> Result<Vec<i64>> {
         let Some(acks) = self.ledgers.get(&ledger_id) else { return Ok(Vec::new()) };
         let last_word = acks.last_entry() / 64;
@@ -315,7 +340,8 @@ impl PositionRangeSet {
                 acks.last_entry()
             )));
         }
-        let mut words = vec![0u64; last_word as usize + 1];
+        let mut words = vec_with_room(last_word as usize + 1)?;
+        words.resize(last_word as usize + 1, 0);
         acks.write_words(&mut words);
         Ok(words.into_iter().map(u64::cast_signed).collect())
     }
@@ -327,7 +353,7 @@ impl PositionRangeSet {
         Some(acks.first_run().in_ledger(*ledger_id))
     }
 
-    /// The range that a position lies in.
+    /// The range that a position is in.
     #[must_use]
     pub fn range_containing(&self, ledger_id: i64, entry_id: i64) -> Option<PositionRange> {
         Some(self.ledgers.get(&ledger_id)?.run_containing(entry_id)?.in_ledger(ledger_id))

@@ -14,7 +14,7 @@
 //! their pieces have doubled. Every reading method closes the open run first.
 
 mod entries;
-mod form;
+mod bytes;
 
 use std::collections::BTreeMap;
 
@@ -191,7 +191,7 @@ impl TimeBuckets {
         find(ledgers, ledger).ok().map(|at| ledgers[at].entries.to_roaring())
     }
 
-    /// Adds the ids of a portable roaring bitmap; how many were new.
+    /// Adds the ids of a portable roaring bitmap; returns how many were new.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger id, [`Error::Corrupt`] for bytes that are no such bitmap.
@@ -267,9 +267,9 @@ impl DelayedIndex for TimeBuckets {
         Ok(self.length - before)
     }
 
-    fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns {
+    fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns> {
         self.close_run();
-        let mut due = DelayedColumns::with_capacity(max.min(self.length));
+        let mut due = DelayedColumns::with_room(max.min(self.length))?;
         while due.len() < max
             && let Some(mut bucket) = self.buckets.first_entry()
             && *bucket.key() <= now_ms
@@ -291,7 +291,7 @@ impl DelayedIndex for TimeBuckets {
             }
         }
         self.length -= due.len();
-        due
+        Ok(due)
     }
 
     fn contains(&mut self, message: Delayed) -> bool {
@@ -361,9 +361,9 @@ impl DelayedIndex for TimeBuckets {
         tree + sets.sum::<usize>()
     }
 
-    fn to_columns(&mut self) -> DelayedColumns {
+    fn to_columns(&mut self) -> Result<DelayedColumns> {
         self.close_run();
-        let mut columns = DelayedColumns::with_capacity(self.length);
+        let mut columns = DelayedColumns::with_room(self.length)?;
         for (&bucket, ledgers) in &self.buckets {
             for held in ledgers {
                 held.entries.for_each_range(|first, last| {
@@ -371,7 +371,7 @@ impl DelayedIndex for TimeBuckets {
                 });
             }
         }
-        columns
+        Ok(columns)
     }
 
     fn validate(&self) -> std::result::Result<(), String> {

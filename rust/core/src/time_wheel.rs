@@ -2,7 +2,7 @@
 //!
 //! Bitmaps by time bucket are small while many messages share a bucket; where times are scattered, each
 //! bitmap holds one message. A wheel turns that around: its slots are wide, and inside a slot messages
-//! lie in order of *position* as a stream of (gap, tick) near the entropy of both. Regular traffic becomes
+//! are in order of *position* as a stream of (gap, tick) near the entropy of both. Regular traffic becomes
 //! a handful of staircase runs, random times take 2.7 to 4 bytes a message, and a tick of 1 ms is exact.
 //!
 //! ```text
@@ -12,10 +12,10 @@
 //! ```
 //!
 //! A slot is opened when its first message is due; one with many messages is first split by time, so
-//! what is open stays small whatever the width. Slots never overlap, and all lie after the front.
+//! what is open stays small whatever the width. Slots never overlap, and all are after the front.
 
 mod bits;
-mod form;
+mod bytes;
 mod front;
 mod run;
 mod slot;
@@ -24,7 +24,7 @@ mod stream;
 use std::collections::BTreeMap;
 
 use crate::delayed::{Delayed, DelayedColumns, DelayedIndex, btree_nbytes, check_positions};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, vec_with_room};
 use crate::radix;
 use front::Front;
 use run::Run;
@@ -331,8 +331,8 @@ impl DelayedIndex for TimeWheel {
         Ok(self.length - before)
     }
 
-    fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns {
-        let mut due = DelayedColumns::with_capacity(max.min(self.length));
+    fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns> {
+        let mut due = DelayedColumns::with_room(max.min(self.length))?;
         // The last tick that is due; at the end of time, also the one whose time is saturated.
         let due_tick = if now_ms == i64::MAX { now_ms } else { now_ms.div_euclid(self.tick_ms) };
         while due.len() < max {
@@ -352,7 +352,7 @@ impl DelayedIndex for TimeWheel {
         }
         self.front.close_if_empty();
         self.length -= due.len();
-        due
+        Ok(due)
     }
 
     fn contains(&mut self, message: Delayed) -> bool {
@@ -425,8 +425,10 @@ impl DelayedIndex for TimeWheel {
             + self.front.nbytes()
     }
 
-    fn to_columns(&mut self) -> DelayedColumns {
-        let mut messages: Vec<Delayed> = self.front.messages().collect();
+    fn to_columns(&mut self) -> Result<DelayedColumns> {
+        let mut columns = DelayedColumns::with_room(self.length)?;
+        let mut messages: Vec<Delayed> = vec_with_room(self.length)?;
+        messages.extend(self.front.messages());
         for (&start, slot) in &self.slots {
             let from = messages.len();
             slot.for_each_run(|run| {
@@ -440,13 +442,11 @@ impl DelayedIndex for TimeWheel {
         }
         let opened = self.front.messages().count();
         messages[..opened].sort_unstable();
-        messages
-            .into_iter()
-            .map(|message| Delayed {
-                deliver_at_ms: self.time_of(message.deliver_at_ms),
-                ..message
-            })
-            .collect()
+        for message in messages {
+            let deliver_at_ms = self.time_of(message.deliver_at_ms);
+            columns.push(Delayed { deliver_at_ms, ..message });
+        }
+        Ok(columns)
     }
 
     fn validate(&self) -> std::result::Result<(), String> {

@@ -17,7 +17,7 @@
 //! and in the rungs is packed into 8 bytes a message (`packing.rs`) wherever its columns allow.
 //!
 //! Invariants: every message of `bottom` and `near` is before every message of every rung, the innermost
-//! rung before the outer ones, and all of them at or before `top_after`, which `top` lies after.
+//! rung before the outer ones, and all of them at or before `top_after`, which `top` is after.
 
 mod chunks;
 mod hole_heap;
@@ -130,7 +130,7 @@ impl TripleLongHeap {
         }
     }
 
-    /// Opens buckets until the earliest messages stand in `bottom` or `near`, or there are none.
+    /// Opens buckets until the earliest messages are in `bottom` or `near`, or there are none.
     #[inline]
     fn refill(&mut self) {
         if self.bottom.is_empty() && self.near.is_empty() && self.length > 0 {
@@ -185,12 +185,14 @@ impl TripleLongHeap {
     }
 }
 
-/// A rung of messages that lie together.
+/// A rung of messages that are close together.
 fn cut(messages: &[Delayed]) -> Option<Rung> {
     Rung::cut(messages.iter().copied(), messages.len(), &Extent::of(messages), BUCKET_AIM)
 }
 
 impl DelayedIndex for TripleLongHeap {
+    const TAKES_ANY_IDS: bool = true;
+
     #[inline]
     fn add(&mut self, message: Delayed) -> Result<bool> {
         self.push(message);
@@ -209,8 +211,8 @@ impl DelayedIndex for TripleLongHeap {
         Ok(times_ms.len())
     }
 
-    fn pop_due(&mut self, now_ms: i64, max: usize) -> DelayedColumns {
-        let mut due = DelayedColumns::with_capacity(max.min(self.length).min(SORT_MAX));
+    fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns> {
+        let mut due = DelayedColumns::with_room(max.min(self.length).min(SORT_MAX))?;
         while due.len() < max {
             self.refill();
             if !self.near.is_empty() {
@@ -234,7 +236,7 @@ impl DelayedIndex for TripleLongHeap {
             self.bottom.truncate(keep);
             self.length -= taken;
         }
-        due
+        Ok(due)
     }
 
     /// O(n): a heap has no order to search by.
@@ -242,7 +244,7 @@ impl DelayedIndex for TripleLongHeap {
         self.parts().any(|other| other == message)
     }
 
-    /// O(n), and the ladder is built anew.
+    /// O(n), and the ladder is rebuilt.
     fn remove(&mut self, message: Delayed) -> bool {
         let mut found = false;
         let mut rest = Self::new();
@@ -287,10 +289,10 @@ impl DelayedIndex for TripleLongHeap {
             + self.rungs.capacity() * size_of::<Rung>()
     }
 
-    fn to_columns(&mut self) -> DelayedColumns {
+    fn to_columns(&mut self) -> Result<DelayedColumns> {
         let mut messages: Vec<_> = self.parts().collect();
         sort_descending(&mut messages);
-        messages.into_iter().rev().collect()
+        Ok(messages.into_iter().rev().collect())
     }
 
     fn validate(&self) -> std::result::Result<(), String> {

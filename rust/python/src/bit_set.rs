@@ -1,22 +1,21 @@
 //! The class `BitSet`.
 
 use ackwell_core::bit_set::LIMIT_DEFAULT;
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
 
-use crate::convert::{self, Int, Ints, raise};
+use crate::arrays::{Array, Ints, Rows, array};
+use crate::convert::{self, Int, raise};
 use crate::shared::Shared;
 
-type Array<'py, T> = Bound<'py, PyArray1<T>>;
 /// The words and the limit.
 type Pickled<'py> = (Array<'py, i64>, usize);
 
 /// A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 ///
 /// Its words are Pulsar's `ack_set` and the values of its long-array form. Bits below 0 are a
-/// `ValueError`, bits at or past the limit a `LimitError` when they are to be set; both change nothing.
+/// `ValueError`. Setting a bit at or past the limit is a `LimitError`, setting one for which there is no
+/// memory a `MemoryError`. A refused call changes nothing.
 ///
 /// Parameters
 /// ----------
@@ -81,7 +80,7 @@ impl BitSet {
         text_signature = "(words, limit=2147483648)"
     )]
     fn from_words(words: Ints<'_>, limit: Int) -> PyResult<Self> {
-        let words = words.slice().iter().map(|word| word.cast_unsigned()).collect();
+        let words = words.to_vec().into_iter().map(i64::cast_unsigned).collect();
         ackwell_core::BitSet::from_words(words, index(limit)?).map(Self::of).map_err(raise)
     }
 
@@ -90,7 +89,7 @@ impl BitSet {
         let set = self.0.locked(py);
         let words: Vec<i64> = set.words().iter().map(|word| word.cast_signed()).collect();
         drop(set);
-        words.into_pyarray(py)
+        array(py, words)
     }
 
     /// The first index that is too large.
@@ -126,29 +125,27 @@ impl BitSet {
 
     /// Set the bits of an int64 array; return how many were clear. Nothing changes if one is refused.
     fn set_many(&self, py: Python<'_>, bits: Ints<'_>) -> PyResult<usize> {
-        let bits = bits.slice();
-        if let Some(&negative) = bits.iter().find(|&&bit| bit < 0) {
-            index(Int(negative))?;
-        }
-        self.0
-            .detached(py, |set| {
-                // The greatest first: if it is within the limit, so are all.
-                let Some(&greatest) = bits.iter().max() else { return Ok(0) };
-                let first = usize::from(set.set(greatest as usize)?);
-                Ok(bits.iter().filter(|&&bit| set.set(bit as usize) == Ok(true)).count() + first)
-            })
-            .map_err(raise)
+        let mut new = 0;
+        let check = |set: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| set.check_many(bits);
+        self.0.batch(py, &Rows::new([bits])?, Some(check), |set, [bits]| {
+            new += set.set_many(bits)?;
+            Ok(())
+        })?;
+        Ok(new)
     }
 
     /// Return, for each bit of an int64 array, whether it is set.
     fn get_many<'py>(&self, py: Python<'py>, bits: Ints<'_>) -> PyResult<Array<'py, bool>> {
-        let bits = bits.slice();
-        if let Some(&negative) = bits.iter().find(|&&bit| bit < 0) {
-            index(Int(negative))?;
-        }
-        let found: Vec<bool> =
-            self.0.detached(py, |set| bits.iter().map(|&bit| set.get(bit as usize)).collect());
-        Ok(found.into_pyarray(py))
+        let mut found = Vec::with_capacity(bits.len());
+        let check = |_: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| {
+            ackwell_core::BitSet::check_natural(bits)
+        };
+        self.0.batch(py, &Rows::new([bits])?, Some(check), |set, [bits]| {
+            ackwell_core::BitSet::check_natural(bits)?;
+            found.extend(bits.iter().map(|&bit| set.get(bit as usize)));
+            Ok(())
+        })?;
+        Ok(array(py, found))
     }
 
     /// Set every bit from `start` up to, without, `end`.
@@ -169,11 +166,11 @@ impl BitSet {
     #[pyo3(signature = (bit, /))]
     fn clear_prefix<'py>(&self, py: Python<'py>, bit: Int) -> PyResult<Array<'py, i64>> {
         let bit = index(bit)?;
-        let removed = self.0.locked(py).clear_prefix(bit);
-        Ok(removed.into_iter().map(|bit| bit as i64).collect::<Vec<_>>().into_pyarray(py))
+        let removed = self.0.locked(py).clear_prefix(bit).map_err(raise)?;
+        Ok(array(py, removed.into_iter().map(|bit| bit as i64).collect()))
     }
 
-    /// Clear every bit and give the memory back.
+    /// Clear every bit and release the memory.
     fn clear_all(&self, py: Python<'_>) {
         self.0.locked(py).clear_all();
     }
@@ -230,10 +227,9 @@ impl BitSet {
         !self.0.locked(py).is_empty()
     }
 
-    /// Iterate the set bits as they are now, in order.
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        let bits: Vec<usize> = self.0.locked(py).iter().collect();
-        bits.into_pyobject(py)?.try_iter()
+    /// Iterate over the set bits as they are now, in order.
+    fn __iter__(&self, py: Python<'_>) -> BitSetIterator {
+        BitSetIterator(Shared::new((self.0.locked(py).clone(), 0)))
     }
 
     fn __and__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> Self {
@@ -284,7 +280,7 @@ impl BitSet {
         size_of::<Self>() + self.nbytes(py)
     }
 
-    /// Hold the set to its invariants; `AssertionError` if one is broken.
+    /// Check the invariants; raise `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
         convert::validate(|| self.0.locked(py).validate())
     }
@@ -311,5 +307,23 @@ impl BitSet {
         let restore = slf.get_type().getattr("from_words")?;
         let set = slf.get();
         Ok((restore, (set.to_words(slf.py()), set.limit(slf.py()))))
+    }
+}
+
+/// The bits of a set as it was, and the first one that is not given yet.
+#[pyclass(frozen, module = "ackwell")]
+struct BitSetIterator(Shared<(ackwell_core::BitSet, usize)>);
+
+#[pymethods]
+impl BitSetIterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> Option<usize> {
+        let mut state = self.0.locked(py);
+        let bit = state.0.next_set(state.1)?;
+        state.1 = bit + 1;
+        Some(bit)
     }
 }

@@ -1,14 +1,13 @@
-//! What every class of the binding shares: integers in, arrays in, errors out.
+//! What every class of the binding shares: integers and positions in and out, errors out.
 
-use std::borrow::Cow;
 use std::ffi::c_int;
 
 use ackwell_core::{Error, Position};
-use numpy::PyReadonlyArray1;
-use pyo3::exceptions::{PyAssertionError, PyValueError};
+use pyo3::exceptions::{PyAssertionError, PyMemoryError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyDict, PyIterator, PyMapping, PyTuple, PyType};
 
 pyo3::import_exception!(ackwell.errors, CorruptStateError);
 pyo3::import_exception!(ackwell.errors, LimitError);
@@ -21,6 +20,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
         Error::Corrupt { offset, message } => CorruptStateError::new_err((message, offset)),
         Error::NewerVersion { offset, message } => NewerVersionError::new_err((message, offset)),
         Error::Limit(message) => LimitError::new_err(message),
+        Error::Memory(message) => PyMemoryError::new_err(message),
         Error::Protocol(message) => ProtocolError::new_err(message),
         other => PyValueError::new_err(other.to_string()),
     }
@@ -44,7 +44,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     }
 }
 
-/// The number itself, or what stands for a refusal.
+/// The number itself, or what marks an error.
 #[cold]
 fn minus_one(py: Python<'_>, overflow: c_int) -> PyResult<Int> {
     if overflow != 0 {
@@ -54,44 +54,12 @@ fn minus_one(py: Python<'_>, overflow: c_int) -> PyResult<Int> {
 }
 
 /// A position argument: a `Position` or any tuple of two ints.
-#[allow(dead_code, reason = "the range set brings it to life")]
 pub(crate) type Pair = (Int, Int);
 
-/// A batch argument: a one-dimensional int64 array, or what `ackwell.arrays.as_int64` makes one of.
-///
-/// The memory stays the caller's. A batch that lets go of the interpreter reads it meanwhile, so no other
-/// thread may write to it; every batch method's documentation says so.
-pub(crate) struct Ints<'py>(PyReadonlyArray1<'py, i64>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Ints<'py> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(array) = object.extract::<PyReadonlyArray1<'py, i64>>() {
-            return Ok(Ints(array));
-        }
-        let arrays = object.py().import("ackwell.arrays")?;
-        let array = arrays.call_method1("as_int64", (object,))?;
-        Ok(Ints(array.extract::<PyReadonlyArray1<'py, i64>>()?))
-    }
-}
-
-impl Ints<'_> {
-    /// The elements in order; copied only if they are not contiguous.
-    pub(crate) fn slice(&self) -> Cow<'_, [i64]> {
-        match self.0.as_slice() {
-            Ok(slice) => slice.into(),
-            Err(_) => self.0.as_array().to_vec().into(),
-        }
-    }
-}
-
-/// Refuses arrays of different lengths before anything is changed.
-pub(crate) fn same_length(lengths: &[usize]) -> PyResult<()> {
-    if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
-        return Err(PyValueError::new_err(format!("arrays of different lengths: {lengths:?}")));
-    }
-    Ok(())
+/// A size or a count: at least 0, anything else is a `ValueError` that names the argument.
+pub(crate) fn natural(value: Int, name: &str) -> PyResult<usize> {
+    usize::try_from(value.0)
+        .map_err(|_| PyValueError::new_err(format!("{name} {}: expected at least 0", value.0)))
 }
 
 /// A checked lower bound or place between entries: ledger ≥ 0, entry ≥ −1.
@@ -101,9 +69,48 @@ pub(crate) fn bound((ledger_id, entry_id): Pair) -> PyResult<Position> {
 
 /// The `ackwell.Position` of a position.
 pub(crate) fn position(py: Python<'_>, position: Position) -> PyResult<Bound<'_, PyAny>> {
-    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CLASS.import(py, "ackwell.position", "Position")?;
-    class.call1((position.ledger_id, position.entry_id))
+    named_tuple(class, (position.ledger_id, position.entry_id))
+}
+
+/// A named tuple, made by `tuple.__new__`: its own `__new__` is Python code and takes three times as long.
+pub(crate) fn named_tuple<'py>(
+    class: &Bound<'py, PyType>,
+    fields: impl IntoPyObject<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static TUPLE_NEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = class.py();
+    let new = TUPLE_NEW
+        .get_or_try_init(py, || py.get_type::<PyTuple>().getattr("__new__").map(Bound::unbind))?;
+    new.bind(py).call1((class, fields))
+}
+
+/// The items of a mapping, or the pairs that an iterable gives: what a constructor fills a mapping from.
+pub(crate) fn pairs<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    match entries.getattr("items") {
+        Ok(items) => items.call0()?.try_iter(),
+        Err(_) => entries.try_iter(),
+    }
+}
+
+/// One of the views of `collections.abc` over a mapping: `KeysView`, `ValuesView` or `ItemsView`.
+pub(crate) fn view<'py>(mapping: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    mapping.py().import("collections.abc")?.getattr(name)?.call1((mapping,))
+}
+
+/// Whether a mapping holds the same as another object: `NotImplemented` for what is not a mapping.
+pub(crate) fn equals_mapping<'py>(
+    mapping: &Bound<'py, PyAny>,
+    other: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = mapping.py();
+    let dict = py.get_type::<PyDict>();
+    let Ok(other) = other.cast::<PyMapping>() else {
+        return Ok(py.NotImplemented().into_bound(py));
+    };
+    let equal = dict.call1((mapping.call_method0("items")?,))?.eq(dict.call1((other.items()?,))?)?;
+    Ok(PyBool::new(py, equal).to_owned().into_any())
 }
 
 /// Runs a `validate` of the core, whose panic becomes Python's `AssertionError`.

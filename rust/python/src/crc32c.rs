@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 /// Return the CRC-32C of bytes, going on from `crc`, the checksum of the bytes before them.
 ///
-/// O(bytes); holds the interpreter, for a message takes less time than letting go of it.
+/// O(bytes). Runs attached to the interpreter: a message takes less time than detaching.
 ///
 /// >>> from ackwell._native import crc32c
 /// >>> hex(crc32c(b"123456789")), crc32c(b"6789", crc32c(b"12345")) == crc32c(b"123456789")

@@ -4,34 +4,22 @@
 //! methods over `DelayedIndex`, and whatever is the class's own.
 
 use ackwell_core::{Delayed, DelayedColumns};
-use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::arrays::{Array, array};
 use crate::convert::Int;
 
 /// `(deliver_at_ms, ledger_ids, entry_ids)`, what every batch out of an index is.
-pub(crate) type Columns<'py> =
-    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+pub(crate) type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
 /// The columns as arrays, without a copy.
 pub(crate) fn arrays(py: Python<'_>, columns: DelayedColumns) -> Columns<'_> {
-    (
-        columns.deliver_at_ms.into_pyarray(py),
-        columns.ledger_ids.into_pyarray(py),
-        columns.entry_ids.into_pyarray(py),
-    )
+    (array(py, columns.deliver_at_ms), array(py, columns.ledger_ids), array(py, columns.entry_ids))
 }
 
 /// The message of a scalar call.
 pub(crate) fn message(deliver_at_ms: Int, ledger_id: Int, entry_id: Int) -> Delayed {
     Delayed::new(deliver_at_ms.0, ledger_id.0, entry_id.0)
-}
-
-/// The most messages a call may take.
-pub(crate) fn at_most(max: Int) -> PyResult<usize> {
-    usize::try_from(max.0)
-        .map_err(|_| PyValueError::new_err(format!("max is at least 0, got {}", max.0)))
 }
 
 /// Defines `$class` around `Shared<ackwell_core::$class>`; `$settings` names its arguments in `repr`, and
@@ -72,34 +60,46 @@ macro_rules! delayed_index {
 
             /// Add messages given as int64 arrays of one length; return how many were new.
             ///
-            /// Nothing changes if one is refused. The arrays are read without the interpreter: no other
-            /// thread may write to them meanwhile.
+            /// Nothing changes if one is refused.
             fn add_many(
                 &self,
                 py: Python<'_>,
-                deliver_at_ms: $crate::convert::Ints<'_>,
-                ledger_ids: $crate::convert::Ints<'_>,
-                entry_ids: $crate::convert::Ints<'_>,
+                deliver_at_ms: $crate::arrays::Ints<'_>,
+                ledger_ids: $crate::arrays::Ints<'_>,
+                entry_ids: $crate::arrays::Ints<'_>,
             ) -> PyResult<usize> {
-                let (times, ledgers, entries) =
-                    (deliver_at_ms.slice(), ledger_ids.slice(), entry_ids.slice());
-                $crate::convert::same_length(&[times.len(), ledgers.len(), entries.len()])?;
-                self.0.detached(py, |index| index.add_many(&times, &ledgers, &entries))
-                    .map_err($crate::convert::raise)
+                let columns = [deliver_at_ms, ledger_ids, entry_ids];
+                let rows = $crate::arrays::Rows::new(columns)?;
+                let mut new = 0;
+                self.0.batch(
+                    py,
+                    &rows,
+                    (!ackwell_core::$class::TAKES_ANY_IDS).then_some(
+                        |_: &ackwell_core::$class, [_, ledgers, entries]: $crate::arrays::Block<'_, 3>| {
+                            ackwell_core::delayed::check_positions(ledgers, entries)
+                        },
+                    ),
+                    |index, [times, ledgers, entries]| {
+                        new += index.add_many(times, ledgers, entries)?;
+                        Ok(())
+                    },
+                )?;
+                Ok(new)
             }
 
             /// Take up to `max` messages due at `now_ms`, the earliest first.
             ///
-            /// Returns three int64 arrays of one length: delivery times, ledger ids, entry ids.
+            /// Return three int64 arrays of one length: delivery times, ledger ids, entry ids. `MemoryError`, and
+            /// nothing is taken, if there is no room for as many.
             fn pop_due<'py>(
                 &self,
                 py: Python<'py>,
                 now_ms: $crate::convert::Int,
                 max: $crate::convert::Int,
             ) -> PyResult<$crate::delayed::Columns<'py>> {
-                let max = $crate::delayed::at_most(max)?;
+                let max = $crate::convert::natural(max, "max")?;
                 let due = self.0.detached(py, |index| index.pop_due(now_ms.0, max));
-                Ok($crate::delayed::arrays(py, due))
+                Ok($crate::delayed::arrays(py, due.map_err($crate::convert::raise)?))
             }
 
             /// Return whether a message added with these three integers is here.
@@ -150,7 +150,7 @@ macro_rules! delayed_index {
                 self.0.locked(py).len()
             }
 
-            /// Forget every message and give the memory back.
+            /// Forget every message and release the memory.
             fn clear(&self, py: Python<'_>) {
                 self.0.locked(py).clear();
             }
@@ -171,9 +171,9 @@ macro_rules! delayed_index {
             }
 
             /// Return every message as three int64 arrays, in the order of `pop_due`.
-            fn to_arrays<'py>(&self, py: Python<'py>) -> $crate::delayed::Columns<'py> {
+            fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<$crate::delayed::Columns<'py>> {
                 let columns = self.0.detached(py, |index| index.to_columns());
-                $crate::delayed::arrays(py, columns)
+                Ok($crate::delayed::arrays(py, columns.map_err($crate::convert::raise)?))
             }
 
             /// Check the invariants; `AssertionError` names the one that is broken.
@@ -184,6 +184,7 @@ macro_rules! delayed_index {
 
             fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
                 let columns = self.0.detached(py, |index| index.to_columns());
+                let columns = columns.map_err($crate::convert::raise)?;
                 let messages = columns.iter().map(|m| (m.deliver_at_ms, m.ledger_id, m.entry_id));
                 pyo3::types::PyList::new(py, messages.collect::<Vec<_>>())?.try_iter()
             }
@@ -194,9 +195,11 @@ macro_rules! delayed_index {
                 };
                 // One lock at a time: two threads may compare two instances both ways.
                 let content = |index: &mut ackwell_core::$class| {
-                    (Self::settings(index), index.to_columns())
+                    let columns = index.to_columns().map_err($crate::convert::raise)?;
+                    PyResult::Ok((Self::settings(index), columns))
                 };
-                let equal = self.0.detached(py, content) == other.get().0.detached(py, content);
+                let ours = self.0.detached(py, content)?;
+                let equal = ours == other.get().0.detached(py, content)?;
                 Ok(pyo3::types::PyBool::new(py, equal).to_owned().into_any().unbind())
             }
 

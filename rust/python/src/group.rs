@@ -1,16 +1,20 @@
 //! `ackwell._native.group_rows`: the function of `ackwell_core::group`.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use ackwell_core::group::Grouping;
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::convert::{Ints, raise};
+use crate::arrays::{Array, Ints, array, visit_blocks};
+use crate::convert::{Int, natural, raise};
 
-type Array<'py> = Bound<'py, PyArray1<i64>>;
+/// The codes, where the rows of each begin, and the columns.
+type Grouped<'py> = (Array<'py, i64>, Array<'py, i64>, Vec<Array<'py, i64>>);
 
-/// Bring the rows of int64 columns together by a code, an int32 array of values in `range(width)`.
+/// Group the rows of int64 columns by a code, an int32 array of values in `range(width)`.
 ///
-/// Return the codes that occur, where each one's rows begin and the last ones' end, and the columns: rows by
-/// code, those of one code in their order. Raises `ValueError` for a code outside, for different lengths, and for
+/// Return the codes that occur, where the rows of each begin and those of the last end, and the columns: rows by
+/// code, those of one code in their order. Raise `ValueError` for a code outside, for different lengths, and for
 /// a width beyond both 2**24 and the number of rows. O(rows + width).
 ///
 /// >>> import numpy as np
@@ -21,17 +25,24 @@ type Array<'py> = Bound<'py, PyArray1<i64>>;
 pub(crate) fn group_rows<'py>(
     py: Python<'py>,
     codes: PyReadonlyArray1<'py, i32>,
-    width: usize,
-    columns: Vec<Ints<'py>>,
-) -> PyResult<(Array<'py>, Array<'py>, Vec<Array<'py>>)> {
-    let codes = codes.as_slice()?;
-    let columns: Vec<_> = columns.iter().map(Ints::slice).collect();
-    let grouped = py
-        .detach(|| {
-            let columns: Vec<&[i64]> = columns.iter().map(AsRef::as_ref).collect();
-            ackwell_core::group::group_rows(codes, width, &columns)
-        })
-        .map_err(raise)?;
-    let columns = grouped.columns.into_iter().map(|column| column.into_pyarray(py)).collect();
-    Ok((grouped.codes.into_pyarray(py), grouped.starts.into_pyarray(py), columns))
+    width: Int,
+    columns: Vec<Ints<'_>>,
+) -> PyResult<Grouped<'py>> {
+    let width = natural(width, "width")?;
+    let codes: Vec<i32> = codes.as_array().iter().copied().collect();
+    if columns.iter().any(|column| column.len() != codes.len()) {
+        return Err(PyValueError::new_err("columns of different lengths"));
+    }
+    let grouping = py.detach(|| Grouping::new(&codes, width)).map_err(raise)?;
+    let mut grouped = Vec::with_capacity(columns.len());
+    for column in columns {
+        let mut moved = vec![0; codes.len()];
+        let mut first = 0;
+        visit_blocks(py, column, |values| {
+            grouping.move_rows(first, values, &mut moved);
+            first += values.len();
+        })?;
+        grouped.push(array(py, moved));
+    }
+    Ok((array(py, grouping.codes), array(py, grouping.starts), grouped))
 }

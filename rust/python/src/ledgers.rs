@@ -107,7 +107,7 @@ impl Ledgers {
         }
     }
 
-    /// Forget every ledger below `ledger_id` and give how many; from then on they are known as trimmed.
+    /// Forget every ledger below `ledger_id` and return how many; from then on they are known as trimmed.
     ///
     /// Raises `ProtocolError` if the open ledger would go: a broker never trims the ledger it writes.
     ///
@@ -139,9 +139,9 @@ impl Ledgers {
 
     /// Return the first existing entry after a position, over ledger borders and empty ledgers. O(log n).
     ///
-    /// Past the last entry it is where the next one would stand: one past the end of the open ledger, or, if
+    /// Past the last entry it is where the next one would be: one past the end of the open ledger, or, if
     /// none is open, one past the last entry there is. The position may be anything with a ledger id >= 0
-    /// and an entry id >= -1; one in an unknown or trimmed ledger stands between its neighbours. Raises
+    /// and an entry id >= -1; one in an unknown or trimmed ledger is between its neighbours. Raises
     /// `ProtocolError` while no ledger is kept. (Pulsar: `getNextValidPosition`.)
     ///
     /// >>> Ledgers({2: 16, 3: 0, 5: 10}).next_valid(5, 9)
@@ -176,7 +176,7 @@ impl Ledgers {
     /// Count the entries that exist in `(lower_exclusive, upper_inclusive]`. O(log n).
     ///
     /// Bounds are places in the order of positions, as in `next_valid`: they need not exist, and entries
-    /// unknown or trimmed count for nothing. A lower bound at or past the upper gives 0.
+    /// unknown or trimmed count for nothing. For a lower bound at or past the upper, 0.
     fn entries_between(
         &self,
         py: Python<'_>,

@@ -1,10 +1,12 @@
 //! `ackwell._native`: the core's structures as Python classes, one file a class.
 //!
-//! Each method does four things and no more: parse the arguments, let go of the interpreter where the
-//! call is a batch, call the core, wrap the result. No rule of the domain lives here.
+//! Each method does four things and no more: parse the arguments, detach from the interpreter where the call is a
+//! batch, call the core, wrap the result. No rule of the domain is here.
 
 mod convert;
+mod forks;
 mod shared;
+mod arrays;
 mod ledgers;
 mod long_map;
 mod bit_set;
@@ -15,20 +17,23 @@ mod triple_heap;
 mod time_buckets;
 mod time_wheel;
 mod position_info;
-mod managed_cursor_info;
 mod command_ack;
-mod compression;
 mod group;
 mod crc32c;
 
-#[pyo3::pymodule]
+#[pyo3::pymodule(gil_used = false)]
 mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::forks::register(module.py())
+    }
+
     #[pymodule_export]
     use crate::bit_set::BitSet;
     #[pymodule_export]
     use crate::command_ack::decode_command_ack;
-    #[pymodule_export]
-    use crate::compression::{compress, decompress};
     #[pymodule_export]
     use crate::crc32c::crc32c;
     #[pymodule_export]
@@ -38,11 +43,13 @@ mod _native {
     #[pymodule_export]
     use crate::long_map::LongMap;
     #[pymodule_export]
-    use crate::managed_cursor_info::ManagedCursorInfo;
-    #[pymodule_export]
     use crate::pending_acks::PendingAcks;
     #[pymodule_export]
     use crate::position_info::PositionInfo;
+    #[pymodule_export]
+    use crate::position_info::compression::{compress, decompress};
+    #[pymodule_export]
+    use crate::position_info::managed_cursor_info::ManagedCursorInfo;
     #[pymodule_export]
     use crate::range_set::PositionRangeSet;
     #[pymodule_export]

@@ -1,14 +1,13 @@
 //! The class `LongMap`.
 
-use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator};
+use pyo3::types::{PyBool, PyIterator, PyTuple};
 
-use crate::convert::{self, Int, Ints, same_length};
+use crate::arrays::{Array, Ints, Rows, array};
+use crate::convert::{self, Int, pairs, raise, view};
 use crate::shared::Shared;
 
-type Array<'py, T> = Bound<'py, PyArray1<T>>;
 /// Keys and values.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>);
 
@@ -45,8 +44,13 @@ impl LongMap {
         Self(Shared::new(map))
     }
 
-    fn entries(&self, py: Python<'_>) -> Vec<(i64, i64)> {
-        self.0.locked(py).iter().collect()
+    /// The pairs of a mapping or an iterable, all of them checked.
+    fn pairs(entries: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
+        let pair = |pair: PyResult<Bound<'_, PyAny>>| {
+            let (key, value): (Int, Int) = pair?.extract()?;
+            Ok((key.0, value.0))
+        };
+        pairs(entries)?.map(pair).collect()
     }
 }
 
@@ -55,18 +59,8 @@ impl LongMap {
     #[new]
     #[pyo3(signature = (entries = None, /))]
     fn new(entries: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let mut map = ackwell_core::LongMap::new();
-        if let Some(entries) = entries {
-            let pairs = match entries.getattr("items") {
-                Ok(items) => items.call0()?,
-                Err(_) => entries.clone(),
-            };
-            for pair in pairs.try_iter()? {
-                let (key, value): (Int, Int) = pair?.extract()?;
-                map.insert(key.0, value.0);
-            }
-        }
-        Ok(Self::of(map))
+        let entries = entries.map_or(Ok(Vec::new()), Self::pairs)?;
+        Ok(Self::of(entries.into_iter().collect()))
     }
 
     /// Build a map of two int64 arrays of one length.
@@ -135,8 +129,9 @@ impl LongMap {
         self.0.locked(py).contains(key.0)
     }
 
-    fn __contains__(&self, py: Python<'_>, key: Int) -> bool {
-        self.contains(py, key)
+    /// What cannot be a key is not in the map.
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> bool {
+        key.extract::<Int>().is_ok_and(|key| self.contains(py, key))
     }
 
     fn __getitem__(&self, py: Python<'_>, key: Int) -> PyResult<i64> {
@@ -157,86 +152,132 @@ impl LongMap {
         self.0.locked(py).len()
     }
 
-    /// Iterate the keys as they are now, in no promised order.
+    /// Iterate over the keys as they are now, in no promised order.
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        let keys: Vec<i64> = self.entries(py).into_iter().map(|(key, _)| key).collect();
+        let keys: Vec<i64> = self.0.locked(py).iter().map(|(key, _)| key).collect();
         keys.into_pyobject(py)?.try_iter()
     }
 
-    /// Return the keys.
-    fn keys(&self, py: Python<'_>) -> Vec<i64> {
-        self.entries(py).into_iter().map(|(key, _)| key).collect()
+    /// Return a view of the keys.
+    fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "KeysView")
     }
 
-    /// Return the values, in the order of `keys`.
-    fn values(&self, py: Python<'_>) -> Vec<i64> {
-        self.entries(py).into_iter().map(|(_, value)| value).collect()
+    /// Return a view of the values.
+    fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "ValuesView")
     }
 
-    /// Return the entries as pairs.
-    fn items(&self, py: Python<'_>) -> Vec<(i64, i64)> {
-        self.entries(py)
+    /// Return a view of the entries as pairs of key and value.
+    fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "ItemsView")
+    }
+
+    /// Set the values of a mapping or of pairs; nothing changes if one is refused.
+    #[pyo3(signature = (entries, /))]
+    fn update(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        let entries = Self::pairs(entries)?;
+        let mut map = self.0.locked(py);
+        for (key, value) in entries {
+            map.insert(key, value);
+        }
+        Ok(())
+    }
+
+    /// Remove `key` and return its value, or `default` if one is given; `KeyError` otherwise.
+    #[pyo3(signature = (key, /, *default), text_signature = "($self, key, /, *default)")]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        key: Int,
+        default: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if default.len() > 1 {
+            return Err(PyTypeError::new_err("pop takes a key and at most one default"));
+        }
+        match (self.remove(py, key), default.get_item(0)) {
+            (Some(value), _) => Ok(value.into_pyobject(py)?.into_any()),
+            (None, Ok(default)) => Ok(default),
+            (None, Err(_)) => Err(PyKeyError::new_err(key.0)),
+        }
+    }
+
+    /// Remove any entry and return its key and value; `KeyError` if there is none.
+    fn popitem(&self, py: Python<'_>) -> PyResult<(i64, i64)> {
+        self.0.locked(py).pop().ok_or_else(|| PyKeyError::new_err("popitem of an empty map"))
+    }
+
+    /// Return the value of `key`, which is set to `default` if there is none.
+    #[pyo3(signature = (key, default, /))]
+    fn setdefault(&self, py: Python<'_>, key: Int, default: Int) -> i64 {
+        self.put_if_absent(py, key, default).unwrap_or(default.0)
     }
 
     /// Set the values of keys given as int64 arrays of one length; return how many keys were new.
-    ///
-    /// The arrays are read without the interpreter: no other thread may write to them meanwhile.
     fn put_many(&self, py: Python<'_>, keys: Ints<'_>, values: Ints<'_>) -> PyResult<usize> {
-        let (keys, values) = (keys.slice(), values.slice());
-        same_length(&[keys.len(), values.len()])?;
-        Ok(self.0.detached(py, |map| {
+        let mut new = 0;
+        self.0.batch_of_any(py, &Rows::new([keys, values])?, |map, [keys, values]| {
             let before = map.len();
-            for (&key, &value) in keys.iter().zip(values.iter()) {
+            for (&key, &value) in keys.iter().zip(values) {
                 map.insert(key, value);
             }
-            map.len() - before
-        }))
+            new += map.len() - before;
+        })?;
+        Ok(new)
     }
 
     /// Return the values of an int64 array of keys, with `default` where there is none.
     #[pyo3(signature = (keys, default = Int(0)), text_signature = "($self, keys, default=0)")]
-    fn get_many<'py>(&self, py: Python<'py>, keys: Ints<'_>, default: Int) -> Array<'py, i64> {
-        let keys = keys.slice();
-        let values: Vec<i64> = self.0.detached(py, |map| {
-            keys.iter().map(|&key| map.get(key).unwrap_or(default.0)).collect()
-        });
-        values.into_pyarray(py)
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Ints<'_>,
+        default: Int,
+    ) -> PyResult<Array<'py, i64>> {
+        let mut values = Vec::with_capacity(keys.len());
+        self.0.batch_of_any(py, &Rows::new([keys])?, |map, [keys]| {
+            values.extend(keys.iter().map(|&key| map.get(key).unwrap_or(default.0)));
+        })?;
+        Ok(array(py, values))
     }
 
     /// Return, for each key of an int64 array, whether it is here.
-    fn contains_many<'py>(&self, py: Python<'py>, keys: Ints<'_>) -> Array<'py, bool> {
-        let keys = keys.slice();
-        let found: Vec<bool> =
-            self.0.detached(py, |map| keys.iter().map(|&key| map.contains(key)).collect());
-        found.into_pyarray(py)
+    fn contains_many<'py>(&self, py: Python<'py>, keys: Ints<'_>) -> PyResult<Array<'py, bool>> {
+        let mut found = Vec::with_capacity(keys.len());
+        self.0.batch_of_any(py, &Rows::new([keys])?, |map, [keys]| {
+            found.extend(keys.iter().map(|&key| map.contains(key)));
+        })?;
+        Ok(array(py, found))
     }
 
     /// Remove the keys of an int64 array; return how many were here.
-    fn remove_many(&self, py: Python<'_>, keys: Ints<'_>) -> usize {
-        let keys = keys.slice();
-        self.0.detached(py, |map| keys.iter().filter(|&&key| map.remove(key).is_some()).count())
+    fn remove_many(&self, py: Python<'_>, keys: Ints<'_>) -> PyResult<usize> {
+        let mut removed = 0;
+        self.0.batch_of_any(py, &Rows::new([keys])?, |map, [keys]| {
+            removed += keys.iter().filter(|&&key| map.remove(key).is_some()).count();
+        })?;
+        Ok(removed)
     }
 
     /// Return all keys and their values as two int64 arrays.
     fn to_arrays<'py>(&self, py: Python<'py>) -> Columns<'py> {
         let (keys, values): (Vec<i64>, Vec<i64>) = self.0.detached(py, |map| map.iter().unzip());
-        (keys.into_pyarray(py), values.into_pyarray(py))
+        (array(py, keys), array(py, values))
     }
 
-    /// Remove every entry and give the memory back.
+    /// Remove every entry and release the memory.
     fn clear(&self, py: Python<'_>) {
         self.0.locked(py).clear();
     }
 
-    /// Make room for `additional` more entries at once.
+    /// Make room for `additional` more entries at once; `MemoryError`, and nothing changes, if there is none.
     #[pyo3(signature = (additional, /))]
     fn reserve(&self, py: Python<'_>, additional: Int) -> PyResult<()> {
         // An entry is 16 bytes: more than this cannot be addressed.
         let additional = usize::try_from(additional.0).ok().filter(|&entries| entries < 1 << 40);
         let additional =
             additional.ok_or_else(|| PyValueError::new_err("expected 0 to 2**40 entries"))?;
-        self.0.detached(py, |map| map.reserve(additional));
-        Ok(())
+        self.0.detached(py, |map| map.reserve(additional)).map_err(raise)
     }
 
     /// Release memory that the entries do not need.
@@ -260,26 +301,23 @@ impl LongMap {
         size_of::<Self>() + self.nbytes(py)
     }
 
-    /// Hold the map to its invariants; `AssertionError` if one is broken.
+    /// Check the invariants; raise `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
         convert::validate(|| self.0.locked(py).validate())
     }
 
+    /// Equal to any mapping of the same entries.
     fn __eq__<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         other: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if let Ok(other) = other.cast::<Self>() {
-            let theirs = other.get().0.locked(py).clone();
-            let equal = *self.0.locked(py) == theirs;
-            return Ok(equal.into_pyobject(py)?.to_owned().into_any());
-        }
-        if other.is_instance_of::<PyDict>() {
-            let ours = PyDict::from_sequence(&self.entries(py).into_pyobject(py)?)?;
-            return Ok(ours.eq(other)?.into_pyobject(py)?.to_owned().into_any());
-        }
-        Ok(py.NotImplemented().into_bound(py))
+        let py = slf.py();
+        let Ok(other) = other.cast::<Self>() else {
+            return convert::equals_mapping(slf, other);
+        };
+        let theirs = other.get().0.locked(py).clone();
+        let equal = *slf.get().0.locked(py) == theirs;
+        Ok(PyBool::new(py, equal).to_owned().into_any())
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

@@ -1,5 +1,8 @@
 //! `ackwell.PositionInfo`: the class of `ackwell_core::position_info`.
 
+pub(crate) mod compression;
+pub(crate) mod managed_cursor_info;
+
 use std::collections::BTreeMap;
 
 use ackwell_core::position_info::{BROKER_ENTRY_BYTES_MAX, Limits, Loss};
@@ -8,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
-use crate::convert::{Int, Pair, bound, position, raise, validate};
+use crate::convert::{Int, Pair, bound, natural, position, raise, validate};
 use crate::range_set::PositionRangeSet;
 
 pyo3::import_exception!(ackwell.errors, StateTooLargeError);
@@ -26,8 +29,8 @@ const AUTO: &str = "pulsar-auto";
 
 /// A persisted cursor: the mark-delete position and everything acknowledged beyond it.
 ///
-/// A value: nothing of it changes. `individually_deleted` and the mappings are given as copies; `replace` makes
-/// a changed one.
+/// An immutable value. `individually_deleted` and the mappings are returned as copies; `replace` makes a changed
+/// value.
 ///
 /// Parameters
 /// ----------
@@ -45,8 +48,8 @@ const AUTO: &str = "pulsar-auto";
 /// idle_since : int, optional
 ///     Since when the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
 /// spanning_ranges : iterable of (Position, Position)
-///     Ranges over a ledger's end, as brokers before 2.4 wrote them. Only who knows the ledgers can say
-///     which entries of the lower ledgers they hold; their part in the upper ledger also stands in
+///     Ranges over a ledger's end, as brokers before 2.4 wrote them. Which entries of the lower ledgers
+///     they hold depends on the ledgers; their part in the upper ledger also is in
 ///     `individually_deleted` after decoding.
 /// unknown_fields : bytes
 ///     Protocol Buffers fields that this version does not know; they are written back as they are.
@@ -81,11 +84,11 @@ impl PositionInfo {
     fn form(
         &self,
         py: Python<'_>,
-        format: Option<&str>,
+        form: Option<&str>,
         broker: &str,
         limits: &mut Limits,
     ) -> PyResult<Form> {
-        match format {
+        match form {
             None => Ok(self.original.as_ref().map_or(Form::PulsarRanges, |original| original.1)),
             Some(AUTO) => {
                 limits.max_bytes.get_or_insert(BROKER_ENTRY_BYTES_MAX);
@@ -162,7 +165,7 @@ impl PositionInfo {
         Ok(Self::of(state))
     }
 
-    /// Read a state in any form, told by its content.
+    /// Read a state in any form, recognised by its content.
     ///
     /// Raises `CorruptStateError` with the offset where reading stopped, and `LimitError` when the decoded
     /// state would take more than `max_bytes` of memory. Lets other threads run meanwhile.
@@ -170,13 +173,17 @@ impl PositionInfo {
     /// >>> PositionInfo.decode(bytes.fromhex("0803 1005")).position
     /// Position(ledger_id=3, entry_id=5)
     #[classmethod]
-    #[pyo3(signature = (data, *, max_bytes=67_108_864))]
+    #[pyo3(
+        signature = (data, *, max_bytes=Int(67_108_864)),
+        text_signature = "(data, *, max_bytes=67108864)"
+    )]
     fn decode(
         _class: &Bound<'_, PyType>,
         py: Python<'_>,
         data: &Bound<'_, PyBytes>,
-        max_bytes: usize,
+        max_bytes: Int,
     ) -> PyResult<Self> {
+        let max_bytes = natural(max_bytes, "max_bytes")?;
         let bytes = data.as_bytes();
         let (state, form) =
             py.detach(|| core::PositionInfo::decode(bytes, max_bytes)).map_err(raise)?;
@@ -187,14 +194,14 @@ impl PositionInfo {
     ///
     /// Parameters
     /// ----------
-    /// format : str, optional
+    /// form : str, optional
     ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` (the smaller of both that `broker` reads, at most
     ///     the 5 MiB of a bookie's frame) or `compact`. Without one: the form it was decoded from, else
-    ///     `pulsar-ranges`. An unchanged decoded state gives the bytes it came from.
+    ///     `pulsar-ranges`. An unchanged decoded state returns the bytes it came from.
     /// max_ranges, max_ledgers, max_bytes : int, optional
     ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
     /// broker : str
-    ///     The version of the broker that shall read `pulsar-auto`.
+    ///     The version of the broker that will read `pulsar-auto`.
     ///
     /// Raises
     /// ------
@@ -204,43 +211,48 @@ impl PositionInfo {
     /// >>> PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges", max_ranges=0)
     /// Traceback (most recent call last):
     /// ackwell.errors.StateTooLargeError: 2 messages in 1 ranges would be lost: 1 ranges, max_ranges = 0
-    #[pyo3(signature = (format=None, *, max_ranges=None, max_ledgers=None, max_bytes=None, broker="4.2.4"))]
+    #[pyo3(signature = (form=None, *, max_ranges=None, max_ledgers=None, max_bytes=None, broker="4.2.4"))]
     fn encode<'py>(
         &self,
         py: Python<'py>,
-        format: Option<&str>,
-        max_ranges: Option<usize>,
-        max_ledgers: Option<usize>,
-        max_bytes: Option<usize>,
+        form: Option<&str>,
+        max_ranges: Option<Int>,
+        max_ledgers: Option<Int>,
+        max_bytes: Option<Int>,
         broker: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (bytes, report) =
-            self.encode_with_report(py, format, max_ranges, max_ledgers, max_bytes, broker)?;
+            self.encode_with_report(py, form, max_ranges, max_ledgers, max_bytes, broker)?;
         if report.is_truthy()? {
             return Err(StateTooLargeError::new_err((report.str()?.unbind(), report.unbind())));
         }
         Ok(bytes)
     }
 
-    /// Write as much of the state as form and limits hold; give `(bytes, LossReport)`.
+    /// Write as much of the state as form and limits hold; return `(bytes, LossReport)`.
     ///
-    /// A cut keeps the first ranges, which lie nearest to the mark-delete position. Parameters as for `encode`.
+    /// A cut keeps the first ranges, which are nearest to the mark-delete position. Parameters as for `encode`.
     ///
     /// >>> data, report = PositionInfo(3, 5, [(3, 6, 8), (3, 9, 11)]).encode_with_report(max_ranges=1)
     /// >>> report.messages, list(report.individually_deleted)
     /// (2, [(3, 9, 11)])
-    #[pyo3(signature = (format=None, *, max_ranges=None, max_ledgers=None, max_bytes=None, broker="4.2.4"))]
+    #[pyo3(signature = (form=None, *, max_ranges=None, max_ledgers=None, max_bytes=None, broker="4.2.4"))]
     fn encode_with_report<'py>(
         &self,
         py: Python<'py>,
-        format: Option<&str>,
-        max_ranges: Option<usize>,
-        max_ledgers: Option<usize>,
-        max_bytes: Option<usize>,
+        form: Option<&str>,
+        max_ranges: Option<Int>,
+        max_ledgers: Option<Int>,
+        max_bytes: Option<Int>,
         broker: &str,
     ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyAny>)> {
-        let mut limits = Limits { max_ranges, max_ledgers, max_bytes };
-        let form = self.form(py, format, broker, &mut limits)?;
+        let limit = |max: Option<Int>, name| max.map(|max| natural(max, name)).transpose();
+        let mut limits = Limits {
+            max_ranges: limit(max_ranges, "max_ranges")?,
+            max_ledgers: limit(max_ledgers, "max_ledgers")?,
+            max_bytes: limit(max_bytes, "max_bytes")?,
+        };
+        let form = self.form(py, form, broker, &mut limits)?;
         let (bytes, loss) = self.encode_within(py, form, limits)?;
         Ok((bytes, loss_report(py, loss)?))
     }
@@ -348,8 +360,8 @@ impl PositionInfo {
         slf: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         // A state that was not decoded is pickled in the form that holds all of it.
-        let format = slf.get().original.is_none().then(|| Form::Compact.name());
-        let bytes = slf.call_method1("encode", (format,))?;
+        let form = slf.get().original.is_none().then(|| Form::Compact.name());
+        let bytes = slf.call_method1("encode", (form,))?;
         Ok((decode_without_limit(&slf.get_type())?, PyTuple::new(slf.py(), [bytes])?))
     }
 

@@ -3,19 +3,18 @@
 use std::vec::IntoIter;
 
 use ackwell_core::{self as core, Position, PositionRange};
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
-use crate::convert::{Int, Ints, Pair, position, raise, same_length};
+use crate::arrays::{Array, Block, Ints, Rows, array};
+use crate::convert::{Int, Pair, position, raise};
 use crate::shared::Shared;
 
 /// A range as Python sees it: ledger id, entry before the first, last entry.
 type RangeTuple = (i64, i64, i64);
 
 /// The columns of ranges: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
-type Columns<'py> =
-    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
 /// Acknowledged positions, kept as open-closed ranges ledger by ledger: Pulsar's individually deleted messages.
 ///
@@ -31,8 +30,7 @@ type Columns<'py> =
 ///
 /// Notes
 /// -----
-/// Batch methods let other threads run while they read the arrays given to them: do not write to those
-/// meanwhile. Adds and look-ups take O(log l) for l ledgers, and O(log r) more in a ledger of r far ranges.
+/// Adds and look-ups take O(log l) for l ledgers, and O(log r) more in a ledger of r far ranges.
 ///
 /// Examples
 /// --------
@@ -87,7 +85,7 @@ impl PositionRangeSet {
         self.0.locked(py).add(ledger_id.0, entry_id.0).map_err(raise)
     }
 
-    /// Add the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; give how many are new.
+    /// Add the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many are new.
     ///
     /// Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper.
     fn add_range(
@@ -101,7 +99,7 @@ impl PositionRangeSet {
         self.0.locked(py).add_range(ledger_id.0, lower, upper).map_err(raise)
     }
 
-    /// Add the positions of two int64 arrays and give how many are new.
+    /// Add the positions of two int64 arrays and return how many are new.
     ///
     /// Raises `ValueError` for a negative id or different lengths, and then adds nothing. Neighbours of one
     /// ledger share its look-up.
@@ -109,12 +107,19 @@ impl PositionRangeSet {
     /// >>> PositionRangeSet().add_many([3, 3, 3, 4], [0, 1, 1, 0])
     /// 3
     fn add_many(&self, py: Python<'_>, ledger_ids: Ints<'_>, entry_ids: Ints<'_>) -> PyResult<u64> {
-        let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
-        same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        self.0.detached(py, |set| set.add_many(&ledger_ids, &entry_ids)).map_err(raise)
+        let rows = Rows::new([ledger_ids, entry_ids])?;
+        let mut new = 0;
+        let check = |_: &core::PositionRangeSet, [ledger_ids, entry_ids]: Block<'_, 2>| {
+            core::PositionRangeSet::check_many(ledger_ids, entry_ids)
+        };
+        self.0.batch(py, &rows, Some(check), |set, [ledger_ids, entry_ids]| {
+            new += set.add_many(ledger_ids, entry_ids)?;
+            Ok(())
+        })?;
+        Ok(new)
     }
 
-    /// Add the ranges of three int64 arrays, as `add_range`, and give how many positions are new.
+    /// Add the ranges of three int64 arrays, as `add_range`; return how many positions are new.
     fn add_ranges(
         &self,
         py: Python<'_>,
@@ -122,13 +127,19 @@ impl PositionRangeSet {
         lowers_exclusive: Ints<'_>,
         uppers_inclusive: Ints<'_>,
     ) -> PyResult<u128> {
-        let (ledger_ids, lowers, uppers) =
-            (ledger_ids.slice(), lowers_exclusive.slice(), uppers_inclusive.slice());
-        same_length(&[ledger_ids.len(), lowers.len(), uppers.len()])?;
-        self.0.detached(py, |set| set.add_ranges(&ledger_ids, &lowers, &uppers)).map_err(raise)
+        let rows = Rows::new([ledger_ids, lowers_exclusive, uppers_inclusive])?;
+        let mut new = 0;
+        let check = |_: &core::PositionRangeSet, [ledger_ids, lowers, uppers]: Block<'_, 3>| {
+            core::PositionRangeSet::check_ranges(ledger_ids, lowers, uppers)
+        };
+        self.0.batch(py, &rows, Some(check), |set, [ledger_ids, lowers, uppers]| {
+            new += set.add_ranges(ledger_ids, lowers, uppers)?;
+            Ok(())
+        })?;
+        Ok(new)
     }
 
-    /// Add the bits of one ledger, in the order of Java's `BitSet.toLongArray`; give how many are new.
+    /// Add the bits of one ledger, in the order of Java's `BitSet.toLongArray`; return how many are new.
     ///
     /// Entry 64 * i + b is bit b, from the lowest, of word i of the int64 array; a set bit is acknowledged.
     ///
@@ -138,8 +149,14 @@ impl PositionRangeSet {
     /// >>> str(acked)
     /// '[(3:-1..3:1],(3:2..3:3],(3:63..3:127]]'
     fn add_words(&self, py: Python<'_>, ledger_id: Int, words: Ints<'_>) -> PyResult<u64> {
-        let words = words.slice();
-        self.0.detached(py, |set| set.add_words(ledger_id.0, &words)).map_err(raise)
+        core::Position::entry(ledger_id.0, 0).map_err(raise)?;
+        let (mut new, mut next_word) = (0, 0);
+        self.0.batch_of_any(py, &Rows::new([words])?, |set, [words]| {
+            let added = set.add_words_from(ledger_id.0, next_word, words);
+            new += added.expect("the ledger was checked");
+            next_word += words.len();
+        })?;
+        Ok(new)
     }
 
     /// Remove a position; False if it was not there.
@@ -147,7 +164,7 @@ impl PositionRangeSet {
         self.0.locked(py).remove(ledger_id.0, entry_id.0)
     }
 
-    /// Remove the positions of two int64 arrays and give how many were there.
+    /// Remove the positions of two int64 arrays and return how many were there.
     ///
     /// >>> acked = PositionRangeSet([(3, -1, 9)])
     /// >>> acked.remove_many([3, 3, 4], [0, 0, 0])
@@ -158,12 +175,15 @@ impl PositionRangeSet {
         ledger_ids: Ints<'_>,
         entry_ids: Ints<'_>,
     ) -> PyResult<u64> {
-        let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
-        same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        self.0.detached(py, |set| set.remove_many(&ledger_ids, &entry_ids)).map_err(raise)
+        let rows = Rows::new([ledger_ids, entry_ids])?;
+        let mut removed = 0;
+        self.0.batch_of_any(py, &rows, |set, [ledger_ids, entry_ids]| {
+            removed += set.remove_many(ledger_ids, entry_ids);
+        })?;
+        Ok(removed)
     }
 
-    /// Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; give how many there were.
+    /// Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many there were.
     ///
     /// Raises `ValueError` as `add_range`.
     ///
@@ -183,7 +203,7 @@ impl PositionRangeSet {
         self.0.locked(py).remove_range(ledger_id.0, lower, upper).map_err(raise)
     }
 
-    /// Remove every position at or before this one and give how many there were.
+    /// Remove every position at or before this one and return how many there were.
     ///
     /// What is left is not moved, so a mark-delete position may advance entry by entry.
     fn remove_up_to(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> u128 {
@@ -207,13 +227,15 @@ impl PositionRangeSet {
     fn contains_many<'py>(
         &self,
         py: Python<'py>,
-        ledger_ids: Ints<'py>,
-        entry_ids: Ints<'py>,
-    ) -> PyResult<Bound<'py, PyArray1<bool>>> {
-        let (ledger_ids, entry_ids) = (ledger_ids.slice(), entry_ids.slice());
-        same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        let found = self.0.detached(py, |set| set.contains_many(&ledger_ids, &entry_ids));
-        Ok(found.map_err(raise)?.into_pyarray(py))
+        ledger_ids: Ints<'_>,
+        entry_ids: Ints<'_>,
+    ) -> PyResult<Array<'py, bool>> {
+        let rows = Rows::new([ledger_ids, entry_ids])?;
+        let mut found = Vec::with_capacity(rows.len());
+        self.0.batch_of_any(py, &rows, |set, [ledger_ids, entry_ids]| {
+            found.extend(set.contains_many(ledger_ids, entry_ids));
+        })?;
+        Ok(array(py, found))
     }
 
     /// The number of positions.
@@ -234,18 +256,14 @@ impl PositionRangeSet {
 
     /// Return the bits of one ledger as an int64 array in the order of Java's `BitSet.toLongArray`.
     ///
-    /// Trailing zero words are dropped; an unknown ledger gives none. Raises `LimitError` if an entry lies at
+    /// Trailing zero words are dropped; an unknown ledger has none. Raises `LimitError` if an entry is at
     /// 2**31 or above, past what a Java `BitSet` can hold.
     ///
     /// >>> PositionRangeSet([(3, -1, 1), (3, 2, 3)]).words_of(3)
     /// array([11])
-    fn words_of<'py>(
-        &self,
-        py: Python<'py>,
-        ledger_id: Int,
-    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    fn words_of<'py>(&self, py: Python<'py>, ledger_id: Int) -> PyResult<Array<'py, i64>> {
         let words = self.0.detached(py, |set| set.words_of(ledger_id.0)).map_err(raise)?;
-        Ok(words.into_pyarray(py))
+        Ok(array(py, words))
     }
 
     /// Return the first range; None if there is none.
@@ -253,7 +271,7 @@ impl PositionRangeSet {
         self.0.locked(py).first_range().map(tuple)
     }
 
-    /// Return the range that a position lies in; None if it is not acknowledged.
+    /// Return the range that a position is in; None if it is not acknowledged.
     ///
     /// >>> PositionRangeSet([(3, -1, 5)]).range_containing(3, 2)
     /// (3, -1, 5)
@@ -294,7 +312,7 @@ impl PositionRangeSet {
             }
             columns
         });
-        (ledger_ids.into_pyarray(py), lowers.into_pyarray(py), uppers.into_pyarray(py))
+        (array(py, ledger_ids), array(py, lowers), array(py, uppers))
     }
 
     /// Return a set with the positions of both.
@@ -304,7 +322,7 @@ impl PositionRangeSet {
         union
     }
 
-    /// Return a set with the positions that the other has not.
+    /// Return a set with the positions that the other does not have.
     fn difference(&self, py: Python<'_>, other: &Self) -> Self {
         let theirs = other.0.locked(py).clone();
         let difference = self.copy(py);
@@ -435,7 +453,7 @@ impl RangeIterator {
     }
 }
 
-/// The positions of a set as it was; what is left of the range it stands in.
+/// The positions of a set as it was; what is left of the range it is in.
 #[pyclass(frozen, module = "ackwell")]
 struct PositionIterator(Shared<(RangeIterator, Option<PositionRange>)>);
 

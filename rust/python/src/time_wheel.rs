@@ -10,7 +10,7 @@ use crate::delayed::delayed_index;
 delayed_index! {
     /// Delayed messages in slots of time, each a compressed stream; exact with ticks of 1 ms.
     ///
-    /// Regular traffic costs nothing beside its ledgers (10 million messages of a fixed delay: 4 kB), random
+    /// Regular traffic costs only its ledgers (10 million messages of a fixed delay: 4 kB), random
     /// times 2.7 bytes a message with ticks of a second and 4 with ticks of 1 ms, near the entropy of both.
     ///
     /// Parameters

@@ -62,9 +62,9 @@ delayed_index! {
         #[staticmethod]
         fn from_arrays(
             py: Python<'_>,
-            deliver_at_ms: crate::convert::Ints<'_>,
-            ledger_ids: crate::convert::Ints<'_>,
-            entry_ids: crate::convert::Ints<'_>,
+            deliver_at_ms: crate::arrays::Ints<'_>,
+            ledger_ids: crate::arrays::Ints<'_>,
+            entry_ids: crate::arrays::Ints<'_>,
         ) -> PyResult<Self> {
             let heap = Self::new();
             heap.add_many(py, deliver_at_ms, ledger_ids, entry_ids)?;
@@ -73,7 +73,7 @@ delayed_index! {
 
         fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Columns<'py>)> {
             let restore = slf.get_type().getattr("from_arrays")?;
-            Ok((restore, slf.get().to_arrays(slf.py())))
+            Ok((restore, slf.get().to_arrays(slf.py())?))
         }
     }
 }

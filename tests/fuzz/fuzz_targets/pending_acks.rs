@@ -38,7 +38,7 @@ fn operation(bytes: &[u8; 8]) -> Operation {
         9 => Operation::AddMany(ledger, entry, u16::from(length), value),
         10 => Operation::Discard(ledger, entry),
         11 => Operation::DiscardMany(ledger, entry, u16::from(length)),
-        _ => Operation::PutBack(ledger, entry, value),
+        _ => Operation::TakeAndFail(ledger, entry, u16::from(length), value),
     }
 }
 

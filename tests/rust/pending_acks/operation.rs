@@ -21,7 +21,8 @@ pub(crate) enum Operation {
     RemoveIfValue(i64, i64, PendingAck),
     RemoveAllUpTo(i64, i64),
     TakeAllUpTo(i64, i64),
-    PutBack(i64, i64, PendingAck),
+    /// Takes all up to a position, notifies of so many, adds one entry meanwhile, and fails.
+    TakeAndFail(i64, i64, u16, PendingAck),
     Clear,
 }
 
@@ -86,17 +87,29 @@ impl Operation {
             }
             Self::TakeAllUpTo(ledger, entry) => {
                 let kept = split_off_after(model, (ledger, entry));
-                let taken: Vec<_> = acks
-                    .take_all_up_to(ledger, entry)
-                    .into_iter()
-                    .map(|(at, value)| ((at.ledger_id, at.entry_id), value))
-                    .collect();
-                assert_eq!(model.clone().into_iter().collect::<Vec<_>>(), taken);
+                let mut removal = acks.take_up_to(ledger, entry);
+                let told = removal.notify_each(|_, _, _| Ok::<_, ()>(()));
+                let taken = removal.finish(acks, told).unwrap();
+                let taken =
+                    taken.into_iter().map(|(ledger, entry, value)| ((ledger, entry), value));
+                assert!(model.clone().into_iter().eq(taken));
                 *model = kept;
             }
-            Self::PutBack(ledger, entry, value) => {
-                acks.put_back(ledger, entry, value);
-                model.entry((ledger, entry)).or_insert(value);
+            Self::TakeAndFail(ledger, entry, notified, value) => {
+                let kept = split_off_after(model, (ledger, entry));
+                let mut left = usize::from(notified);
+                let mut removal = acks.take_up_to(ledger, entry);
+                let failed: Result<(), ()> = removal.notify_each(|_, _, _| {
+                    left = left.checked_sub(1).ok_or(())?;
+                    Ok(())
+                });
+                assert!(acks.add(ledger, entry, value));
+                assert_eq!(failed.is_err(), removal.finish(acks, failed).is_err());
+                let mut remaining: Model =
+                    std::mem::take(model).into_iter().skip(notified.into()).collect();
+                remaining.insert((ledger, entry), value);
+                *model = kept;
+                model.extend(remaining);
             }
             Self::Clear => {
                 acks.clear();

@@ -35,7 +35,7 @@ fn compact(info: &PositionInfo) -> usize {
 }
 
 /// A backlog over `ledgers` ledgers of `length` entries, of which every entry for which `acked` says so is
-/// acknowledged; the number of entries and of unacknowledged ones.
+/// acknowledged; returns the number of entries and of unacknowledged ones.
 fn backlog(ledgers: i64, length: i64, mut acked: impl FnMut() -> bool) -> (PositionInfo, u64, u64) {
     let mut info = PositionInfo::new(Position::new(10, -1));
     let (mut holes, mut columns) = (0, [Vec::new(), Vec::new()]);

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ackwell import PositionRangeSet
+    from ackwell.arrays import Int64s
     from ackwell.diagnosis.doctor import Diagnosis
 
-    Ints = NDArray[np.int64]
 
 # Colours that keep their distance from each other, also without red and green, and from both a white
 # and a black page; text and grid are a grey that is readable on either.
@@ -37,10 +37,10 @@ BINS: Final = 160
 class _Axis:
     """The entries of the backlog in one line: ledger after ledger, from the mark-delete position on."""
 
-    ledger_ids: Ints
-    first: Ints
+    ledger_ids: Int64s
+    first: Int64s
     """The first entry of each ledger that is in the backlog."""
-    starts: Ints
+    starts: Int64s
     """Where each ledger starts in the line; one more than there are ledgers."""
 
     @classmethod
@@ -60,7 +60,7 @@ class _Axis:
     def length(self) -> int:
         return int(self.starts[-1])
 
-    def runs(self, ranges: PositionRangeSet) -> tuple[Ints, Ints]:
+    def runs(self, ranges: PositionRangeSet) -> tuple[Int64s, Int64s]:
         """Place ranges on the line, as starts and ends; what is not on it is left out."""
         ledger_ids, lowers, uppers = ranges.to_arrays()
         if not len(self.ledger_ids) or not len(ledger_ids):
@@ -204,13 +204,13 @@ class _Layer:
 
     label: str
     colour: str
-    left: Ints
-    right: Ints
+    left: Int64s
+    right: Int64s
     bottom: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
     top: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
 
 
-def _stacked(layers: Sequence[_Layer], edges: Ints) -> Iterator[_Layer]:
+def _stacked(layers: Sequence[_Layer], edges: Int64s) -> Iterator[_Layer]:
     """Draw the bins between edges instead: in each the shares of the layers, one above the other."""
     bottom = np.zeros(len(edges) - 1)
     for layer in layers:
@@ -250,14 +250,14 @@ def _dress(plot: Figure) -> None:
         legend.location = "top_left"
 
 
-def _row_starts(axis: _Axis) -> Ints:
+def _row_starts(axis: _Axis) -> Int64s:
     """Cut the line into rows: a row a ledger, or as many ledgers together as it takes for `ROWS` rows."""
     ledgers = len(axis.ledger_ids)
     step = -(-ledgers // ROWS) or 1
     return np.append(axis.starts[:-1][::step], axis.starts[-1]) if ledgers else np.zeros(1, np.int64)
 
 
-def _row_names(axis: _Axis, row_starts: Ints) -> list[str]:
+def _row_names(axis: _Axis, row_starts: Int64s) -> list[str]:
     step = -(-len(axis.ledger_ids) // ROWS) or 1
     names = []
     for row in range(len(row_starts) - 1):
@@ -267,8 +267,8 @@ def _row_names(axis: _Axis, row_starts: Ints) -> list[str]:
 
 
 def _split(
-    left: Ints, right: Ints, heights: tuple[NDArray[np.float64], NDArray[np.float64]], row_starts: Ints
-) -> tuple[Ints, Ints, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    left: Int64s, right: Int64s, heights: tuple[NDArray[np.float64], NDArray[np.float64]], row_starts: Int64s
+) -> tuple[Int64s, Int64s, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Cut at the ends of rows what crosses them."""
     bottom, top = (np.broadcast_to(height, left.shape) for height in heights)
     row = np.searchsorted(row_starts, left, side="right") - 1
@@ -284,7 +284,7 @@ def _split(
     )
 
 
-def _covered(left: Ints, right: Ints, edges: NDArray[np.float64] | Ints) -> NDArray[np.float64]:
+def _covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) -> NDArray[np.float64]:
     """Return the covered share of each bin between edges; the runs are in order and do not touch."""
     marks = np.empty(2 * len(left) + 1, np.float64)
     totals = np.zeros(2 * len(left) + 1, np.float64)

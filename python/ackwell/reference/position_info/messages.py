@@ -15,26 +15,26 @@ Words = tuple[int, ...]
 
 
 def scalars(message: Reader) -> dict[tuple[int, int], int | Reader]:
-    """The last value of each field, by number and wire type."""
+    """Return the last value of each field, by number and wire type."""
     return {
         (field.number, field.wire_type): field.value for field in message.fields() if field.value is not None
     }
 
 
 def integer(values: Mapping[tuple[int, int], int | Reader], number: int) -> int | None:
-    """The int64 field of this number."""
+    """Return the int64 field of this number."""
     value = values.get((number, VARINT))
     return signed64(value) if isinstance(value, int) else None
 
 
 def message(values: Mapping[tuple[int, int], int | Reader], number: int) -> Reader | None:
-    """The message, string or bytes field of this number."""
+    """Return the message, string or bytes field of this number."""
     value = values.get((number, BYTES))
     return value if isinstance(value, Reader) else None
 
 
 def position_of(offset: int, ledger_id: int | None, entry_id: int | None, least: int) -> Position:
-    """A position whose ids are there and can exist."""
+    """Return a position whose ids are there and can exist."""
     if ledger_id is None or entry_id is None:
         raise CorruptStateError("a position without ledgerId or entryId", offset)
     if ledger_id < 0 or entry_id < least:
@@ -69,7 +69,7 @@ def message_range(reader: Reader) -> tuple[Position, Position]:
 
 
 def put_range(number: int, lower: Position, upper: Position) -> bytes:
-    """A `MessageRange` as field `number`."""
+    """Write a `MessageRange` as field `number`."""
     ends = bytes_field(1, put_position(lower)) + bytes_field(2, put_position(upper))
     return bytes_field(number, ends)
 
@@ -111,12 +111,12 @@ def put_string_properties(number: int, properties: Mapping[str, str]) -> bytes:
 
 
 def ints(field: Field) -> Iterator[int]:
-    """The elements of a repeated int64 field, packed or not; of another wire type there are none."""
+    """Return the elements of a repeated int64 field, packed or not; of another wire type there are none."""
     return iter(()) if field.value is None else field.int64s()
 
 
 def trimmed(words: Iterable[int]) -> Words:
-    """Words without trailing zeros, as Java's `BitSet.toLongArray` gives them."""
+    """Return words without trailing zeros, as Java's `BitSet.toLongArray` returns them."""
     kept = list(words)
     while kept and kept[-1] == 0:
         kept.pop()
@@ -147,7 +147,7 @@ def put_batches(number: int, batch_deleted: Mapping[Position, Words]) -> bytes:
 
 
 def put_words(words: Iterable[int]) -> bytes:
-    """Words as unpacked field 2."""
+    """Write words as unpacked field 2."""
     return b"".join(int_field(2, word) for word in words)
 
 

@@ -33,7 +33,7 @@ class Acks:
         self.saw_words = False
 
     def add_range(self, lower: Position, upper: Position) -> None:
-        """A range; of one over a ledger's end, only the upper ledger's part is known."""
+        """Return a range; of one over a ledger's end, only the upper ledger's part is known."""
         self.saw_ranges = True
         if lower.ledger_id != upper.ledger_id:
             self.spanning.append((lower, upper))
@@ -41,7 +41,7 @@ class Acks:
         self.ranges.add_range(upper.ledger_id, lower.entry_id, upper.entry_id)
 
     def add_words(self, ledger_id: int, words: tuple[int, ...]) -> None:
-        """The words of one ledger."""
+        """Return the words of one ledger."""
         self.saw_words = True
         self.words.add_words(ledger_id, words)
 
@@ -57,7 +57,7 @@ class Acks:
 
 
 def decode(data: bytes) -> tuple[State, str]:
-    """Read a `PositionInfo`; give the state and its form."""
+    """Read a `PositionInfo`; return the state and its form."""
     state, acks = State(), Acks()
     ledger_id = entry_id = None
     for field in Reader(data).fields():

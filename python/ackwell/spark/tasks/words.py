@@ -16,12 +16,10 @@ from ackwell.replay.columns import begin, partial_rows
 from ackwell.replay.events import ENTRY_ID_MAX, Kind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from ackwell.arrays import Int64s
     from ackwell.replay.folded import Folded, Turns
     from ackwell.replay.partial import Partial
 
-    Ints = NDArray[np.int64]
 
 COLUMNS: Final = (
     "branch",
@@ -118,7 +116,7 @@ def _join_words(folded: Folded, rows: pa.RecordBatch) -> None:
             partial.acknowledge_up_to(Position(int(last), entry_id))
 
 
-def _acknowledge_words(partial: Partial, ledger_id: int, words: Ints, bits: Ints) -> None:
+def _acknowledge_words(partial: Partial, ledger_id: int, words: Int64s, bits: Int64s) -> None:
     length = int(words.max()) + 1
     if length <= _SPAN * len(words):
         dense = np.zeros(length, dtype=np.int64)
@@ -173,8 +171,8 @@ def _refuse_flaws(batch: pa.RecordBatch) -> None:
         raise EventError(where + FLAWS[row["flaw"]], file=row["file"], line=row["flaw_at"])
 
 
-def _integers(rows: pa.RecordBatch, name: str) -> Ints:
-    values: Ints = rows.column(name).fill_null(0).to_numpy(zero_copy_only=False)
+def _integers(rows: pa.RecordBatch, name: str) -> Int64s:
+    values: Int64s = rows.column(name).fill_null(0).to_numpy(zero_copy_only=False)
     return values
 
 

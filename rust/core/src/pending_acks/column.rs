@@ -1,6 +1,6 @@
 //! One column of a page: the values of up to 64 entries, of which only the low bytes that differ are stored.
 //!
-//! Sticky-key hashes of one topic lie in 0..65,536, batch sizes below 256, and on Shared subscriptions all
+//! Sticky-key hashes of one topic are in 0..65,536, batch sizes below 256, and on Shared subscriptions all
 //! are equal: so a column keeps once what its values have in common (`prefix`), and of each value the
 //! `width` low bytes. A column whose values are all equal has no bytes at all.
 
@@ -41,7 +41,7 @@ impl Width {
     }
 }
 
-/// How the bytes of a column are read: a view, its bytes lie in the page.
+/// How the bytes of a column are read: a view, its bytes are in the page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     /// The bits above `width`, common to all values.
@@ -82,7 +82,7 @@ impl Column {
         }
     }
 
-    /// All values at once. The match stands outside the loops, so they vectorise.
+    /// All values at once. The match is outside the loops, so they vectorise.
     #[inline]
     pub(super) fn read_all(self, bytes: &[u8], values: &mut [i32; SLOTS]) {
         match self.width {

@@ -66,7 +66,7 @@ impl Directory {
         self.order.first().copied()
     }
 
-    /// The ledgers in order of id. Each is first sought behind the one before, where dispatch has put it.
+    /// The ledgers in order of id. Each is first looked for behind the one before, where dispatch has put it.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Ledger> {
         let mut behind = 0;
         self.order.iter().map(move |&id| {
@@ -119,7 +119,7 @@ impl Directory {
     }
 }
 
-/// Heap bytes of the standard library's B-tree of `i64`, which does not tell: leaves of 11 keys (104 bytes),
+/// Heap bytes of the standard library's B-tree of `i64`, which does not report it: leaves of 11 keys (104 bytes),
 /// 6 to 11 used, with a twelfth as many branches (200 bytes). Ascending ids leave leaves at 6.
 fn tree_bytes(ids: usize) -> usize {
     let leaves = ids.div_ceil(6);

@@ -54,7 +54,7 @@ impl Ledger {
         }
     }
 
-    /// Sets a value; whether there was none.
+    /// Sets a value; returns whether there was none.
     #[inline]
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         let inside = match &mut self.form {
@@ -66,7 +66,7 @@ impl Ledger {
         is_new
     }
 
-    /// Sets a value, and those that follow in `entries` as long as they lie in the same page; how many are set,
+    /// Sets a value, and those that follow in `entries` as long as they are in the same page; returns how many are set,
     /// and how many of them are new. Finding the page is most of what setting one costs.
     #[inline]
     pub(super) fn put_page<I>(
@@ -118,7 +118,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets the entries of these slots of a page; how many there were.
+    /// Forgets the entries of these slots of a page; returns how many there were.
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let discarded = match &mut self.form {
@@ -141,7 +141,7 @@ impl Ledger {
         Some(value)
     }
 
-    /// Drops every entry up to and with `last`; how many there were.
+    /// Drops every entry up to and with `last`; returns how many there were.
     pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
         let removed = match &mut self.form {
             Form::Window(window) => window.remove_up_to(last),

@@ -100,7 +100,7 @@ impl Page {
         self.contains(slot).then(|| self.remaining().read(&self.bytes, 0, self.place(slot)))
     }
 
-    /// Changes the remaining count of a slot in place if `change` gives a new one; whether it did.
+    /// Changes the remaining count of a slot in place if `change` gives a new one; returns whether it did.
     #[inline]
     pub(super) fn update_remaining(
         &mut self,
@@ -117,7 +117,7 @@ impl Page {
         true
     }
 
-    /// Sets the value of a slot; whether it had none.
+    /// Sets the value of a slot; returns whether it had none.
     #[inline]
     pub(super) fn put(&mut self, slot: u32, value: PendingAck) -> bool {
         let is_new = !self.contains(slot);
@@ -188,7 +188,7 @@ impl Page {
         Some(value)
     }
 
-    /// Forgets the entries of these slots, values unread; how many there were.
+    /// Forgets the entries of these slots, values unread; returns how many there were.
     #[inline]
     pub(super) fn discard(&mut self, slots: u64) -> usize {
         let before = self.present;
@@ -202,7 +202,7 @@ impl Page {
         (before & slots).count_ones() as usize
     }
 
-    /// Return back every byte the values do not need.
+    /// Releases every byte the values do not need.
     pub(super) fn settle(&mut self) {
         if self.bytes.is_empty() {
             return;

@@ -38,7 +38,7 @@ impl Index {
         self.first_word * WORD_BITS as i64 + bit as i64
     }
 
-    /// The bits up to and with an entry: `None` if all lie behind it.
+    /// The bits up to and with an entry: `None` if all are behind it.
     fn bits_up_to(&self, last: i64) -> Option<usize> {
         let (word, bit) = split(last);
         let words = word.saturating_sub(self.first_word);
@@ -78,7 +78,7 @@ impl Sparse {
         self.values.get(entry_id).map(PendingAck::unpack)
     }
 
-    /// Sets a value; whether there was none.
+    /// Sets a value; returns whether there was none.
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         let is_new = self.values.insert(entry_id, value.pack()).is_none();
         if is_new && let Some(index) = &mut self.index {
@@ -91,7 +91,7 @@ impl Sparse {
         is_new
     }
 
-    /// Changes a remaining count in place if `change` gives a new one; whether it did.
+    /// Changes a remaining count in place if `change` gives a new one; returns whether it did.
     pub(super) fn update_remaining(
         &mut self,
         entry_id: i64,
@@ -116,7 +116,7 @@ impl Sparse {
         Some(PendingAck::unpack(value))
     }
 
-    /// Forgets the entries of these slots of a 64-entry page; how many there were.
+    /// Forgets the entries of these slots of a 64-entry page; returns how many there were.
     pub(super) fn discard(&mut self, page: i64, mut slots: u64) -> usize {
         let mut discarded = 0;
         while slots != 0 {
@@ -126,13 +126,14 @@ impl Sparse {
         discarded
     }
 
-    /// Drops every entry up to and with `last`; how many there were.
+    /// Drops every entry up to and with `last`; returns how many there were.
     pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
         let before = self.values.len();
         match &mut self.index {
             Some(index) => {
                 let Some(bit) = index.bits_up_to(last) else { return 0 };
-                let removed = index.bits.clear_prefix(bit);
+                let removed =
+                    index.bits.clear_prefix(bit).expect("room for the ids of what is removed");
                 // Removing one by one costs a random access each, a pass over the map a fraction of one.
                 if removed.len() * 8 > before {
                     self.values.retain(|id, _| id > last);
@@ -171,7 +172,7 @@ impl Sparse {
         self.values.heap_bytes() + self.index.as_ref().map_or(0, |index| index.bits.heap_bytes())
     }
 
-    /// Checks the invariants; how many entries there are.
+    /// Checks the invariants; returns how many entries there are.
     pub(super) fn validate(&self) -> usize {
         self.values.validate();
         if let Some(index) = &self.index {
@@ -191,7 +192,7 @@ impl Sparse {
         self.values.len()
     }
 
-    /// Return back what a removal left, and lays the index anew over what stayed.
+    /// Releases what a removal left, and lays the index again over what stayed.
     fn shrink(&mut self) {
         self.values.shrink_to_fit();
         self.rebuild_index();

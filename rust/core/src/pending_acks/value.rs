@@ -27,6 +27,22 @@ impl PendingAck {
         }
     }
 
+    /// Refuses columns of values of which [`PendingAck::new`] would refuse one.
+    ///
+    /// # Errors
+    /// As [`PendingAck::new`].
+    pub fn check_many(remaining: &[i64], sticky_key_hashes: &[i64]) -> Result<()> {
+        let values = || remaining.iter().zip(sticky_key_hashes);
+        // One pass without branches: no bit outside the domain is set in any of them.
+        let beyond = values().fold(0, |beyond, (&remaining, &hash)| {
+            beyond | (remaining & !0x7fff_ffff) | (hash ^ i64::from(hash as i32))
+        });
+        if beyond != 0 {
+            values().try_for_each(|(&remaining, &hash)| Self::new(remaining, hash).map(drop))?;
+        }
+        Ok(())
+    }
+
     /// Both in one integer, as Pulsar packs them: `remaining << 32 | hash & 0xffff_ffff`.
     #[must_use]
     #[inline]

@@ -54,7 +54,7 @@ impl Window {
         page.get(slot)
     }
 
-    /// Sets a value where the window already reaches; whether there was none, or `None` if it does not reach.
+    /// Sets a value where the window already reaches; returns whether there was none, or `None` if it does not reach.
     #[inline]
     pub(super) fn put_inside(&mut self, entry_id: i64, value: PendingAck) -> Option<bool> {
         let (at, slot) = self.locate(entry_id);
@@ -64,7 +64,7 @@ impl Window {
         Some(self.pages[at].put(slot, value))
     }
 
-    /// Sets a value, widening the window to it; whether there was none.
+    /// Sets a value, widening the window to it; returns whether there was none.
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         self.widen_to(entry_id);
         self.put_inside(entry_id, value).expect("the window reaches")
@@ -91,7 +91,7 @@ impl Window {
         page.remaining_of(slot)
     }
 
-    /// Changes a remaining count in place if `change` gives a new one; whether it did.
+    /// Changes a remaining count in place if `change` gives a new one; returns whether it did.
     #[inline]
     pub(super) fn update_remaining(
         &mut self,
@@ -109,7 +109,7 @@ impl Window {
         self.pages.get_mut(at)
     }
 
-    /// Forgets the entries of these slots of a page; how many there were.
+    /// Forgets the entries of these slots of a page; returns how many there were.
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let at = page.wrapping_sub(self.first_page) as usize;
@@ -132,7 +132,7 @@ impl Window {
         Some(value)
     }
 
-    /// Drops every entry up to and with `entry_id`, page by page; how many there were.
+    /// Drops every entry up to and with `entry_id`, page by page; returns how many there were.
     pub(super) fn remove_up_to(&mut self, entry_id: i64) -> usize {
         let (page, slot) = split(entry_id);
         let whole = page.saturating_sub(self.first_page).clamp(0, self.pages.len() as i64) as usize;
@@ -168,7 +168,7 @@ impl Window {
         self.pages.capacity() * size_of::<Page>() + pages
     }
 
-    /// Checks the invariants; how many entries there are.
+    /// Checks the invariants; returns how many entries there are.
     pub(super) fn validate(&self) -> usize {
         assert!(
             self.pages.front().is_none_or(|page| !page.is_empty()),

@@ -1,4 +1,4 @@
-//! Pulsar's compression types, as one-shot functions that a lying size or a bomb cannot exhaust.
+//! Pulsar's compression types, as one-shot functions that a wrong size or a bomb cannot exhaust.
 //!
 //! Nothing is streamed: a decompressor that works straight in its output needs no window of its own, which
 //! in zstd a few bytes can make 128 MB large.
@@ -22,7 +22,7 @@ pub enum Compression {
     Snappy,
 }
 
-/// The first output tried, in which most states fit; a lying size gets no more than this for nothing.
+/// The first output tried, in which most states fit; a wrong size gets no more than this for nothing.
 const FIRST_OUTPUT: usize = 16 << 10;
 
 /// zstd at 1 is as small as at 3 on states, and faster.

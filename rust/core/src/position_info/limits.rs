@@ -1,6 +1,6 @@
 //! Limits on what is written, and exactly what a limit cuts.
 //!
-//! A cut keeps the first ranges in order, as a broker does: what lies nearest to the mark-delete position
+//! A cut keeps the first ranges in order, as a broker does: what is nearest to the mark-delete position
 //! counts most for moving it.
 
 use std::collections::BTreeMap;

@@ -269,7 +269,7 @@ pub(crate) fn put_words(out: &mut Vec<u8>, words: &[i64]) {
     }
 }
 
-/// The key of a `LongListMap{key=1, values=2}`, which may stand behind its values.
+/// The key of a `LongListMap{key=1, values=2}`, which may follow its values.
 pub(crate) fn long_list_key(mut message: Reader<'_>) -> Result<i64> {
     let offset = message.offset();
     let mut key = None;

@@ -62,7 +62,7 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, Fo
             (ENTRY_ID, Value::Varint(value)) => entry_id = Some(value as i64),
             (INDIVIDUAL_DELETED_MESSAGES, Value::Bytes(message)) => {
                 deleted.add_range(read_range(message)?, &mut budget)?;
-                deleted.take_alike(&mut reader, INDIVIDUAL_DELETED_MESSAGES, &budget)?;
+                deleted.take_framed(&mut reader, INDIVIDUAL_DELETED_MESSAGES, &budget)?;
             }
             (PROPERTIES, Value::Bytes(message)) => {
                 read_long_property(message, &mut info.properties, &mut budget)?;

@@ -1,9 +1,9 @@
 //! Between the wire and the range set: both of Pulsar's lists of acknowledged entries, in and out.
 
-use super::alike::{Frame, WINDOW};
 use super::budget::Budget;
 use super::form::Form;
 use super::messages::put_range;
+use super::range_frame::{Frame, WINDOW};
 use super::wire::Reader;
 use crate::error::Result;
 use crate::position::Position;
@@ -40,7 +40,7 @@ impl Collector {
     }
 
     /// Reads the ranges behind the one just added that are laid out like it.
-    pub(super) fn take_alike(
+    pub(super) fn take_framed(
         &mut self,
         reader: &mut Reader<'_>,
         number: u32,

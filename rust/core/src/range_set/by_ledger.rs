@@ -14,7 +14,7 @@ pub(super) struct ByLedger<T> {
     ids: [i64; PLACES],
     places: [u32; PLACES],
     met: Vec<(i64, T)>,
-    /// Where each ledger stands in `met`, for those that lost their place in the table to another.
+    /// Where each ledger is in `met`, for those that lost their place in the table to another.
     all: BTreeMap<i64, u32>,
 }
 

@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         Err(self.error("a number of more than 64 bits"))
     }
 
-    /// The number that lies a read distance after `from`.
+    /// The number that follows at a distance that is read next `from`.
     fn step(&mut self, from: i64) -> Result<i64> {
         let distance = self.number()?;
         from.checked_add_unsigned(distance).ok_or_else(|| self.error("an id outside int64"))

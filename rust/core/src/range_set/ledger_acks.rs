@@ -15,7 +15,7 @@ use super::run::Run;
 use super::runs::Runs;
 use super::window::Window;
 
-/// Half a kilobyte: a ledger of two runs is a window if they lie within 5,000 entries, a default Pulsar
+/// Half a kilobyte: a ledger of two runs is a window if they are within 5,000 entries, a default Pulsar
 /// ledger (50,000 entries) becomes one at 90 runs.
 const WORDS_ALWAYS: u64 = 64;
 
@@ -83,7 +83,7 @@ impl LedgerAcks {
         }
     }
 
-    /// Adds a run and gives how many of its entries are new.
+    /// Adds a run and returns how many of its entries are new.
     pub(super) fn add_run(&mut self, run: Run) -> u64 {
         let added = match self {
             Self::Single(own) if own.lower == own.upper => {
@@ -123,7 +123,7 @@ impl LedgerAcks {
     }
 
     /// Adds the entries `(lower, upper]` of each pair, of which there may be none. Runs that rise, close to each other,
-    /// are laid out as bits at first, which spares each its own look-up.
+    /// are laid out as bits at first, which avoids a look-up for each.
     pub(super) fn add_runs(&mut self, bounds: &[(i64, i64)]) {
         let runs = bounds.iter().map(|&(lower, upper)| Run { lower, upper });
         let rising = bounds.iter().all(|(lower, upper)| lower < upper)

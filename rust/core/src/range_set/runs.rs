@@ -46,7 +46,7 @@ impl Runs {
         Some(Run { lower: *lower, upper: *upper })
     }
 
-    /// Adds a run and gives how many of its entries are new.
+    /// Adds a run and returns how many of its entries are new.
     pub(super) fn add_run(&mut self, run: Run) -> u64 {
         let before = self.cardinality;
         let mut joined = run;
@@ -65,7 +65,7 @@ impl Runs {
         self.cardinality - before
     }
 
-    /// Removes a run and gives how many of its entries were there.
+    /// Removes a run and returns how many of its entries were there.
     pub(super) fn remove_run(&mut self, run: Run) -> u64 {
         let before = self.cardinality;
         while let Some((lower, upper)) = self.uppers.range(..run.upper).next_back() {

@@ -4,7 +4,7 @@
 //! two million entries with a hole at every second take a quarter of a byte for each range.
 //!
 //! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are
-//! zero: they are what was removed from the front, and given back when they outgrow the rest, so that a
+//! zero: they are what was removed from the front, and released when they outgrow the rest, so that a
 //! mark-delete position that advances entry by entry never moves the words that stay.
 //! Invariants: unless empty, `words[head]` and the last word are not zero; `cardinality` counts the bits,
 //! `runs` the runs of bits.
@@ -23,7 +23,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window over `span` with these runs, which lie in it.
+    /// A window over `span` with these runs, which are in it.
     pub(super) fn from_runs(span: Run, runs: impl Iterator<Item = Run>) -> Self {
         let first_word = (span.lower + 1) / BITS;
         let mut words = vec![0; (span.upper / BITS - first_word) as usize + 1];
@@ -119,7 +119,7 @@ impl Window {
         true
     }
 
-    /// Adds a run and gives how many of its entries are new.
+    /// Adds a run and returns how many of its entries are new.
     pub(super) fn add_run(&mut self, run: Run) -> u64 {
         if run.len() == 1 {
             return u64::from(self.add(run.upper));
@@ -128,7 +128,7 @@ impl Window {
         self.change(run, |word, mask| word | mask)
     }
 
-    /// Removes a run and gives how many of its entries were there.
+    /// Removes a run and returns how many of its entries were there.
     pub(super) fn remove_run(&mut self, run: Run) -> u64 {
         let span = self.span();
         let run = Run { lower: run.lower.max(span.lower), upper: run.upper.min(span.upper) };
@@ -236,7 +236,7 @@ impl Window {
         assert_eq!(self.runs, self.iter().count(), "runs");
     }
 
-    /// The place of an entry's word; past every length if it lies before the first word.
+    /// The place of an entry's word; past every length if it is before the first word.
     fn index(&self, entry_id: i64) -> usize {
         (entry_id >> 6).wrapping_sub(self.first_word) as usize
     }

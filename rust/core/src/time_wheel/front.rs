@@ -23,7 +23,7 @@ pub(super) struct Front {
     late: BTreeSet<Delayed>,
 }
 
-/// Where a message stands in the order of delivery.
+/// Where a message is in the order of delivery.
 type Key = (u64, i64, i64);
 
 fn first_key(run: &Run) -> Key {
@@ -34,7 +34,7 @@ fn last_key(run: &Run) -> Key {
     (run.last_tick(), run.ledger, run.last_entry())
 }
 
-/// Sorts the runs of a slot of `2^bits` ticks descending; whether each lies as a whole before the next.
+/// Sorts the runs of a slot of `2^bits` ticks descending; returns whether each is as a whole before the next.
 pub(super) fn sort_descending(runs: &mut Vec<Run>, bits: u32) -> bool {
     if bits <= radix::KEY_BITS_MAX && !runs.is_empty() {
         // Runs come by position, the late ones after: sorted by tick from the back they are almost right.
@@ -83,7 +83,7 @@ impl Front {
         }
     }
 
-    /// The runs in order of position, a single message after the run that it lies in (at another tick), and
+    /// The runs in order of position, a single message after the run that it is in (at another tick), and
     /// the late messages.
     pub(super) fn into_parts(mut self) -> (Vec<Run>, BTreeSet<Delayed>) {
         self.runs.sort_unstable_by_key(|run| (run.ledger, run.entry, Reverse(run.count)));
@@ -223,7 +223,7 @@ fn first_of(run: &Run, start: i64) -> Delayed {
     Delayed::new(start + run.tick as i64, run.ledger, run.entry)
 }
 
-/// The messages of a run before a late one, which lies after the first of them.
+/// The messages of a run before a late one, which is after the first of them.
 fn count_up_to(run: &Run, start: i64, late: &Delayed) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {

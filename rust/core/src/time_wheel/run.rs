@@ -56,7 +56,7 @@ impl Run {
         if self.step == 0 {
             return self.count;
         }
-        // Stairs after the first that lie below: steps of at most `above - 1`.
+        // Stairs after the first that are below: steps of at most `above - 1`.
         let stairs = (above - 1) / self.step;
         self.first.saturating_add(stairs.saturating_mul(self.per)).min(self.count)
     }
@@ -91,7 +91,7 @@ impl Run {
         }
     }
 
-    /// Cuts off what lies below `tick`; the rest is `None` when nothing is left.
+    /// Cuts off what is below `tick`; the rest is `None` when nothing is left.
     pub(super) fn split_at_tick(mut self, tick: u64) -> (Option<Self>, Option<Self>) {
         match self.count_before(tick) {
             count if count == self.count => (Some(self), None),

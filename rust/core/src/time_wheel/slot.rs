@@ -2,7 +2,7 @@
 //!
 //! In order of position they go to the tail run and from there into the stream. What comes out of order
 //! waits in a small sorted list, and what is taken out before its time in another; when either
-//! passes about the square root of the slot, the stream is written anew, which keeps both costs even.
+//! passes about the square root of the slot, the stream is rewritten, which keeps both costs even.
 
 use super::run::{Run, Tail};
 use super::stream::Stream;
@@ -19,7 +19,7 @@ struct Edits {
     late: Vec<Message>,
     /// Sorted; in the stream or the tail, and no longer here.
     removed: Vec<Message>,
-    /// Edits at which the stream is written anew.
+    /// Edits at which the stream is rewritten.
     limit: usize,
 }
 
@@ -202,7 +202,7 @@ impl Slot {
         let held = edits.late.len() + edits.removed.len();
         if held > EDITS_MIN && held > edits.limit {
             // The square root of the slot, times four: half of it is moved by an insert, and
-            // writing a message anew costs some sixteen moves.
+            // writing a message again costs some sixteen moves.
             let root = (self.count as f64).sqrt() as usize * 4;
             self.compact();
             // Messages that cannot go into the stream count double, so that they do not bring the next one at once.
@@ -212,7 +212,7 @@ impl Slot {
         }
     }
 
-    /// Writes the stream anew with late messages in and removed ones out. A position that is due at two
+    /// Writes the stream again with late messages in and removed ones out. A position that is due at two
     /// ticks stays late with one of them: the stream is strictly ascending.
     pub(super) fn compact(&mut self) {
         let Some(edits) = self.edits.take() else { return };

@@ -104,7 +104,7 @@ impl Stream {
         (self.state.ledger, self.state.entry)
     }
 
-    /// Appends a run that lies after [`Stream::last`].
+    /// Appends a run that is after [`Stream::last`].
     pub(super) fn push(&mut self, run: Run, slot_bits: u32) {
         let tick_bits = self.state.tick_bits(slot_bits).map_or(slot_bits, |k| k + 1);
         let each = u64::from(1 + self.state.gap_bits() + tick_bits);

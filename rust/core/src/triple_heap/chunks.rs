@@ -1,7 +1,7 @@
 //! An unsorted bag of messages that grows by whole chunks.
 //!
 //! Messages gather in one small vector that stays in cache; a full one is packed (`packing.rs`) and
-//! begun anew. So what is written to memory is 8 bytes a message, once, and nothing is copied to grow.
+//! begun again. So what is written to memory is 8 bytes a message, once, and nothing is copied to grow.
 
 use super::packing::{Extent, Messages};
 use crate::delayed::Delayed;

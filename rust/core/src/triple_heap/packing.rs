@@ -1,6 +1,6 @@
 //! Messages packed into one integer each, which orders as they do.
 //!
-//! What waits together lies together: its times, ledgers and entries differ in few bits. Counted from the
+//! What waits together is close together: its times, ledgers and entries differ in few bits. Counted from the
 //! least of each column and put side by side, they mostly fit into 64 bits: a third of the memory to
 //! write, fault in and move, and a sort of plain integers instead of triples.
 
@@ -123,7 +123,7 @@ impl Messages {
         unpacked.chain(plain.iter().copied())
     }
 
-    /// Moves what lies from `start` on to `into`, sorted, the earliest last.
+    /// Moves what begins at `start` on to `into`, sorted, the earliest last.
     pub(super) fn take_descending(&mut self, start: usize, into: &mut Vec<Delayed>) {
         match self {
             Self::Packed(packing, keys) => {
@@ -138,7 +138,7 @@ impl Messages {
         self.truncate(start);
     }
 
-    /// Forgets what lies from `length` on; most of the memory goes back as it is used up.
+    /// Forgets what begins at `length` on; most of the memory goes back as it is used up.
     pub(super) fn truncate(&mut self, length: usize) {
         fn cut<T>(vector: &mut Vec<T>, length: usize) {
             vector.truncate(length);

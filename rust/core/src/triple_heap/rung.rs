@@ -1,8 +1,8 @@
 //! One rung of the ladder: a range of times cut into buckets of equal width, opened from the earliest on.
 //!
-//! What the rung was cut from lies in one flat vector, the latest bucket first, so that opening a bucket is
+//! What the rung was cut from is in one flat vector, the latest bucket first, so that opening a bucket is
 //! a truncation and memory goes back as the rung is used up. What is added later to a bucket not yet
-//! opened lies in that bucket's own vector.
+//! opened is in that bucket's own vector.
 
 use super::SORT_MAX;
 use super::packing::{Extent, Messages, Packing, sort_descending};

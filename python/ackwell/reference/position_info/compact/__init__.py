@@ -53,7 +53,7 @@ def seal(body: bytes) -> bytes:
 
 
 def unseal(data: bytes, max_bytes: int) -> bytes:
-    """Check the header; give the body."""
+    """Check the header and return the body."""
     if len(data) < HEADER_BYTES or data[0] != MAGIC:
         raise CorruptStateError("not the compact form", 0)
     whole = checksum(data) == int.from_bytes(data[3:7], "little")
@@ -73,7 +73,7 @@ def unseal(data: bytes, max_bytes: int) -> bytes:
 
 
 def take_unknown(bits: BitReader) -> bytes:
-    """Fields that must be whole and not ours."""
+    """Return fields that must be whole and not ours."""
     fields = sections.take_bytes(bits)
     probe, _ = pulsar.decode(bytes((1 << 3, 0, 2 << 3, 0)) + fields)
     if probe.unknown_fields != fields:
@@ -94,7 +94,7 @@ SECTIONS: dict[str, Callable[[BitReader], object]] = {
 
 
 def put_body(bits: BitWriter, state: State) -> None:
-    """The mark-delete position, which sections follow, and the sections."""
+    """Return the mark-delete position, which sections follow, and the sections."""
     parts: list[tuple[bool, Callable[[], None]]] = [
         (bool(len(state.individually_deleted)), lambda: acks.put(bits, state.individually_deleted)),
         (bool(state.spanning_ranges), lambda: sections.put_spanning(bits, state.spanning_ranges)),

@@ -22,7 +22,7 @@ Run = tuple[int, int]
 
 
 def before_holes(runs: list[Run]) -> list[int]:
-    """How many acknowledged entries stand before each hole."""
+    """Return how many acknowledged entries are before each hole."""
     numbers: list[int] = []
     for (_, length), (holes, _) in pairwise(runs):
         numbers += [length] + [0] * (holes - 1)
@@ -30,7 +30,7 @@ def before_holes(runs: list[Run]) -> list[int]:
 
 
 def before_acks(runs: list[Run]) -> list[int]:
-    """How many holes stand before each acknowledged entry but the first."""
+    """Return how many holes are before each acknowledged entry but the first."""
     numbers: list[int] = []
     for index, (holes, length) in enumerate(runs):
         numbers += ([holes] if index else []) + [0] * (length - 1)
@@ -90,7 +90,7 @@ def put(bits: BitWriter, acks: PositionRangeSet) -> None:
 
 
 def steps(bits: BitReader, kind: int, span: int, count: int) -> Iterator[tuple[bool, int]]:
-    """The entries of a ledger in turn: whether acknowledged, and how many."""
+    """Return the entries of a ledger in turn: whether acknowledged, and how many."""
     done = 0
     if kind == BITMAP:
         for _ in range(span):

@@ -13,7 +13,7 @@ class BitWriter:
         self._count = 0
 
     def put(self, value: int, width: int) -> None:
-        """The `width` lowest bits of `value`, which has no others."""
+        """Write the `width` lowest bits of `value`, which has no others."""
         assert value >> width == 0
         if width:
             self._bits.append(f"{value:0{width}b}"[::-1])
@@ -33,14 +33,14 @@ class BitWriter:
         self.put(int.from_bytes(data, "little"), 8 * len(data))
 
     def put_varint(self, value: int) -> None:
-        """Seven bits a byte, lowest first, from wherever the bits stand."""
+        """Seven bits a byte, lowest first, from wherever the bits are."""
         while value >= 0x80:
             self.put(value & 0x7F | 0x80, 8)
             value >>= 7
         self.put(value, 8)
 
     def finish(self) -> bytes:
-        """What was written."""
+        """Return what was written."""
         self.align()
         bits = "".join(self._bits)
         return bytes(int(bits[at : at + 8][::-1], 2) for at in range(0, len(bits), 8))
@@ -54,11 +54,11 @@ class BitReader:
         self.at = 0
 
     def refuse(self, message: str) -> CorruptStateError:
-        """A refusal at the next byte."""
+        """Return an error at the next byte."""
         return CorruptStateError(message, self.at // 8)
 
     def take(self, width: int) -> int:
-        """The next `width` bits."""
+        """Read the next `width` bits."""
         end = self.at + width
         if end > 8 * len(self.data):
             raise self.refuse("the input ends inside a number")
@@ -68,7 +68,7 @@ class BitReader:
         return value
 
     def take_unary(self) -> int:
-        """The zeros before the next one, which is taken too."""
+        """Read the zeros before the next one, and that one; return their number."""
         zeros = 0
         while not self.take(1):
             zeros += 1
@@ -89,7 +89,7 @@ class BitReader:
         return self.data[start : start + count]
 
     def take_varint(self) -> int:
-        """A number as `put_varint` writes it."""
+        """Read a number that `put_varint` wrote."""
         value = 0
         for shift in range(0, 64, 7):
             byte = self.take(8)
@@ -103,7 +103,7 @@ class BitReader:
         return value
 
     def finish(self) -> None:
-        """Refuse what stands behind the last number."""
+        """Refuse what follows the last number."""
         self.align()
         if self.at < 8 * len(self.data):
             raise self.refuse("bytes behind the end")

@@ -21,7 +21,7 @@ class Code(NamedTuple):
 
     @classmethod
     def cheapest(cls, numbers: Sequence[int]) -> tuple[Self, int]:
-        """The code that takes fewest bits for these numbers, and how many."""
+        """Return the code that takes fewest bits for these numbers, and how many."""
         if not numbers:
             return cls(), HEADER_BITS
         base = min(numbers)

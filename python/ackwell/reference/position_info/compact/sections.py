@@ -1,4 +1,4 @@
-"""Everything beside the acknowledged entries."""
+"""All sections except the acknowledged entries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def position_numbers(positions: Iterable[Position]) -> list[tuple[int, int]]:
 
 
 def positions_of(bits: BitReader, rows: Iterable[tuple[int, ...]]) -> list[Position]:
-    """The positions whose numbers begin the rows."""
+    """Return the positions whose numbers begin the rows."""
     positions: list[Position] = []
     for ledger, entry, *_ in rows:
         before = positions[-1] if positions else Position(0, -1)
@@ -116,7 +116,7 @@ def take_bytes(bits: BitReader) -> bytes:
 
 
 def put_int(bits: BitWriter, value: int) -> None:
-    """An int64, small ones of either sign in few bytes."""
+    """Write an int64; small ones of either sign take few bytes."""
     bits.put_varint((value << 1 ^ value >> 63) & UNSIGNED)
 
 
@@ -127,7 +127,7 @@ def take_int(bits: BitReader) -> int:
 
 
 def put_properties(bits: BitWriter, properties: Mapping[str, int]) -> None:
-    """The client's properties in the order of their names."""
+    """Write the client's properties in the order of their names."""
     bits.put_varint(len(properties))
     for name, value in sorted(properties.items()):
         put_bytes(bits, name.encode())

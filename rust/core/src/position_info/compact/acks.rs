@@ -5,8 +5,8 @@
 //!
 //! - `Runs`: gap and length of each run behind the first, in turn, in two columns. The length of the last run
 //!   follows from the span.
-//! - `Holes`: how many acknowledged entries stand before each hole: few holes, wherever they are.
-//! - `Acks`: how many holes stand before each acknowledged entry but the first: few acknowledged entries.
+//! - `Holes`: how many acknowledged entries are before each hole: few holes, wherever they are.
+//! - `Acks`: how many holes are before each acknowledged entry but the first: few acknowledged entries.
 //! - `Bitmap`: a bit per entry of the span, from a byte boundary.
 //!
 //! All numbers are taken as they come, never gathered first, so hostile bytes get no memory but the result's.
@@ -20,7 +20,7 @@ use crate::range_set::{PositionRange, PositionRangeSet, RANGES_TOGETHER};
 /// What a ledger costs in memory, whatever it holds.
 const LEDGER_BYTES: usize = 160;
 
-/// What a run costs in memory at most, when a ledger's runs lie far apart.
+/// What a run costs in memory at most, when a ledger's runs are far apart.
 const RUN_BYTES: u64 = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -181,7 +181,7 @@ impl<'a> BitReader<'a> {
         Err(self.refuse("a number of more than 64 bits"))
     }
 
-    /// Refuses what stands behind the last number.
+    /// Refuses what follows the last number.
     pub(super) fn finish(mut self) -> Result<()> {
         self.align()?;
         match self.bytes.len() - self.at / 8 {

@@ -19,7 +19,7 @@ pub(crate) struct Field<'a> {
     pub(crate) start: usize,
     /// The field number, ≥ 1.
     pub(crate) number: u32,
-    /// What stands there.
+    /// What is there.
     pub(crate) value: Value<'a>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0, end: bytes.len() }
     }
 
-    /// Begins at offset `at`, whatever stands before.
+    /// Begins at offset `at`, whatever is before.
     pub(crate) fn starting_at(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at, end: bytes.len() }
     }

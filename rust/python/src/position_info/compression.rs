@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::convert::raise;
+use crate::convert::{Int, natural, raise};
 
 /// The compression type by Pulsar's name.
 pub(crate) fn compression_named(name: &str) -> PyResult<Compression> {
@@ -31,19 +31,23 @@ pub(crate) fn compress<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// Decompress bytes, which must give exactly `size` bytes.
+/// Decompress bytes to exactly `size` bytes.
 ///
 /// Raises `CorruptStateError` when they do not, and `LimitError` when `size` is more than `max_bytes`. Takes
-/// no more memory than twice what is really there.
+/// at most twice the memory of the actual result.
 #[pyfunction]
-#[pyo3(signature = (data, compression, size, max_bytes=67_108_864))]
+#[pyo3(
+    signature = (data, compression, size, max_bytes=Int(67_108_864)),
+    text_signature = "(data, compression, size, max_bytes=67108864)"
+)]
 pub(crate) fn decompress<'py>(
     py: Python<'py>,
     data: &[u8],
     compression: &str,
-    size: usize,
-    max_bytes: usize,
+    size: Int,
+    max_bytes: Int,
 ) -> PyResult<Bound<'py, PyBytes>> {
+    let (size, max_bytes) = (natural(size, "size")?, natural(max_bytes, "max_bytes")?);
     let compression = compression_named(compression)?;
     let bytes = py.detach(|| compression.decompress(data, size, max_bytes)).map_err(raise)?;
     Ok(PyBytes::new(py, &bytes))

@@ -31,7 +31,7 @@ const CURSOR_PROPERTIES: u32 = 8;
 /// A cursor's record in the metadata store. Its acknowledged entries are always ranges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManagedCursorInfo {
-    /// The BookKeeper ledger with the cursor's newer states; −1 when the state stands here.
+    /// The BookKeeper ledger with the cursor's newer states; −1 when the state is here.
     pub cursors_ledger_id: i64,
     /// The state as far as this record holds it.
     pub position_info: Option<PositionInfo>,
@@ -179,7 +179,7 @@ fn decode_message(bytes: &[u8], max_bytes: usize) -> Result<ManagedCursorInfo> {
             (MARK_DELETE_ENTRY_ID, Value::Varint(value)) => entry_id = Some(value as i64),
             (INDIVIDUAL_DELETED_MESSAGES, Value::Bytes(message)) => {
                 deleted.add_range(read_range(message)?, &mut budget)?;
-                deleted.take_alike(&mut reader, INDIVIDUAL_DELETED_MESSAGES, &budget)?;
+                deleted.take_framed(&mut reader, INDIVIDUAL_DELETED_MESSAGES, &budget)?;
             }
             (PROPERTIES, Value::Bytes(message)) => {
                 read_long_property(message, &mut info.properties, &mut budget)?;

@@ -2,14 +2,14 @@
 //!
 //! A [`PositionInfo`] is a plain value; nothing here knows a broker, a store or a limit of either.
 //! Folder by folder, from the bytes up: `wire` (Protocol Buffers without messages), `messages` (those that
-//! both outer messages share), `pulsar` and `cursor_info` (the outer messages), `compact` (our own form), `budget` (how much memory
+//! both outer messages share), `pulsar` and `managed_cursor_info` (the outer messages), `compact` (our own form), `budget` (how much memory
 //! hostile bytes may ask for).
 
-mod alike;
+mod range_frame;
 mod budget;
 mod compact;
 mod compression;
-mod cursor_info;
+mod managed_cursor_info;
 mod form;
 mod limits;
 mod messages;
@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 
 pub use budget::RESULT_BYTES_MAX;
 pub use compression::Compression;
-pub use cursor_info::ManagedCursorInfo;
 pub use form::Form;
 pub use limits::{Limits, Loss};
+pub use managed_cursor_info::ManagedCursorInfo;
 pub use pulsar::BROKER_ENTRY_BYTES_MAX;
 
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ pub struct PositionInfo {
     /// Whole entries acknowledged beyond it.
     pub individually_deleted: PositionRangeSet,
     /// Ranges `(lower, upper]` over a ledger's end, written by brokers before 2.4. How many entries the
-    /// lower ledgers have stands elsewhere, so only the part in the upper ledger is in `individually_deleted`.
+    /// lower ledgers have is known elsewhere, so only the part in the upper ledger is in `individually_deleted`.
     pub spanning_ranges: Vec<(Position, Position)>,
     /// Entries of which a part is acknowledged: Java `BitSet` words, bit set = not yet acknowledged.
     pub batch_deleted: BTreeMap<Position, Vec<i64>>,
@@ -96,7 +96,7 @@ impl PositionInfo {
     /// Adds a range over a ledger's end, and its part in the upper ledger to the individually deleted messages.
     ///
     /// # Errors
-    /// [`Error::Value`] unless `upper` lies in a later ledger than `lower`.
+    /// [`Error::Value`] unless `upper` is in a later ledger than `lower`.
     pub fn add_spanning_range(&mut self, lower: Position, upper: Position) -> Result<()> {
         if lower.ledger_id >= upper.ledger_id {
             return Err(Error::Value(format!("({lower}..{upper}] does not span ledgers")));
@@ -124,7 +124,7 @@ impl PositionInfo {
         }
     }
 
-    /// Reads a state in any form, told by its content, and says which form it was.
+    /// Reads a state in any form, recognised by its content, and says which form it was.
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the offset where reading stopped; [`Error::Limit`] when the result would

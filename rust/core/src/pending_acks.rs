@@ -1,7 +1,7 @@
 //! `PendingAcks`: what was sent to one consumer and is not acknowledged yet.
 //!
 //! **Representation.** A hash of ledgers (`directory`); a ledger is a window of 64-entry pages over the span
-//! of its entries (`window`, `page`, `column`), or, where entries lie far apart, a hash map with a bit set as
+//! of its entries (`window`, `page`, `column`), or, where entries are far apart, a hash map with a bit set as
 //! prefix index (`sparse`), whichever is smaller (`ledger`).
 //!
 //! **Why.** Dispatch hands out entry ids almost in order and mark-delete drops them from the front. In a
@@ -15,13 +15,15 @@ mod column;
 mod directory;
 mod ledger;
 mod page;
+mod removal;
 mod sparse;
 mod value;
 mod window;
 
+pub use removal::Removal;
 pub use value::PendingAck;
 
-use crate::position::Position;
+use crate::error::Result;
 use directory::Directory;
 use window::split;
 
@@ -76,7 +78,7 @@ impl PendingAcks {
         true
     }
 
-    /// Adds or replaces many entries; how many were allowed. Those of one page in a row find it once.
+    /// Adds or replaces many entries; returns how many were allowed. Those of one page in a row find it once.
     pub fn add_many(&mut self, entries: impl IntoIterator<Item = (i64, i64, PendingAck)>) -> usize {
         if self.is_closed {
             return 0;
@@ -92,8 +94,26 @@ impl PendingAcks {
         added
     }
 
-    /// Puts back an entry taken out before, also once closed, unless it was added anew meanwhile.
-    pub fn put_back(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) {
+    /// Adds or replaces entries given as columns of one length; returns how many were allowed.
+    ///
+    /// # Errors
+    /// [`crate::Error::Value`] for a value that [`PendingAck::new`] refuses; nothing changes then.
+    pub fn add_columns(
+        &mut self,
+        [ledgers, entries, remaining, hashes]: [&[i64]; 4],
+    ) -> Result<usize> {
+        PendingAck::check_many(remaining, hashes)?;
+        let values = remaining.iter().zip(hashes).map(|(&remaining, &hash)| PendingAck {
+            remaining: remaining as i32,
+            sticky_key_hash: hash as i32,
+        });
+        let positions = ledgers.iter().zip(entries);
+        let rows = positions.zip(values).map(|((&ledger, &entry), value)| (ledger, entry, value));
+        Ok(self.add_many(rows))
+    }
+
+    /// Puts back an entry taken out before, also once closed, unless it was added again meanwhile.
+    fn put_back(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) {
         if !self.contains(ledger_id, entry_id) {
             self.directory.get_or_insert(ledger_id).put(entry_id, value);
             self.entries += 1;
@@ -144,14 +164,14 @@ impl PendingAcks {
         Some(value)
     }
 
-    /// Removes an entry; whether it was pending. O(1) amortised, and cheaper than giving its value.
+    /// Removes an entry; returns whether it was pending. O(1) amortised, and cheaper than giving its value.
     #[inline]
     pub fn discard(&mut self, ledger_id: i64, entry_id: i64) -> bool {
         let (page, slot) = split(entry_id);
         self.discard_slots(ledger_id, page, 1 << slot) == 1
     }
 
-    /// Removes many entries; how many were pending. Those of one page in a row leave it together.
+    /// Removes many entries; returns how many were pending. Those of one page in a row leave it together.
     pub fn discard_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> usize {
         let mut positions = positions.into_iter().peekable();
         let mut discarded = 0;
@@ -179,12 +199,12 @@ impl PendingAcks {
         discarded
     }
 
-    /// Removes an entry if this is its value; whether it did. O(1) amortised.
+    /// Removes an entry if this is its value; returns whether it did. O(1) amortised.
     pub fn remove_if_value(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) -> bool {
         self.get(ledger_id, entry_id) == Some(value) && self.remove(ledger_id, entry_id).is_some()
     }
 
-    /// Drops every entry up to and with a position; how many there were. O(pages dropped).
+    /// Drops every entry up to and with a position; returns how many there were. O(pages dropped).
     pub fn remove_all_up_to(&mut self, ledger_id: i64, entry_id: i64) -> usize {
         let mut removed = 0;
         while let Some(first) = self.directory.first().filter(|&first| first <= ledger_id) {
@@ -224,17 +244,7 @@ impl PendingAcks {
         }
     }
 
-    /// Removes and returns every entry up to and with a position, in order.
-    pub fn take_all_up_to(&mut self, ledger_id: i64, entry_id: i64) -> Vec<(Position, PendingAck)> {
-        let mut taken = Vec::new();
-        self.for_each_up_to(ledger_id, entry_id, |ledger_id, entry_id, value| {
-            taken.push((Position::new(ledger_id, entry_id), value));
-        });
-        self.remove_all_up_to(ledger_id, entry_id);
-        taken
-    }
-
-    /// Removes every entry and gives the memory back; whether it is closed stays.
+    /// Removes every entry and releases the memory; returns whether it is closed stays.
     pub fn clear(&mut self) {
         self.directory.clear();
         self.entries = 0;

@@ -45,19 +45,19 @@ class ManagedCursorInfo:
         cursor_properties: Mapping[str, str] | None = None,
         unknown_fields: bytes | None = None,
     ) -> None:
-        self.cursors_ledger_id = int64(cursors_ledger_id)
+        self._cursors_ledger_id = int64(cursors_ledger_id)
         if position_info and (
             position_info.redelivery_counts
             or position_info.idle_since is not None
             or position_info.unknown_fields
         ):
             raise ValueError("a ManagedCursorInfo holds no such part of a PositionInfo")
-        self.position_info = position_info
-        self.last_active = None if last_active is None else int64(last_active)
-        self.cursor_properties = dict(sorted((cursor_properties or {}).items()))
-        self.unknown_fields = unknown_fields or b""
-        self.compression: str | None = None
-        self.original: bytes | None = None
+        self._position_info = position_info
+        self._last_active = None if last_active is None else int64(last_active)
+        self._cursor_properties = dict(sorted((cursor_properties or {}).items()))
+        self._unknown_fields = unknown_fields or b""
+        self._compression: str | None = None
+        self._original: bytes | None = None
         if self.unknown_fields:
             self._check_unknown()
 
@@ -69,6 +69,36 @@ class ManagedCursorInfo:
         if probe.unknown_fields != self.unknown_fields:
             raise ValueError("unknown_fields: expected other numbers")
 
+    @property
+    def cursors_ledger_id(self) -> int:
+        """The BookKeeper ledger with the cursor's newer states, or -1."""
+        return self._cursors_ledger_id
+
+    @property
+    def position_info(self) -> PositionInfo | None:
+        """The state as far as this record holds it, or None."""
+        return self._position_info
+
+    @property
+    def last_active(self) -> int | None:
+        """When the cursor was last active, in ms since the epoch, or None."""
+        return self._last_active
+
+    @property
+    def cursor_properties(self) -> dict[str, str]:
+        """Properties of the subscription; a copy."""
+        return dict(self._cursor_properties)
+
+    @property
+    def unknown_fields(self) -> bytes:
+        """Protocol Buffers fields that this version does not know."""
+        return self._unknown_fields
+
+    @property
+    def compression(self) -> str | None:
+        """How it was compressed when it was decoded, or None without a header."""
+        return self._compression
+
     @classmethod
     def decode(cls, data: bytes, *, max_bytes: int = RESULT_BYTES_MAX) -> Self:
         """Read a value of the metadata store, with or without the header of compressed ones."""
@@ -77,15 +107,15 @@ class ManagedCursorInfo:
             compression, size, stored = read_header(data)
             message = decompress(data[stored:], compression, size, max_bytes)
         record = decode_message(message)
-        record.original = data
-        record.compression = compression
+        record._original = data
+        record._compression = compression
         assert isinstance(record, cls)
         return record
 
     def encode(self, compression: str | None = None) -> bytes:
         """Write the value; with a compression type, also NONE, behind the header."""
         if compression is None:
-            return self.original or encode_message(self)
+            return self._original or encode_message(self)
         message = encode_message(self)
         stored = compress(message, compression)
         metadata = int_field(1, NAMES.index(compression)) + int_field(2, len(message))
@@ -115,7 +145,7 @@ class ManagedCursorInfo:
 
 
 def read_header(data: bytes) -> tuple[str, int, int]:
-    """The compression, the decompressed size, and where the compressed bytes begin."""
+    """Return the compression, the decompressed size, and where the compressed bytes begin."""
     reader = Reader(data, len(MAGIC))
     length = int.from_bytes(reader.take(4).rest(), "big", signed=True)
     if length < 0:
@@ -158,15 +188,15 @@ def decode_message(data: bytes) -> ManagedCursorInfo:
     info = None
     if 2 in numbers or 3 in numbers or state != State():
         state.mark_delete = position_of(len(data), numbers.get(2), numbers.get(3), -1)
-        info = PositionInfo.of(state, None)
+        info = PositionInfo._of(state, None)
     record = ManagedCursorInfo(numbers[1], info, last_active=numbers.get(6), cursor_properties=properties)
-    record.unknown_fields = unknown
+    record._unknown_fields = unknown
     return record
 
 
 def encode_message(record: ManagedCursorInfo) -> bytes:
     """Write a `ManagedCursorInfo`."""
-    state = record.position_info.state if record.position_info else None
+    state = record.position_info._state if record.position_info else None
     parts = [int_field(1, record.cursors_ledger_id)]
     if state:
         parts.append(int_field(2, state.mark_delete.ledger_id))

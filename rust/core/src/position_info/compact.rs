@@ -39,7 +39,7 @@ const HEADER_BYTES: usize = 7;
 /// A body shorter than this does not become smaller by a zstd frame's header.
 const COMPRESS_FROM_BYTES: usize = 64;
 
-/// The sections in their order; each stands there if its bit is set.
+/// The sections in their order; each is there if its bit is set.
 mod section {
     pub(super) const ACKS: u64 = 1;
     pub(super) const SPANNING_RANGES: u64 = 2;
@@ -130,7 +130,7 @@ fn open(bytes: &[u8], max_bytes: usize) -> Result<Body<'_>> {
     let expected = u32::from_le_bytes([header[3], header[4], header[5], header[6]]);
     let (version, flags) = (bytes[1], bytes[2]);
     let found = checksum(bytes);
-    // Every version keeps magic, version and checksum where they are, so that a newer one is told from damage.
+    // Every version keeps magic, version and checksum where they are, so that a newer one is distinguished from damage.
     if version > VERSION {
         let message =
             format!("compact version {version}; the newest this release reads is {VERSION}");

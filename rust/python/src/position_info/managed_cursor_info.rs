@@ -6,16 +6,16 @@ use ackwell_core::{self as core, Compression};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 
-use crate::compression::compression_named;
-use crate::convert::{Int, raise};
-use crate::position_info::{PositionInfo, decode_without_limit};
+use super::compression::compression_named;
+use super::{PositionInfo, decode_without_limit};
+use crate::convert::{Int, natural, raise};
 
 /// A cursor's record in the metadata store.
 ///
 /// Parameters
 /// ----------
 /// cursors_ledger_id : int
-///     The BookKeeper ledger with the cursor's newer states, -1 if the state stands in this record.
+///     The BookKeeper ledger with the cursor's newer states, -1 if the state is in this record.
 /// position_info : PositionInfo, optional
 ///     The state as far as this record holds it.
 /// last_active : int, optional
@@ -67,13 +67,17 @@ impl ManagedCursorInfo {
     /// Raises `CorruptStateError` with the offset where reading stopped (in the decompressed message, if that
     /// is at fault), and `LimitError` when message or result would take more than `max_bytes`.
     #[classmethod]
-    #[pyo3(signature = (data, *, max_bytes=67_108_864))]
+    #[pyo3(
+        signature = (data, *, max_bytes=Int(67_108_864)),
+        text_signature = "(data, *, max_bytes=67108864)"
+    )]
     fn decode(
         _class: &Bound<'_, PyType>,
         py: Python<'_>,
         data: &Bound<'_, PyBytes>,
-        max_bytes: usize,
+        max_bytes: Int,
     ) -> PyResult<Self> {
+        let max_bytes = natural(max_bytes, "max_bytes")?;
         let bytes = data.as_bytes();
         let (record, compression) =
             py.detach(|| core::ManagedCursorInfo::decode(bytes, max_bytes)).map_err(raise)?;

@@ -1,0 +1,79 @@
+//! Entries that leave the map while somebody is notified of each.
+//!
+//! A handler or callback must find its entry gone, and may call the map again. So all entries of a call are taken out
+//! first, and handed out one by one while the map is not borrowed. If one notification fails, that entry
+//! and those after it are put back: none is lost, and none is reported twice.
+
+use super::{PendingAck, PendingAcks};
+
+/// An entry: ledger id, entry id, value.
+type Entry = (i64, i64, PendingAck);
+
+/// The entries that one call has taken out of a map.
+#[derive(Debug)]
+#[must_use = "entries that nobody was notified of are put back by `finish`"]
+pub struct Removal {
+    entries: Vec<Entry>,
+    notified: usize,
+    is_closed: bool,
+}
+
+impl Removal {
+    /// Whether the map was closed when they were taken out.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Calls `notify` with each entry, up to the first failure.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn notify_each<E>(
+        &mut self,
+        mut notify: impl FnMut(i64, i64, PendingAck) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for &(ledger_id, entry_id, value) in &self.entries[self.notified..] {
+            notify(ledger_id, entry_id, value)?;
+            self.notified += 1;
+        }
+        Ok(())
+    }
+
+    /// Puts the entries back of which nobody was notified, and returns all of them if the call succeeded.
+    ///
+    /// # Errors
+    /// That of the call.
+    pub fn finish<E>(self, acks: &mut PendingAcks, call: Result<(), E>) -> Result<Vec<Entry>, E> {
+        for &(ledger_id, entry_id, value) in &self.entries[self.notified..] {
+            acks.put_back(ledger_id, entry_id, value);
+        }
+        call.map(|()| self.entries)
+    }
+}
+
+impl PendingAcks {
+    /// Takes out every entry up to and with a position, in order.
+    pub fn take_up_to(&mut self, ledger_id: i64, entry_id: i64) -> Removal {
+        let mut entries = Vec::new();
+        self.for_each_up_to(ledger_id, entry_id, |ledger_id, entry_id, value| {
+            entries.push((ledger_id, entry_id, value));
+        });
+        self.remove_all_up_to(ledger_id, entry_id);
+        self.removal(entries)
+    }
+
+    /// Takes out the entries of positions, of those that are pending.
+    pub fn take_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> Removal {
+        let mut entries = Vec::new();
+        for (ledger_id, entry_id) in positions {
+            entries
+                .extend(self.remove(ledger_id, entry_id).map(|value| (ledger_id, entry_id, value)));
+        }
+        self.removal(entries)
+    }
+
+    fn removal(&self, entries: Vec<Entry>) -> Removal {
+        Removal { entries, notified: 0, is_closed: self.is_closed }
+    }
+}

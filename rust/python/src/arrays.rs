@@ -1,0 +1,240 @@
+//! Arrays in and out: int64 columns of the caller, copied before they are used, and columns for the caller.
+//!
+//! Another thread can write to the caller's arrays while a batch works detached. So the core never sees them: each
+//! element is read once, into a block that the core checks and uses. A small batch is copied whole while attached to
+//! the interpreter. Of a large one a block at a time is copied while detached: it stays in cache and takes no
+//! memory. Its arrays are pinned by weak references meanwhile, as NumPy does not resize an array that has one.
+
+use std::ptr;
+
+use ackwell_core as core;
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyWeakrefReference;
+
+use crate::convert::raise;
+use crate::shared::Shared;
+
+/// An array for the caller.
+pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// Rows of a batch that is copied whole, and of each block of a larger one. Three columns of them take 384 KiB.
+const BLOCK_ROWS: usize = 1 << 14;
+
+/// A batch argument: a one-dimensional int64 array, or what `ackwell.arrays.as_int64` makes one of.
+pub(crate) struct Ints<'py>(Bound<'py, PyArray1<i64>>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Ints<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = object.cast::<PyArray1<i64>>() {
+            return Ok(Self(array.to_owned()));
+        }
+        let arrays = object.py().import("ackwell.arrays")?;
+        let array = arrays.call_method1("as_int64", (object,))?;
+        Ok(Self(array.cast_into::<PyArray1<i64>>()?))
+    }
+}
+
+impl<'py> Ints<'py> {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A copy of all elements.
+    pub(crate) fn to_vec(&self) -> Vec<i64> {
+        let mut copied = Vec::new();
+        let memory = self.memory();
+        // SAFETY: nobody frees the elements while this thread is attached.
+        unsafe { memory.copy_to(0, memory.len, &mut copied) };
+        copied
+    }
+
+    fn memory(&self) -> Memory {
+        Memory { first: self.0.data().cast(), stride: self.0.strides()[0], len: self.0.len() }
+    }
+
+    /// Adds weak references to the array and to those that it is a view of.
+    fn pin(&self, pins: &mut Vec<Pin<'py>>) -> PyResult<()> {
+        let mut array = self.0.clone().into_any();
+        while array.cast::<PyUntypedArray>().is_ok() {
+            pins.push(PyWeakrefReference::new(&array)?);
+            array = array.getattr("base")?;
+        }
+        Ok(())
+    }
+}
+
+/// While it lives, NumPy refuses to resize an array.
+type Pin<'py> = Bound<'py, PyWeakrefReference>;
+
+/// Where the elements of a one-dimensional array are.
+#[derive(Clone, Copy)]
+struct Memory {
+    first: *const u8,
+    /// Bytes from one element to the next, of either sign.
+    stride: isize,
+    len: usize,
+}
+
+// SAFETY: the pointer is only a number; reading through it is unsafe by itself.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Copies the elements `first..first + count`, each read once: whatever another thread writes meanwhile,
+    /// every copy is some i64.
+    ///
+    /// # Safety
+    /// The elements are not freed meanwhile.
+    unsafe fn copy_to(self, first: usize, count: usize, copied: &mut Vec<i64>) {
+        assert!(first + count <= self.len, "rows are within the array");
+        copied.clear();
+        copied.reserve_exact(count);
+        // SAFETY: the elements are there, and there is room for `count` of them.
+        unsafe {
+            let from = self.first.offset(self.stride * first as isize);
+            if self.stride == size_of::<i64>() as isize {
+                let bytes = count * size_of::<i64>();
+                ptr::copy_nonoverlapping(from, copied.as_mut_ptr().cast::<u8>(), bytes);
+                copied.set_len(count);
+            } else {
+                let at = |row: usize| from.offset(self.stride * row as isize).cast::<i64>();
+                copied.extend((0..count).map(|row| at(row).read_unaligned()));
+            }
+        }
+    }
+}
+
+/// Columns of one length.
+pub(crate) struct Rows<'py, const N: usize> {
+    columns: [Ints<'py>; N],
+    len: usize,
+}
+
+/// A copy of some rows, column by column.
+pub(crate) type Block<'a, const N: usize> = [&'a [i64]; N];
+
+impl<'py, const N: usize> Rows<'py, N> {
+    /// Refuses columns of different lengths.
+    pub(crate) fn new(columns: [Ints<'py>; N]) -> PyResult<Self> {
+        let lengths = columns.each_ref().map(Ints::len);
+        if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
+            return Err(PyValueError::new_err(format!("arrays of different lengths: {lengths:?}")));
+        }
+        Ok(Self { columns, len: lengths[0] })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A copy of all rows.
+    pub(crate) fn to_vecs(&self) -> [Vec<i64>; N] {
+        self.columns.each_ref().map(Ints::to_vec)
+    }
+
+    /// The blocks, for detached code, and what must outlive them.
+    fn blocks(&self) -> PyResult<(Blocks<N>, Vec<Pin<'py>>)> {
+        let mut pins = Vec::new();
+        if self.len <= BLOCK_ROWS {
+            return Ok((Blocks::Whole(self.to_vecs()), pins));
+        }
+        for column in &self.columns {
+            column.pin(&mut pins)?;
+        }
+        Ok((Blocks::Pinned(self.columns.each_ref().map(Ints::memory)), pins))
+    }
+}
+
+enum Blocks<const N: usize> {
+    Whole([Vec<i64>; N]),
+    /// Arrays that are not freed while a block is copied.
+    Pinned([Memory; N]),
+}
+
+impl<const N: usize> Blocks<N> {
+    /// Calls `visit` with each block, up to the first error.
+    fn for_each(
+        &self,
+        mut visit: impl FnMut(Block<'_, N>) -> core::Result<()>,
+    ) -> core::Result<()> {
+        match self {
+            Self::Whole(copied) => visit(copied.each_ref().map(Vec::as_slice)),
+            Self::Pinned(columns) => {
+                let mut copied = [const { Vec::new() }; N];
+                let len = columns.iter().map(|column| column.len).min().unwrap_or(0);
+                for first in (0..len).step_by(BLOCK_ROWS) {
+                    for (column, copied) in columns.iter().zip(&mut copied) {
+                        // SAFETY: see `Pinned`.
+                        unsafe { column.copy_to(first, BLOCK_ROWS.min(len - first), copied) };
+                    }
+                    visit(copied.each_ref().map(Vec::as_slice))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<T: Send> Shared<T> {
+    /// Runs a batch detached: `change` with every block of rows, or nothing at all if `check` refuses one. Without
+    /// a `check`, `change` refuses none.
+    ///
+    /// `change` must refuse what `check` does. Where another thread changes the arrays between the two, the error
+    /// comes after the blocks before it; the structure is whole all the same.
+    pub(crate) fn batch<const N: usize>(
+        &self,
+        py: Python<'_>,
+        rows: &Rows<'_, N>,
+        check: Option<impl Fn(&T, Block<'_, N>) -> core::Result<()> + Send>,
+        mut change: impl FnMut(&mut T, Block<'_, N>) -> core::Result<()> + Send,
+    ) -> PyResult<()> {
+        let (blocks, _pins) = rows.blocks()?;
+        let done = self.detached(py, move |value| {
+            if let (Some(check), Blocks::Pinned(_)) = (check, &blocks) {
+                blocks.for_each(|block| check(&*value, block))?;
+            }
+            blocks.for_each(|block| change(value, block))
+        });
+        done.map_err(raise)
+    }
+
+    /// Runs a batch that refuses no row.
+    pub(crate) fn batch_of_any<const N: usize>(
+        &self,
+        py: Python<'_>,
+        rows: &Rows<'_, N>,
+        mut change: impl FnMut(&mut T, Block<'_, N>) + Send,
+    ) -> PyResult<()> {
+        let check: Option<fn(&T, Block<'_, N>) -> core::Result<()>> = None;
+        self.batch(py, rows, check, |value, block| {
+            change(value, block);
+            Ok(())
+        })
+    }
+}
+
+/// Calls `visit` with copies of the elements of a column in order, detached.
+pub(crate) fn visit_blocks(
+    py: Python<'_>,
+    column: Ints<'_>,
+    mut visit: impl FnMut(&[i64]) + Send,
+) -> PyResult<()> {
+    let (blocks, _pins) = Rows::new([column])?.blocks()?;
+    let done = py.detach(move || {
+        blocks.for_each(|[values]| {
+            visit(values);
+            Ok(())
+        })
+    });
+    done.map_err(raise)
+}
+
+/// An array that takes the memory of a vector.
+pub(crate) fn array<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Array<'_, T> {
+    values.into_pyarray(py)
+}

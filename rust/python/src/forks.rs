@@ -1,0 +1,58 @@
+//! A fork waits until no batch works detached.
+//!
+//! A forked child has the memory of all threads and only one of them. A structure that a batch of another thread held
+//! would be in the middle of a change there, and held for ever. So `os.fork` waits for the batches at work;
+//! those that begin between the wait and the fork run attached, which the fork, attached as well, cannot interrupt.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
+
+/// Batches that work detached. Changed by attached threads.
+static BATCHES: AtomicUsize = AtomicUsize::new(0);
+/// Forks that are about to happen.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// A batch counts until this is dropped.
+pub(crate) struct Batch(());
+
+/// Counts a batch that is going to work detached; `None`, a fork is about to happen: it must work attached.
+pub(crate) fn begin_batch() -> Option<Batch> {
+    BATCHES.fetch_add(1, Ordering::SeqCst);
+    let batch = Batch(());
+    (FORKS.load(Ordering::SeqCst) == 0).then_some(batch)
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        BATCHES.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Has every fork of this process wait for batches.
+pub(crate) fn register(py: Python<'_>) -> PyResult<()> {
+    // Not every platform forks.
+    let Ok(register) = py.import("os")?.getattr("register_at_fork") else { return Ok(()) };
+    let hook = |run: fn(Python<'_>)| {
+        PyCFunction::new_closure(py, None, None, move |args: &Bound<'_, PyTuple>, _| run(args.py()))
+    };
+    let hooks = PyDict::new(py);
+    hooks.set_item("before", hook(wait_for_batches)?)?;
+    hooks.set_item("after_in_parent", hook(|_| end_fork())?)?;
+    hooks.set_item("after_in_child", hook(|_| end_fork())?)?;
+    register.call((), Some(&hooks)).map(drop)
+}
+
+fn wait_for_batches(py: Python<'_>) {
+    FORKS.fetch_add(1, Ordering::SeqCst);
+    while BATCHES.load(Ordering::SeqCst) > 0 {
+        py.detach(|| thread::sleep(Duration::from_micros(100)));
+    }
+}
+
+fn end_fork() {
+    FORKS.fetch_sub(1, Ordering::SeqCst);
+}

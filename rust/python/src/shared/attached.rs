@@ -1,0 +1,104 @@
+//! The lock under a global interpreter lock.
+//!
+//! **Representation.** A flag beside the structure marks it as held. Only a thread attached to the interpreter reads
+//! and sets the flag, and one thread is attached at a time: so this needs no atomic read-modify-write, of
+//! which a mutex takes two, longer than most scalar calls. A batch sets the flag and works detached; a
+//! thread that finds the flag set detaches and waits for the batch's mutex.
+//!
+//! **Invariant.** The structure is accessed only through a `Held`, and there is one at a time.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+
+/// A structure behind a lock.
+pub(crate) struct Shared<T> {
+    /// Set by attached threads, cleared by the one that set it.
+    is_held: AtomicBool,
+    /// Locked while a batch works detached: what other threads wait for.
+    batch: Mutex<()>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached through `Held` alone, of which there is one at a time.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+/// The only access to the structure, until it is dropped.
+pub(crate) struct Held<'a, T> {
+    shared: &'a Shared<T>,
+    /// As a `&mut T`, it can go to another thread if T can.
+    exclusive: PhantomData<&'a mut T>,
+}
+
+impl<T: Send> Shared<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self {
+            is_held: AtomicBool::new(false),
+            batch: Mutex::new(()),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Holds it for a scalar call, attached to the interpreter.
+    #[inline]
+    pub(crate) fn locked(&self, py: Python<'_>) -> Held<'_, T> {
+        if self.is_held.load(Ordering::Acquire) {
+            self.wait(py);
+        }
+        // This thread has been attached since the flag was seen clear, so nobody else has set it.
+        self.is_held.store(true, Ordering::Relaxed);
+        Held { shared: self, exclusive: PhantomData }
+    }
+
+    /// Holds it for a batch, detached from the interpreter.
+    pub(super) fn run_detached<R: Send>(
+        &self,
+        py: Python<'_>,
+        batch: impl FnOnce(&mut T) -> R + Send,
+    ) -> R {
+        let held = self.locked(py);
+        py.detach(|| {
+            let _others_wait = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+            // Dropped before the mutex, also by a panic: a thread that wakes up finds the flag clear.
+            let mut held = held;
+            batch(&mut held)
+        })
+    }
+
+    /// Returns attached, with the flag clear.
+    #[cold]
+    fn wait(&self, py: Python<'_>) {
+        while self.is_held.load(Ordering::Acquire) {
+            py.detach(|| drop(self.batch.lock()));
+        }
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: there is no other `Held`, and no `&mut` to this one.
+        unsafe { &*self.shared.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: there is no other `Held`, and no other reference to this one.
+        unsafe { &mut *self.shared.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.shared.is_held.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,30 @@
+//! The lock under a free-threaded Python: a mutex, for which threads wait detached from the interpreter.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+
+/// A structure behind a lock.
+pub(crate) struct Shared<T>(Mutex<T>);
+
+impl<T: Send> Shared<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    /// Holds it for a scalar call, attached to the interpreter.
+    #[inline]
+    pub(crate) fn locked(&self, py: Python<'_>) -> MutexGuard<'_, T> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds it for a batch, detached from the interpreter.
+    pub(super) fn run_detached<R: Send>(
+        &self,
+        py: Python<'_>,
+        batch: impl FnOnce(&mut T) -> R + Send,
+    ) -> R {
+        py.detach(|| batch(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
