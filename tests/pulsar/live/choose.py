@@ -89,6 +89,8 @@ def _acked(
         chosen = [Position(ours.last.ledger_id, ours.last.entry_id + 5)]
     ids = []
     for position in chosen:
+        if transaction is None and ours.held_by_transactions(position):
+            continue
         size = ours.log[position].batch_size if position in ours.log else 1
         ack_set: AckSet = ()
         if size > 1 and chance.random() < part:
@@ -97,6 +99,8 @@ def _acked(
     if not ids:
         return None
     action = actions.Ack(consumer, tuple(ids), transaction)
+    if transaction is not None and any(ours.is_part(*each) for each in ids):
+        ours.in_part.add(transaction)
     # The broker takes the entries off their consumer before it refuses a conflict.
     return None if transaction is not None and ours.would_refuse(action) else action
 
@@ -137,7 +141,7 @@ def _redeliver_all(chance: random.Random, ours: Ours) -> Action | None:
 
 
 def _seek(chance: random.Random, ours: Ours) -> Action | None:
-    if not ours.consumers or not ours.log:
+    if not ours.consumers or not ours.log or ours.transactional:
         return None
     if ours.type == "Failover" and len(ours.consumers) > 1:
         return None  # The broker goes on naming the consumer active that the seek disconnected.
@@ -168,8 +172,7 @@ def _expire(chance: random.Random, ours: Ours) -> Action | None:
 
 
 def _unload(chance: random.Random, ours: Ours) -> Action | None:
-    # The broker keeps open transactions, in a log of their own.
-    return None if ours.transactions else actions.Unload()
+    return None if ours.transactional else actions.Unload()
 
 
 def _transaction(chance: random.Random, ours: Ours) -> actions.Transaction:
@@ -193,7 +196,9 @@ def _transaction_cumulative(chance: random.Random, ours: Ours) -> Action | None:
 def _transaction_end(chance: random.Random, ours: Ours) -> Action | None:
     if not ours.transactions:
         return None
-    return actions.EndTransaction(chance.choice(ours.transactions), commit=chance.random() < 0.5)
+    transaction = chance.choice(ours.transactions)
+    commit = chance.random() < 0.5 or (ours.individual and transaction in ours.in_part)
+    return actions.EndTransaction(transaction, commit=commit)
 
 
 def words(bits: int) -> AckSet:

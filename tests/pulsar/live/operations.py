@@ -70,7 +70,7 @@ def drawn(seed: int, *, transactions: bool, restarts: bool = True) -> Sequence:
     weights = WEIGHTS | (IN_TRANSACTIONS if transactions else {})
     kinds = chance.choices(list(weights), list(weights.values()), k=chance.randint(30, 80))
     kinds[:0] = ["subscribe", "publish", "flow"]
-    if restarts and chance.random() < 0.5:
+    if restarts and not transactions and chance.random() < 0.5:
         for _ in range(chance.randint(1, 2)):
             kinds.insert(chance.randint(len(kinds) // 2, len(kinds)), "restart")
     operations = tuple(Operation(kind, chance.getrandbits(32)) for kind in kinds)

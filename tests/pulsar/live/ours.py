@@ -56,6 +56,9 @@ class Ours:
         self.consumers: list[int] = []
         self.next_consumer_id = 0
         self.next_transaction = 0
+        self.transactional = sequence.transactions
+        self.in_part: set[actions.Transaction] = set()
+        """The transactions that acknowledged a part of a batch."""
 
     def begin(self, dump: dict[str, Any]) -> None:
         """Start where the broker's new subscription is."""
@@ -114,6 +117,14 @@ class Ours:
     @property
     def transactions(self) -> list[actions.Transaction]:
         return [(each.most_bits, each.least_bits) for each in self.subscription.transactions]
+
+    def held_by_transactions(self, position: Position) -> int:
+        """Return which messages of an entry open transactions hold."""
+        return self.subscription._state.transactions.held_bits(position)
+
+    def is_part(self, position: Position, ack_set: actions.AckSet, batch_size: int) -> bool:
+        """Return whether an acknowledgment is of a part of a batch, or of what is left of one."""
+        return bool(ack_set) or self.subscription.ack_set(*position) is not None
 
     def held(self, consumer_id: int) -> list[Position]:
         """Return the entries that a consumer has got and not acknowledged."""
