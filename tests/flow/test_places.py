@@ -78,14 +78,15 @@ def test_validate_names_an_entry_that_is_nowhere_or_in_two_places(message: str, 
 
 
 def test_an_entry_of_a_trimmed_ledger_is_missed_nowhere() -> None:
-    ledgers = Ledgers({2: 3, 3: 3})
+    ledgers = Ledgers({0: 3, 1: 3})
     subscription = Subscription("Shared", ledgers)
     subscription.add_consumer("a")
     subscription.flow("a", 100)
     for position in subscription.next_reads(5, 0):
         subscription.dispatch(*position, 0)
-    ledgers.trim_before(3)
+    ledgers.trim_before(1)
     subscription.validate()
     subscription.redeliver("a")
-    assert subscription.next_reads(9, 0) == [(3, 0), (3, 1), (3, 2)]
+    assert subscription.next_reads(9, 0) == [(1, 0), (1, 1), (1, 2)]
+    assert not [entry for entry in range(3) if subscription.redelivery_count(0, entry)]
     subscription.validate()

@@ -398,3 +398,24 @@ def test_a_key_is_free_as_soon_as_its_old_consumer_gives_everything_back() -> No
     assert subscription.dispatch(3, 0, 0, sticky_key_hash=5) == "b"
     assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) == "b"
     subscription.validate()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_turns_go_on_from_one_batch_to_the_next_as_they_do_one_by_one(seed: int) -> None:
+    numbers = random.Random(seed)
+    size, names = numbers.randint(1, 7), "abcde"[: numbers.randint(1, 5)]
+    whole, single = (opened("Shared", 400, round_robin_batch_size=size) for _ in range(2))
+    for subscription in (whole, single):
+        for priority, name in enumerate(names):
+            subscription.add_consumer(name * 2, priority=priority // 3)
+            subscription.flow(name * 2, 1000)
+    given = 0
+    while reads := whole.next_reads(numbers.randint(1, 30), 0):
+        assert single.next_reads(len(reads), 0) == reads
+        columns = [p.ledger_id for p in reads], [p.entry_id for p in reads]
+        deliveries = whole.dispatch_many(*columns, 0)
+        owners = {entry: each.consumer for each in deliveries for entry in each.entry_ids.tolist()}
+        assert [owners[p.entry_id] for p in reads] == [single.dispatch(*p, 0) for p in reads]
+        given += len(reads)
+    assert given == 400
+    assert whole == single
