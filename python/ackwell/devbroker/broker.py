@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Self
 
+from ackwell.devbroker.admin import AdminServer
 from ackwell.devbroker.auth import Authenticate, Authorize, Service
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.connection import Connection
@@ -62,7 +63,7 @@ class AsyncBroker:
         self.state = State(self.settings, self.clock, disk)
         self.state.recover()
         self.service = Service("", None, authenticate, authorize)
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | AdminServer] = []
         self._crashed = False
 
     async def __aenter__(self) -> Self:
@@ -85,11 +86,9 @@ class AsyncBroker:
             self._tls_port = await self._listen(self._tls_port, self._tls)
             self.service.tls_url = f"pulsar+ssl://{self._advertised_host}:{self._tls_port}"
         if self._admin_port is not None:
-            from ackwell.devbroker.admin import serve
-
-            server = await serve(self, self._host, self._admin_port)
-            self._servers.append(server)
-            self._admin_port = server.sockets[0].getsockname()[1]
+            admin = AdminServer(self)
+            self._admin_port = await admin.start(self._host, self._admin_port)
+            self._servers.append(admin)
 
     async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
         loop = asyncio.get_running_loop()

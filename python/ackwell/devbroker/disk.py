@@ -65,7 +65,9 @@ class Disk:
         self._path = Path(path)
         self._cursors: dict[TopicSubscription, None] = {}
         with self._errors():
-            self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                self._path, timeout=0.1, isolation_level=None, check_same_thread=False
+            )
             try:
                 self._prepare()
             except BaseException:

@@ -61,22 +61,48 @@ _STATUS: Final = {
 }
 
 
-async def serve(broker: AsyncBroker, host: str, port: int) -> asyncio.Server:
-    """Answer admin requests on a port; 0 for any free one."""
+class AdminServer:
+    """Answers admin requests on a port; closing it ends the conversations, too."""
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, broker: AsyncBroker) -> None:
+        self._broker = broker
+        self._server: asyncio.Server | None = None
+        self._talks: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen, on any free port for 0; return the port."""
+        self._server = await asyncio.start_server(
+            self._talk, host, port, limit=HEAD_MAX_BYTES, reuse_address=True
+        )
+        taken: int = self._server.sockets[0].getsockname()[1]
+        return taken
+
+    def close(self) -> None:
+        """Listen no more, and end every conversation."""
+        if self._server is not None:
+            self._server.close()
+        for talk in self._talks:
+            talk.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until every conversation has ended."""
+        await asyncio.gather(*self._talks, return_exceptions=True)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._talks.add(task)
         try:
             while (request := await _read(reader)) is not None:
-                _write(writer, *_answer(broker, request), head_only=request.method == "HEAD")
+                _write(writer, *_answer(self._broker, request), head_only=request.method == "HEAD")
                 await writer.drain()
         except HttpError as error:
             _write(writer, error.status, {"reason": str(error)})
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError, OSError):
             pass
         finally:
+            self._talks.discard(task)
             writer.close()
-
-    return await asyncio.start_server(talk, host, port, limit=HEAD_MAX_BYTES, reuse_address=True)
 
 
 async def _read(reader: asyncio.StreamReader) -> Request | None:

@@ -1,0 +1,89 @@
+"""A client of a few lines, for what no official client does or can be asked to do."""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType
+from ackwell.protocol.frames import Command, FrameReader, decode, encode, frame
+from ackwell.protocol.payload import write_payload
+
+if TYPE_CHECKING:
+    from ackwell.devbroker import Broker
+
+
+class RawClient:
+    """One connection; `with` closes it."""
+
+    def __init__(self, broker: Broker, *, connect: bool = True) -> None:
+        host, port = broker.url.removeprefix("pulsar://").split(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=5)
+        self._reader = FrameReader()
+        self._frames: list[Any] = []
+        self.payloads: list[bytes] = []
+        if connect:
+            self.send(CommandType.CONNECT, client_version="test", protocol_version=21)
+            assert self.receive().type == CommandType.CONNECTED
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        self.socket.close()
+
+    def send(self, command_type: CommandType, payload: bytes = b"", **fields: Any) -> None:
+        name = "Command" + command_type.name.title().replace("_", "")
+        self.socket.sendall(frame(encode(command_type, messages.message(name)(**fields)), payload))
+
+    def receive(self) -> Command:
+        """Return the next command; `ConnectionError` where the broker closed the connection."""
+        while not self._frames:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                raise ConnectionError("closed")
+            self._frames += self._reader.feed(data)
+        command, payload = self._frames.pop(0)
+        self.payloads.append(payload)
+        return decode(command)
+
+    def ask(self, command_type: CommandType, **fields: Any) -> Any:
+        self.send(command_type, **fields)
+        return self.receive().message
+
+    def subscribe(self, topic: str, consumer_id: int = 1, permits: int = 100, **fields: Any) -> None:
+        fields = {"subscription": "s", "subType": 1, "initialPosition": 1} | fields
+        self.ask(CommandType.SUBSCRIBE, topic=topic, consumer_id=consumer_id, request_id=1, **fields)
+        if permits:
+            self.send(CommandType.FLOW, consumer_id=consumer_id, messagePermits=permits)
+
+    def produce(self, topic: str, producer_id: int = 1) -> None:
+        self.ask(CommandType.PRODUCER, topic=topic, producer_id=producer_id, request_id=2)
+
+    def publish(self, sequence_id: int, body: bytes, producer_id: int = 1, **metadata: Any) -> Any:
+        described = messages.MessageMetadata(
+            producer_name="p", sequence_id=sequence_id, publish_time=1, **metadata
+        )
+        txn = {name: value for name, value in metadata.items() if name.startswith("txnid")}
+        self.send(
+            CommandType.SEND,
+            payload=write_payload(described, body),
+            producer_id=producer_id,
+            sequence_id=sequence_id,
+            **txn,
+        )
+        return self.until(CommandType.SEND_RECEIPT, CommandType.SEND_ERROR)
+
+    def until(self, *wanted: CommandType) -> Any:
+        """Return the next command of a type; deliveries and others before it are passed over."""
+        while True:
+            command = self.receive()
+            if command.type in wanted:
+                return command.message
