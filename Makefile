@@ -144,7 +144,7 @@ $(WHEEL)/.$(notdir $(WHEEL_LOCK)): $(WHEEL_LOCK)
 	@touch $@
 
 wheel: $(WHEEL)/.$(notdir $(WHEEL_LOCK))  ## Build a wheel into dist/
-	$(WHEEL_BIN)/maturin build --release --locked --out dist --interpreter $(PYTHON) \
+	PATH="$(CURDIR)/$(WHEEL_BIN):$$PATH" maturin build --release --locked --out dist --interpreter $(PYTHON) \
 	  $(if $(TARGET),--zig --target $(TARGET) --compatibility $(COMPATIBILITY))
 
 sdist: $(WHEEL)/.wheel.txt  ## Pack the sources into dist/

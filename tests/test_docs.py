@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
+import pkgutil
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import ackwell
 import ackwell._native as native
 from ackwell import Position
 from ackwell.cli import COMMANDS, program
@@ -21,6 +25,8 @@ PAGES = [page for page in PAGES if page.name != "THIRD-PARTY.md" and "_build" no
 REPOSITORY = re.compile(
     r"https://(?:github\.com/ackwell/ackwell/(?:blob|tree)|raw\.githubusercontent\.com/ackwell/ackwell)/main/"
 )
+
+PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def blocks(page: Path) -> list[str]:
@@ -107,6 +113,38 @@ def test_every_name_of_the_api_pages_exists() -> None:
                 importlib.import_module(name)
             seen += 1
     assert seen > 30
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Return every class, function and method of the package with its docstring."""
+    names = [module.name for module in pkgutil.walk_packages(ackwell.__path__, "ackwell.")]
+    for name in names:
+        if name in ("ackwell.__main__", "ackwell.store.pulsar") or name.startswith("ackwell.cli"):
+            continue
+        module = importlib.import_module(name)
+        for key, found in vars(module).items():
+            if getattr(found, "__module__", None) != name and module is not native:
+                continue
+            members = vars(found).items() if isinstance(found, type) else ()
+            for path, member in [(key, found), *((f"{key}.{inner}", member) for inner, member in members)]:
+                text = getattr(member, "__doc__", None)
+                if isinstance(text, str):
+                    yield f"{name}.{path}", inspect.cleandoc(text)
+
+
+def test_a_section_of_parameters_holds_parameters_alone() -> None:
+    """What follows them needs a heading of its own, or the reference shows it as one more parameter."""
+    seen, wrong = 0, []
+    for name, text in documented():
+        found = re.search(
+            r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", text, flags=re.DOTALL | re.MULTILINE
+        )
+        for line in found[1].splitlines() if found else ():
+            seen += 1
+            if line and not line.startswith(" ") and not re.fullmatch(r"\*{0,2}\w+(, \w+)*( ?: .*)?", line):
+                wrong.append(f"{name}: {line}")
+    assert seen > 50
+    assert wrong == []
 
 
 def test_the_examples_of_the_native_classes_run() -> None:

@@ -58,10 +58,14 @@ class Cursor:
     engine : Engine, optional
         The structures to use; the native ones by default.
 
+    Notes
+    -----
     Two cursors are equal if they have equal ledgers, settings, mark-delete positions, ranges, ack sets
     and properties; what was saved or consumed before does not count. `copy.copy`, `copy.deepcopy` and
     `pickle` give an equal cursor that shares nothing with the original, its ledgers included.
 
+    Examples
+    --------
     >>> from ackwell import Cursor, Ledgers
     >>> cursor = Cursor(Ledgers({3: 16, 4: 10}))
     >>> cursor.ack(3, 1), cursor.ack(3, 1)

