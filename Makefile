@@ -7,7 +7,7 @@ PARALLEL := --numprocesses auto --dist loadgroup --benchmark-disable
 FAST := not slow and not spark and not pulsar and not faults and not soak
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
+.PHONY: test-clients help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
         fuzz bench bench-rust bench-python bench-peers wheel lock clean \
         bench-spark bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
 
@@ -44,6 +44,11 @@ test-python-fast: install
 # SEQUENCES=200 SEED=7 VERSIONS="4.2.4 4.0.7" plays more random sequences, other ones, on other brokers.
 test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
 	$(PYTEST) -m pulsar
+
+# SUITE=<checkout of apache/pulsar-client-python>/tests; the suite needs requests and fastavro beside our own.
+test-clients: install  ## The official Python client's suite on the dev broker, with SUITE=…/tests (skipped without)
+	@test -z "$(SUITE)" || $(BIN)/uv pip install --quiet --python $(BIN)/python --target build/clients requests fastavro
+	PYTHONPATH=$(CURDIR)/build/clients $(BIN)/python -m tests.clients.official "$(SUITE)" -q --timeout 120
 
 test-faults: install  ## Real processes killed with kill -9: in the middle of a save, a stream's driver and JVM
 	$(PYTEST) -m faults

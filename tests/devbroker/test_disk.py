@@ -35,6 +35,7 @@ def killed(path: Path) -> Iterator[str]:
             os.kill(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_killed_broker_resumes_where_its_receipts_said(tmp_path: Path, connect: Connect) -> None:
     path = tmp_path / "broker.db"
     with killed(path) as url:

@@ -30,6 +30,7 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 def test_every_test_of_the_tutorial_passes(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(encoding="utf-8"), flags=re.DOTALL)
     module = tmp_path / "test_tutorial_of_the_docs.py"
@@ -38,6 +39,7 @@ def test_every_test_of_the_tutorial_passes(tmp_path: Path) -> None:
     assert "6 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_plugin_imports_nothing_of_ours_before_the_fixture_is_used(tmp_path: Path) -> None:
     module = tmp_path / "test_nothing.py"
     module.write_text("import sys\n\n\ndef test_it():\n    assert 'ackwell' not in sys.modules\n")

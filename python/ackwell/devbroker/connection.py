@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.commands import handler_of, producing, topic_lists
@@ -163,19 +163,29 @@ class Connection(asyncio.Protocol):
         """Send a frame that is ready."""
         self._out.append(data)
 
-    def send_messages(self, frames: Iterator[bytes]) -> None:
-        """Send the frames of messages."""
-        if self.state.faults.any:
-            for each in frames:
-                self.send_message(each)
-        else:
+    def send_messages(self, consumer: Consumer, frames: Iterable[bytes]) -> None:
+        """Send the frames of messages; under a fault, twice or slowly."""
+        faults = self.state.faults
+        if not faults.any:
             self._out.extend(frames)
+            return
+        rate = faults.rate_of(consumer.name)
+        for each in frames:
+            copies = [each] * (2 if faults.duplicates_message() else 1)
+            if rate is None:
+                self._out.extend(copies)
+            else:
+                self._send_slowly(consumer, copies, 1 / rate)
 
-    def send_message(self, data: bytes) -> None:
-        """Send a message's frame."""
-        self._out.append(data)
-        if self.state.faults.any and self.state.faults.duplicates_message():
-            self._out.append(data)
+    def _send_slowly(self, consumer: Consumer, frames: list[bytes], pause_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        consumer.next_s = max(consumer.next_s, loop.time()) + pause_s
+        loop.call_at(consumer.next_s, self._send_late, frames)
+
+    def _send_late(self, frames: list[bytes]) -> None:
+        if not self.closed_because:
+            self._out.extend(frames)
+            self.flush()
 
     def send_active(self, consumer_id: int, *, active: bool) -> None:
         """Tell a consumer whether it is the active one."""

@@ -23,6 +23,7 @@ class Consumer:
         "messages_out",
         "metadata",
         "name",
+        "next_s",
         "permits",
         "priority",
         "redelivered",
@@ -54,6 +55,8 @@ class Consumer:
         self.connected_ms = connected_ms
         self.permits = 0
         """About what it asked for and has not got: how far it is worth reading. The subscription decides."""
+        self.next_s = 0.0
+        """When the loop sends the next message, where a fault makes the consumer slow."""
         self.messages_out = 0
         self.entries_out = 0
         self.bytes_out = 0

@@ -55,6 +55,8 @@ class Faults:
 
     def slow_consumer(self, name: str, messages_per_second: float) -> None:
         """Send a consumer no more than so many messages a second."""
+        if messages_per_second <= 0:
+            raise ValueError(f"{messages_per_second} messages a second; expected more than 0")
         self._slow[name] = messages_per_second
         self.any = True
 

@@ -111,7 +111,7 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
     sizes = [entry.batch_size for entry in run]
     _count(source, consumer, len(run), sum(sizes), sum(map(len, payloads)))
     frames = message_frames(consumer.consumer_id, ledger_ids, entry_ids, payloads, source.topic.partition)
-    consumer.connection.send_messages(frames)
+    consumer.connection.send_messages(consumer, frames)
     source.record_run(Kind.DISPATCH, consumer, ledger_ids, entry_ids, sizes, counts)
 
 
@@ -138,17 +138,16 @@ def _send(
     _count(source, consumer, 1, messages, len(entry.data))
     if count:
         consumer.redelivered += messages
-    consumer.connection.send_message(
-        message_frame(
-            consumer.consumer_id,
-            *place,
-            entry.data,
-            partition=source.topic.partition,
-            redelivery_count=count,
-            ack_set=ack_set,
-            epoch=consumer.epoch if consumer.epoch != NO_EPOCH else None,
-        )
+    data = message_frame(
+        consumer.consumer_id,
+        *place,
+        entry.data,
+        partition=source.topic.partition,
+        redelivery_count=count,
+        ack_set=ack_set,
+        epoch=consumer.epoch if consumer.epoch != NO_EPOCH else None,
     )
+    consumer.connection.send_messages(consumer, (data,))
     source.record(
         Kind.DISPATCH,
         place,

@@ -1,0 +1,96 @@
+"""How long the dev broker takes to start: `python -m benches.devbroker.start`.
+
+The import beside `import pulsar`, `Broker()` after it, the first message through the official client, and the
+tutorial's tests together. Medians of several processes.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = 5
+
+IMPORT = """
+import time
+began = time.perf_counter()
+import {first}
+middle = time.perf_counter()
+import {second}
+print(1000 * (time.perf_counter() - middle))
+"""
+
+START = """
+import time
+import pulsar
+from ackwell.devbroker import Broker
+logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+began = time.perf_counter()
+with Broker() as broker:
+    print(1000 * (time.perf_counter() - began))
+    client = pulsar.Client(broker.url, logger=logger)
+    consumer = client.subscribe("t", "s")
+    client.create_producer("t").send(b"x")
+    consumer.receive(5000)
+    print(1000 * (time.perf_counter() - began))
+    client.close()
+"""
+
+
+def numbers(script: str) -> list[float]:
+    """Run a script in a process of its own; return what it prints."""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return [float(line) for line in done.stdout.split()]
+
+
+def tutorial_s() -> float:
+    """Return how long pytest says the tutorial's tests took."""
+    import re
+
+    text = (ROOT / "docs" / "test-your-consumer.md").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        module = Path(folder, "test_tutorial.py")
+        blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+        module.write_text("\n\n".join(blocks), encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--durations=0",
+            "--durations-min=0.001",
+            str(module),
+        ]
+        env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        done = subprocess.run(
+            [*command, "-p", "pytest_ackwell", "-p", "no:cacheprovider"],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return sum(
+            float(seconds) for seconds in re.findall(r"^([\d.]+)s (?:call|setup|teardown)", done.stdout, re.M)
+        )
+
+
+def main() -> None:
+    """Print the medians."""
+    script = IMPORT.format(first="pulsar", second="ackwell.devbroker")
+    imported = statistics.median(numbers(script)[0] for _ in range(ROUNDS))
+    rows = [numbers(START) for _ in range(ROUNDS)]
+    started, first = (statistics.median(column) for column in zip(*rows, strict=True))
+    print(f"import over import pulsar     {imported:7.1f} ms")
+    print(f"Broker() until it listens     {started:7.1f} ms")
+    print(f"first message received        {first:7.1f} ms")
+    print(f"the tutorial's tests together {tutorial_s():7.2f} s")
+
+
+if __name__ == "__main__":
+    main()
