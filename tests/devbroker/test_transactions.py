@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TOPIC = "persistent://public/default/t"
 
 
-def begin(client: RawClient, ttl_ms: int = 60_000) -> dict[str, int]:
+def begin(client: RawClient, ttl_ms: int = 60_000) -> dict[str, Any]:
     client.send(CommandType.NEW_TXN, request_id=10, txn_ttl_millis=ttl_ms, tc_id=0)
     answer = client.until(CommandType.NEW_TXN_RESPONSE)
     return {
@@ -24,7 +24,7 @@ def begin(client: RawClient, ttl_ms: int = 60_000) -> dict[str, int]:
     }
 
 
-def join(client: RawClient, txn: dict[str, int]) -> None:
+def join(client: RawClient, txn: dict[str, Any]) -> None:
     client.send(CommandType.ADD_PARTITION_TO_TXN, request_id=11, partitions=[TOPIC], **txn)
     client.until(CommandType.ADD_PARTITION_TO_TXN_RESPONSE)
     subscription = [{"topic": TOPIC, "subscription": "s"}]
@@ -32,7 +32,7 @@ def join(client: RawClient, txn: dict[str, int]) -> None:
     client.until(CommandType.ADD_SUBSCRIPTION_TO_TXN_RESPONSE)
 
 
-def end(client: RawClient, txn: dict[str, int], action: TxnAction) -> Any:
+def end(client: RawClient, txn: dict[str, Any], action: TxnAction) -> Any:
     client.send(CommandType.END_TXN, request_id=13, txn_action=action, **txn)
     return client.until(CommandType.END_TXN_RESPONSE)
 
