@@ -267,19 +267,16 @@ def hash_ranges(selector: Selector) -> dict[ConsumerKey, list[HashRange]]:
     return ranges
 
 
-def select_many(
-    selector: Selector, hashes: NDArray[np.int64], consumers: Sequence[ConsumerKey]
-) -> NDArray[np.int64]:
-    """Return the owner of each slot as an index into `consumers`, -1 where there is none."""
+def owners_of_slots(selector: Selector, consumers: Sequence[ConsumerKey]) -> NDArray[np.int16]:
+    """Return the owner of each of the `SLOTS` slots as an index into `consumers`, -1 where there is none."""
     import numpy as np
 
     runs = selector.boundaries()
-    if not runs:
-        return np.full(len(hashes), -1, dtype=np.int64)
     index_of = {consumer: index for index, consumer in enumerate(consumers)}
-    ends = np.array([end for end, _ in runs], dtype=np.int64)
-    owners = np.array([-1 if owner is None else index_of[owner] for _, owner in runs], dtype=np.int64)
-    return owners[np.searchsorted(ends, hashes)]
+    ends = np.array([min(end, SLOTS - 1) for end, _ in runs], dtype=np.int64)
+    owners = np.array([-1 if owner is None else index_of[owner] for _, owner in runs], dtype=np.int16)
+    table = np.repeat(owners, np.diff(ends, prepend=-1))
+    return np.pad(table, (0, SLOTS - len(table)), constant_values=-1)
 
 
 class FailoverRing(EqualByState):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.equality import EqualByState
 from ackwell.subscription.policies.base import why
-from ackwell.subscription.selectors import select_many
+from ackwell.subscription.selectors import owners_of_slots
 from ackwell.subscription.sticky_key import SLOTS
 from ackwell.subscription.undelivered import Undelivered
 
@@ -87,9 +87,7 @@ class ByKey(EqualByState):
             return None
         if self._owners is None:
             # A byte pair a slot, made anew when somebody comes or goes, saves a search for each message.
-            slots = np.arange(SLOTS, dtype=np.int64)
-            keys = [consumer.key for consumer in consumers]
-            self._owners = select_many(self.selector, slots, keys).astype(np.int16)
+            self._owners = owners_of_slots(self.selector, [consumer.key for consumer in consumers])
         if not count or hashes.min() < 0 or hashes.max() >= SLOTS:
             return None
         owners = self._owners[hashes]
