@@ -136,6 +136,7 @@ def test_a_form_without_redelivery_counts_does_not_drop_those_that_were_loaded()
     assert cursor.save(store).kind == "full"
 
 
+@pytest.mark.slow
 def test_700_000_partly_acknowledged_entries_are_saved_and_loaded() -> None:
     store = MemoryStore()
     info = ackwell.PositionInfo(3, -1, batch_deleted={(3, entry_id): (1,) for entry_id in range(750_000)})

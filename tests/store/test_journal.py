@@ -23,6 +23,7 @@ from ackwell import (
     StoreError,
 )
 from ackwell.saving import delta
+from ackwell.saving import journal as journal_module
 from ackwell.saving.chunks import COMPRESSIONS
 from ackwell.saving.journal import DELTA_BYTES_MIN, DELTAS_MAX, Journal, Saved
 from ackwell.saving.parts import Part, Save, cut
@@ -246,24 +247,37 @@ def test_idle_since_and_unknown_fields_are_part_of_deltas() -> None:
 
 
 @pytest.mark.slow
-def test_deltas_are_bounded_in_number_and_in_bytes() -> None:
+def test_deltas_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 50
+    assert most < DELTAS_MAX
+    monkeypatch.setattr(journal_module, "DELTAS_MAX", most)
     ledger = MemoryLedger()
     journal = Journal(MemoryStore(ledger))
-    kinds = [journal.save(PositionInfo(3, entry_id)).kind for entry_id in range(2 * DELTAS_MAX + 4)]
+    kinds = [journal.save(PositionInfo(3, entry_id)).kind for entry_id in range(2 * most + 4)]
     full = [index for index, kind in enumerate(kinds) if kind == "full"]
-    assert full == [0, 1, DELTAS_MAX + 2, 2 * DELTAS_MAX + 3]
-    assert ledger.first_id == DELTAS_MAX + 2
+    assert full == [0, 1, most + 2, 2 * most + 3]
+    assert ledger.first_id == most + 2
+
+
+def test_deltas_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = 4_000
+    assert least < DELTA_BYTES_MIN
+    monkeypatch.setattr(journal_module, "DELTA_BYTES_MIN", least)
+    ledger = MemoryLedger()
+    journal = Journal(MemoryStore(ledger))
     chance = random.Random(5)
     batches: dict[tuple[int, int], tuple[int, ...]] = {}
-    delta_bytes = 0
-    for index in range(60):
-        batches |= {(4, 200 * index + number): (chance.getrandbits(62),) for number in range(200)}
-        saved = journal.save(PositionInfo(3, 2 * DELTAS_MAX + 4, batch_deleted=batches))
+    delta_bytes, kinds = 0, []
+    for index in range(40):
+        batches |= {(4, 20 * index + number): (chance.getrandbits(62),) for number in range(20)}
+        saved = journal.save(PositionInfo(3, 5, batch_deleted=batches))
+        kinds.append(saved.kind)
         delta_bytes = delta_bytes + saved.bytes if saved.kind == "delta" else 0
-        assert delta_bytes <= 100 + max(
-            DELTA_BYTES_MIN, len(PositionInfo(3, 0, batch_deleted=batches).encode("compact"))
-        )
-    assert ledger.first_id > DELTAS_MAX + 2
+        full_bytes = len(PositionInfo(3, 0, batch_deleted=batches).encode("compact"))
+        assert delta_bytes <= 100 + max(least, full_bytes)
+    # Most are deltas, and what they build on is deleted behind them.
+    assert 4 <= kinds.count("full") <= 12
+    assert ledger.first_id > 20
 
 
 def test_what_lies_before_the_last_full_save_but_one_is_deleted() -> None:
@@ -696,6 +710,7 @@ def test_a_state_that_no_load_would_read_is_refused_before_anything_is_written()
     assert journal.save(PositionInfo(3, 9, redelivery_counts={(4, 1): 1})).kind == "delta"
 
 
+@pytest.mark.slow
 def test_a_million_redelivery_counts_in_a_delta_are_loaded() -> None:
     ledger = saved(PositionInfo(3, 5), PositionInfo(3, 6))
     journal = Journal(MemoryStore(ledger))
