@@ -419,3 +419,49 @@ def test_turns_go_on_from_one_batch_to_the_next_as_they_do_one_by_one(seed: int)
         given += len(reads)
     assert given == 400
     assert whole == single
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+def test_many_acknowledged_at_once_leave_the_queue_the_waits_and_the_counts(kind: str) -> None:
+    subscription = opened(kind)
+    for position in subscription.next_reads(6, 0):
+        assert subscription.dispatch(*position, 0, sticky_key_hash=9) == "a"
+    subscription.redeliver("a", [(3, 0), (3, 1), (3, 2)])
+    assert subscription.nack("a", 3, 4, 0)
+    assert subscription.ack_many("a", [3, 3, 3], [0, 2, 4]) == 3
+    subscription.validate()
+    assert subscription.next_reads(2, 100_000) == [(3, 1), (3, 6)]
+    assert subscription.next_wakeup_ms() is None
+    assert [subscription.redelivery_count(3, entry) for entry in range(3)] == [0, 1, 0]
+    assert subscription.summary(0).unacked == 2
+
+
+def test_settings_out_of_their_domain_are_refused() -> None:
+    for name in ("round_robin_batch_size", "ack_timeout_tick_ms"):
+        with pytest.raises(ValueError, match=f"{name} is 0; expected at least 1"):
+            SubscriptionSettings(**{name: 0})  # type: ignore[arg-type]
+        SubscriptionSettings(**{name: 1})  # type: ignore[arg-type]
+    for name in ("max_unacked_per_consumer", "max_unacked_per_subscription", "ack_timeout_ms"):
+        with pytest.raises(ValueError, match=f"{name} is -1; expected at least 0"):
+            SubscriptionSettings(**{name: -1})  # type: ignore[arg-type]
+        SubscriptionSettings(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_messages_sent_to_the_new_owner_of_a_draining_key_keep_it_draining() -> None:
+    subscription = Subscription("Key_Shared", Ledgers({3: 4}), selector=AutoSplit())
+    subscription.add_consumer("a")
+    subscription.flow("a", 10)
+    for _ in range(2):
+        (position,) = subscription.next_reads(1, 0)
+        assert subscription.dispatch(*position, 0, sticky_key_hash=5) == "a"
+    subscription.add_consumer("b")
+    # Somebody else decided that b, the new owner, gets one already.
+    subscription.delivered("b", 3, 2, 0, sticky_key_hash=5)
+    subscription.validate()
+    subscription.ack("a", 3, 0)
+    subscription.flow("b", 10)
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+    subscription.ack("a", 3, 1)
+    subscription.validate()
+    assert subscription.next_reads(9, 0) == [(3, 3)]
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) == "b"
