@@ -836,6 +836,8 @@ class TimeBuckets(_DelayedIndex):
         early, as Pulsar 4.2.4 does with the strict cut-off. "bucket_end": at the last ms before the next
         multiple, never early, as 4.2.4 does with the lenient cut-off.
 
+    Notes
+    -----
     Ledger and entry ids are at least 0 (`ValueError`). Times in and out are int64 milliseconds; the times
     that come out are the buckets'. A message is new if no message of its bucket has its position.
 
@@ -906,6 +908,8 @@ class TimeWheel(_DelayedIndex):
     tick_ms : int
         Times are rounded up to multiples of this, at least 1, saturating: never early, less than a tick late.
 
+    Notes
+    -----
     Ledger and entry ids are at least 0 (`ValueError`). A message is new if no message of its tick has its
     position. Positions may come in any order; in ascending order they compress and cost least.
     `contains` and `remove` decode at most 1,024 records.
