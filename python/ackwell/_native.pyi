@@ -818,7 +818,7 @@ class TripleLongHeap(_DelayedIndex):
     def pop(self) -> tuple[int, int, int]:
         """Take and return the earliest message; `IndexError` if there is none."""
 
-BucketMode = Literal["round_down", "round_up", "bucket_end"]
+_BucketMode = Literal["round_down", "round_up", "bucket_end"]
 
 @final
 class TimeBuckets(_DelayedIndex):
@@ -856,17 +856,17 @@ class TimeBuckets(_DelayedIndex):
     >>> TimeBuckets.from_bytes(buckets.to_bytes()) == buckets
     True
     """
-    def __new__(cls, bits: int, mode: BucketMode = "round_down") -> Self: ...
+    def __new__(cls, bits: int, mode: _BucketMode = "round_down") -> Self: ...
     @staticmethod
     def from_tick(
-        tick_time_ms: int, mode: BucketMode = "round_down"
+        tick_time_ms: int, mode: _BucketMode = "round_down"
     ) -> TimeBuckets:
         """Derive the width from a tick time as the broker does: floor(log2(tick)) bits."""
     @property
     def bits(self) -> int:
         """The bits cut off each time."""
     @property
-    def mode(self) -> BucketMode:
+    def mode(self) -> _BucketMode:
         """"round_down", "round_up" or "bucket_end"."""
     @property
     def bucket_count(self) -> int:
