@@ -12,7 +12,8 @@ from tests.devbroker.raw import RawClient
 if TYPE_CHECKING:
     from ackwell.devbroker import Broker
 
-TOPIC = "persistent://public/default/t"
+TOPIC = "t"
+"""As the Java client sends it: its short name."""
 
 
 def begin(client: RawClient, ttl_ms: int = 60_000) -> dict[str, Any]:

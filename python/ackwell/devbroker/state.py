@@ -7,7 +7,7 @@ loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.faults import Faults
 from ackwell.devbroker.names import TopicName
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from ackwell.devbroker.subscriptions import TopicSubscription
 
 
+SYSTEM: Final = "pulsar/system"
+
+COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
+"""The topic by whose partitions the Java client finds the transaction coordinators; there is one."""
+
+
 class State:
     """The state of a broker, and who is to run next."""
 
@@ -39,8 +45,8 @@ class State:
         self.recorder = Recorder(clock, settings.max_events)
         self.faults = Faults()
         self.topics: dict[str, Topic] = {}
-        self.partitioned: dict[str, int] = {}
-        self.policies: dict[str, dict[str, Any]] = {name: {} for name in settings.namespaces}
+        self.partitioned: dict[str, int] = {COORDINATORS: 1}
+        self.policies: dict[str, dict[str, Any]] = {name: {} for name in (*settings.namespaces, SYSTEM)}
         """Namespace → policy → value, as an operator set them."""
         self.schemas = Schemas()
         self.coordinator = Coordinator()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.commands import handles
 from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.state import parsed
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, TxnAction
 
@@ -56,12 +57,13 @@ def begin(connection: Connection, command: Any, _: bytes) -> None:
 def add_topics(connection: Connection, command: Any, _: bytes) -> None:
     """Let topics take part, before anything is published to them."""
     txn = command.txnid_most_bits, command.txnid_least_bits
+    topics = [str(parsed(name)) for name in command.partitions]
     _answer(
         connection,
         command,
         CommandType.ADD_PARTITION_TO_TXN_RESPONSE,
         "CommandAddPartitionToTxnResponse",
-        lambda: connection.state.coordinator.get(txn).topics.update(command.partitions),
+        lambda: connection.state.coordinator.get(txn).topics.update(topics),
     )
 
 
@@ -69,7 +71,7 @@ def add_topics(connection: Connection, command: Any, _: bytes) -> None:
 def add_subscriptions(connection: Connection, command: Any, _: bytes) -> None:
     """Let subscriptions take part, before anything is acknowledged on them."""
     txn = command.txnid_most_bits, command.txnid_least_bits
-    names = [(each.topic, each.subscription) for each in command.subscription]
+    names = [(str(parsed(each.topic)), each.subscription) for each in command.subscription]
     _answer(
         connection,
         command,
