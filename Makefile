@@ -30,7 +30,7 @@ demo: install  ## Replay real broker traces on Spark and compare with the broker
 
 check: lint types test-rust test-python-fast  ## After each change: lint, types and the fast tests of both languages
 
-test: lint types test-rust test-python  ## Everything that must hold, in 8 minutes on 2 cores
+test: lint types test-rust test-python  ## Everything that must hold; the Python tests on two workers or more
 
 test-rust:  ## Model tests of the Rust core, with overflow checks on
 	cargo test --workspace --locked
