@@ -15,7 +15,6 @@ from ackwell.position import Position
 from ackwell.subscription.backoffs import Backoffs
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.kinds import SubscriptionType, policy_of
-from ackwell.subscription.places import check_places
 from ackwell.subscription.redelivery_counts import RedeliveryCounts
 from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.transactions import Transactions
@@ -110,7 +109,6 @@ class State:
         self.counts.validate()
         self.backoffs.validate()
         self.transactions.validate()
-        check_places(self)
 
     def _forget_up_to(self, position: Position) -> None:
         self.replay.remove_up_to(position)

@@ -42,6 +42,7 @@ from ackwell.subscription.durability import Durability, Receipt, Staged
 from ackwell.subscription.entries import Entries
 from ackwell.subscription.kinds import SubscriptionType
 from ackwell.subscription.moves import Moves
+from ackwell.subscription.places import check_places
 from ackwell.subscription.policies import ByKey
 from ackwell.subscription.redelivery import Redelivery
 from ackwell.subscription.settings import SubscriptionSettings
@@ -641,6 +642,7 @@ ActiveChange(consumer='a', active=True)])
         letter, or unread.
         """
         self._state.validate()
+        check_places(self._state)
         problems = self.audit()
         assert not problems, "; ".join(problems)
 
