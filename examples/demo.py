@@ -14,19 +14,18 @@ from rich.console import Console
 
 from ackwell import spark
 from ackwell.cli.replay import state_table
-from ackwell.replay.agreement import Agreement, Verdict, compare
+from ackwell.replay.agreement import RESTARTS, Verdict, agreements
 from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TRACES = Path(__file__).parent / "traces"
-RESTARTS = (Kind.UNLOAD, Kind.BROKER_RESTART)
 out = Console()
 
 
 def at_snapshots(events: DataFrame) -> DataFrame:
-    """Return every snapshot a subscription of its own, which sees only the events before it."""
+    """Give every snapshot a subscription of its own, with only the events before it."""
     snapshots = events.where(F.col("kind") == Kind.SNAPSHOT).select(
         "topic", "subscription", F.col("sequence").alias("until")
     )
@@ -40,25 +39,11 @@ def at_snapshots(events: DataFrame) -> DataFrame:
 
 
 def marks(events: DataFrame) -> list[Event]:
-    """Collect the few events that say where the broker was asked, and where it restarted."""
+    """Return the few events that say when the broker was asked, and when it restarted."""
     kinds = [kind.value for kind in (Kind.SNAPSHOT, *RESTARTS)]
     rows = events.where(F.col("kind").isin(kinds)).orderBy("file", "sequence").collect()
     fields = ("topic", "subscription", "sequence", "detail", "file")
     return [Event(kind=Kind(row.kind), **{name: row[name] for name in fields}) for row in rows]
-
-
-def agreements(events: DataFrame) -> list[Agreement]:
-    """Replay up to every snapshot, in one Spark query, and compare."""
-    states = {(s.topic, s.subscription): s for s in spark.collect_states(spark.replay(at_snapshots(events)))}
-    compared = []
-    restarted = set()
-    for event in marks(events):
-        if event.kind in RESTARTS:
-            restarted.add(event.topic)
-        else:
-            state = states[event.topic, f"{event.subscription}@{event.sequence}"]
-            compared.append(compare(state, event, restarted=event.topic in restarted))
-    return compared
 
 
 def main() -> int:
@@ -67,7 +52,10 @@ def main() -> int:
     events = spark.read_events(session, str(TRACES)).cache()
     out.print(f"replaying {events.count():,} events of {len(list(TRACES.glob('*.jsonl*')))} traces on Spark")
     out.print(state_table(spark.collect_states(spark.replay(events))))
-    compared = agreements(events)
+    states = {(s.topic, s.subscription): s for s in spark.collect_states(spark.replay(at_snapshots(events)))}
+    compared = list(
+        agreements(marks(events), lambda mark: states[mark.topic, f"{mark.subscription}@{mark.sequence}"])
+    )
     agree = sum(agreement.verdict is Verdict.AGREES for agreement in compared)
     forgot = [agreement for agreement in compared if agreement.verdict is Verdict.FORGOT]
     if forgot:

@@ -20,7 +20,7 @@ from ackwell import (
     TimeWheel,
     TripleLongHeap,
 )
-from ackwell._native import compress, crc32c, decode_command_ack, decompress, group_rows
+from ackwell._native import Partials, TraceReader, compress, crc32c, decode_command_ack, decompress
 
 ROWS = 50_000
 ENTRIES = np.arange(ROWS)
@@ -53,6 +53,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "TimeWheel.add + remove": lambda: WHEEL.add(1, 2, 3) and WHEEL.remove(1, 2, 3),
 }
 
+ONE_NAME = np.zeros(len(ENTRIES), np.int32), np.array([1], np.int32)
+ACKS = np.zeros(len(ENTRIES), np.int32), np.array([3], np.int32)
+LINES = b"".join(b'{"ev":"ack","topic":"t","sub":"s","l":3,"e":%d}\n' % entry for entry in range(10_000))
 BATCHES: dict[str, Callable[[], object]] = {
     "LongMap.put_many": lambda: LongMap().put_many(ENTRIES, HASHES),
     "BitSet.set_many": lambda: BitSet().set_many(ENTRIES),
@@ -65,7 +68,8 @@ BATCHES: dict[str, Callable[[], object]] = {
     "TripleLongHeap.add_many": lambda: TripleLongHeap().add_many(TIMES, LEDGERS, ENTRIES),
     "TimeBuckets.add_many": lambda: TimeBuckets(10).add_many(TIMES, LEDGERS, ENTRIES),
     "TimeWheel.add_many": lambda: TimeWheel(1).add_many(TIMES, LEDGERS, ENTRIES),
-    "group_rows": lambda: group_rows(LEDGERS.astype(np.int32), 5, [ENTRIES, HASHES]),
+    "Partials.feed": lambda: Partials().feed(ONE_NAME, ONE_NAME, ACKS, LEDGERS, ENTRIES),
+    "TraceReader.read": lambda: TraceReader([("ack", False)]).read(LINES, 0, 1),
     "crc32c": lambda: crc32c(BYTES),
     "decode_command_ack": lambda: decode_command_ack(COMMAND),
     "compress": lambda: compress(BYTES, "ZSTD"),

@@ -14,7 +14,8 @@ mod time_buckets;
 mod time_wheel;
 mod position_info;
 mod command_ack;
-mod group;
+mod partials;
+mod trace;
 
 fn main() {
     let mut criterion = cpu_time::criterion();
@@ -28,6 +29,7 @@ fn main() {
     time_wheel::benches(&mut criterion);
     position_info::benches(&mut criterion);
     command_ack::benches(&mut criterion);
-    group::benches(&mut criterion);
+    partials::benches(&mut criterion);
+    trace::benches(&mut criterion);
     criterion.final_summary();
 }

@@ -23,7 +23,7 @@ from ackwell.spark.fleet import Fleet
 from benches.bars import report
 from benches.bars.rows import Against, AtMost, Row
 from benches.bars.sides import OURS, Figure, Samples
-from benches.spark import peers, tasks
+from benches.spark import layouts, local, peers, tasks
 from benches.spark.process_tree import cpu_seconds, worker_peak_mb
 
 if TYPE_CHECKING:
@@ -38,6 +38,17 @@ BARS: list[Row] = [
     AtMost("finish of the hot subscription", "skewed", FINISH, 0.3, "s"),
     AtMost("… a tenth of it open at random", "hot at random", FINISH, 0.3, "s"),
     Against("critical path, beside even data", "skewed", PATH, "even data", 1.2),
+    Against("copies, beside SQL words", "copies", COST, "SQL words", 1 / 2),
+    Against("copies, beside SQL windows", "copies", COST, "SQL windows", 1 / 10),
+    Against("small files, beside SQL words", "small files", COST, "SQL words", 1),
+    *(
+        Against(f"{n:,} mixed, beside SQL words", f"mixed {n}", COST, "SQL words", 1)
+        for n in layouts.MIXED[1:]
+    ),
+    Against("20,000 mixed, beside 200 mixed", "mixed 20000", COST, "200 mixed", 2),
+    AtMost("no JVM, Parquet", "local", COST, 1 / 12, "(≥ 12 M events per CPU-second)"),
+    AtMost("no JVM, JSON lines", "lines", COST, 1 / 3, "(≥ 3 M events per CPU-second)"),
+    AtMost("no JVM, memory", "local", WORKER, 256, "MB"),
     AtMost("worker, 10 M-event subscription", "10 M", WORKER, 256, "MB"),
     AtMost("worker, 60 M-event subscription", "60 M", WORKER, 256, "MB"),
 ]
@@ -45,6 +56,8 @@ FLEETS = {
     "workers": ("skewed", "60 M"),
     "variants": ("small", "skewed"),
     "tasks": ("small", "skewed", "even"),
+    "layouts": ("small", "skewed"),
+    "local": ("small", "skewed"),
 }
 """The parts of the benchmark, and the events that each reads."""
 WIDTH = 160
@@ -63,6 +76,11 @@ def main() -> int:
             measure_variants(samples, spark, folder, arguments.rounds, arguments.only)
     if "tasks" in parts:
         tasks.measure(samples, folder, arguments.rounds)
+    if "layouts" in parts:
+        with session() as spark:
+            measure_layouts(samples, spark, folder, arguments.entries, arguments.rounds)
+    if "local" in parts:
+        measure_local(samples, folder, arguments.entries, arguments.rounds)
     if arguments.add:
         samples = {**report.recorded("spark"), **samples}
     verdicts = [bar.judge(samples) for bar in BARS]
@@ -135,6 +153,35 @@ def measure_variants(
             cpu, wall = run(spark, folder / "skewed", build)
             samples.setdefault(Figure(name, "skewed", COST), []).append(cpu / millions)
             samples.setdefault(Figure(name, "skewed", "wall, s"), []).append(wall)
+
+
+def measure_layouts(samples: Samples, spark: SparkSession, folder: Path, entries: int, rounds: int) -> None:
+    """Time ours and Spark SQL on the same events in other files: more, smaller, and of more subscriptions."""
+    variants = {OURS: files, "SQL words": peers.words_and_popcount, "SQL windows": peers.windows}
+    for build in variants.values():
+        run(spark, folder / "small", build)
+    for name in ("copies", "small files", *(f"mixed {n}" for n in layouts.MIXED)):
+        place = layouts.write(folder, name, entries)
+        millions = spark.read.parquet(str(place)).count() / 1e6
+        for _ in range(rounds):
+            for side, build in variants.items():
+                cpu, _ = run(spark, place, build)
+                samples.setdefault(Figure(side, name, COST), []).append(cpu / millions)
+    few = samples.get(Figure(OURS, f"mixed {layouts.MIXED[0]}", COST), [])
+    samples[Figure("200 mixed", "mixed 20000", COST)] = list(few)
+
+
+def measure_local(samples: Samples, folder: Path, entries: int, rounds: int) -> None:
+    """Time replay without a JVM, and DuckDB and Polars, a process each."""
+    lines = layouts.write(folder, "lines", entries)
+    for name, place, count in (("local", folder / "skewed", 2 * entries), ("lines", lines, entries // 5)):
+        for _ in range(rounds):
+            for side in local.SIDES:
+                seconds, megabytes = local.cpu_seconds(side, folder / "small", place)
+                if seconds == seconds:
+                    figure = OURS if side == "ackwell" else side
+                    samples.setdefault(Figure(figure, name, COST), []).append(seconds * 1e6 / count)
+                    samples.setdefault(Figure(figure, name, WORKER), []).append(megabytes)
 
 
 def files(events: DataFrame) -> DataFrame:

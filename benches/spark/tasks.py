@@ -15,16 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackwell.replay.columns import fold_batches
-from ackwell.replay.folded import Turns
+from ackwell.replay.parquet import ParquetEvents, RowGroups
+from ackwell.replay.resets import NO_RESETS
+from ackwell.spark.files import pack
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.tasks.cursors import cursor_batches
-from ackwell.spark.tasks.files import SPLIT_BYTES, Split, fold_split
+from ackwell.spark.tasks.files import FoldFiles
+from ackwell.spark.tasks.pipeline import Finish
 from benches.bars.sides import OURS, Figure
 
 if TYPE_CHECKING:
     from benches.bars.sides import Samples
 
-_NONE = Turns({}, {})
+CORES = 2
 
 
 def measure(samples: Samples, folder: Path, rounds: int) -> None:
@@ -46,13 +48,17 @@ def _path(folder: Path) -> tuple[float, float]:
     """Return the CPU seconds of the longest fold, and of the longest finish of one subscription."""
     folds: list[float] = []
     partials: list[pa.RecordBatch] = []
-    for path in sorted(folder.glob("*.parquet")):
-        size = path.stat().st_size
-        for start in range(0, size, SPLIT_BYTES):
-            split = Split(path.resolve().as_uri(), start, min(size, start + SPLIT_BYTES))
-            folded, seconds = _timed(fold_split(split, _NONE, ordered=False))
-            partials += folded
-            folds.append(seconds)
+    groups = []
+    for path in sorted(map(str, folder.glob("*.parquet"))):
+        with ParquetEvents(path) as events:
+            sizes = events.survey().group_bytes
+        groups += [(RowGroups(path, (index,)), size) for index, size in enumerate(sizes)]
+    shares = pack(groups, CORES)
+    task = FoldFiles(shares, NO_RESETS, ordered=False, strict=False)
+    for share in shares:
+        folded, seconds = _timed(task.fold(share))
+        partials += folded
+        folds.append(seconds)
     table = pa.Table.from_batches(partials)
     finishes = []
     for topic in table.column("topic").unique().to_pylist():
@@ -62,7 +68,7 @@ def _path(folder: Path) -> tuple[float, float]:
 
 
 def _finish(partials: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return cursor_batches(part.append_column("directory", pa.nulls(part.num_rows)) for part in partials)
+    return Finish(strict=True)(partials)
 
 
 def _timed(work: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], float]:

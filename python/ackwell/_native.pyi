@@ -29,17 +29,18 @@ __all__ = [
     "Ledgers",
     "LongMap",
     "ManagedCursorInfo",
+    "Partials",
     "PendingAcks",
     "PositionInfo",
     "PositionRangeSet",
     "TimeBuckets",
     "TimeWheel",
+    "TraceReader",
     "TripleLongHeap",
     "compress",
     "crc32c",
     "decode_command_ack",
     "decompress",
-    "group_rows",
 ]
 
 _T = TypeVar("_T")
@@ -1171,6 +1172,157 @@ class ManagedCursorInfo:
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
 
+_Codes = tuple[NDArray[np.int32], NDArray[np.int32]]
+
+@final
+class Partials:
+    """What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
+
+    Topics and subscriptions are numbers here, which the caller gives them; subscription 0 is the topic itself, whose
+    entries all its subscriptions share. In columns, the least int64 stands for null. Events may come in any
+    order, and twice. Whatever is wrong with one subscription is kept as its flaw, and the others go on.
+
+    Parameters
+    ----------
+    ordered : bool
+        Keep the order of each subscription's acknowledgments, which a later seek must know.
+    resets_known : bool
+        Seeks and cleared backlogs without a position are given by `seek` and `clear` before the events.
+    batch_size_max : int
+        Messages of the largest batch that is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ackwell._native import Partials
+    >>> partials = Partials()
+    >>> names = np.zeros(3, dtype=np.int32), np.array([1], dtype=np.int32)
+    >>> kinds = np.array([0, 0, 1], dtype=np.int32), np.array([2, 3], dtype=np.int32)  # exists, ack
+    >>> partials.feed(names, names, kinds, [7, 7, 7], [0, 1, 0])
+    >>> info, ledgers, sizes = partials.cursor(0)
+    >>> info.position, list(ledgers)
+    (Position(ledger_id=7, entry_id=0), [(7, 2)])
+    """
+    def __new__(
+        cls, *, ordered: bool = True, resets_known: bool = False, batch_size_max: int = 1048576
+    ) -> Self: ...
+    def __len__(self) -> int: ...
+    def pair(self, topic: int, subscription: int) -> int:
+        """Return the number of a (topic, subscription), a new one if it was not known."""
+    def names(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the topic and the subscription of each pair, two int64 arrays."""
+    def file(self, name: str) -> int:
+        """Return the number of a file, a new one if it was not known. Number 0 is the file without a name."""
+    def seek(
+        self,
+        pair: int,
+        file: int,
+        sequence: int,
+        ledger_id: int,
+        entry_id: int,
+        ack_set: Sequence[int] | None = None,
+    ) -> None:
+        """Take a seek: `ledger_id:entry_id` is the next to be read, and acknowledgments before it are void.
+
+        `ack_set` tells which messages of that entry are not acknowledged. A seek before the one known is ignored.
+        """
+    def clear(self, pair: int, file: int, sequence: int, ledger_id: int, entry_id: int) -> None:
+        """Take a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged."""
+    def start(self, pair: int, info: PositionInfo, ledgers: Iterable[tuple[int, int]]) -> None:
+        """Take the state that a subscription had before all events, and the topic's ledgers as far as they are known.
+
+        A seek that is known already makes its acknowledgments void.
+        """
+    def settle(self, pair: int, file: int, sequence: int, detail: str) -> None:
+        """Take the settings of a subscription, JSON text, if they are later than those known."""
+    def settings(self) -> list[tuple[int, str]]:
+        """Return the settings of the pairs that have some."""
+    def know_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
+        """Take the ledgers of a pair's topic, instead of what the events say of them: ascending ids, and entries."""
+    def flaw(self, pair: int) -> tuple[str, int | None, str] | None:
+        """Return the flaw of a pair: the file and the sequence of the event, or None, and a sentence; None without a flaw."""
+    def is_deleted(self, pair: int) -> bool:
+        """Return whether the subscription was deleted and not made again."""
+    def first_flawed(self) -> int | None:
+        """Return the pair with the first flaw of all, by (file, sequence); None if there is none."""
+    def feed(
+        self,
+        topics: _Codes,
+        subscriptions: _Codes,
+        kinds: _Codes,
+        ledger_ids: ArrayLike,
+        entry_ids: ArrayLike,
+        *,
+        batch_indexes: ArrayLike | None = None,
+        batch_sizes: ArrayLike | None = None,
+        ack_sets: tuple[ArrayLike, ArrayLike] | None = None,
+        words: ArrayLike | None = None,
+        sequences: ArrayLike | None = None,
+        files: _Codes | None = None,
+    ) -> int | None:
+        """Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
+
+        `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code a row, and what number each
+        code stands for. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists, 3 ack, 4 up to, 5 clear,
+        6 seek, 7 trim, 8 delete, 9 in a transaction, 10 unknown, 11 null. `ack_sets` are where each row's
+        words begin and end in `words`. Raises `ValueError` for columns of different lengths and for codes
+        outside; then no row is taken. O(rows); lets other threads run meanwhile.
+        """
+    def feed_words(self, pairs: ArrayLike, files: _Codes, columns: Sequence[ArrayLike]) -> None:
+        """Take rows that were reduced before; `columns` are int64 arrays in the order of `ackwell_core::partials::Words`."""
+    def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
+        """Join what `encode` gave: for each state its pair, and its ledger or null.
+
+        Raises `CorruptStateError` for anything else, and `NewerVersionError` for what a newer release wrote; the
+        states before it are joined.
+        """
+    def encode(
+        self, start: int = 0, max_bytes: int = 4194304
+    ) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], bytes]:
+        """Return the states of pairs from `start` on as rows: how many pairs were taken, and of each row the pair, the ledger
+        or null, and the state as int32 offsets and bytes. Stops after some `max_bytes`.
+        """
+    def cursor(
+        self, pair: int, *, batch_index_acks: bool = True
+    ) -> tuple[PositionInfo, Ledgers, list[tuple[int, int, int]]]:
+        """Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of its batches.
+
+        Raises `ProtocolError` for a flaw, for an acknowledgment of what was never published, and for a batch index
+        beyond its batch or in one of unknown size.
+        """
+    def cursors(
+        self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4194304
+    ) -> tuple[int, dict[str, Any]]:
+        """Return the cursors of pairs as columns by name, and how many pairs were taken; stops after some `max_bytes`.
+
+        Texts, bytes and lists have int32 offsets. `errors` holds (row, message) of each pair that has no cursor, and
+        `deleted` the rows of subscriptions that are gone. `whole_acks` are pairs whose batch index
+        acknowledgments are ignored.
+        """
+
+@final
+class TraceReader:
+    """Reads JSON lines into columns of events, as `Partials.feed` takes them.
+
+    Parameters
+    ----------
+    kinds : list of (str, bool)
+        The kinds of events, and whether each may happen to a topic as a whole; codes are places in this list.
+    """
+    def __new__(cls, kinds: Sequence[tuple[str, bool]]) -> Self: ...
+    def set_defaults(self, topic: str | None = None, subscription: str | None = None) -> None:
+        """Begin another trace: set the topic and the subscription that its lines may leave out."""
+    def names(self, topics_from: int, subscriptions_from: int) -> tuple[list[str], list[str]]:
+        """Return the topics and the subscriptions that were met, from these numbers on."""
+    def read(
+        self, data: bytes, start: int, line: int
+    ) -> tuple[int, int, int | None, dict[str, Any]]:
+        """Read lines of `data`, whose first line has the number `line`, up to the first that is not plain.
+
+        Return how many bytes and lines were read, the end of the line that is not plain or None, and the columns
+        by name. Lets other threads run meanwhile.
+        """
+
 def compress(data: bytes, compression: str) -> bytes:
     """Compress bytes as NONE, LZ4 (a block), ZLIB, ZSTD (a frame) or SNAPPY (a raw block).
 
@@ -1205,18 +1357,4 @@ def decompress(data: bytes, compression: str, size: int, max_bytes: int = 671088
 
     Raises `CorruptStateError` when they do not, and `LimitError` when `size` is more than `max_bytes`. Takes
     at most twice the memory of the actual result.
-    """
-def group_rows(
-    codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Group the rows of int64 columns by a code, an int32 array of values in `range(width)`.
-
-    Return the codes that occur, where the rows of each begin and those of the last end, and the columns: rows by
-    code, those of one code in their order. Raise `ValueError` for a code outside, for different lengths, and for
-    a width beyond both 2**24 and the number of rows. O(rows + width).
-
-    >>> import numpy as np
-    >>> from ackwell._native import group_rows
-    >>> group_rows(np.array([7, 2, 7], dtype=np.int32), 8, [[10, 11, 12]])
-    (array([2, 7]), array([0, 1, 3]), [array([11, 10, 12])])
     """

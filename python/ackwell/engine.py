@@ -8,13 +8,7 @@ purpose: the stub `_native.pyi` is the one place where their signatures are.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+from typing import Any, Protocol, cast
 
 
 class Engine(Protocol):
@@ -33,6 +27,8 @@ class Engine(Protocol):
     TimeWheel: type[Any]
     PositionInfo: type[Any]
     ManagedCursorInfo: type[Any]
+    Partials: type[Any]
+    TraceReader: type[Any]
 
     def compress(self, data: bytes, compression: str) -> bytes:
         """Compress bytes as NONE, LZ4, ZLIB, ZSTD or SNAPPY."""
@@ -45,11 +41,6 @@ class Engine(Protocol):
 
     def decode_command_ack(self, data: bytes) -> tuple[Any, ...]:
         """Read a `CommandAck`; `ackwell.subscription.AckColumns` names what is returned."""
-
-    def group_rows(
-        self, codes: NDArray[np.int32], width: int, columns: Sequence[ArrayLike]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.int64]]]:
-        """Bring the rows of columns together by a code below `width`."""
 
 
 def native() -> Engine:

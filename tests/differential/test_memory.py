@@ -30,7 +30,6 @@ CALLS = {
     "list(TimeBuckets)": f"{FULL_BUCKETS}; list(buckets)",
     "TimeWheel.pop_due": "wheel = TimeWheel.from_bytes(full_wheel()); wheel.pop_due(2**62, 2**62)",
     "TimeWheel.to_arrays": "wheel = TimeWheel.from_bytes(full_wheel()); wheel.to_arrays()",
-    "group_rows": "group_rows(np.zeros(0, np.int32), 2**62, [])",
     "decompress": "decompress(b'', 'ZSTD', 2**62, 2**62)",
     "PositionInfo.decode": "PositionInfo.decode(b'', max_bytes=2**62)",
 }
@@ -43,7 +42,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from ackwell import AckwellError, BitSet, LongMap, PositionInfo, TimeBuckets, TimeWheel
-from ackwell._native import decompress, group_rows
+from ackwell._native import decompress
 
 
 def full_wheel():

@@ -24,7 +24,7 @@ from ackwell import (
     TimeWheel,
     TripleLongHeap,
 )
-from ackwell._native import group_rows
+from ackwell._native import Partials
 from tests.differential.threads import eager_switching
 
 ROWS = 200_000
@@ -89,8 +89,9 @@ def test_a_writer_beside_a_batch_breaks_nothing(
             writer.join()
 
 
-def test_codes_that_change_are_grouped_or_refused() -> None:
-    codes = np.zeros(ROWS, np.int32)
+def test_codes_that_change_are_folded_or_refused() -> None:
+    codes, zeros, rows = np.zeros(ROWS, np.int32), np.zeros(ROWS, np.int32), np.zeros(ROWS, np.int64)
+    numbers, acks = np.arange(1, 11, dtype=np.int32), np.array([3], np.int32)
     over = threading.Event()
 
     def write() -> None:
@@ -105,11 +106,13 @@ def test_codes_that_change_are_grouped_or_refused() -> None:
         try:
             while not calls or monotonic() < end:
                 calls += 1
+                partials = Partials()
                 try:
-                    _, starts, _ = group_rows(codes, 10, [np.arange(ROWS)])
+                    partials.feed((codes, numbers), (zeros, numbers), (zeros, acks), rows, rows)
                 except ValueError:
-                    continue
-                assert int(starts[-1]) == ROWS
+                    assert len(partials) == 0
+                else:
+                    assert 0 < len(partials) <= 10
         finally:
             over.set()
             writer.join()

@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackwell.replay.states import Replay
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.tasks.rows import cursor_row
+from tests.spark.rows import local_rows
 from tests.spark.test_equality import as_events
 
 ROOT = Path(__file__).parents[2]
@@ -122,13 +121,8 @@ def test_a_stream_killed_again_and_again_ends_where_an_undisturbed_one_does(tmp_
     for number, (expected, found) in enumerate(zip(calm, killed, strict=True)):
         assert expected == found, f"micro-batch {number}"
     final: dict[str, dict[str, Any]] = {row["topic"]: row for rows in killed for row in rows}
-    replayed = Replay()
-    for event in as_events(table.to_batches()):
-        replayed.feed(event)
-    states = replayed.states()
-    assert len(states) == FLEET.subscriptions
-    for state in states:
-        row = cursor_row(state)
-        found_row = final[state.topic]
+    replayed = local_rows(as_events(table.to_batches()))
+    assert len(replayed) == FLEET.subscriptions
+    for (topic, _), row in replayed.items():
         for name in ("mark_delete_entry_id", "individually_deleted", "position_info", "compact"):
-            assert row[name] == found_row[name], (state.topic, name)
+            assert row[name] == final[topic][name], (topic, name)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import Cursor, Ledgers, LimitError, ack_sets
+from ackwell import Cursor, EventError, Ledgers, LimitError, ack_sets
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.partial import Partial
+from ackwell.replay.states import Replay
 
 indexes = st.frozensets(st.integers(0, 200))
 sizes = st.integers(1, 200)
@@ -111,5 +111,7 @@ def test_a_cursor_refuses_an_ack_set_of_a_batch_that_cannot_exist() -> None:
 
 def test_a_partial_refuses_a_batch_index_that_cannot_exist() -> None:
     event = Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=0, batch_index=2**34)
-    with pytest.raises(LimitError):
-        Partial().feed(event)
+    replay = Replay()
+    replay.feed(event)
+    with pytest.raises(EventError, match="beyond the largest batch"):
+        replay.states()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackwell.replay.agreement import Verdict, agreements
+from ackwell.replay.agreement import Verdict, replayed_agreements
 from ackwell.replay.events import event_files, read_events
 from tests.shared import shared_folder
 
@@ -35,7 +35,7 @@ FORGOTTEN = {
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
 def test_a_trace_leads_where_the_broker_stood(trace: Path) -> None:
-    compared = list(agreements(read_events([trace])))
+    compared = list(replayed_agreements(read_events([trace])))
     assert len(compared) >= 2
     for agreement in compared:
         name = agreement.snapshot.removesuffix(".gz")

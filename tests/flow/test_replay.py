@@ -10,7 +10,6 @@ import pytest
 
 from ackwell import EventError, reference
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.partial import Partial
 from ackwell.replay.states import Replay, replay_files
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
@@ -108,31 +107,3 @@ def test_a_batch_index_that_no_batch_has_is_refused() -> None:
         fold([*batch, event(1, Kind.ACK, 1, 0, batch_index=3)])
     with pytest.raises(Exception, match="no event tells how many messages"):
         fold([PUBLISHED[0], event(1, Kind.ACK, 1, 0, batch_index=0)])
-
-
-def test_partials_merge_in_any_order_and_twice() -> None:
-    batches = [event(0, Kind.PUBLISH, 2, 0, batch_size=4), event(0, Kind.PUBLISH, 2, 1, batch_size=2)]
-    acks = [
-        event(6, Kind.ACK_CUMULATIVE, 1, 1),
-        event(7, Kind.ACK, 1, 3),
-        event(8, Kind.ACK, 2, 0, batch_index=1),
-        event(9, Kind.ACK, 2, 0, ack_set=(0b1110,)),
-        event(9, Kind.ACK, 2, 1, batch_index=0),
-        event(9, Kind.ACK, 2, 1, batch_index=1),
-    ]
-    events = [*PUBLISHED, *batches, *acks]
-    expected = fold(events)
-    for seed in range(20):
-        draw = random.Random(seed)
-        partials = [Partial() for _ in range(3)]
-        for one in events:
-            for partial in draw.sample(partials, draw.randint(1, 3)):
-                partial.feed(one)
-        merged = Partial()
-        for partial in partials * 2:
-            merged.merge(partial)
-        cursor = merged.cursor()
-        assert str(cursor.individually_deleted) == expected["individuallyDeletedMessages"]
-        assert {str(p): list(w) for p, w in cursor.batch_deleted.items()} == expected["batchDeletedIndexes"]
-        assert cursor.backlog_entries == expected["backlogEntries"]
-    assert expected["batchDeletedIndexes"] == {"2:0": [0b1100]}

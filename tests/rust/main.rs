@@ -11,4 +11,5 @@ mod time_buckets;
 mod time_wheel;
 mod position_info;
 mod command_ack;
-mod group;
+mod partials;
+mod trace;

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from ackwell.replay.columns import cursor_batches
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.states import replay_files
+from ackwell.replay.files import fold_files
 from ackwell.spark import generate, ordered_replay, read_events, replay
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.tasks.rows import cursor_row
 from tests.shared import shared_folder
-from tests.spark.test_replay import Rows, local_rows, rows_of, same
+from tests.spark.rows import Rows, by_name, local_rows, rows_of, same
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +74,7 @@ def equal_in_order(expected: Rows, events: DataFrame) -> None:
 
 def test_every_recorded_trace_is_equal_by_every_strategy(spark: SparkSession, tmp_path: Path) -> None:
     assert len(TRACES) > 8
-    expected: Rows = {(state.topic, state.subscription): cursor_row(state) for state in replay_files(TRACES)}
+    expected = by_name(row for batch in cursor_batches(fold_files(TRACES)) for row in batch.to_pylist())
     read_events(spark, *map(str, TRACES)).write.parquet(str(tmp_path / "events"))
     equal_by_every_strategy(expected, spark.read.parquet(str(tmp_path / "events")), tmp_path)
 

@@ -10,9 +10,10 @@ import pytest
 from ackwell import TimeBuckets
 from ackwell.replay.events import Event, Kind, read_events
 from ackwell.spark import delayed_sizing, ordered_replay
-from ackwell.spark.tasks.following import Followed
-from ackwell.spark.tasks.reading import to_batches
-from tests.spark.test_replay import TRACES, local_rows, parquet_of
+from ackwell.spark.tasks.ordered import Followed
+from ackwell.spark.tasks.sources import to_batches
+from tests.spark.rows import local_rows, parquet_of
+from tests.spark.test_replay import TRACES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ackwell import SchemaError
 from ackwell.replay.events import Event, Kind, read_events
-from ackwell.replay.states import Replay
-from ackwell.spark import collect_states, cursors, merge, partials, replay
+from ackwell.spark import collect_states, cursors, explode_ranges, merge, partials, replay
 from ackwell.spark.schema import EVENTS
-from ackwell.spark.tasks.reading import to_batches
-from ackwell.spark.tasks.rows import cursor_row
+from tests.replay.histories import random_history
+from tests.replay.oracle import found_row, truths
+from tests.spark.rows import Rows, local_rows, parquet_of, rows_of, same
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 TRACES = [
     Path("examples/traces", f"{name}.jsonl.gz")
@@ -25,52 +24,6 @@ TRACES = [
 ]
 """Individual, cumulative and batch-index acknowledgments; `make demo` runs them all."""
 STRATEGIES = ("files", "words")
-
-Rows = dict[tuple[str, str], dict[str, Any]]
-
-
-def local_rows(events: Iterable[Event]) -> Rows:
-    """The rows that the in-process engine gives."""
-    fold = Replay()
-    for event in events:
-        fold.feed(event)
-    return {(state.topic, state.subscription): cursor_row(state) for state in fold.states()}
-
-
-def same(expected: Rows, found: Rows) -> None:
-    """Compare column by column, so that a difference can be read."""
-    assert expected
-    assert sorted(expected) == sorted(found)
-    for name, row in expected.items():
-        differing = {c: (row[c], found[name][c]) for c in row if row[c] != found[name][c]}
-        assert differing == {}, name
-        assert sorted(row) == sorted(found[name])
-
-
-def rows_of(table: DataFrame) -> Rows:
-    return {
-        (row["topic"], row["subscription"]): row.asDict()
-        | {name: bytes(row[name]) for name in ("position_info", "compact")}
-        for row in table.collect()
-    }
-
-
-def parquet_of(
-    spark: SparkSession, events: list[Event], path: Path, *, files: int = 3, seed: int = 0
-) -> DataFrame:
-    """Events as Parquet: shuffled, in several files of small row groups, a tenth of them twice."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    shuffled = events + events[::10]
-    random.Random(seed).shuffle(shuffled)
-    path.mkdir(parents=True)
-    for number in range(files):
-        part = shuffled[number::files]
-        if part:
-            table = pa.Table.from_batches(to_batches(part))
-            pq.write_table(table, path / f"{number}.parquet", row_group_size=len(part) // 2 + 1)
-    return spark.read.parquet(str(path))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +55,12 @@ def test_collected_states_are_those_of_local_replay(
 ) -> None:
     events = parquet_of(spark, trace_events, tmp_path / "events")
     states = collect_states(replay(events))
-    same(trace_rows, {(state.topic, state.subscription): cursor_row(state) for state in states})
+    assert sorted(trace_rows) == [(state.topic, state.subscription) for state in states]
+    for state in states:
+        row = trace_rows[state.topic, state.subscription]
+        assert row["individually_deleted"] == str(state.cursor.individually_deleted)
+        assert row["backlog_entries"] == state.cursor.backlog_entries
+        assert row["restart_loses"] == state.restart_loss().messages.at_least
 
 
 @pytest.mark.connect
@@ -122,73 +80,15 @@ def test_traces_read_by_spark_are_the_events_read_locally(
 def test_auto_takes_files_only_for_exactly_the_files(
     spark: SparkSession, trace_events: list[Event], tmp_path: Path
 ) -> None:
-    from ackwell.spark.files import is_exactly_files
+    from ackwell.spark.files import plain_files
 
     events = parquet_of(spark, trace_events[:100], tmp_path / "events")
-    assert is_exactly_files(events)
-    assert is_exactly_files(spark.read.parquet(*events.inputFiles()))
-    assert not is_exactly_files(events.where("sequence > 3"))
-    assert not is_exactly_files(events.limit(3))
-    assert not is_exactly_files(spark.createDataFrame([], EVENTS))
-
-
-def random_history(seed: int) -> list[Event]:  # noqa: C901 (a die with many faces)
-    """A short life of one subscription: everything that can happen to it, in order."""
-    draw = random.Random(seed)
-    name = f"topic-{seed // 2}", f"sub-{seed % 2}"
-    file = draw.choice([None, "b"])
-    batch = draw.random() < 0.5
-    entries = {ledger: draw.randint(1, 6) for ledger in draw.sample(range(3, 20), 3)}
-    published: list[tuple[int, int]] = []
-    todo = [(ledger, entry) for ledger in sorted(entries) for entry in range(entries[ledger])]
-    events: list[Event] = []
-
-    def happen(kind: Kind, **fields: Any) -> None:
-        at = (2**60 if seed == 7 else 0) + len(events)
-        events.append(Event(*name, at, kind, file=file, **fields))
-
-    while todo or draw.random() < 0.9:
-        if todo and (not published or draw.random() < 0.4):
-            ledger, entry = todo.pop(0)
-            published.append((ledger, entry))
-            size = 70 if batch and entry % 2 else None
-            for index in range(size or 1):
-                happen(
-                    Kind.PUBLISH,
-                    ledger_id=ledger,
-                    entry_id=entry,
-                    batch_index=index if size else None,
-                    batch_size=draw.choice([None, size]) if size else None,
-                )
-            continue
-        ledger, entry = draw.choice(published)
-        at: dict[str, Any] = {"ledger_id": ledger, "entry_id": entry}
-        if batch and entry % 2 and draw.random() < 0.8:
-            at |= draw.choice(
-                [
-                    {"batch_index": draw.randrange(70)},
-                    {"batch_index": draw.randrange(70), "batch_size": 70},
-                    {"ack_set": (draw.getrandbits(63), draw.getrandbits(6))},
-                    {"ack_set": (-draw.getrandbits(63),)},
-                    {"ack_set": (0,)},
-                    {"ack_set": ()},
-                ]
-            )
-        roll = draw.random()
-        if roll < 0.8:
-            happen(Kind.ACK, **at)
-        elif roll < 0.9:
-            happen(Kind.ACK_CUMULATIVE, **at)
-        elif roll < 0.93:
-            happen(Kind.SEEK, ledger_id=ledger, entry_id=entry)
-        elif roll < 0.95:
-            happen(Kind.CLEAR_BACKLOG, **draw.choice([{}, {"ledger_id": ledger, "entry_id": entry}]))
-        elif roll < 0.97:
-            detail = f'{{"acknowledgmentAtBatchIndexLevelEnabled": {draw.choice(["true", "false"])}}}'
-            happen(Kind.META, detail=detail)
-        else:
-            happen(Kind.CONSUMER_OPEN, consumer="c", detail="Shared")
-    return events
+    assert sorted(plain_files(events)[0]) == sorted(events.inputFiles())
+    assert plain_files(spark.read.parquet(*events.inputFiles()))[0]
+    for other in (events.where("sequence > 3"), events.limit(3), spark.createDataFrame([], EVENTS)):
+        assert plain_files(other)[1]
+        with pytest.raises(SchemaError, match="plain Parquet files"):
+            replay(other, strategy="files")
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -198,9 +98,21 @@ def test_random_histories_with_seeks_and_batches_replay_to_the_local_rows(
     events = [event for seed in range(200) for event in random_history(seed)]
     kinds = {event.kind for event in events}
     assert {Kind.SEEK, Kind.CLEAR_BACKLOG, Kind.META, Kind.ACK_CUMULATIVE} <= kinds
-    expected = local_rows(events)
     table = parquet_of(spark, events, tmp_path / "events")
-    same(expected, rows_of(replay(table, strategy=strategy)))
+    rows = rows_of(replay(table, strategy=strategy))
+    same(local_rows(events), rows)
+    assert {name: truth.to_row() for name, truth in truths(events).items()} == {
+        name: found_row(row) for name, row in rows.items()
+    }
+
+
+def test_ranges_are_given_row_by_row(
+    spark: SparkSession, trace_rows: Rows, trace_events: list[Event]
+) -> None:
+    events = spark.createDataFrame([tuple(event) for event in trace_events], EVENTS)
+    found = explode_ranges(replay(events)).groupBy("topic", "subscription").count().collect()
+    expected = {name: row["range_count"] for name, row in trace_rows.items() if row["range_count"]}
+    assert expected == {(row.topic, row.subscription): row["count"] for row in found}
 
 
 @pytest.mark.connect
@@ -209,7 +121,10 @@ def test_partials_of_yesterday_and_today_make_the_cursors_of_both(
 ) -> None:
     # A cleared backlog must come with what was published before it.
     events = [
-        event for seed in range(100) for event in random_history(seed) if event.kind is not Kind.CLEAR_BACKLOG
+        event
+        for seed in range(100)
+        for event in random_history(seed)
+        if event.kind not in (Kind.CLEAR_BACKLOG, Kind.COMMIT)
     ]
     early = [event for event in events if event.sequence % 2**60 < 60]
     late = [event for event in events if event.sequence % 2**60 >= 60]

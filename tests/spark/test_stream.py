@@ -17,8 +17,9 @@ import pytest
 from ackwell.replay.events import Event, Kind
 from ackwell.spark import cursor_stream
 from ackwell.spark.schema import EVENTS
-from ackwell.spark.tasks.reading import to_batches
-from tests.spark.test_replay import Rows, local_rows, random_history, rows_of, same
+from ackwell.spark.tasks.sources import to_batches
+from tests.replay.histories import random_history
+from tests.spark.rows import Rows, local_rows, rows_of, same
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ackwell import PositionInfo, SchemaError
+from ackwell.replay.columns import cursor_batches
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import Replay
 from ackwell.saving.chunks import split
 from ackwell.spark import partials, replay, restart_audit
 from ackwell.spark.schema import EVENTS
-from ackwell.spark.tasks.reading import to_batches
-from ackwell.spark.tasks.rows import cursor_row
-from tests.spark.test_replay import local_rows, parquet_of, rows_of, same
+from ackwell.spark.tasks.sources import to_batches
+from tests.spark.rows import local_rows, parquet_of, rows_of, same
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,8 +107,12 @@ def test_rows_that_are_no_events_are_refused_by_name(
     spark.createDataFrame([tuple(good), bad], EVENTS).write.parquet(str(tmp_path / "events"))
     events = spark.read.parquet(str(tmp_path / "events"))
     with pytest.raises(Exception, match=message) as refused:
-        replay(events, strategy=strategy).collect()
+        replay(events, strategy=strategy, strict=True).collect()
     assert "EventError" in str(refused.value)
+    if wrong.get("topic", "") is not None:
+        (row,) = replay(events, strategy=strategy).collect()
+        assert re.search(message, row.error)
+        assert row.backlog_entries is None
 
 
 def test_an_acknowledgment_of_what_was_never_published_is_refused(spark: SparkSession) -> None:
@@ -116,7 +121,9 @@ def test_an_acknowledgment_of_what_was_never_published_is_refused(spark: SparkSe
         event(2, Kind.ACK, ledger_id=3, entry_id=8),
     ]
     with pytest.raises(Exception, match=r"topic, sub: .*3:8.*never published"):
-        replay(frame(spark, events)).collect()
+        replay(frame(spark, events), strict=True).collect()
+    (row,) = replay(frame(spark, events)).collect()
+    assert "3:8, which was never published" in row.error
 
 
 def test_a_million_ranges_are_one_row(spark: SparkSession) -> None:
@@ -146,8 +153,7 @@ def test_a_cursor_tells_its_bytes_by_form_and_its_chunks() -> None:
     for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
         fold.feed(event(1, Kind.PUBLISH, ledger_id=ledger_id, entry_id=entry_id))
         fold.feed(event(2, Kind.ACK, ledger_id=ledger_id, entry_id=entry_id))
-    (state,) = fold.states()
-    row = cursor_row(state)
+    (row,) = (row for batch in cursor_batches(fold.fold) for row in batch.to_pylist())
     assert row["chunks"] == len(split(row["position_info"])) - 1 > 1
     assert row["range_count"] == len(entry_ids)
     assert row["backlog_entries"] == row["unacked_messages"] == 3_000 * 50_000 - len(entry_ids)

@@ -9,16 +9,17 @@ import typer
 from rich import box
 from rich.table import Table
 
-from ackwell.cli.console import file_progress, out, print_json
+from ackwell.cli.console import err, file_progress, out, print_json
 
 if TYPE_CHECKING:
+    from ackwell.broker.stats import SubscriptionStats
     from ackwell.replay.states import SubscriptionState
 
 
 def replay(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .parquet), or folders."),
+        typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders."),
     ],
     spark: Annotated[bool, typer.Option("--spark", help="Replay on a Spark of this machine.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
@@ -29,6 +30,13 @@ def replay(
         bool, typer.Option("--replace", help="With --save: replace cursors that the file already holds.")
     ] = False,
     at: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after the first N events.")] = None,
+    start_from: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DUMP", help="What the broker answered before the events: stats-internal."),
+    ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Report subscriptions with bad events; exit code 1.")
+    ] = False,
 ) -> None:
     r"""Replay recorded events: where each subscription's cursor stands at the end, or after event N.
 
@@ -41,19 +49,36 @@ def replay(
     from ackwell.replay.states import replay_files
 
     files = event_files(sources)
+    errors: dict[tuple[str, str], str] = {}
     with file_progress(files, "replaying") as progress:
         if spark:
             from ackwell.spark import replay_files as replay_on_spark
 
             states = replay_on_spark(files, at=at)
         else:
-            states = replay_files(files, at=at, on_file=lambda _: progress.advance(progress.task_ids[0]))
+            states = replay_files(
+                files,
+                at=at,
+                on_file=lambda _: progress.advance(progress.task_ids[0]),
+                start_from=_dumps(start_from or []),
+                errors=errors if keep_going else None,
+            )
     if save is not None:
         save_states(states, save, replace=replace)
     if as_json:
         print_json([state.to_json() for state in states])
     else:
         out.print(state_table(states))
+    for message in errors.values():
+        err.print(message, style="red", highlight=False)
+    if errors:
+        raise typer.Exit(1)
+
+
+def _dumps(paths: list[Path]) -> list[SubscriptionStats]:
+    from ackwell.broker.stats import read_stats
+
+    return [stats for path in paths for stats in read_stats(path)]
 
 
 def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = False) -> None:

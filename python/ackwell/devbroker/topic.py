@@ -71,7 +71,7 @@ class Topic:
         for each in self.subscriptions.values():
             if each.consumers:
                 each.wake()
-        if self.log.rolled:
+        if not position.entry_id and len(self.log.entries) > 1:
             self.trim()
         return position
 

@@ -7,9 +7,9 @@ fallback.
 from ackwell.reference.bit_set import BitSet
 from ackwell.reference.command_ack import decode_command_ack
 from ackwell.reference.crc32c import crc32c
-from ackwell.reference.group import group_rows
 from ackwell.reference.ledgers import Ledgers
 from ackwell.reference.long_map import LongMap
+from ackwell.reference.partials import Partials
 from ackwell.reference.pending_acks import PendingAcks
 from ackwell.reference.position_info import (
     ManagedCursorInfo,
@@ -20,6 +20,7 @@ from ackwell.reference.position_info import (
 from ackwell.reference.range_set import PositionRangeSet
 from ackwell.reference.time_buckets import TimeBuckets
 from ackwell.reference.time_wheel import TimeWheel
+from ackwell.reference.trace import TraceReader
 from ackwell.reference.triple_heap import TripleLongHeap
 
 __all__ = [
@@ -27,15 +28,16 @@ __all__ = [
     "Ledgers",
     "LongMap",
     "ManagedCursorInfo",
+    "Partials",
     "PendingAcks",
     "PositionInfo",
     "PositionRangeSet",
     "TimeBuckets",
     "TimeWheel",
+    "TraceReader",
     "TripleLongHeap",
     "compress",
     "crc32c",
     "decode_command_ack",
     "decompress",
-    "group_rows",
 ]

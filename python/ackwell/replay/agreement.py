@@ -7,11 +7,11 @@ missing is counted, not passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackwell.ack_sets import from_words
 from ackwell.broker.stats import SubscriptionStats, read_stats
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
     from ackwell.broker.batch_sizes import AckSets
     from ackwell.position import Position
+
+
+RESTARTS: Final = (Kind.UNLOAD, Kind.BROKER_RESTART)
+"""The events after which a broker may know less than before."""
 
 
 class Verdict(StrEnum):
@@ -50,17 +54,31 @@ class Agreement:
     """Acknowledged messages that the broker no longer knows of."""
 
 
-def agreements(events: Iterable[Event]) -> Iterator[Agreement]:
-    """Replay events, and compare at every snapshot among them."""
-    replay = Replay()
-    restarted: set[tuple[str, str]] = set()
+def agreements(
+    events: Iterable[Event], state_at: Callable[[Event], SubscriptionState]
+) -> Iterator[Agreement]:
+    """Compare at every snapshot among events in order; `state_at` returns the state at a snapshot.
+
+    Of the other events, only restarts are looked at: after one, the broker may have forgotten something.
+    """
+    restarted: set[str] = set()
     for event in events:
-        replay.feed(event)
-        name = event.topic, event.subscription
-        if event.kind in (Kind.UNLOAD, Kind.BROKER_RESTART):
-            restarted.add(name)
+        if event.kind in RESTARTS:
+            restarted.add(event.topic)
         elif event.kind is Kind.SNAPSHOT:
-            yield compare(replay.state(*name), event, restarted=name in restarted)
+            yield compare(state_at(event), event, restarted=event.topic in restarted)
+
+
+def replayed_agreements(events: Iterable[Event]) -> Iterator[Agreement]:
+    """Replay events in order, and compare at every snapshot among them."""
+    replay = Replay()
+
+    def fed() -> Iterator[Event]:
+        for event in events:
+            replay.feed(event)
+            yield event
+
+    yield from agreements(fed(), lambda snapshot: replay.state(snapshot.topic, snapshot.subscription))
 
 
 def compare(state: SubscriptionState, snapshot: Event, *, restarted: bool) -> Agreement:

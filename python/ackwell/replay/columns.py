@@ -1,189 +1,374 @@
-"""Fold columns of events into partials, a batch of rows at a time; runs on the executors.
-
-A batch is grouped by (subscription, what its rows do), natively and by dictionary codes, so that every
-group goes to `Partial` as arrays. Rows that no array method serves (settings, seeks, ack sets)
-are fed one by one. The result is the same as `Partial.feed` gives, event by event and in any order,
-but for seeks and cleared backlogs: where those turn the order around must be known before (`Turns`).
-"""
+"""Arrow batches in and out of the fold: event rows, partials and cursors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ackwell.errors import EventError
-from ackwell.position import Position
+from ackwell import Ledgers, PositionInfo
+from ackwell.broker.restart import BatchSizes, restart_loss
+from ackwell.errors import EventError, ProtocolError
 from ackwell.replay import tables
-from ackwell.replay.event_rows import Action, EventRows, Group, Name
 from ackwell.replay.events import Kind
-from ackwell.replay.folded import Folded, Turns
+from ackwell.replay.fold import NULL, Columns, Fold, cursor_settings
+from ackwell.saving.chunks import chunk_count
 
 if TYPE_CHECKING:
-    from ackwell.arrays import Int64s
-    from ackwell.replay.partial import Partial
+    from numpy.typing import NDArray
 
+    from ackwell.replay.resets import Resets
 
-class Fold:
-    """Partials of many subscriptions, fed with batches of event rows.
+    Ints = NDArray[np.int64]
 
-    `turns` are the seeks and cleared backlogs of all events, where they are known before. `ordered` keeps
-    the order of each partial's first and last acknowledgment, which a later seek must know; where all
-    events are folded at once and their seeks are known, there is no later one.
-    """
-
-    def __init__(self, turns: Turns | None = None, *, ordered: bool = True) -> None:
-        self._turns = turns or Turns({}, {})
-        self._turns_known = turns is not None
-        self._ordered = ordered or turns is None
-        self._folded: dict[Name, Folded] = {}
-
-    def __len__(self) -> int:
-        return len(self._folded)
-
-    def feed(self, batch: pa.RecordBatch) -> None:
-        """Take in rows whose columns are those of `COLUMNS`; optional ones may be missing."""
-        if batch.num_rows == 0:
-            return
-        rows = EventRows(batch)
-        if not self._turns_known:
-            self._turn(rows)
-        indexed = self._ordered or not self._turns_known or bool(self._turns.seeks)
-        for group in rows.groups(indexed=indexed):
-            folded = self._folded.get(group.name)
-            if folded is None:
-                folded = self._folded[group.name] = begin(group.name, self._turns)
-            self._apply(folded, rows, group)
-
-    def _turn(self, rows: EventRows) -> None:
-        """Take the seeks of a batch first, for they make its earlier acknowledgments void."""
-        for event in rows.events(rows.of_kind(Kind.SEEK, Kind.CLEAR_BACKLOG)):
-            if event.kind is Kind.CLEAR_BACKLOG and event.ledger_id is None:
-                raise EventError(
-                    "a cleared backlog without position cannot be streamed; "
-                    "record the last position published before it",
-                    file=event.file,
-                    line=event.sequence,
-                )
-            name = event.topic, event.subscription
-            if name not in self._folded:
-                self._folded[name] = begin(name, self._turns)
-            self._folded[name].feed(event)
-
-    def partials(self) -> Iterator[pa.RecordBatch]:
-        """Return the rows of the table `PARTIALS`, and forget what was folded."""
-        folded, self._folded = self._folded, {}
-        yield from partial_rows(folded)
-
-    def _apply(self, folded: Folded, rows: EventRows, group: Group) -> None:
-        if group.action in _ACKNOWLEDGING:
-            if folded.seek is not None:
-                group = group.only(rows.after(folded.seek, group.indexes))
-                if not len(group.ledger_ids):
-                    return
-            if self._ordered:
-                folded.cover(*rows.bounds(group.indexes))
-        if group.action is Action.ROW:
-            for event in rows.events(group.indexes):
-                folded.feed(event)
-        elif group.action is not Action.NOTHING:
-            _APPLY[group.action](folded.partial, rows, group)
-
-
-def begin(name: Name, turns: Turns) -> Folded:
-    """Begin the partial of a subscription."""
-    folded = Folded(turns.seeks.get(name))
-    if name in turns.clears:
-        order, last = turns.clears[name]
-        folded.partial.acknowledge_up_to(last)
-        folded.cover(order, order)
-    return folded
-
-
-def fold_batches(batches: Iterable[pa.RecordBatch], turns: Turns | None = None) -> Iterator[pa.RecordBatch]:
-    """Fold event rows into rows of the table `PARTIALS`."""
-    fold = Fold(turns)
-    for batch in batches:
-        fold.feed(batch)
-    yield from fold.partials()
-
-
-def _acknowledge(partial: Partial, _: EventRows, group: Group) -> None:
-    partial.acknowledge_many(group.ledger_ids, group.entry_ids)
-
-
-def _publish(partial: Partial, _: EventRows, group: Group) -> None:
-    partial.publish_many(group.ledger_ids, group.entry_ids)
-
-
-def _acknowledge_up_to(partial: Partial, _: EventRows, group: Group) -> None:
-    last = group.ledger_ids.max()
-    entry_id = group.entry_ids[group.ledger_ids == last].max()
-    partial.acknowledge_up_to(Position(int(last), int(entry_id)))
-
-
-def _publish_batches(partial: Partial, rows: EventRows, group: Group) -> None:
-    _publish(partial, rows, group)
-    for position, size in _reduced(group, rows.sizes(group.indexes), np.maximum):
-        partial.has_size(position, size)
-
-
-def _acknowledge_indexes(partial: Partial, rows: EventRows, group: Group) -> None:
-    told = rows.batch_sizes[group.indexes]
-    sized = told >= 0
-    for position, size in _reduced(group.only(sized), told[sized], np.maximum):
-        partial.has_size(position, size)
-    bits = np.left_shift(1, rows.batch_indexes[group.indexes])
-    for position, acked in _reduced(group, bits, np.bitwise_or):
-        partial.acknowledge(position, ~acked)
-
-
-_APPLY: Final = {
-    Action.ACK: _acknowledge,
-    Action.EXISTS: _publish,
-    Action.UP_TO: _acknowledge_up_to,
-    Action.SIZED: _publish_batches,
-    Action.INDEX: _acknowledge_indexes,
-}
-_ACKNOWLEDGING: Final = (Action.ACK, Action.UP_TO, Action.INDEX)
+COLUMNS: Final = (
+    "topic",
+    "subscription",
+    "sequence",
+    "kind",
+    "ledger_id",
+    "entry_id",
+    "batch_index",
+    "batch_size",
+    "ack_set",
+    "transaction",
+    "detail",
+    "file",
+)
+"""What a fold reads of an event; the other columns never leave their file."""
 
 PARTIAL_SCHEMA: Final = tables.arrow_schema(tables.PARTIALS)
-_ROWS: Final = 1_000
-"""Rows of one batch of partials: some MB."""
+CURSOR_SCHEMA: Final = tables.arrow_schema(tables.CURSORS)
 
 
-def partial_rows(folded: Mapping[Name, Folded]) -> Iterator[pa.RecordBatch]:
-    """Return partials as rows of the table `PARTIALS`."""
-    rows: list[tuple[str, str, int | None, bytes]] = []
-    for name, item in folded.items():
-        for ledger_id, state in item.encode():
-            rows.append((*name, ledger_id, state))
-            if len(rows) == _ROWS:
-                yield _record_batch(rows)
-                rows = []
-    if rows:
-        yield _record_batch(rows)
+class Reader:
+    """Turns Arrow batches of events into columns; dictionaries that stay the same are read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[pa.Array, list[str]]] = {}
+
+    def columns(self, batch: pa.RecordBatch) -> Columns:
+        """Return the columns of a batch, whose names are those of `COLUMNS`; optional ones may be missing.
+
+        Raises `EventError` for a row without a topic or a subscription, and for a column of a wrong type.
+        """
+        sequences = _integers(batch, "sequence")
+        has_sequences = batch.schema.get_field_index("sequence") >= 0
+        if sequences is None and has_sequences:
+            sequences = np.full(batch.num_rows, NULL)
+        starts_ends, words = _ack_sets(batch)
+        return Columns(
+            self._names(batch, "topic"),
+            self._names(batch, "subscription"),
+            self._kinds(batch),
+            _positions(batch, "ledger_id"),
+            _positions(batch, "entry_id"),
+            sequences,
+            _integers(batch, "batch_index"),
+            _integers(batch, "batch_size"),
+            starts_ends,
+            words,
+            self._files(batch),
+            _texts(batch, "transaction"),
+            _settings(batch),
+        )
+
+    def _names(self, batch: pa.RecordBatch, name: str) -> tuple[NDArray[np.int32], list[str]]:
+        column = _column(batch, name)
+        if column is None or (column.null_count and name == "topic"):
+            _refuse(batch, name)
+        assert column is not None
+        encoded = _encoded(column)
+        codes, names = encoded.indices, self._dictionary(name, encoded.dictionary)
+        if codes.null_count:
+            # The empty subscription is the topic itself, of which some kinds may tell.
+            codes, names = codes.fill_null(len(names)), [*names, ""]
+        return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), names
+
+    def _kinds(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32], list[str | None]]:
+        column = _column(batch, "kind")
+        if column is None:
+            return np.zeros(batch.num_rows, np.int32), [None]
+        encoded = _encoded(column)
+        kinds: list[str | None] = [*self._dictionary("kind", encoded.dictionary), None]
+        codes = encoded.indices
+        if codes.null_count:
+            codes = codes.fill_null(len(kinds) - 1)
+        return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), kinds
+
+    def _files(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32], list[str]] | None:
+        column = _column(batch, "file")
+        if column is None:
+            return None
+        encoded = _encoded(column)
+        files = [*self._dictionary("file", encoded.dictionary), ""]
+        codes = encoded.indices
+        if codes.null_count:
+            codes = codes.fill_null(len(files) - 1)
+        return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), files
+
+    def _dictionary(self, name: str, dictionary: pa.Array) -> list[str]:
+        known = self._known.get(name)
+        if known is None or not _same(known[0], dictionary):
+            known = self._known[name] = dictionary, dictionary.cast(pa.string()).to_pylist()
+        return known[1]
 
 
-def _record_batch(rows: list[tuple[str, str, int | None, bytes]]) -> pa.RecordBatch:
-    columns = [
-        pa.array(column, type=field.type)
-        for column, field in zip(zip(*rows, strict=True), PARTIAL_SCHEMA, strict=True)
-    ]
-    return pa.record_batch(columns, schema=PARTIAL_SCHEMA)
+def _same(a: pa.Array, b: pa.Array) -> bool:
+    """Return whether two arrays are the same memory. `a` is alive, so its memory is not another's by now."""
+    if len(a) != len(b) or a.offset != b.offset or a.type != b.type:
+        return False
+    addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (a, b)]
+    return bool(addresses[0] == addresses[1])
 
 
-def _reduced(group: Group, values: Int64s, join: np.ufunc) -> Iterator[tuple[Position, int]]:
-    """Join the values of each position."""
-    ledger_ids, entry_ids = group.ledger_ids, group.entry_ids
-    if not len(ledger_ids):
-        return
-    order = np.lexsort((entry_ids, ledger_ids))
-    ledger_ids, entry_ids = ledger_ids[order], entry_ids[order]
-    changes = (ledger_ids[1:] != ledger_ids[:-1]) | (entry_ids[1:] != entry_ids[:-1])
-    starts = np.concatenate(([0], np.flatnonzero(changes) + 1))
-    joined = join.reduceat(values[order], starts)
-    positions = map(Position, ledger_ids[starts].tolist(), entry_ids[starts].tolist())
-    yield from zip(positions, joined.tolist(), strict=True)
+def _encoded(column: pa.Array) -> pa.DictionaryArray:
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    """Return a column; None where it is missing or holds nothing but nulls."""
+    index = batch.schema.get_field_index(name)
+    column = None if index < 0 else batch.column(index)
+    return None if column is None or column.null_count == len(column) else column
+
+
+def _integers(batch: pa.RecordBatch, name: str) -> Ints | None:
+    column = _column(batch, name)
+    if column is None:
+        return None
+    try:
+        column = column.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise EventError(f"{name}: {error}") from None
+    if column.null_count:
+        column = column.fill_null(NULL)
+    values: Ints = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _positions(batch: pa.RecordBatch, name: str) -> Ints:
+    values = _integers(batch, name)
+    return np.full(batch.num_rows, NULL) if values is None else values
+
+
+def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | None]:
+    column = _column(batch, "ack_set")
+    if column is None:
+        return None, None
+    offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    starts, ends = offsets[:-1].copy(), offsets[1:]
+    if column.null_count:
+        starts[column.is_null().to_numpy(zero_copy_only=False)] = NULL
+    words = column.values.cast(pa.int64())
+    if words.null_count:
+        raise EventError("an ack set contains null; expected signed 64-bit words")
+    return (starts, ends), words.to_numpy(zero_copy_only=False)
+
+
+def _texts(batch: pa.RecordBatch, name: str) -> dict[int, str] | None:
+    """Return the texts that are there, by row."""
+    column = _column(batch, name)
+    if column is None:
+        return None
+    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    return dict(zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True))
+
+
+def _settings(batch: pa.RecordBatch) -> dict[int, str] | None:
+    """Return the details of the `meta` rows."""
+    if _column(batch, "detail") is None or _column(batch, "kind") is None:
+        return None
+    kind = batch.column("kind")
+    if pa.types.is_dictionary(kind.type) and Kind.META.value not in kind.dictionary.to_pylist():
+        return None
+    is_meta = pc.equal(kind.cast(pa.string()), Kind.META.value).fill_null(False)
+    rows = np.flatnonzero(is_meta.to_numpy(zero_copy_only=False))
+    details = batch.column("detail").take(pa.array(rows)).to_pylist()
+    return {row: detail for row, detail in zip(rows.tolist(), details, strict=True) if detail is not None}
+
+
+def _refuse(batch: pa.RecordBatch, name: str) -> None:
+    """Raise `EventError` for the first row without a name."""
+    index = batch.schema.get_field_index(name)
+    if index < 0:
+        raise EventError(f"no column {name!r}")
+    row = int(batch.column(index).is_null().to_numpy(zero_copy_only=False).argmax())
+    fields = batch.slice(row, 1).to_pylist()[0]
+    raise EventError(f"{name} is null", file=fields.get("file"), line=fields.get("sequence"))
+
+
+def fold_batches(
+    batches: Iterable[pa.RecordBatch],
+    resets: Resets | None = None,
+    *,
+    ordered: bool = True,
+    strict: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Fold event rows into rows of the table `PARTIALS`."""
+    fold, reader = Fold(resets, ordered=ordered), Reader()
+    for batch in batches:
+        if batch.num_rows:
+            fold.feed(reader.columns(batch))
+    fold.raise_flaw(all_flaws=strict)
+    yield from partial_batches(fold)
+
+
+def named_codes(column: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
+    """Return a column of texts without nulls as codes, and what each code stands for."""
+    encoded = _encoded(column)
+    return encoded.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+
+
+def merge_rows(fold: Fold, batch: pa.RecordBatch) -> None:
+    """Join rows of the table `PARTIALS`."""
+    if batch.num_rows:
+        pairs = fold.pairs(named_codes(batch.column("topic")), named_codes(batch.column("subscription")))
+        fold.merge(pairs, _positions(batch, "ledger_id"), batch.column("state").to_pylist())
+
+
+def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
+    """Return what is folded as rows of the table `PARTIALS`, some MB at a time."""
+    names = fold.names()
+    start = 0
+    while start < len(names):
+        taken, pairs, ledger_ids, offsets, data = fold.partials.encode(start)
+        start += taken
+        chosen = [names[pair] for pair in pairs.tolist()]
+        columns = [
+            pa.array([name[0] for name in chosen], pa.string()),
+            pa.array([name[1] for name in chosen], pa.string()),
+            _nullable(ledger_ids),
+            _binary((offsets, data), pa.binary()),
+        ]
+        yield pa.record_batch(columns, schema=PARTIAL_SCHEMA)
+
+
+def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBatch]:
+    """Return the cursor of each subscription as rows of the table `CURSORS`, by name, some MB at a time.
+
+    A subscription whose events lead to no cursor has its `error`; with `strict` it raises `ProtocolError`.
+    """
+    names = fold.names()
+    settings, wrong = fold.settings()
+    whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]
+    order = sorted((pair for pair, name in enumerate(names) if name[1]), key=names.__getitem__)
+    start = 0
+    while start < len(order):
+        taken, columns = fold.partials.cursors(np.array(order[start:], np.int64), whole_acks)
+        pairs = order[start : start + taken]
+        start += taken
+        errors = dict(columns["errors"])
+        errors |= {row: wrong[pair] for row, pair in enumerate(pairs) if pair in wrong}
+        if strict and errors:
+            row = min(errors)
+            raise ProtocolError(f"{', '.join(names[pairs[row]])}: {errors[row]}")
+        batch = _cursor_batch([names[pair] for pair in pairs], columns, errors)
+        if columns["deleted"]:
+            kept = np.ones(taken, bool)
+            kept[columns["deleted"]] = False
+            batch = batch.filter(pa.array(kept))
+        yield batch
+
+
+def _cursor_batch(
+    names: list[tuple[str, str]], columns: dict[str, Any], errors: dict[int, str]
+) -> pa.RecordBatch:
+    nothing = np.zeros(len(names), bool)
+    nothing[list(errors)] = True
+    integers = {name: value for name, value in columns.items() if isinstance(value, np.ndarray)}
+    lengths = np.diff(columns["position_info"][0])
+    losses = _losses(columns, nothing)
+    batch_offsets, (key_offsets, keys), (word_offsets, words) = columns["batch_deleted"]
+    ledger_offsets, (ledger_ids, entries) = columns["ledgers"]
+    arrays = {
+        "topic": pa.array([name[0] for name in names], pa.string()),
+        "subscription": pa.array([name[1] for name in names], pa.string()),
+        **{name: _nullable(values) for name, values in integers.items()},
+        "individually_deleted": _binary(columns["individually_deleted"], pa.string(), nothing),
+        "batch_deleted": _map(
+            batch_offsets,
+            _binary((key_offsets, keys), pa.string()),
+            pa.ListArray.from_arrays(pa.array(word_offsets), pa.array(words)),
+            nothing,
+        ),
+        "position_info": _binary(columns["position_info"], pa.binary(), nothing),
+        "compact": _binary(columns["compact"], pa.binary(), nothing),
+        "chunks": pa.array([chunk_count(length) for length in lengths.tolist()], pa.int64(), mask=nothing),
+        "restart_loses": pa.array(losses[0], pa.int64(), mask=nothing),
+        "restart_reason": pa.array(losses[1], pa.string()),
+        "ledgers": _map(ledger_offsets, pa.array(ledger_ids), pa.array(entries), nothing),
+        "batch_sizes": _binary(columns["batch_sizes"], pa.binary(), np.diff(columns["batch_sizes"][0]) == 0),
+        "error": pa.array([errors.get(row) for row in range(len(names))], pa.string()),
+    }
+    return pa.record_batch([arrays[field.name] for field in CURSOR_SCHEMA], schema=CURSOR_SCHEMA)
+
+
+_KEPT_RANGES_MAX: Final = 1_000
+"""So many ranges go to the metadata store, whole, when a 4.2 broker closes a cursor."""
+
+
+def _losses(columns: dict[str, Any], nothing: NDArray[np.bool_]) -> tuple[Ints, list[str | None]]:
+    """Return what a graceful restart of a 4.2 broker would forget, and why; nothing of small states."""
+    loses = np.zeros(len(nothing), np.int64)
+    reasons: list[str | None] = [None] * len(nothing)
+    batches = np.diff(columns["batch_deleted"][0]) > 0
+    large = (columns["range_count"] > _KEPT_RANGES_MAX) | batches
+    for row in np.flatnonzero(large & ~nothing).tolist():
+        info = PositionInfo.decode(_cell(columns["compact"], row))
+        start, end = columns["ledgers"][0][row : row + 2]
+        ledgers = zip(*(values[start:end].tolist() for values in columns["ledgers"][1]), strict=True)
+        loss = restart_loss(
+            info.position,
+            info.individually_deleted,
+            info.batch_deleted,
+            ledgers=Ledgers(list(ledgers)),
+            batch_sizes=unpack_sizes(_cell(columns["batch_sizes"], row) or None),
+        )
+        loses[row] = loss.messages.at_least
+        reasons[row] = "; ".join(map(str, loss.reasons)) or None
+    return loses, reasons
+
+
+def _cell(column: tuple[NDArray[np.int32], bytes], row: int) -> bytes:
+    offsets, data = column
+    return data[offsets[row] : offsets[row + 1]]
+
+
+def _nullable(values: Ints) -> pa.Array:
+    return pa.array(values, mask=values == NULL)
+
+
+def _binary(
+    texts: tuple[NDArray[np.int32], bytes], kind: pa.DataType, nulls: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    offsets, data = texts
+    valid = None
+    if nulls is not None and nulls.any():
+        valid = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _map(
+    offsets: NDArray[np.int32], keys: pa.Array, values: pa.Array, nulls: NDArray[np.bool_]
+) -> pa.MapArray:
+    kind = pa.map_(keys.type, values.type)
+    valid = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes()) if nulls.any() else None
+    pairs = pa.StructArray.from_arrays([keys, values], fields=[kind.key_field, kind.item_field])
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [valid, pa.py_buffer(offsets)], children=[pairs])
+
+
+def unpack_sizes(packed: bytes | None) -> BatchSizes:
+    """Read the column `batch_sizes`."""
+    import zlib
+
+    from ackwell.position import Position
+
+    if packed is None:
+        return BatchSizes()
+    ledger_ids, entry_ids, sizes = np.frombuffer(zlib.decompress(packed), dtype="<i8").reshape(3, -1).tolist()
+    positions = map(Position, ledger_ids, entry_ids)
+    return BatchSizes(of=dict(zip(positions, sizes, strict=True)))

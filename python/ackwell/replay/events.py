@@ -20,6 +20,7 @@ import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Never
 
@@ -315,7 +316,7 @@ def event_files(sources: Iterable[str | Path]) -> list[Path]:
     files: set[Path] = set()
     for source in map(Path, sources):
         if source.is_dir():
-            found = [path for path in source.rglob("*") if path.name.endswith(_SUFFIXES)]
+            found = [path for path in source.rglob("*") if _is_events(path.relative_to(source))]
             if not found:
                 raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
             files.update(found)
@@ -326,7 +327,13 @@ def event_files(sources: Iterable[str | Path]) -> list[Path]:
     return sorted(files, key=str)
 
 
-_SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".parquet")
+def _is_events(path: Path) -> bool:
+    """Return whether a file of a folder holds events; hidden ones do not, as everywhere in Spark."""
+    hidden = any(part.startswith((".", "_")) for part in path.parts)
+    return not hidden and path.name.endswith(_SUFFIXES)
+
+
+_SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 
 
 def read_events(
@@ -354,9 +361,9 @@ def _read_trace(path: Path) -> Iterator[Event]:
 
 
 def _open_text(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
+    from ackwell.replay.traces import open_trace
+
+    return TextIOWrapper(open_trace(path), encoding="utf-8")
 
 
 def _read_parquet(path: Path) -> Iterator[Event]:

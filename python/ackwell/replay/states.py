@@ -1,29 +1,28 @@
 """Events to state: what the cursor of each subscription holds once its events have happened.
 
-The events are folded into one `Partial` a subscription, so their order matters only where order means
-something (a seek, a cleared backlog, `at`). Nothing here reads a clock; time comes with the events.
+Order matters only where it means something (a seek, a cleared backlog, a transaction, `at`). Nothing here
+reads a clock; time comes with the events.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.cursor_settings import CursorSettings
 from ackwell.errors import EventError, ProtocolError
+from ackwell.position import Position
 from ackwell.replay.events import Event, Kind, read_events
-from ackwell.replay.partial import Partial
+from ackwell.replay.fold import Fold, columns_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ackwell.broker.restart import BrokerSettings, RestartLoss
+    from ackwell.broker.stats import SubscriptionStats
     from ackwell.cursor import Cursor
     from ackwell.engine import Engine
-    from ackwell.position import Position
+    from ackwell.replay.resets import Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def cursor_json(cursor: Cursor) -> dict[str, Any]:
 
 
 class Replay:
-    """Folds events, of any subscriptions in any mix, into state.
+    """Folds events one by one, in the order in which they happened, of any subscriptions in any mix.
 
     >>> from ackwell.replay.events import Event, Kind
     >>> replay = Replay()
@@ -80,37 +79,111 @@ class Replay:
     """
 
     def __init__(self, *, engine: Engine | None = None) -> None:
-        self._engine = engine
-        self._partials: dict[tuple[str, str], Partial] = {}
-        self._settings: dict[tuple[str, str], dict[str, Any]] = {}
+        self._fold = Fold(engine=engine)
+        self._waiting: list[Event] = []
+        self._sequence = 0
+        self._last: dict[Name, Position] = {}
+        """The last position published, by topic and subscription; the topic's own without a subscription."""
+        self._open: dict[tuple[str, str, str], list[Event]] = {}
+        """What was acknowledged in transactions that are not committed."""
+        self._committed: set[tuple[str, str, str]] = set()
 
     def feed(self, event: Event) -> None:
-        """Take one event in."""
+        """Take one event in. Amortised O(1)."""
         name = event.topic, event.subscription
-        partial = self._partials.get(name)
-        if partial is None:
-            partial = self._partials[name] = Partial(self._engine)
-        if event.kind is Kind.META and event.detail is not None:
-            self._settings[name] = settings_of(event)
-        partial.feed(event)
+        transaction = (*name, event.transaction or "")
+        match event.kind:
+            case Kind.PUBLISH | Kind.DISPATCH | Kind.RECEIVE:
+                self._note(event)
+            case Kind.COMMIT:
+                self._committed.add(transaction)
+                self._waiting += self._open.pop(transaction, [])
+            case Kind.CLEAR_BACKLOG if event.ledger_id is None:
+                known = [self._last[each] for each in (name, (event.topic, "")) if each in self._last]
+                if not known:
+                    raise ProtocolError("backlog cleared before anything was published")
+                last = max(known)
+                event = event._replace(ledger_id=last.ledger_id, entry_id=last.entry_id)
+            case _:
+                pass
+        # Numbered here: what happens is ordered by when it is fed.
+        event = event._replace(sequence=self._sequence, file=None, transaction=None)
+        self._sequence += 1
+        is_open = transaction[2] and transaction not in self._committed
+        if is_open and event.kind in _IN_TRANSACTION:
+            self._open.setdefault(transaction, []).append(event)
+        else:
+            self._waiting.append(event)
+        if len(self._waiting) >= _WAITING_MAX:
+            self._flush()
+
+    def _note(self, event: Event) -> None:
+        assert event.ledger_id is not None
+        assert event.entry_id is not None
+        name = event.topic, event.subscription
+        position = Position(event.ledger_id, event.entry_id)
+        self._last[name] = max(self._last.get(name, position), position)
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._fold.feed(columns_of(self._waiting))
+            self._waiting = []
+            self._fold.raise_flaw()
+
+    @property
+    def fold(self) -> Fold:
+        """The fold of everything so far."""
+        self._flush()
+        return self._fold
 
     def state(self, topic: str, subscription: str) -> SubscriptionState:
         """Return one subscription's state so far; `KeyError` if no event spoke of it."""
+        self._flush()
         name = topic, subscription
-        settings = self._settings.get(name, {})
-        cursor = self._partials[name].cursor(settings=cursor_settings(settings))
-        return SubscriptionState(topic, subscription, cursor, self._partials[name].batch_sizes, settings)
+        pairs = {known: pair for pair, known in enumerate(self._fold.names())}
+        return state_of(self._fold, name, pairs[name])
 
     def states(self) -> list[SubscriptionState]:
         """Return every subscription's state so far, ordered by topic and subscription."""
-        return [self.state(*name) for name in sorted(self._partials)]
+        self._flush()
+        return states_of(self._fold)
 
-    def never_published(self) -> dict[tuple[str, str], Position]:
-        """Find, by topic and subscription, an acknowledged position that was never published."""
-        found = (
-            (name, partial.never_published(partial.ledgers())) for name, partial in self._partials.items()
-        )
-        return {name: position for name, position in found if position is not None}
+
+_IN_TRANSACTION: Final = (Kind.ACK, Kind.ACK_CUMULATIVE, Kind.SKIP, Kind.EXPIRE)
+_WAITING_MAX: Final = 4_096
+"""Events that wait as Python objects for the fold."""
+
+
+def state_of(fold: Fold, name: Name, pair: int) -> SubscriptionState:
+    """Return the state of a pair of a fold; `ProtocolError` where its events lead to none."""
+    settings, wrong = fold.settings()
+    if pair in wrong:
+        raise EventError(f"{name[0]}, {name[1]}: {wrong[pair]}")
+    known = settings.get(pair, {})
+    return SubscriptionState(*name, *fold.cursor(pair, known), known)
+
+
+def states_of(fold: Fold, errors: dict[Name, str] | None = None) -> list[SubscriptionState]:
+    """Return the state of every subscription that is not deleted, ordered by topic and subscription.
+
+    Those whose events lead to no state go into `errors`; without it the first one is raised.
+    """
+    fold.raise_flaw(all_flaws=errors is None)
+    settings, wrong = fold.settings()
+    states = []
+    for name, pair in sorted((name, pair) for pair, name in enumerate(fold.names())):
+        if not name[1] or fold.partials.is_deleted(pair):
+            continue
+        try:
+            if pair in wrong:
+                raise EventError(f"{name[0]}, {name[1]}: {wrong[pair]}")
+            known = settings.get(pair, {})
+            states.append(SubscriptionState(*name, *fold.cursor(pair, known), known))
+        except ProtocolError as error:
+            if errors is None:
+                raise
+            errors[name] = str(error)
+    return states
 
 
 def replay_files(
@@ -119,34 +192,59 @@ def replay_files(
     at: int | None = None,
     engine: Engine | None = None,
     on_file: Callable[[Path], None] = lambda _: None,
+    start_from: Iterable[SubscriptionState | SubscriptionStats] = (),
+    errors: dict[Name, str] | None = None,
 ) -> list[SubscriptionState]:
     """Replay event files: the state of every subscription at the end, or after the first `at` events.
 
     `at` counts the events of all files in the order of replay (of one trace: its lines); `on_file` is
-    told each file before it is read. Raises `EventError` with file and line for anything that is no
-    event, and for an acknowledgment of what was never published.
+    called with each file before it is read. `start_from` holds the states that subscriptions had before.
+    Subscriptions whose events lead to no state go into `errors`, where it is given.
+    Raises `EventError` with file and line for anything that is no event, and for an acknowledgment of what
+    was never published.
     """
-    fold = Replay(engine=engine)
-    for event in first(read_events(sources, on_file=on_file), at):
-        fold.feed(event)
+    from ackwell.replay.files import fold_files
+
+    def begin(fold: Fold) -> None:
+        for state in start_from:
+            start(fold, state)
+
+    fold = fold_files(sources, at=at, engine=engine, on_file=on_file, begin=begin)
     try:
-        return fold.states()
-    except ProtocolError:
-        raise_where(first(read_events(sources), at), fold.never_published())
+        return states_of(fold, errors)
+    except ProtocolError as error:
+        raise_where(error, sources)
         raise
 
 
-def first(events: Iterable[Event], at: int | None) -> Iterator[Event]:
-    """Return the first `at` events, or all."""
-    return itertools.islice(events, at)
+def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
+    """Let a fold start from a state: one of ours, or a broker's answer."""
+    name = state.topic, state.subscription
+    if isinstance(state, SubscriptionState):
+        fold.start(name, state.cursor.to_position_info(), state.cursor.ledgers)
+        return
+    from ackwell import PositionInfo
+
+    batches = {tuple(position): words for position, words in (state.batch_deleted or {}).items()}
+    info = PositionInfo(*state.mark_delete_position, state.individually_deleted, batches)  # type: ignore[arg-type]
+    fold.start(name, info, state.ledgers)
 
 
-def raise_where(events: Iterable[Event], never_published: dict[tuple[str, str], Position]) -> None:
-    """Raise `EventError` for the first event that acknowledges one of these positions."""
-    for event in events:
-        position = never_published.get((event.topic, event.subscription))
+_UNPUBLISHED: Final = re.compile(
+    r"^(.*), (.*): acknowledgment of (\d+):(\d+), which was never published", re.S
+)
+
+
+def raise_where(error: ProtocolError, sources: Sequence[str | Path]) -> None:
+    """Raise `EventError` for the first event that acknowledges the position that `error` names."""
+    found = _UNPUBLISHED.match(str(error))
+    if found is None:
+        return
+    topic, subscription = found[1], found[2]
+    position = Position(int(found[3]), int(found[4]))
+    for event in read_events(sources):
         if (
-            position is not None
+            (event.topic, event.subscription) == (topic, subscription)
             and event.kind in (Kind.ACK, Kind.ACK_CUMULATIVE)
             and (event.ledger_id, event.entry_id) == position
         ):
@@ -155,20 +253,18 @@ def raise_where(events: Iterable[Event], never_published: dict[tuple[str, str], 
                 "is a file with earlier events missing?",
                 file=event.file,
                 line=event.sequence,
-            )
+            ) from None
 
 
-def settings_of(event: Event) -> dict[str, Any]:
-    """Return the broker settings that a `meta` event names."""
-    try:
-        settings = json.loads(event.detail or "{}")
-    except ValueError as error:
-        message = f"the settings are not JSON: {error}"
-        raise EventError(message, file=event.file, line=event.sequence) from None
-    return settings if isinstance(settings, dict) else {}
+def state_of_row(row: Mapping[str, Any]) -> SubscriptionState:
+    """Return the state that a row of the table `CURSORS` was built from, without the events' settings."""
+    from ackwell import Cursor, Ledgers, PositionInfo
+    from ackwell.replay.columns import unpack_sizes
 
-
-def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
-    """Return the cursor's part of these broker settings; batch index acks are on by default, as in 4.2."""
-    value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
-    return CursorSettings(batch_index_acks=value != "false")
+    name = row["topic"], row["subscription"]
+    if row["error"] is not None:
+        raise ProtocolError(f"{', '.join(name)}: {row['error']}")
+    cursor = Cursor.from_position_info(
+        PositionInfo.decode(bytes(row["compact"])), Ledgers(sorted(dict(row["ledgers"]).items()))
+    )
+    return SubscriptionState(*name, cursor, dict(unpack_sizes(row["batch_sizes"]).of), {})

@@ -77,7 +77,7 @@ LEDGERS: Final[Table] = (
 PARTIALS: Final[Table] = (
     *_NAMES,
     Column("ledger_id", "bigint", "the ledger; null for what belongs to none"),
-    Column("state", "binary", "what some events say of it: ackwell.replay.folded", required=True),
+    Column("state", "binary", "what some events say of it: rust/core/src/partials/bytes.rs", required=True),
 )
 
 CURSORS: Final[Table] = (
@@ -97,8 +97,17 @@ CURSORS: Final[Table] = (
     Column("restart_reason", "string", "why; null where nothing is lost"),
     _LEDGERS,
     _BATCH_SIZES,
+    Column("error", "string", "why its events lead to no cursor; the state is null then"),
 )
-"""`batch_sizes` is packed: `ackwell.spark.tasks.rows.unpack_sizes`."""
+"""`batch_sizes` is packed: `ackwell.replay.columns.unpack_sizes`."""
+
+RANGES: Final[Table] = (
+    *_NAMES,
+    Column("ledger_id", "bigint", "the ledger"),
+    Column("lower_entry_exclusive", "bigint", "the entry before the first of the range; -1 before entry 0"),
+    Column("upper_entry_inclusive", "bigint", "the last entry of the range"),
+)
+"""The individually deleted messages of cursors, a row a range."""
 
 AUDITED: Final[Table] = (
     *_NAMES,

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from ackwell.spark.fleet import generate as generate
     from ackwell.spark.local import replay_files as replay_files
     from ackwell.spark.ordered import ordered_replay as ordered_replay
+    from ackwell.spark.pipeline import Strategy as Strategy
     from ackwell.spark.pipeline import collect_states as collect_states
     from ackwell.spark.pipeline import cursors as cursors
+    from ackwell.spark.pipeline import explode_ranges as explode_ranges
     from ackwell.spark.pipeline import merge as merge
     from ackwell.spark.pipeline import partials as partials
     from ackwell.spark.pipeline import replay as replay
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
     from ackwell.spark.stream import cursor_stream as cursor_stream
 
 _HOMES = {
+    "Strategy": "pipeline",
     "collect_states": "pipeline",
     "cursor_stream": "stream",
     "cursors": "pipeline",
     "delayed_sizing": "sizing",
+    "explode_ranges": "pipeline",
     "generate": "fleet",
     "local_session": "session",
     "merge": "pipeline",

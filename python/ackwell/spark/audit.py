@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackwell.broker.restart import BrokerSettings, Restart
 from ackwell.replay import tables
 from ackwell.spark.schema import AUDIT, conform
-from ackwell.spark.tasks import audit as auditing
+from ackwell.spark.tasks import audit as tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ def restart_audit(
     chosen = settings or BrokerSettings()
 
     def audit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from auditing.audit_batches(batches, chosen, restarts)
+        yield from tasks.audit_batches(batches, chosen, restarts)
 
     worst = [F.desc("lost_messages_min"), F.desc("before_flush_min")]
     return table.mapInArrow(audit, AUDIT).orderBy(*worst, "topic", "subscription", "restart")

@@ -1,67 +1,191 @@
 """The strategy `files`: each task reads its row groups' columns itself and folds them.
 
 Handing a row with two strings from the JVM to Python costs more than everything else together, so
-nothing is handed over: a task gets the names of its files and answers with partials. Dictionary pages
-stay dictionaries, and a row group is read in slices, so a task's memory is that of its partials.
+nothing is handed over: a task gets the names of its files and answers with partials. Row groups are packed
+into as few tasks as the cores allow, by bytes, and a task makes one fold of all it gets, so a thousand small
+files cost what one large file does.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackwell.spark.schema import PARTIALS
-from ackwell.spark.tasks.files import SURVEY, Split, fold_split, look_at
+from pyspark.sql.types import ArrayType, DataType, IntegralType, StringType
+
+from ackwell.errors import AckwellError
+from ackwell.replay.parquet import ParquetEvents, RowGroups
+from ackwell.spark.schema import CURSORS, PARTIALS
+from ackwell.spark.tasks.files import SURVEY, FoldFiles, look_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from ackwell.replay.folded import Turns
+    from ackwell.replay.parquet import Fields
+    from ackwell.replay.resets import Resets
+
+SHARE_BYTES_MIN: Final = 16 * 1024 * 1024
+"""Bytes of columns, not compressed, that are worth a task of their own: some million events."""
+
+SHARE_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Bytes of columns that a task reads at most, so that a large input has many tasks to balance."""
+
+DRIVER_FILES_MAX: Final = 2_000
+"""So many files are looked at by the driver; more are by a job."""
 
 
-def is_exactly_files(events: DataFrame) -> bool:
-    """Return whether a DataFrame is what reading its Parquet files gives: no filter, no projection.
+class Plan(NamedTuple):
+    """What is to be read: files, and shares of their row groups."""
 
-    Read off the analysed plan as `explain` prints it, which Spark Connect has too: one relation, and
-    nothing above it.
+    shares: list[list[RowGroups]]
+    has_resets: bool
+
+
+def plain_files(events: DataFrame) -> tuple[list[str], str]:
+    """Return the Parquet files that a DataFrame reads, or why it is not just what they hold.
+
+    Read off the plan as `explain` prints it, which Spark Connect has too: one relation of Parquet files in a
+    plain index (a Delta table has an index of its own), and nothing above it. No job runs.
     """
     printed = io.StringIO()
     with redirect_stdout(printed):
         events.explain(extended=True)
-    analysed = printed.getvalue().partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
+    text = printed.getvalue()
+    analysed = text.partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     nodes = [line for line in analysed.splitlines() if line][1:]
-    return len(nodes) == 1 and nodes[0].startswith("Relation [") and nodes[0].endswith(" parquet")
-
-
-def survey(events: DataFrame) -> tuple[list[Split], bool]:
-    """Cut the files of `events` into splits, and tell whether any of them may hold a turn (`find_turns`).
-
-    One small job, of the files' footers and their column `kind` alone.
-    """
+    if len(nodes) != 1 or not nodes[0].startswith("Relation [") or not nodes[0].endswith(" parquet"):
+        return [], "it is not just Parquet files as they are"
+    physical = text.partition("== Physical Plan ==")[2]
+    if "Location: InMemoryFileIndex" not in physical:
+        return [], "its files are listed by a table format, which may leave out rows"
     # Connect gives a sequence of its own, which it does not take back.
-    paths = list(events.inputFiles())
-    if not paths:
-        return [], False
+    return list(events.inputFiles()), ""
+
+
+def survey(events: DataFrame, paths: list[str]) -> tuple[Plan | None, str]:
+    """Plan the reading of files, or return why their columns are not those of the DataFrame.
+
+    The driver looks at them where it can, else a small job: at the footers, and the column `kind` alone.
+    """
+    expected = {field.name: field.dataType for field in events.schema}
+    found = _look(events.sparkSession, paths)
+    groups: list[tuple[RowGroups, int]] = []
+    has_resets = False
+    for path, group_bytes, resets, fields in found:
+        if group_bytes is None:
+            continue
+        wrong = _difference(fields, expected)
+        if wrong:
+            return None, f"{path}: {wrong}"
+        has_resets |= resets
+        groups += [(RowGroups(path, (index,)), size) for index, size in enumerate(group_bytes)]
+    return Plan(pack(groups, _cores(events.sparkSession)), has_resets), ""
+
+
+_Found = tuple[str, "list[int] | None", bool, "Fields"]
+
+
+def _look(session: SparkSession, paths: list[str]) -> list[_Found]:
+    # Through Connect, a path of the server may name another file here.
+    is_connect = type(session).__module__.startswith("pyspark.sql.connect")
+    if not is_connect and len(paths) <= DRIVER_FILES_MAX:
+        try:
+            return [_look_here(path) for path in paths]
+        except (OSError, AckwellError):
+            # The driver may see another storage than the executors, and they name what is wrong.
+            pass
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column("id").to_pylist():
                 yield look_at(paths[index])
 
-    rows = events.sparkSession.range(len(paths)).mapInArrow(look, SURVEY).collect()
-    return [Split(row.path, row.start, row.end) for row in sorted(rows)], any(row.turning for row in rows)
+    rows = session.range(len(paths)).mapInArrow(look, SURVEY).collect()
+    return [
+        (row.path, row.group_bytes, row.has_resets, dict(json.loads(row.fields)))
+        for row in sorted(rows, key=lambda row: str(row.path))
+    ]
 
 
-def fold(session: SparkSession, splits: list[Split], turns: Turns, *, ordered: bool = True) -> DataFrame:
-    """Fold Parquet files into partials, a task for each split; `ordered` as in `Fold`."""
+def _look_here(path: str) -> _Found:
+    with ParquetEvents(path) as events:
+        found = events.survey()
+    return path, None if found.is_empty else list(found.group_bytes), found.has_resets, found.fields
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                yield from fold_split(splits[index], turns, ordered=ordered)
 
-    tasks = max(1, len(splits))
-    return session.range(0, len(splits), 1, tasks).mapInArrow(read, PARTIALS)
+def _difference(fields: Fields, expected: dict[str, DataType]) -> str:
+    """Return how the columns of a file differ from those of the DataFrame; names alone may differ in case."""
+    own = {name.lower(): kind for name, kind in fields.items()}
+    wanted = {name.lower(): kind for name, kind in expected.items()}
+    missing, more = sorted(wanted.keys() - own.keys()), sorted(own.keys() - wanted.keys())
+    if missing:
+        return f"no column {missing[0]!r}, which the DataFrame has"
+    if more:
+        return f"column {more[0]!r}, which the DataFrame has not"
+    for name, kind in wanted.items():
+        if not _alike(own[name], kind):
+            return f"column {name!r} is {own[name]}, and {kind.simpleString()} in the DataFrame"
+    return ""
+
+
+def _alike(own: str, kind: DataType) -> bool:
+    if isinstance(kind, IntegralType):
+        return own.removeprefix("u").startswith("int")
+    if isinstance(kind, StringType):
+        return own in ("string", "large_string")
+    if isinstance(kind, ArrayType):
+        return own.startswith(("list<", "large_list<"))
+    # No column of an event has another type, but time_ms, which no fold reads.
+    return True
+
+
+def _cores(session: SparkSession) -> int:
+    """Return how many tasks run at a time, as far as it is known."""
+    try:
+        return max(1, session.sparkContext.defaultParallelism)
+    except Exception:  # Through Connect there is no such thing, and the error depends on the version.
+        return max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 1) // 2)
+
+
+def pack(groups: list[tuple[RowGroups, int]], cores: int) -> list[list[RowGroups]]:
+    """Share row groups out, in their order: as many bytes to each, and as many shares as are worth it."""
+    total = sum(size for _, size in groups)
+    count = min(cores, max(1, total // SHARE_BYTES_MIN))
+    while total / count > SHARE_BYTES_MAX:
+        count += cores
+    shares: list[list[RowGroups]] = []
+    filled = 0
+    for group, size in groups:
+        if not shares or filled * count >= total * len(shares):
+            shares.append([])
+        filled += size
+        last = shares[-1][-1] if shares[-1] else None
+        if last is not None and last.path == group.path:
+            shares[-1][-1] = last._replace(indexes=(*last.indexes, *group.indexes))
+        else:
+            shares[-1].append(group)
+    return shares
+
+
+def fold(
+    session: SparkSession,
+    shares: list[list[RowGroups]],
+    resets: Resets,
+    *,
+    ordered: bool = True,
+    strict: bool = False,
+    whole: bool = False,
+) -> DataFrame:
+    """Fold Parquet files into partials, a task for each share; the one share of `whole` into cursors."""
+    function = FoldFiles(shares, resets, ordered=ordered, strict=strict, whole=whole)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from function(batches)
+
+    tasks = max(1, len(shares))
+    numbers = session.range(0, len(shares), 1, tasks)
+    return numbers.mapInArrow(run, CURSORS if whole else PARTIALS)

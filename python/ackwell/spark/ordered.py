@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.replay import tables
 from ackwell.spark.schema import MOMENTS, conform
-from ackwell.spark.tasks import following
+from ackwell.spark.tasks import ordered as tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = ()) -> DataFrame:
     moments = sorted(set(at_ms))
 
     def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from following.follow_batches(batches, moments)
+        yield from tasks.follow_batches(batches, moments)
 
     table = conform(events, tables.EVENTS, "events")
     return (

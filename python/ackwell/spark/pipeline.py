@@ -6,22 +6,27 @@ subscription spreads over all cores, and only the merged result meets the mark-d
 
 No row of an event passes through a Python function here, and none is sorted: tasks read the columns
 of Parquet files themselves (`files`), or Spark SQL folds the rows into words of 64 entries (`words`).
+
+A subscription whose events lead to no cursor (an event that is none, an acknowledgment of what was never
+published, a batch index beyond its batch) has its `error` in its row, and the others go on. With
+`strict=True` the query fails instead.
 """
 
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from ackwell.errors import SchemaError
 from ackwell.replay import tables
-from ackwell.replay.folded import Turns
+from ackwell.replay.resets import NO_RESETS
+from ackwell.replay.states import state_of_row
 from ackwell.spark import files, words
+from ackwell.spark.resets import find_resets
 from ackwell.spark.schema import CURSORS, PARTIALS, conform
-from ackwell.spark.seeks import find_turns
-from ackwell.spark.tasks import cursors as finish
-from ackwell.spark.tasks.rows import state_of_row
+from ackwell.spark.tasks import pipeline as tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,10 +34,18 @@ if TYPE_CHECKING:
     from ackwell.replay.states import SubscriptionState
 
 Strategy = Literal["auto", "files", "words"]
+"""How events are folded; see `partials`."""
+
 _NAMES = ("topic", "subscription")
 
 
-def partials(events: DataFrame, *, strategy: Strategy = "auto") -> DataFrame:
+def partials(
+    events: DataFrame,
+    *,
+    strategy: Strategy = "auto",
+    start_from: DataFrame | None = None,
+    strict: bool = False,
+) -> DataFrame:
     """Fold events into partials, a row per (topic, subscription, ledger) and task.
 
     Parameters
@@ -44,37 +57,66 @@ def partials(events: DataFrame, *, strategy: Strategy = "auto") -> DataFrame:
         `files`: tasks read the Parquet files of `events` themselves, so `events` must be just what
         `spark.read.parquet` gave. `words`: Spark SQL folds the rows, whatever they come from.
         `auto`: `files` where `events` is exactly its Parquet files, else `words`.
+    start_from
+        What subscriptions had before the first of the events: cursors of an earlier replay
+        (`ackwell.spark.schema.CURSORS`) or dumps of stats-internal (`STATS`).
+    strict
+        Fail for the first event that is none, instead of keeping it as its subscription's error.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.PARTIALS`.
 
-    Raises `SchemaError` before any job starts where a column is missing or wrong. One small query runs
-    at once, for the seeks and cleared backlogs.
+    Raises `SchemaError` before any job starts where a column is missing or wrong, and for the strategy
+    `files` where `events` is more than its files. What runs while the query is built: for `words` one small
+    query, for the seeks, cleared backlogs and transactions; for `files` the driver reads the footers and the
+    column `kind`, and that query runs only where there are such events.
     """
-    return _fold(events, strategy, ordered=True)
+    return _start(_fold(events, strategy, ordered=True, strict=strict).folded, start_from)
 
 
-def _fold(events: DataFrame, strategy: Strategy, *, ordered: bool) -> DataFrame:
+class _Folded(NamedTuple):
+    folded: DataFrame
+    is_cursors: bool = False
+    """Whether it is the table `CURSORS` already."""
+
+
+def _fold(
+    events: DataFrame, strategy: Strategy, *, ordered: bool, strict: bool, whole: bool = False
+) -> _Folded:
     table = conform(events, tables.EVENTS, "events")
-    if strategy == "auto":
-        strategy = "files" if files.is_exactly_files(events) else "words"
-    elif strategy not in ("files", "words"):
+    if strategy not in ("auto", "files", "words"):
         raise ValueError(f"unknown strategy {strategy!r}; known are auto, files, words")
-    if strategy == "words":
-        return words.fold(table, find_turns(table), ordered=ordered)
-    splits, turning = files.survey(events)
-    turns = find_turns(table) if turning else Turns({}, {})
-    return files.fold(events.sparkSession, splits, turns, ordered=ordered)
+    if strategy != "words":
+        paths, why_not = files.plain_files(events)
+        plan, why_not = files.survey(events, paths) if not why_not else (None, why_not)
+        if plan is not None:
+            resets = find_resets(table) if plan.has_resets else NO_RESETS
+            whole = whole and len(plan.shares) == 1
+            session = events.sparkSession
+            folded = files.fold(session, plan.shares, resets, ordered=ordered, strict=strict, whole=whole)
+            return _Folded(folded, whole)
+        if strategy == "files":
+            raise SchemaError(
+                f"events: the strategy 'files' needs a DataFrame of plain Parquet files; {why_not}"
+            )
+    return _Folded(words.fold(table, find_resets(table), ordered=ordered, strict=strict))
+
+
+def _start(parts: DataFrame, start_from: DataFrame | None) -> DataFrame:
+    if start_from is None:
+        return parts
+    states = conform(start_from, tables.AUDITED, "start_from")
+    return parts.unionByName(states.mapInArrow(tasks.start, PARTIALS))
 
 
 def merge(*parts: DataFrame) -> DataFrame:
     """Join partials into one row per (topic, subscription, ledger)."""
-    return _union(parts).repartition(*_NAMES, "ledger_id").mapInArrow(finish.merge_batches, PARTIALS)
+    return _union(parts).repartition(*_NAMES, "ledger_id").mapInArrow(tasks.merge, PARTIALS)
 
 
-def cursors(parts: DataFrame, ledgers: DataFrame | None = None) -> DataFrame:
+def cursors(parts: DataFrame, ledgers: DataFrame | None = None, *, strict: bool = False) -> DataFrame:
     """Return the cursor that the partials of each subscription lead to.
 
     Parameters
@@ -83,20 +125,23 @@ def cursors(parts: DataFrame, ledgers: DataFrame | None = None) -> DataFrame:
         Partials, merged or not; join several tables with `unionByName` or `merge`.
     ledgers
         The topics' ledgers (`ackwell.spark.schema.LEDGERS`), instead of what the events tell of them.
+    strict
+        Fail for the first subscription without a cursor, instead of giving its `error`.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.CURSORS`, a row per (topic, subscription).
 
-    A task holds the state of the subscriptions of its partition.
+    A task holds the state of the topics of its partition.
     """
-    rows = conform(parts, tables.PARTIALS, "partials").withColumn(
-        "directory", F.lit(None).cast("map<bigint,bigint>")
-    )
+    rows = conform(parts, tables.PARTIALS, "partials")
     if ledgers is not None:
+        rows = rows.withColumn("directory", F.lit(None).cast("map<bigint,bigint>"))
         rows = rows.unionByName(_directories(rows, conform(ledgers, tables.LEDGERS, "ledgers")))
-    return rows.repartition(*_NAMES).mapInArrow(finish.cursor_batches, CURSORS)
+    # By topic: what happened to a topic as a whole belongs to each of its subscriptions.
+    function = tasks.Finish(strict=strict)
+    return rows.repartition("topic").mapInArrow(lambda batches: function(batches), CURSORS)
 
 
 def replay(
@@ -104,17 +149,36 @@ def replay(
     ledgers: DataFrame | None = None,
     *,
     strategy: Strategy = "auto",
+    start_from: DataFrame | None = None,
+    strict: bool = False,
 ) -> DataFrame:
     """Replay events into cursors, a row per (topic, subscription).
 
     The same as `cursors(partials(events))`, and cheaper: no other seek can come, so the order of what was
-    acknowledged need not be kept. See `partials` for `events` and `strategy`, `cursors` for the rest.
+    acknowledged need not be kept. See `partials` for `events`, `strategy` and `start_from`, `cursors` for
+    the rest; works as `events.transform(spark.replay)` too.
     """
-    return cursors(_fold(events, strategy, ordered=False), ledgers)
+    alone = ledgers is None and start_from is None
+    folded, is_cursors = _fold(events, strategy, ordered=False, strict=strict, whole=alone)
+    return folded if is_cursors else cursors(_start(folded, start_from), ledgers, strict=strict)
+
+
+def explode_ranges(cursors: DataFrame) -> DataFrame:
+    """Return a row for each range of individually deleted messages, `(lower, upper]` of one ledger.
+
+    The columns are those of `ackwell.spark.schema.RANGES`; `cursors` has those of `CURSORS`.
+    """
+    from ackwell.spark.schema import RANGES
+
+    table = conform(cursors, tables.CURSORS, "cursors").where(F.col("range_count") > 0)
+    return table.select(*_NAMES, "compact").mapInArrow(tasks.explode_ranges, RANGES)
 
 
 def collect_states(table: DataFrame) -> list[SubscriptionState]:
-    """Bring cursors to the driver as the states that local replay gives, by topic and subscription."""
+    """Bring cursors to the driver as the states that local replay gives, by topic and subscription.
+
+    Raises `ProtocolError` where a row has an `error`.
+    """
     rows = conform(table, tables.CURSORS, "cursors").orderBy(*_NAMES)
     return [state_of_row(row.asDict()) for row in rows.collect()]
 
@@ -127,14 +191,13 @@ def _union(parts: tuple[DataFrame, ...]) -> DataFrame:
 
 
 def _directories(rows: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return a row per subscription with its topic's ledgers."""
+    """Return a row per topic with its ledgers."""
     entry = F.struct("ledger_id", "entries")
     directory = ledgers.groupBy("topic", "ledger_id").agg(F.max("entries").alias("entries"))
-    directory = directory.groupBy("topic").agg(F.map_from_entries(F.collect_list(entry)).alias("directory"))
     return (
-        rows.select(*_NAMES)
-        .distinct()
-        .join(directory.hint("shuffle_hash"), "topic")
+        directory.groupBy("topic")
+        .agg(F.map_from_entries(F.collect_list(entry)).alias("directory"))
+        .withColumn("subscription", F.lit(""))
         .withColumn("ledger_id", F.lit(None).cast("bigint"))
         .withColumn("state", F.lit(None).cast("binary"))
         .select(*rows.columns)

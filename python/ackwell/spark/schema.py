@@ -25,6 +25,8 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from ackwell.errors import SchemaError
@@ -71,6 +73,7 @@ EVENTS: Final = spark_schema(tables.EVENTS)
 LEDGERS: Final = spark_schema(tables.LEDGERS)
 PARTIALS: Final = spark_schema(tables.PARTIALS)
 CURSORS: Final = spark_schema(tables.CURSORS)
+RANGES: Final = spark_schema(tables.RANGES)
 AUDIT: Final = spark_schema(tables.AUDIT)
 MOMENTS: Final = spark_schema(tables.MOMENTS)
 SIZING: Final = spark_schema(tables.SIZING)
@@ -78,28 +81,39 @@ STATS: Final = spark_schema(tables.STATS)
 
 
 def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
-    """Return `given` exactly the columns of `table`, or raise `SchemaError` naming all that is wrong.
+    """Return `given` with exactly the columns of `table`, or raise `SchemaError` naming all that is wrong.
 
-    Columns that `table` does not know are left out. Nothing is computed: only the plan is read.
+    Names may differ in case, as everywhere in Spark SQL; a timestamp is taken for a time in ms. Columns
+    that `table` does not know are left out. Nothing is computed: only the plan is read.
     """
-    found = {field.name: field.dataType for field in given.schema}
+    found: dict[str, list[StructField]] = {}
+    for field in given.schema:
+        found.setdefault(field.name.lower(), []).append(field)
     wrong = []
     columns = []
     for column, field in zip(table, spark_schema(table), strict=True):
-        present = found.get(field.name)
-        if present is None:
+        present = found.get(field.name, [])
+        if not present:
             if column.required:
                 wrong.append(f"column {field.name!r} is missing")
             columns.append(F.lit(None).cast(field.dataType).alias(field.name))
-        elif not _fits(present, field.dataType):
-            wrong.append(
-                f"column {field.name!r} is {present.simpleString()}, expected {field.dataType.simpleString()}"
-            )
+        elif len(present) > 1:
+            wrong.append(f"columns {' and '.join(repr(each.name) for each in present)} differ in case only")
+        elif _is_time(present[0].dataType) and field.name.endswith("_ms"):
+            time = F.col(f"`{present[0].name}`").cast("timestamp")
+            columns.append(F.unix_millis(time).alias(field.name))
+        elif not _fits(present[0].dataType, field.dataType):
+            kind = present[0].dataType.simpleString()
+            wrong.append(f"column {present[0].name!r} is {kind}, expected {field.dataType.simpleString()}")
         else:
-            columns.append(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name))
+            columns.append(F.col(f"`{present[0].name}`").cast(field.dataType).alias(field.name))
     if wrong:
         raise SchemaError(f"{what}: {'; '.join(wrong)}")
     return given.select(*columns)
+
+
+def _is_time(present: DataType) -> bool:
+    return isinstance(present, TimestampType | TimestampNTZType)
 
 
 def _fits(present: DataType, expected: DataType) -> bool:

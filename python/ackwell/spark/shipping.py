@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import ackwell
-from ackwell.spark.tasks import shipped
+from ackwell.spark.tasks import shipping as tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,9 +51,9 @@ def pack(files: Iterator[tuple[str, bytes]]) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     scratch = folder / "scratch"
     with ZipFile(scratch, "w", ZIP_DEFLATED) as archive:
-        archive.writestr(ZipInfo("ackwell/__init__.py"), Path(shipped.__file__).read_bytes())
+        archive.writestr(ZipInfo("ackwell/__init__.py"), Path(tasks.__file__).read_bytes())
         for name, content in files:
-            archive.writestr(ZipInfo(f"{shipped.FOLDER}/{name}"), content, ZIP_DEFLATED)
+            archive.writestr(ZipInfo(f"{tasks.FOLDER}/{name}"), content, ZIP_DEFLATED)
     # A session keeps one file a name, so another package needs another name.
     digest = hashlib.sha256(scratch.read_bytes()).hexdigest()[:12]
     return scratch.rename(folder / f"ackwell-{digest}.zip")

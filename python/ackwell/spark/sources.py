@@ -50,24 +50,42 @@ def register(spark: SparkSession) -> None:
 
 
 def read_events(spark: SparkSession, *paths: str) -> DataFrame:
-    """Read events from Parquet files or from traces (`.jsonl`, `.jsonl.gz`), files or folders."""
+    """Read events from Parquet files or from traces (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`), files or folders.
+
+    A folder may hold both. Parquet files may differ in their optional columns (`mergeSchema`).
+    """
     register(spark)
-    parquet = [path for path in paths if _holds(path, ".parquet")]
-    traces = [path for path in paths if path not in parquet]
-    if not traces:
-        return spark.read.parquet(*parquet)
-    reader = spark.read.format("ackwell_trace")
-    table = reader.option("paths", json.dumps(traces)).load()
+    parquet = [path for path in paths if _holds(path, _PARQUET)]
+    traces = [path for path in paths if path not in parquet or _holds_too(path, EventTrace.suffixes)]
+    table = None
     if parquet:
-        table = table.unionByName(conform(spark.read.parquet(*parquet), tables.EVENTS, "events"))
-    return table
+        reader = spark.read.option("mergeSchema", True)
+        if set(parquet) & set(traces):
+            reader = reader.option("pathGlobFilter", "*.parquet")
+        table = reader.parquet(*parquet)
+    if not traces:
+        assert table is not None
+        return table
+    lines = spark.read.format("ackwell_trace").option("paths", json.dumps(traces)).load()
+    if table is None:
+        return lines
+    return lines.unionByName(conform(table, tables.EVENTS, "events"))
 
 
-def _holds(path: str, suffix: str) -> bool:
-    if "://" in path or path.endswith(suffix):
-        return True
+_PARQUET = (".parquet",)
+
+
+def _holds(path: str, suffixes: tuple[str, ...]) -> bool:
+    return "://" in path or path.endswith(suffixes) or _holds_too(path, suffixes)
+
+
+def _holds_too(path: str, suffixes: tuple[str, ...]) -> bool:
+    """Return whether a folder holds files with these suffixes; Spark does not read hidden ones."""
     folder = Path(path)
-    return folder.is_dir() and next(folder.rglob(f"*{suffix}"), None) is not None
+    if "://" in path or not folder.is_dir():
+        return False
+    found = (file for file in folder.rglob("*") if file.name.endswith(suffixes))
+    return any(not file.name.startswith((".", "_")) for file in found)
 
 
 class _Files(DataSource):
@@ -123,8 +141,8 @@ class EventTrace(_Files):
 
     source = "ackwell_trace"
     table = tables.EVENTS
-    suffixes = (".jsonl", ".jsonl.gz")
-    batches = ("ackwell.spark.tasks.reading", "event_batches")
+    suffixes = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+    batches = ("ackwell.spark.tasks.sources", "event_batches")
 
 
 class PulsarStats(_Files):
@@ -133,7 +151,7 @@ class PulsarStats(_Files):
     source = "pulsar_stats"
     table = tables.STATS
     suffixes = (".json", ".json.gz")
-    batches = ("ackwell.spark.tasks.reading", "stats_batches")
+    batches = ("ackwell.spark.tasks.sources", "stats_batches")
 
 
 class _File(InputPartition):

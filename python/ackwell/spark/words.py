@@ -2,7 +2,7 @@
 
 An acknowledgment is one bit of the word of its entry, `bit_or(1 << (entry & 63))` by
 (subscription, ledger, entry >> 6): a hash aggregate over int64 columns, compiled by Spark and combined
-before the shuffle. Entries in batches, ack sets and settings are branches of their own, whose filters
+before the shuffle. Entries in batches, ack sets and rare kinds are branches of their own, whose filters
 skip the row groups of Parquet files that have none. Other sources are read once for each branch:
 `cache()` those that are slow to read.
 """
@@ -16,30 +16,50 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.ack_sets import BATCH_SIZE_MAX, WORDS_MAX
-from ackwell.replay.events import ENTRY_ID_MAX, Kind
+from ackwell.replay.events import ENTRY_ID_MAX, NEED_POSITION, Kind
+from ackwell.replay.fold import NULL
 from ackwell.spark.schema import PARTIALS
-from ackwell.spark.tasks import words as assemble
+from ackwell.spark.tasks import words as tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from ackwell.replay.folded import Turns
+    from ackwell.replay.resets import Resets
 
 _NAMES = ("topic", "subscription")
 
-# What a row does; negative for a flaw.
-_NOTHING, _EXISTS, _ACK, _PARTLY, _UP_TO, _PARTLY_UP_TO, _CLEAR, _PLACED = range(8)
+# What a row does; negative for a flaw, by its number.
+_NOTHING, _EXISTS, _ACK, _PARTLY, _UP_TO, _PARTLY_UP_TO, _CLEAR, _PLACED, _TRIM, _DELETE = range(10)
+
+_CODES = {kind: _PLACED if kind in NEED_POSITION else _NOTHING for kind in Kind} | {
+    Kind.ACK: _ACK,
+    Kind.PUBLISH: _EXISTS,
+    Kind.DISPATCH: _EXISTS,
+    Kind.RECEIVE: _EXISTS,
+    Kind.ACK_CUMULATIVE: _UP_TO,
+    Kind.SKIP: _UP_TO,
+    Kind.EXPIRE: _UP_TO,
+    Kind.CLEAR_BACKLOG: _CLEAR,
+    Kind.TRIM: _TRIM,
+    Kind.UNSUBSCRIBE: _DELETE,
+}
+_FREQUENT = (Kind.ACK, Kind.PUBLISH, Kind.DISPATCH, Kind.RECEIVE)
 
 
-def fold(events: DataFrame, turns: Turns, *, ordered: bool = True) -> DataFrame:
+def fold(events: DataFrame, resets: Resets, *, ordered: bool = True, strict: bool = False) -> DataFrame:
     """Fold events, with the columns of the table `EVENTS`, into partials; `ordered` as in `Fold`."""
-    rows = events.withColumn("file", F.coalesce("file", F.lit(""))).withColumn("what", _what())
-    rows = _mark_void(rows, turns).withColumn("code", _code())
-    reduced = [_named(rows, _plain(rows, ordered=ordered))]
-    reduced += [_sizes(rows), _ack_sets(rows), _settings(rows)]
+    rows = (
+        events.withColumn("file", F.coalesce("file", F.lit("")))
+        .withColumn("subscription", F.coalesce("subscription", F.lit("")))
+        .withColumn("what", _what())
+    )
+    rows = _mark_void(rows, resets).withColumn("code", _code())
+    reduced = [_named(rows, _plain(rows, ordered=ordered)), _sizes(rows), _ack_sets(rows), _rare(rows)]
     branches = [_branch(number, table) for number, table in enumerate(reduced)]
     joined = reduce(lambda left, right: left.unionByName(right), branches)
-    return joined.repartition(*_NAMES, "ledger_id").mapInArrow(assemble.Assemble(turns), PARTIALS)
+    return joined.repartition(*_NAMES, "ledger_id").mapInArrow(
+        tasks.Assemble(resets, strict=strict), PARTIALS
+    )
 
 
 def _branch(number: int, table: DataFrame) -> DataFrame:
@@ -48,7 +68,7 @@ def _branch(number: int, table: DataFrame) -> DataFrame:
     values = {"branch": F.lit(number)} | {name: F.col(name) for name in table.columns}
     columns = [
         values.get(name, F.lit(None)).cast("string" if name in texts else "bigint").alias(name)
-        for name in assemble.COLUMNS
+        for name in tasks.COLUMNS
     ]
     return table.select(*columns)
 
@@ -76,18 +96,24 @@ def _named(rows: DataFrame, folded: DataFrame) -> DataFrame:
     )
 
 
-def _is(*kinds: Kind) -> Column:
-    return F.col("kind").isin([kind.value for kind in kinds])
-
-
-def _mark_void(rows: DataFrame, turns: Turns) -> DataFrame:
-    """Add `acks`: the row acknowledges something, and comes after its subscription's last seek."""
-    # A cleared backlog without position is among the turns.
-    acks = F.col("what").isin([_ACK, _UP_TO]) | ((F.col("what") == _CLEAR) & F.col("ledger_id").isNotNull())
-    if not turns.seeks:
+def _mark_void(rows: DataFrame, resets: Resets) -> DataFrame:
+    """Add `acks`: the row acknowledges something after its subscription's last seek, and is not undone."""
+    what = F.col("what")
+    # A cleared backlog without position is among the resets.
+    placed = F.col("ledger_id").isNotNull() & F.col("entry_id").isNotNull()
+    acks = what.isin([_ACK, _UP_TO]) | ((what == _CLEAR) & placed)
+    counts = F.col("transaction").isNull() | (what == _CLEAR)
+    if resets.committed:
+        committed = rows.sparkSession.createDataFrame(
+            sorted(resets.committed), "topic string, subscription string, transaction string"
+        ).withColumn("committed", F.lit(True))
+        rows = rows.join(F.broadcast(committed), [*_NAMES, "transaction"], "left")
+        counts = counts | F.col("committed").isNotNull()
+    acks = acks & counts
+    if not resets.seeks:
         return rows.withColumn("acks", acks)
     seeks = rows.sparkSession.createDataFrame(
-        [(*name, *seek.order) for name, seek in turns.seeks.items()],
+        [(*name, *seek.order) for name, seek in resets.seeks.items()],
         "topic string, subscription string, seek_file string, seek_sequence bigint",
     )
     order = F.struct("file", "sequence")
@@ -107,30 +133,21 @@ def _whole() -> Column:
 
 def _what() -> Column:
     """Return a row's kind as a small integer, the frequent ones first; null for an unknown kind."""
-    codes = {
-        Kind.ACK: _ACK,
-        Kind.PUBLISH: _EXISTS,
-        Kind.RECEIVE: _EXISTS,
-        Kind.ACK_CUMULATIVE: _UP_TO,
-        Kind.CLEAR_BACKLOG: _CLEAR,
-        Kind.NACK: _PLACED,
-        Kind.SEEK: _PLACED,
-    }
     kind = F.when(F.col("kind") == Kind.ACK.value, F.lit(_ACK))
-    for known in sorted(Kind, key=lambda each: each not in codes):
-        kind = kind.when(F.col("kind") == known.value, F.lit(codes.get(known, _NOTHING)))
+    for known in sorted(Kind, key=lambda each: each not in _FREQUENT):
+        kind = kind.when(F.col("kind") == known.value, F.lit(_CODES[known]))
     return kind
 
 
 def _code() -> Column:
     """Return what a row does, or below 0 what is wrong with it: computed once, and not in every sum."""
     what, acks = F.col("what"), F.col("acks")
-    unnamed = [F.col(name).isNull() for name in (*_NAMES, "kind", "sequence")]
+    unnamed = [F.col(name).isNull() for name in ("topic", "kind", "sequence")]
+    unnamed.append((F.col("subscription") == "") & what.isin([_ACK, _UP_TO, _CLEAR, _PLACED, _DELETE]))
     placed = F.col("ledger_id").isNotNull() & F.col("entry_id").isNotNull()
     counts = ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size")
     negative = [F.col(name) < 0 for name in counts]
     too_large = [
-        F.col("entry_id") > ENTRY_ID_MAX,
         F.col("batch_index") >= BATCH_SIZE_MAX,
         F.col("batch_size") > BATCH_SIZE_MAX,
         F.size("ack_set") > WORDS_MAX,
@@ -139,8 +156,8 @@ def _code() -> Column:
     return (
         F.when(reduce(or_, unnamed), -1)
         .when(what.isNull(), -2)
-        .when(~placed & what.isin([_ACK, _EXISTS, _UP_TO, _PLACED]), -3)
-        .when(reduce(or_, negative), -4)
+        .when(~placed & what.isin([_ACK, _EXISTS, _UP_TO, _PLACED, _TRIM]), -3)
+        .when(reduce(or_, negative) | (F.col("entry_id") > ENTRY_ID_MAX), -4)
         .when(reduce(or_, too_large), -5)
         .when(what == _EXISTS, _EXISTS)
         .when(~acks, _NOTHING)
@@ -156,6 +173,7 @@ def _plain(rows: DataFrame, *, ordered: bool) -> DataFrame:
     acking = F.when(code >= _ACK, sequence)
     order = [F.min(acking).alias("first"), F.max(acking).alias("last")] if ordered else []
     up_to = F.when(code == _UP_TO, entry).when(code == _PARTLY_UP_TO, entry - 1)
+    flaw_at = F.when(code < 0, F.coalesce(sequence, F.lit(NULL)))
     return (
         rows.select(_hash().alias("key"), "ledger_id", "entry_id", "sequence", "code")
         .withColumn("at", F.shiftright(entry, 6))
@@ -165,18 +183,20 @@ def _plain(rows: DataFrame, *, ordered: bool) -> DataFrame:
             F.max(F.when(code == _EXISTS, entry)).alias("exists"),
             F.max(up_to).alias("up_to"),
             *order,
-            F.max(F.when(code < 0, -1 - code)).alias("flaw"),
-            F.min(F.when(code < 0, sequence)).alias("flaw_at"),
+            F.min_by(-1 - code, flaw_at).alias("flaw"),
+            F.min(flaw_at).alias("flaw_at"),
         )
     )
 
 
 def _sizes(rows: DataFrame) -> DataFrame:
     """Find how many messages the entries that hold a batch hold."""
-    published = F.when(_is(Kind.PUBLISH, Kind.RECEIVE), F.col("batch_index") + 1)
+    what = F.col("what")
+    published = F.when(what == _EXISTS, F.col("batch_index") + 1)
     return (
         rows.where(F.col("batch_size").isNotNull() | F.col("batch_index").isNotNull())
-        .where(_is(Kind.PUBLISH, Kind.RECEIVE, Kind.ACK, Kind.ACK_CUMULATIVE))
+        .where(what.isin([_EXISTS, _ACK, _UP_TO, _CLEAR]) & (F.col("code") >= 0))
+        .where(F.col("ledger_id").isNotNull() & F.col("entry_id").isNotNull())
         .withColumn("at", F.col("entry_id"))
         .groupBy(*_NAMES, "ledger_id", "at")
         .agg(F.max(F.coalesce("batch_size", published)).alias("bits"))
@@ -185,7 +205,7 @@ def _sizes(rows: DataFrame) -> DataFrame:
 
 def _ack_sets(rows: DataFrame) -> DataFrame:
     """Fold acknowledgments of parts of a batch: AND of what each leaves, word by word."""
-    index = F.col("batch_index")
+    index, is_ack = F.col("batch_index"), F.col("what") == _ACK
     within = F.shiftright(index, 6)
     bit = index.bitwiseAND(63).cast("int")
     one = F.lit(1).cast("bigint")
@@ -196,11 +216,11 @@ def _ack_sets(rows: DataFrame) -> DataFrame:
     )
 
     def masks(word: Column) -> Column:
-        last = F.when(_is(Kind.ACK), single).otherwise(beyond)
-        first = F.when(_is(Kind.ACK), F.lit(-1)).otherwise(F.lit(0))
+        last = F.when(is_ack, single).otherwise(beyond)
+        first = F.when(is_ack, F.lit(-1)).otherwise(F.lit(0))
         return F.when(word == within, last).otherwise(first).cast("bigint")
 
-    owed = F.when(F.col("ack_set").isNotNull(), F.col("ack_set")).otherwise(
+    left = F.when(F.col("ack_set").isNotNull(), F.col("ack_set")).otherwise(
         F.transform(F.sequence(F.lit(0).cast("bigint"), within), masks)
     )
     return (
@@ -208,16 +228,29 @@ def _ack_sets(rows: DataFrame) -> DataFrame:
         .where(F.col("acks") & ~_whole() & (F.col("code") >= 0))
         .withColumn("words", F.size("ack_set").cast("bigint"))
         .withColumn("words", F.when(F.col("words") >= 0, F.col("words")))
-        .select(*_NAMES, "file", "ledger_id", "entry_id", "words", F.posexplode(owed))
+        .select(*_NAMES, "file", "ledger_id", "entry_id", "words", F.posexplode(left))
         .groupBy(*_NAMES, "file", "ledger_id", F.col("entry_id").alias("at"), F.col("pos").alias("word"))
         .agg(F.bit_and("col").alias("bits"), F.min("words").alias("exists"))
     )
 
 
-def _settings(rows: DataFrame) -> DataFrame:
-    """Take the settings of subscriptions, each once."""
+def _rare(rows: DataFrame) -> DataFrame:
+    """Take trimmed ledgers, deletions and settings, each once."""
+    what = F.col("what")
+    branch = (
+        F.when(what == _TRIM, tasks.TRIMMED).when(what == _DELETE, tasks.DELETED).otherwise(tasks.SETTINGS)
+    )
+    kinds = [Kind.TRIM.value, Kind.UNSUBSCRIBE.value, Kind.META.value]
     return (
-        rows.where(_is(Kind.META) & F.col("detail").isNotNull())
-        .select(*_NAMES, "file", "detail", F.col("sequence").alias("first"))
+        rows.where(F.col("kind").isin(kinds) & (F.col("code") >= 0))
+        .where((F.col("kind") != Kind.META.value) | F.col("detail").isNotNull())
+        .select(
+            branch.alias("branch"),
+            *_NAMES,
+            "file",
+            F.when(what == _TRIM, F.col("ledger_id")).alias("ledger_id"),
+            F.when(what != _TRIM, F.col("sequence")).alias("at"),
+            F.when(F.col("kind") == Kind.META.value, F.col("detail")).alias("detail"),
+        )
         .distinct()
     )

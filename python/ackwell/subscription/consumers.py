@@ -353,12 +353,11 @@ class Consumers(EqualByState):
         return removed
 
     def _grow(self, consumer: Consumer, messages: int) -> None:
-        settings = self._settings
         consumer.unacked += messages
         self.unacked += messages
-        if consumer.unacked >= settings.max_unacked_per_consumer > 0:
+        if self.is_full(consumer):
             consumer.blocked = True
-        if self.unacked >= settings.max_unacked_per_subscription > 0:
+        if self.unacked >= self._settings.max_unacked_per_subscription > 0:
             self.blocked = True
 
     def _shrink(self, consumer: Consumer, messages: int) -> None:

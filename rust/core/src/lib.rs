@@ -23,7 +23,8 @@ pub mod time_buckets;
 pub mod time_wheel;
 pub mod position_info;
 pub mod command_ack;
-pub mod group;
+pub mod partials;
+pub mod trace;
 pub mod crc32c;
 
 pub use bit_set::BitSet;
@@ -32,6 +33,7 @@ pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
 pub use error::{Error, Result};
 pub use ledgers::{LedgerState, Ledgers};
 pub use long_map::LongMap;
+pub use partials::Partials;
 pub use pending_acks::{PendingAck, PendingAcks};
 pub use position::Position;
 pub use position_info::{Compression, Form, ManagedCursorInfo, PositionInfo};

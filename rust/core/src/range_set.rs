@@ -13,6 +13,7 @@
 
 mod by_ledger;
 mod bytes;
+mod entry_set;
 mod ledger_acks;
 mod run;
 mod runs;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 use crate::error::{Error, Result, vec_with_room};
 use crate::position::Position;
 use by_ledger::ByLedger;
+pub(crate) use entry_set::EntrySet;
 use ledger_acks::LedgerAcks;
 use run::Run;
 

@@ -218,22 +218,6 @@ impl<T: Send> Shared<T> {
     }
 }
 
-/// Calls `visit` with copies of the elements of a column in order, detached.
-pub(crate) fn visit_blocks(
-    py: Python<'_>,
-    column: Ints<'_>,
-    mut visit: impl FnMut(&[i64]) + Send,
-) -> PyResult<()> {
-    let (blocks, _pins) = Rows::new([column])?.blocks()?;
-    let done = py.detach(move || {
-        blocks.for_each(|[values]| {
-            visit(values);
-            Ok(())
-        })
-    });
-    done.map_err(raise)
-}
-
 /// An array that takes the memory of a vector.
 pub(crate) fn array<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Array<'_, T> {
     values.into_pyarray(py)

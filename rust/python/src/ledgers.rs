@@ -49,6 +49,12 @@ use crate::shared::Shared;
 #[pyclass(frozen, module = "ackwell")]
 pub(crate) struct Ledgers(Shared<core::Ledgers>);
 
+impl Ledgers {
+    pub(crate) fn of(ledgers: core::Ledgers) -> Self {
+        Self(Shared::new(ledgers))
+    }
+}
+
 /// What `__new__` makes an equal directory of: positional and keyword arguments.
 type NewArguments<'py> = ((Vec<(i64, i64)>,), Bound<'py, PyDict>);
 

@@ -18,7 +18,8 @@ mod time_buckets;
 mod time_wheel;
 mod position_info;
 mod command_ack;
-mod group;
+mod partials;
+mod trace;
 mod crc32c;
 
 #[pyo3::pymodule(gil_used = false)]
@@ -37,11 +38,11 @@ mod _native {
     #[pymodule_export]
     use crate::crc32c::crc32c;
     #[pymodule_export]
-    use crate::group::group_rows;
-    #[pymodule_export]
     use crate::ledgers::Ledgers;
     #[pymodule_export]
     use crate::long_map::LongMap;
+    #[pymodule_export]
+    use crate::partials::Partials;
     #[pymodule_export]
     use crate::pending_acks::PendingAcks;
     #[pymodule_export]
@@ -56,6 +57,8 @@ mod _native {
     use crate::time_buckets::TimeBuckets;
     #[pymodule_export]
     use crate::time_wheel::TimeWheel;
+    #[pymodule_export]
+    use crate::trace::TraceReader;
     #[pymodule_export]
     use crate::triple_heap::TripleLongHeap;
 }

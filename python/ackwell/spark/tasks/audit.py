@@ -1,4 +1,4 @@
-"""The audit's work on the executors: a cursor's row to what its restarts lose."""
+"""A cursor's row to what its restarts lose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackwell import Ledgers, PositionRangeSet
 from ackwell.broker.restart import BrokerSettings, Restart, restart_loss
 from ackwell.position import Position
 from ackwell.replay import tables
-from ackwell.spark.tasks.rows import unpack_sizes
+from ackwell.replay.columns import unpack_sizes
 
 AUDIT_SCHEMA: Final = tables.arrow_schema(tables.AUDIT)
 
@@ -19,12 +19,13 @@ AUDIT_SCHEMA: Final = tables.arrow_schema(tables.AUDIT)
 def audit_batches(
     batches: Iterable[pa.RecordBatch], settings: BrokerSettings, restarts: tuple[Restart, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Return a row of the table `AUDIT` for each cursor and restart."""
+    """Return a row of the table `AUDIT` for each cursor and restart; rows without a state have none."""
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS):
             rows = [
                 _audit(row, settings, restart)
                 for row in batch.slice(start, _ROWS).to_pylist()
+                if row["mark_delete_ledger_id"] is not None
                 for restart in restarts
             ]
             yield pa.RecordBatch.from_pylist(rows, schema=AUDIT_SCHEMA)

@@ -1,0 +1,400 @@
+"""The fold: columns of events into partials, and partials into cursors, for many subscriptions at a time.
+
+`Fold` names what `Partials`, the native structure, knows by number, and gives it columns. Its cost does
+not depend on the number of subscriptions: no Python code runs for each of them. Local replay, the tasks of
+Spark and its streams all use it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from ackwell import engine as engines
+from ackwell.ack_sets import BATCH_SIZE_MAX
+from ackwell.cursor import Cursor
+from ackwell.cursor_settings import CursorSettings
+from ackwell.errors import EventError, ProtocolError
+from ackwell.replay.events import NEED_POSITION, Event, Kind
+from ackwell.replay.resets import NO_RESETS, Name, Resets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ackwell import PositionInfo
+    from ackwell.engine import Engine
+
+    Ints = NDArray[np.int64]
+    Codes = tuple[NDArray[np.int32], NDArray[np.int32]]
+
+NULL: Final = -(2**63)
+"""Stands for null in the columns of `Partials`."""
+
+# What the kinds do, by the numbers of `Partials.feed`.
+NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK, TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING = range(12)
+
+ACTIONS: Final = {kind.value: PLACED if kind in NEED_POSITION else NOTHING for kind in Kind} | {
+    Kind.PUBLISH.value: EXISTS,
+    Kind.DISPATCH.value: EXISTS,
+    Kind.RECEIVE.value: EXISTS,
+    Kind.ACK.value: ACK,
+    Kind.ACK_CUMULATIVE.value: UP_TO,
+    Kind.SKIP.value: UP_TO,
+    Kind.EXPIRE.value: UP_TO,
+    Kind.CLEAR_BACKLOG.value: CLEAR,
+    Kind.SEEK.value: SEEK,
+    Kind.TRIM.value: TRIM,
+    Kind.UNSUBSCRIBE.value: DELETE,
+}
+"""The action of each kind."""
+
+
+class Columns(NamedTuple):
+    """Events as columns: codes and what each code stands for, and int64 arrays with `NULL` for null."""
+
+    topics: tuple[NDArray[np.int32], Sequence[str]]
+    subscriptions: tuple[NDArray[np.int32], Sequence[str]]
+    """The empty name stands for the topic as a whole."""
+    kinds: tuple[NDArray[np.int32], Sequence[str | None]]
+    ledger_ids: Ints
+    entry_ids: Ints
+    sequences: Ints | None = None
+    """None where no event needs to be ordered or named."""
+    batch_indexes: Ints | None = None
+    batch_sizes: Ints | None = None
+    ack_sets: tuple[Ints, Ints] | None = None
+    """Where each row's words begin and end."""
+    words: Ints | None = None
+    files: tuple[NDArray[np.int32], Sequence[str]] | None = None
+    transactions: dict[int, str] | None = None
+    """Row → transaction, of the rows that have one."""
+    settings: dict[int, str] | None = None
+    """Row → JSON text, of the `meta` rows that have it."""
+
+    def head(self, rows: int) -> Columns:
+        """Return the first rows."""
+        if rows >= len(self.ledger_ids):
+            return self
+
+        def few(values: Ints | None) -> Ints | None:
+            return None if values is None else values[:rows]
+
+        def named(codes: Any) -> Any:
+            return None if codes is None else (codes[0][:rows], codes[1])
+
+        return Columns(
+            named(self.topics),
+            named(self.subscriptions),
+            named(self.kinds),
+            self.ledger_ids[:rows],
+            self.entry_ids[:rows],
+            few(self.sequences),
+            few(self.batch_indexes),
+            few(self.batch_sizes),
+            self.ack_sets and (self.ack_sets[0][:rows], self.ack_sets[1][:rows]),
+            self.words,
+            named(self.files),
+            {row: text for row, text in (self.transactions or {}).items() if row < rows},
+            {row: text for row, text in (self.settings or {}).items() if row < rows},
+        )
+
+    def row(self, row: int) -> dict[str, Any]:
+        """Return one row by name; None for null."""
+
+        def integer(values: Ints | None) -> int | None:
+            value = NULL if values is None else int(values[row])
+            return None if value == NULL else value
+
+        ack_set = None
+        if self.ack_sets is not None and self.words is not None and self.ack_sets[0][row] != NULL:
+            ack_set = self.words[self.ack_sets[0][row] : self.ack_sets[1][row]].tolist()
+        return {
+            "topic": _name(self.topics, row),
+            "subscription": _name(self.subscriptions, row),
+            "kind": self.kinds[1][self.kinds[0][row]],
+            "ledger_id": integer(self.ledger_ids),
+            "entry_id": integer(self.entry_ids),
+            "sequence": integer(self.sequences),
+            "ack_set": ack_set,
+            "transaction": (self.transactions or {}).get(row),
+            "file": "" if self.files is None else _name(self.files, row),
+        }
+
+
+class Fold:
+    """The partials of many subscriptions.
+
+    `resets` are those of all events, where they are known before. `ordered` keeps the order of each
+    partial's acknowledgments, which a later seek must know; where all events are folded at once and their
+    resets are known, there is no later one.
+    """
+
+    def __init__(
+        self, resets: Resets | None = None, *, ordered: bool = True, engine: Engine | None = None
+    ) -> None:
+        self._engine = engine or engines.native()
+        self._resets = resets
+        known = resets is not None
+        self._partials = self._engine.Partials(
+            ordered=ordered or not known, resets_known=known, batch_size_max=BATCH_SIZE_MAX
+        )
+        self._topics, self._subscriptions = Numbers(on_new=self._begin), Numbers([""])
+        self._resets_of: dict[str, list[Name]] = {}
+        for name in {**self._known.seeks, **self._known.clears}:
+            self._resets_of.setdefault(name[0], []).append(name)
+
+    @property
+    def _known(self) -> Resets:
+        return self._resets or NO_RESETS
+
+    def _begin(self, topic: str) -> None:
+        """Give a topic's resets to the subscriptions that have some, when the topic is met."""
+        for name in self._resets_of.get(topic, ()):
+            pair = self.pair(name)
+            if name in self._known.seeks:
+                (file, sequence), position, ack_set = self._known.seeks[name]
+                self._partials.seek(pair, self._file(file), sequence, *position, ack_set)
+            if name in self._known.clears:
+                (file, sequence), position = self._known.clears[name]
+                self._partials.clear(pair, self._file(file), sequence, *position)
+
+    def pair(self, name: Name) -> int:
+        """Return the number of a (topic, subscription), a new one if it was not known."""
+        number: int = self._partials.pair(self._topics[name[0]], self._subscriptions[name[1]])
+        return number
+
+    def _file(self, name: str) -> int:
+        number: int = self._partials.file(name)
+        return number
+
+    def feed(self, columns: Columns) -> int | None:
+        """Take events in; return the first row that is no event, if any. O(rows)."""
+        kinds = columns.kinds[0], _actions(columns.kinds[1])
+        if columns.transactions:
+            kinds = self._resolve(columns, kinds)
+        topics = columns.topics[0], self._topics.of(columns.topics[1])
+        subscriptions = columns.subscriptions[0], self._subscriptions.of(columns.subscriptions[1])
+        files = None
+        if columns.files is not None:
+            files = columns.files[0], np.array([self._file(name) for name in columns.files[1]], np.int32)
+        flawed: int | None = self._partials.feed(
+            topics,
+            subscriptions,
+            kinds,
+            columns.ledger_ids,
+            columns.entry_ids,
+            batch_indexes=columns.batch_indexes,
+            batch_sizes=columns.batch_sizes,
+            ack_sets=columns.ack_sets,
+            words=columns.words,
+            sequences=columns.sequences,
+            files=files,
+        )
+        for row, detail in (columns.settings or {}).items():
+            pair = self._partials.pair(topics[1][topics[0][row]], subscriptions[1][subscriptions[0][row]])
+            file = 0 if files is None else files[1][files[0][row]]
+            sequence = NULL if columns.sequences is None else int(columns.sequences[row])
+            self._partials.settle(pair, int(file), sequence, detail)
+        return flawed
+
+    def _resolve(self, columns: Columns, kinds: Codes) -> Codes:
+        """Let acknowledgments in a transaction count if it was committed."""
+        codes, actions = kinds[0].copy(), kinds[1]
+        nothing, unresolved = len(actions), len(actions) + 1
+        committed = None if self._resets is None else self._resets.committed
+        for row, transaction in (columns.transactions or {}).items():
+            if actions[codes[row]] not in (ACK, UP_TO) or not transaction:
+                continue
+            name = _name(columns.topics, row), _name(columns.subscriptions, row)
+            if committed is None:
+                codes[row] = unresolved
+            elif (*name, transaction) not in committed:
+                codes[row] = nothing
+        return codes, np.append(actions, np.array([NOTHING, IN_TRANSACTION], np.int32))
+
+    def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
+        """Take the state a subscription had before all events, and its ledgers as far as they are known."""
+        self._partials.start(self.pair(name), info, list(ledgers))
+
+    def feed_words(
+        self, pairs: Ints, files: tuple[NDArray[np.int32], Sequence[str]], rows: list[Ints]
+    ) -> None:
+        """Take rows in that Spark SQL reduced before; `rows` are the columns of `Partials.feed_words`."""
+        numbers = np.array([self._file(name) for name in files[1]], np.int32)
+        self._partials.feed_words(pairs, (files[0], numbers), rows)
+
+    def pairs(
+        self,
+        topics: tuple[NDArray[np.int32], Sequence[str]],
+        subscriptions: tuple[NDArray[np.int32], Sequence[str]],
+    ) -> Ints:
+        """Return the number of each row's (topic, subscription)."""
+        width = max(1, len(subscriptions[1]))
+        codes = topics[0].astype(np.int64) * width + subscriptions[0]
+        present, places = np.unique(codes, return_inverse=True)
+        topic_numbers, subscription_numbers = (
+            self._topics.of(topics[1]),
+            self._subscriptions.of(subscriptions[1]),
+        )
+        numbers = [
+            self._partials.pair(int(topic_numbers[code // width]), int(subscription_numbers[code % width]))
+            for code in present.tolist()
+        ]
+        return np.array(numbers, np.int64)[places] if numbers else np.empty(0, np.int64)
+
+    def settle(self, name: Name, file: str, sequence: int, detail: str) -> None:
+        """Take the settings of a subscription."""
+        self._partials.settle(self.pair(name), self._file(file), sequence, detail)
+
+    def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
+        """Join the states that `Partials.encode` gave."""
+        self._partials.merge(pairs, ledger_ids, states)
+
+    def know_ledgers(self, name: Name, ledgers: Iterable[tuple[int, int]]) -> None:
+        """Take the ledgers of a subscription's topic, instead of what the events say of them."""
+        rows = sorted(ledgers)
+        ids = np.array([row[0] for row in rows], np.int64)
+        self._partials.know_ledgers(self.pair(name), ids, np.array([row[1] for row in rows], np.int64))
+
+    def names(self) -> list[Name]:
+        """Return the name of each pair, by number."""
+        topics, subscriptions = self._partials.names()
+        return list(
+            zip(
+                map(self._topics.names.__getitem__, topics.tolist()),
+                map(self._subscriptions.names.__getitem__, subscriptions.tolist()),
+                strict=True,
+            )
+        )
+
+    @property
+    def partials(self) -> Any:
+        """The native structure."""
+        return self._partials
+
+    def raise_flaw(self, *, all_flaws: bool = True) -> None:
+        """Raise `EventError` for the first event that is none, or only for one without a subscription."""
+        pair = self._partials.first_flawed()
+        if pair is None:
+            return
+        names = self.names()
+        nameless = [
+            number for number, name in enumerate(names) if not name[1] and self._partials.flaw(number)
+        ]
+        for number in [pair] if all_flaws else nameless:
+            file, sequence, text = self._partials.flaw(number)
+            if all_flaws or "no subscription" in text:
+                where = ", ".join(name for name in names[number] if name)
+                raise EventError(f"{where}: {text}", file=file or None, line=sequence)
+
+    def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
+        """Return the broker settings of the pairs that have some, and the errors of what is not JSON."""
+        settings, errors = {}, {}
+        parsed: dict[str, Any] = {}
+        for pair, detail in self._partials.settings():
+            try:
+                if detail not in parsed:
+                    parsed[detail] = json.loads(detail)
+            except ValueError as error:
+                errors[pair] = f"the settings are not JSON: {error}"
+            else:
+                settings[pair] = parsed[detail] if isinstance(parsed[detail], dict) else {}
+        return settings, errors
+
+    def cursor(self, pair: int, settings: dict[str, Any]) -> tuple[Cursor, dict[tuple[int, int], int]]:
+        """Return a pair's cursor, and the sizes of its batches; `ProtocolError` where there is none."""
+        chosen = cursor_settings(settings)
+        try:
+            info, ledgers, sizes = self._partials.cursor(pair, batch_index_acks=chosen.batch_index_acks)
+        except ProtocolError as error:
+            topic, subscription = self.names()[pair]
+            raise ProtocolError(f"{topic}, {subscription}: {error}") from None
+        cursor = Cursor.from_position_info(info, ledgers, settings=chosen, engine=self._engine)
+        return cursor, {(ledger_id, entry_id): size for ledger_id, entry_id, size in sizes}
+
+
+class Numbers:
+    """Gives each name a number."""
+
+    def __init__(self, names: Iterable[str] = (), on_new: Callable[[str], None] | None = None) -> None:
+        self.names = list(names)
+        self._on_new = on_new
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        self._last: tuple[Sequence[str], NDArray[np.int32]] | None = None
+
+    def __getitem__(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self.names)
+            self.names.append(name)
+            if self._on_new is not None:
+                self._on_new(name)
+        return number
+
+    def of(self, names: Sequence[str]) -> NDArray[np.int32]:
+        """Return the numbers of names; at once for the list of the call before, which may be longer now."""
+        if self._last is None or self._last[0] is not names:
+            self._last = names, np.empty(0, np.int32)
+        known = self._last[1]
+        if len(known) < len(names):
+            more = [self[names[place]] for place in range(len(known), len(names))]
+            known = np.concatenate((known, np.array(more, np.int32)))
+            self._last = names, known
+        return known
+
+
+def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
+    """Return the cursor's part of these broker settings; batch index acks are on by default, as in 4.2."""
+    value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
+    return CursorSettings(batch_index_acks=value != "false")
+
+
+def _name(codes: tuple[NDArray[np.int32], Sequence[str]], row: int) -> str:
+    return codes[1][int(codes[0][row])]
+
+
+def _actions(kinds: Sequence[str | None]) -> NDArray[np.int32]:
+    return np.array([MISSING if kind is None else ACTIONS.get(kind, UNKNOWN) for kind in kinds], np.int32)
+
+
+def columns_of(events: Sequence[Event]) -> Columns:
+    """Return events as columns."""
+    topics, subscriptions, files = Numbers(), Numbers([""]), Numbers()
+    integers = {
+        name: np.array(
+            [NULL if (value := getattr(event, name)) is None else value for event in events], np.int64
+        )
+        for name in ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size")
+    }
+    sets = [event.ack_set for event in events]
+    ends = np.cumsum([len(words or ()) for words in sets], dtype=np.int64)
+    starts = ends - np.array([len(words or ()) for words in sets], np.int64)
+    starts[np.array([words is None for words in sets], bool)] = NULL
+    kinds = list(ACTIONS)
+    codes = {kind: code for code, kind in enumerate(kinds)}
+
+    def numbered(numbers: Numbers, names: Iterable[str | None]) -> NDArray[np.int32]:
+        return np.array([numbers[name or ""] for name in names], np.int32)
+
+    return Columns(
+        (numbered(topics, (event.topic for event in events)), topics.names),
+        (numbered(subscriptions, (event.subscription for event in events)), subscriptions.names),
+        (np.array([codes[event.kind.value] for event in events], np.int32), kinds),
+        integers["ledger_id"],
+        integers["entry_id"],
+        integers["sequence"],
+        integers["batch_index"],
+        integers["batch_size"],
+        (starts, ends),
+        np.array([word for words in sets for word in words or ()], np.int64),
+        (numbered(files, (event.file for event in events)), files.names),
+        {row: event.transaction for row, event in enumerate(events) if event.transaction is not None},
+        {
+            row: event.detail
+            for row, event in enumerate(events)
+            if event.kind is Kind.META and event.detail is not None
+        },
+    )

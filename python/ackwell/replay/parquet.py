@@ -1,0 +1,314 @@
+"""Parquet files of events: what they hold, and their fold, row group by row group.
+
+Nothing is read that need not be. A column that a row group's statistics know to be null, or one name
+throughout, is not decoded, nor is `sequence` where all events are folded at once and none has to be ordered.
+Dictionary pages stay dictionaries, and column chunks are streamed, so memory is that of the partials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from ackwell.errors import EventError, SchemaError
+from ackwell.replay import tables
+from ackwell.replay.columns import COLUMNS, Reader
+from ackwell.replay.resets import RESETTING
+
+if TYPE_CHECKING:
+    from ackwell.replay.fold import Columns, Fold
+
+_SLICE_ROWS: Final = 65_536
+"""Rows decoded at a time: their columns stay in the second-level cache."""
+
+_BUFFER: Final = 1 << 20
+"""Bytes of a column read at a time."""
+
+_NAMES: Final = ("topic", "subscription")
+_ENCODED: Final = (*_NAMES, "kind", "file")
+_OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
+_DICTIONARY_ENCODINGS: Final = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
+_REQUIRED: Final = tuple(c.name for c in tables.EVENTS if c.required and c.name != "sequence")
+_TYPES: Final = {column.name: column.type for column in tables.EVENTS if column.name in COLUMNS}
+
+
+class RowGroups(NamedTuple):
+    """Some row groups of a file."""
+
+    path: str
+    indexes: tuple[int, ...]
+    constants: Mapping[str, str] = {}
+    """Columns that stand in the file's path (`topic=t/…`)."""
+
+
+Fields = dict[str, str]
+"""Name → Arrow type."""
+
+
+class Survey(NamedTuple):
+    """What the footer and the column `kind` of a file tell."""
+
+    group_bytes: tuple[int, ...]
+    """Bytes of each row group."""
+    has_resets: bool
+    """Whether it may hold events that a fold must know before: `RESETTING` kinds, or transactions."""
+    fields: Fields
+    """Its columns and their Arrow types."""
+    is_empty: bool = False
+    """Whether the file has no bytes, not even a footer."""
+
+
+class ParquetEvents:
+    """One file, open."""
+
+    def __init__(self, path: str, constants: Mapping[str, str] | None = None) -> None:
+        filesystem, place = fs.FileSystem.from_uri(uri(path))
+        self._source = filesystem.open_input_file(place)
+        self._path = path
+        self.constants = dict(constants or {})
+        if not self._source.size():
+            self._parquet = None
+            return
+        try:
+            metadata = pq.read_metadata(self._source)
+            encoded = _dictionaries(metadata)
+            self._parquet = pq.ParquetFile(
+                self._source,
+                metadata=metadata,
+                read_dictionary=encoded,
+                pre_buffer=False,
+                buffer_size=_BUFFER,
+            )
+        except (pa.ArrowInvalid, OSError) as error:
+            self.close()
+            raise EventError(f"unreadable: {error}", file=path) from None
+        self._columns = {
+            field.name.lower(): field.name
+            for field in self._parquet.schema_arrow
+            if field.name.lower() in _TYPES
+        }
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def __enter__(self) -> ParquetEvents:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def survey(self) -> Survey:
+        """Look at the footer, and at the dictionaries of `kind`."""
+        if self._parquet is None:
+            return Survey((), False, {}, is_empty=True)
+        metadata = self._parquet.metadata
+        groups = range(metadata.num_row_groups)
+        sizes = tuple(metadata.row_group(index).total_byte_size for index in groups)
+        fields = {field.name: str(_plain(field.type)) for field in self._parquet.schema_arrow}
+        return Survey(sizes, self._has_resets(), fields)
+
+    def _has_resets(self) -> bool:
+        assert self._parquet is not None
+        metadata = self._parquet.metadata
+        kind = self._columns.get("kind")
+        if kind is None:
+            return self.constants.get("kind") in RESETTING
+        chosen = [kind]
+        for index in range(metadata.num_row_groups):
+            group = metadata.row_group(index)
+            if "transaction" in self._columns and not _is_null(group, self._columns["transaction"]):
+                return True
+        if not metadata.num_row_groups:
+            # PyArrow 18 cannot iterate over no row groups at all.
+            return False
+        for batch in self._parquet.iter_batches(_SLICE_ROWS, columns=chosen, use_threads=False):
+            column = batch.column(0)
+            # A dictionary tells alone, so no row is looked at.
+            is_encoded = pa.types.is_dictionary(column.type)
+            kinds = column.dictionary if is_encoded else column.unique()
+            if RESETTING & set(kinds.to_pylist()):
+                return True
+        return False
+
+    def columns(self, indexes: Iterable[int] | None = None, *, lean: bool = False) -> Iterator[Columns]:
+        """Read row groups, all of them by default; `lean` leaves out the sequences that nothing needs."""
+        if self._parquet is None:
+            return
+        _check(self._parquet.schema_arrow, self._path, self.constants)
+        reader, row = Reader(), 0
+        metadata = self._parquet.metadata
+        for index in range(metadata.num_row_groups) if indexes is None else indexes:
+            chosen = self._choose(metadata.row_group(index), lean=lean)
+            names = list(chosen.read.values())
+            if not names:
+                continue
+            for batch in self._parquet.iter_batches(_SLICE_ROWS, [index], names, use_threads=False):
+                if batch.num_rows:
+                    yield reader.columns(self._numbered(chosen.complete(batch), row))
+                    row += batch.num_rows
+
+    def _numbered(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
+        """Order the rows by their place in the file, where it says nothing of their order."""
+        if "sequence" in self._columns or "sequence" in self.constants:
+            return batch
+        numbers = np.arange(rows_before + 1, rows_before + batch.num_rows + 1, dtype=np.int64)
+        batch = batch.append_column("sequence", pa.array(numbers))
+        if batch.schema.get_field_index("file") < 0:
+            codes = pa.array(np.zeros(batch.num_rows, np.int32))
+            batch = batch.append_column("file", pa.DictionaryArray.from_arrays(codes, [self._path]))
+        return batch
+
+    def _choose(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
+        """Choose what to read of a row group: nothing that its statistics tell already."""
+        read: dict[str, str] = {}
+        constant = dict(self.constants)
+        for name in COLUMNS:
+            own = self._columns.get(name)
+            if own is None or (name in _OPTIONAL and _is_null(group, own)):
+                continue
+            statistics = _statistics(group, own)
+            is_one_name = (
+                name in _NAMES
+                and statistics is not None
+                and statistics.has_null_count
+                and not statistics.null_count
+                and statistics.has_min_max
+                and isinstance(statistics.min, str)
+                and statistics.min == statistics.max
+            )
+            if is_one_name:
+                constant[name] = statistics.min
+            else:
+                read[name] = own
+        needs_order = not lean or set(read) & set(_OPTIONAL)
+        if "sequence" in read and not needs_order and _is_count(_statistics(group, read["sequence"])):
+            del read["sequence"]
+        return _Choice(read, constant)
+
+
+class _Choice(NamedTuple):
+    """What is read of a row group, by the name of an event's field, and what is known already."""
+
+    read: dict[str, str]
+    constant: dict[str, str]
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Name the columns as the fields are, and add those that hold one value."""
+        own = {column: name for name, column in self.read.items()}
+        batch = batch.rename_columns([own[name] for name in batch.schema.names])
+        codes = pa.array(np.zeros(batch.num_rows, np.int32)) if self.constant else None
+        for name, value in self.constant.items():
+            if _TYPES[name] == "string":
+                column = pa.DictionaryArray.from_arrays(codes, [value])
+            else:
+                column = pa.array(np.full(batch.num_rows, int(value), np.int64))
+            batch = batch.append_column(name, column)
+        return batch
+
+
+def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = False) -> bool:
+    """Feed row groups to a fold; return whether a row was no event."""
+    flawed = False
+    for path, indexes, constants in files:
+        with ParquetEvents(path, constants) as events:
+            for columns in events.columns(indexes, lean=lean):
+                flawed |= fold.feed(columns) is not None
+    return flawed
+
+
+def _check(schema: pa.Schema, path: str, constants: Mapping[str, str]) -> None:
+    """Raise `SchemaError` unless the columns are those of events; names may differ in case."""
+    wrong = []
+    found = set()
+    for field in schema:
+        name = field.name.lower()
+        if name not in _TYPES:
+            continue
+        if name in found:
+            wrong.append(f"two columns {name!r} differ in case only")
+        if not _fits(field.type, _TYPES[name]):
+            wrong.append(f"column {field.name!r} is {field.type}, expected {_TYPES[name]}")
+        found.add(name)
+    wrong += [
+        f"column {name!r} is missing" for name in _REQUIRED if name not in found and name not in constants
+    ]
+    if wrong:
+        raise SchemaError(f"{path}: {'; '.join(wrong)}")
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _fits(kind: pa.DataType, expected: str) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _fits(kind.value_type, expected)
+    if pa.types.is_null(kind):
+        return True
+    if expected == "bigint":
+        return bool(pa.types.is_integer(kind))
+    if expected == "string":
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(is_list and pa.types.is_integer(kind.value_type))
+
+
+def _dictionaries(metadata: pq.FileMetaData) -> list[str]:
+    """Return the columns that can be read as dictionaries, which not every encoding can."""
+    encodings: dict[str, set[str]] = {}
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        for number in range(group.num_columns):
+            chunk = group.column(number)
+            encodings.setdefault(chunk.path_in_schema, set()).update(chunk.encodings)
+    return [
+        name
+        for name, found in encodings.items()
+        if name.lower() in _ENCODED and found <= _DICTIONARY_ENCODINGS
+    ]
+
+
+def _chunk(group: pq.RowGroupMetaData, name: str) -> pq.ColumnChunkMetaData | None:
+    for number in range(group.num_columns):
+        chunk = group.column(number)
+        if chunk.path_in_schema.partition(".")[0] == name:
+            return chunk
+    return None
+
+
+def _statistics(group: pq.RowGroupMetaData, name: str) -> Any:
+    chunk = _chunk(group, name)
+    return None if chunk is None else chunk.statistics
+
+
+def _is_null(group: pq.RowGroupMetaData, name: str) -> bool:
+    """Return whether a row group's statistics know a column to be null throughout."""
+    chunk = _chunk(group, name)
+    statistics = None if chunk is None else chunk.statistics
+    if chunk is None or statistics is None or not statistics.has_null_count:
+        return False
+    return bool(statistics.null_count == chunk.num_values)
+
+
+def _is_count(statistics: Any) -> bool:
+    """Return whether a column is known to hold integers of at least 0, and no nulls."""
+    if statistics is None or not statistics.has_null_count or statistics.null_count:
+        return False
+    return bool(statistics.has_min_max and statistics.min >= 0)
+
+
+def uri(path: str) -> str:
+    """Return a path as Hadoop prints it (`file:/tmp/x`) as one that Arrow reads."""
+    scheme, separator, rest = path.partition(":/")
+    if not separator or "/" in scheme:
+        # No URI, so that no character of it has a meaning.
+        from pathlib import Path
+
+        return Path(path).absolute().as_uri()
+    return f"{scheme}:///{rest.lstrip('/')}" if scheme == "file" else path

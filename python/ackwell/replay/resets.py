@@ -1,0 +1,138 @@
+"""Events whose place in the order matters: they must be known before the others are folded in any order.
+
+A seek makes the acknowledgments before it void, a cleared backlog without a position acknowledges what was
+published before it, and an acknowledgment in a transaction counts once the transaction is committed. They are
+rare: `find_resets` looks for them alone; `ackwell.spark.resets` does the same by a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from ackwell.errors import ProtocolError
+from ackwell.position import Position
+from ackwell.replay.events import Kind
+
+if TYPE_CHECKING:
+    from ackwell.replay.fold import Columns
+
+Name = tuple[str, str]
+"""Topic and subscription."""
+
+Order = tuple[str, int]
+"""File and sequence of an event; events are ordered by them."""
+
+
+class Seek(NamedTuple):
+    """A seek: when it happened, and the position that it made the next to be read."""
+
+    order: Order
+    position: Position
+    ack_set: tuple[int, ...] | None = None
+    """Which messages of that entry are not acknowledged; all of them without it."""
+
+
+class Resets(NamedTuple):
+    """The seeks, the cleared backlogs without a position, and the committed transactions of some events."""
+
+    seeks: dict[Name, Seek]
+    """The last seek of each subscription."""
+    clears: dict[Name, tuple[Order, Position]]
+    """The last cleared backlog after that seek, and the last position published before it."""
+    committed: frozenset[tuple[str, str, str]] = frozenset()
+    """Topic, subscription and transaction."""
+
+
+NO_RESETS: Final = Resets({}, {})
+
+RESETTING: Final = frozenset({Kind.SEEK.value, Kind.CLEAR_BACKLOG.value, Kind.COMMIT.value})
+"""The kinds that a fold must know before."""
+
+PUBLISHING: Final = frozenset({Kind.PUBLISH.value, Kind.DISPATCH.value, Kind.RECEIVE.value})
+"""The kinds that tell of an entry."""
+
+Batches = Callable[[], "Iterable[Columns]"]
+"""Reads the same event rows again at each call."""
+
+
+def find_resets(batches: Batches) -> Resets:
+    """Find the resets of event rows; a second pass looks for what was published before cleared backlogs."""
+    found = _Found()
+    for columns in batches():
+        for row in _rows(columns, RESETTING):
+            found.add(row)
+    clears = found.open_clears()
+    if not clears:
+        return Resets(found.seeks, {}, frozenset(found.committed))
+    last: dict[Name, Position] = {}
+    topics = {name[0] for name in clears}
+    for columns in batches():
+        for row in _rows(columns, PUBLISHING):
+            if row["topic"] in topics:
+                _note(last, clears, row)
+    return Resets(found.seeks, cleared_up_to(clears, last), frozenset(found.committed))
+
+
+def cleared_up_to(
+    clears: Mapping[Name, Order], last: Mapping[Name, Position]
+) -> dict[Name, tuple[Order, Position]]:
+    """Return the cleared backlogs with the last position published before each."""
+    for name, order in clears.items():
+        if name not in last:
+            raise ProtocolError(
+                f"{name[0]}, {name[1]}: backlog cleared at {order} before anything was published"
+            )
+    return {name: (order, last[name]) for name, order in clears.items()}
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.seeks: dict[Name, Seek] = {}
+        self.clears: dict[Name, Order] = {}
+        self.committed: set[tuple[str, str, str]] = set()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        name, order = (row["topic"], row["subscription"] or ""), (row.get("file") or "", row["sequence"] or 0)
+        ledger_id, entry_id = row["ledger_id"], row["entry_id"]
+        if row["kind"] == Kind.COMMIT:
+            self.committed.add((*name, row.get("transaction") or ""))
+        elif row["kind"] == Kind.CLEAR_BACKLOG:
+            if ledger_id is None:
+                self.clears[name] = max(self.clears.get(name, order), order)
+        elif ledger_id is not None and entry_id is not None and min(ledger_id, entry_id) >= 0:
+            known = self.seeks.get(name)
+            if known is None or known.order < order:
+                words = row.get("ack_set")
+                position = Position(ledger_id, entry_id)
+                self.seeks[name] = Seek(order, position, None if words is None else tuple(words))
+
+    def open_clears(self) -> dict[Name, Order]:
+        """Return the cleared backlogs that no seek has made void."""
+        return {
+            name: order
+            for name, order in self.clears.items()
+            if name not in self.seeks or self.seeks[name].order < order
+        }
+
+
+def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping[str, Any]) -> None:
+    """Note a published position for each subscription whose backlog was cleared after it."""
+    order = row.get("file") or "", row["sequence"] or 0
+    if row["ledger_id"] is None or row["entry_id"] is None:
+        return
+    position = Position(row["ledger_id"], row["entry_id"])
+    for name, cleared in clears.items():
+        if name[0] == row["topic"] and (row["subscription"] or name[1]) == name[1] and order < cleared:
+            last[name] = max(last.get(name, position), position)
+
+
+def _rows(columns: Columns, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Return the rows of some kinds as dictionaries."""
+    codes = [code for code, kind in enumerate(columns.kinds[1]) if kind in kinds]
+    if not codes:
+        return
+    for row in np.flatnonzero(np.isin(columns.kinds[0], codes)).tolist():
+        yield columns.row(row)

@@ -1,0 +1,108 @@
+"""Traces: JSON lines as columns of events.
+
+A native reader takes the lines that are plain, which are nearly all. It stops before any other (a `meta`
+line, a torn one, what is no event), and `TraceParser`, which knows every case and says what is wrong, takes
+that one.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ackwell._native import TraceReader
+from ackwell.errors import EventError
+from ackwell.replay.events import OF_TOPIC, Kind, TraceParser
+from ackwell.replay.fold import Columns, columns_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
+_OF_TOPIC: Final = [(kind, Kind(kind) in OF_TOPIC) for kind in _KINDS]
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""Bytes read at a time: some 40,000 lines."""
+
+SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+
+
+def trace_columns(path: Path) -> Iterator[Columns]:
+    """Read the events of one trace; `EventError` names the file and the line of anything that is none."""
+    parser, reader = TraceParser(str(path)), TraceReader(_OF_TOPIC)
+    topics: list[str] = []
+    subscriptions: list[str] = []
+    line = 1
+    try:
+        with open_trace(path) as file:
+            for data in _chunks(file):
+                start = 0
+                while start < len(data):
+                    taken, lines, odd, read = reader.read(data, start, line)
+                    more = reader.names(len(topics), len(subscriptions))
+                    topics += more[0]
+                    subscriptions += more[1]
+                    line, start = line + lines, start + taken
+                    if len(read["kinds"]):
+                        yield _columns(read, topics, subscriptions, str(path))
+                    if odd is not None:
+                        event = parser.parse(data[start:odd].decode(), line)
+                        line, start = line + 1, odd
+                        if event is not None:
+                            if event.kind is Kind.META:
+                                reader.set_defaults(event.topic, event.subscription)
+                            yield columns_of([event])
+    except (UnicodeDecodeError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile) and error.errno is not None:
+            raise
+        raise EventError(f"unreadable: {error}", file=str(path), line=line) from None
+
+
+def _columns(read: dict[str, Any], topics: list[str], subscriptions: list[str], path: str) -> Columns:
+    has_sets = len(read["words"]) or (read["set_starts"] >= 0).any()
+    return Columns(
+        (read["topics"], topics),
+        (read["subscriptions"], subscriptions),
+        (read["kinds"], _KINDS),
+        read["ledger_ids"],
+        read["entry_ids"],
+        read["sequences"],
+        read["batch_indexes"],
+        read["batch_sizes"],
+        (read["set_starts"], read["set_ends"]) if has_sets else None,
+        read["words"],
+        (np.zeros(len(read["kinds"]), np.int32), [path]),
+        dict(read["transactions"]),
+    )
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """Read whole lines, some MB at a time; the last line may have no end."""
+    rest = b""
+    while data := file.read(_CHUNK_BYTES):
+        end = data.rfind(b"\n") + 1
+        if end:
+            yield rest + data[:end]
+            rest = data[end:]
+        else:
+            rest += data
+    if rest:
+        yield rest
+
+
+def open_trace(path: Path) -> IO[bytes]:
+    """Open a trace, plain or compressed with gzip or Zstandard."""
+    if path.suffix == ".gz":
+        unpacked: Any = gzip.GzipFile(path, "rb")
+        return unpacked  # type: ignore[no-any-return]
+    if path.suffix == ".zst":
+        try:
+            import pyarrow
+        except ImportError:
+            message = f"{path}: reading Zstandard needs pyarrow; pip install 'ackwell[parquet]'"
+            raise ModuleNotFoundError(message) from None
+        stream: IO[bytes] = pyarrow.input_stream(str(path), compression="zstd")
+        return stream
+    return path.open("rb")

@@ -1,0 +1,78 @@
+"""The resets of a DataFrame of events: `ackwell.replay.resets`, found by a query.
+
+They are rare, so one small query (the column `kind` alone, by its dictionary pages) finds them first; it
+runs when the pipeline is built.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from ackwell.position import Position
+from ackwell.replay.events import Kind
+from ackwell.replay.resets import PUBLISHING, Resets, Seek, cleared_up_to
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ackwell.replay.resets import Name, Order
+
+_NAMES = ("topic", "subscription")
+_ORDER = ("file", "sequence")
+
+
+def find_resets(events: DataFrame) -> Resets:
+    """Find the resets of events (columns as in the table `EVENTS`)."""
+    ordered = events.withColumn("file", F.coalesce("file", F.lit(""))).withColumn(
+        "subscription", F.coalesce("subscription", F.lit(""))
+    )
+    kind = F.col("kind")
+    placed = F.col("ledger_id").isNotNull() & F.col("entry_id").isNotNull()
+    sound = F.col("topic").isNotNull() & F.col("sequence").isNotNull()
+    clearing = (kind == Kind.CLEAR_BACKLOG.value) & F.col("ledger_id").isNull()
+    seeking = (kind == Kind.SEEK.value) & placed & (F.col("ledger_id") >= 0) & (F.col("entry_id") >= 0)
+    resetting = ordered.where(sound & (seeking | clearing | (kind == Kind.COMMIT.value)))
+    values = F.struct(*_ORDER, "ledger_id", "entry_id", "ack_set")
+    last = (
+        resetting.withColumn("transaction", F.when(kind == Kind.COMMIT.value, F.col("transaction")))
+        .groupBy(*_NAMES, "kind", "transaction")
+        .agg(F.max_by(values, F.struct(*_ORDER)).alias("last"))
+    )
+    seeks: dict[Name, Seek] = {}
+    clears: dict[Name, Order] = {}
+    committed = set()
+    for row in last.collect():
+        name, at = (row.topic, row.subscription), row.last
+        if row.kind == Kind.COMMIT:
+            committed.add((*name, row.transaction or ""))
+        elif row.kind == Kind.CLEAR_BACKLOG:
+            clears[name] = at.file, at.sequence
+        else:
+            words = None if at.ack_set is None else tuple(at.ack_set)
+            seeks[name] = Seek((at.file, at.sequence), Position(at.ledger_id, at.entry_id), words)
+    clears = {name: order for name, order in clears.items() if name not in seeks or seeks[name].order < order}
+    if not clears:
+        return Resets(seeks, {}, frozenset(committed))
+    return Resets(seeks, cleared_up_to(clears, _published_before(ordered, clears)), frozenset(committed))
+
+
+def _published_before(ordered: DataFrame, clears: dict[Name, Order]) -> dict[Name, Position]:
+    """Return the last position published before each cleared backlog, for the topic or the subscription."""
+    cleared = ordered.sparkSession.createDataFrame(
+        [(*name, *order) for name, order in clears.items()],
+        "topic string, cleared string, cleared_file string, cleared_sequence bigint",
+    )
+    at = F.struct(F.col("cleared_file").alias("file"), F.col("cleared_sequence").alias("sequence"))
+    before = (
+        ordered.where(F.col("kind").isin(sorted(PUBLISHING)))
+        .join(F.broadcast(cleared), "topic")
+        .where((F.col("subscription") == "") | (F.col("subscription") == F.col("cleared")))
+        .where(F.struct(*_ORDER) < at)
+        .groupBy("topic", "cleared")
+        .agg(F.max(F.struct("ledger_id", "entry_id")).alias("last"))
+    )
+    return {
+        (row.topic, row.cleared): Position(row.last.ledger_id, row.last.entry_id) for row in before.collect()
+    }

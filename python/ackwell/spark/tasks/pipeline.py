@@ -1,0 +1,93 @@
+"""Partials to merged partials, and to cursors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ackwell import Ledgers, PositionInfo, PositionRangeSet
+from ackwell.position import Position
+from ackwell.replay import tables
+from ackwell.replay.columns import cursor_batches, merge_rows, partial_batches
+from ackwell.replay.fold import Fold
+
+RANGE_SCHEMA: Final = tables.arrow_schema(tables.RANGES)
+
+
+def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join partials of one (topic, subscription, ledger) into one row."""
+    fold = Fold()
+    for batch in batches:
+        merge_rows(fold, batch)
+    yield from partial_batches(fold)
+
+
+class Finish:
+    """Joins the partials of each subscription into its cursor's row."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return rows of the table `CURSORS`; rows with a `directory` tell of a topic's ledgers."""
+        fold = Fold()
+        directories: dict[str, list[tuple[int, int]]] = {}
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            index = batch.schema.get_field_index("directory")
+            if index >= 0 and batch.column(index).null_count < batch.num_rows:
+                told = batch.filter(batch.column(index).is_valid())
+                pairs = zip(told.column("topic").to_pylist(), told.column(index).to_pylist(), strict=True)
+                directories.update(pairs)
+                batch = batch.filter(batch.column("state").is_valid())
+            merge_rows(fold, batch)
+        for name in fold.names():
+            if name[1] and name[0] in directories:
+                fold.know_ledgers(name, directories[name[0]])
+        fold.raise_flaw(all_flaws=self._strict)
+        yield from cursor_batches(fold, strict=self._strict)
+
+
+_ROWS: Final = 256
+"""Cursors held as Python objects at a time: each may hold a long text of ranges."""
+
+
+def start(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return what subscriptions had before all events as partials: from rows of cursors or dumps."""
+    for batch in batches:
+        for first in range(0, batch.num_rows, _ROWS):
+            fold = Fold()
+            for row in batch.slice(first, _ROWS).to_pylist():
+                if row["mark_delete_ledger_id"] is not None:
+                    _start(fold, row)
+            yield from partial_batches(fold)
+
+
+def _start(fold: Fold, row: dict[str, Any]) -> None:
+    info = PositionInfo(
+        row["mark_delete_ledger_id"],
+        row["mark_delete_entry_id"],
+        PositionRangeSet.parse(row["individually_deleted"] or "[]"),
+        {Position.parse(at): tuple(words) for at, words in row["batch_deleted"] or ()},
+    )
+    ledgers = Ledgers(sorted(row["ledgers"] or ()))
+    fold.start((row["topic"], row["subscription"]), info, ledgers)
+
+
+def explode_ranges(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the ranges of cursors, by their column `compact`, as rows of the table `RANGES`."""
+    for batch in batches:
+        for topic, subscription, compact in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        ):
+            ranges = PositionInfo.decode(compact).individually_deleted.to_arrays()
+            for first in range(0, len(ranges[0]), _RANGES):
+                few = [values[first : first + _RANGES] for values in ranges]
+                names = [[name] * len(few[0]) for name in (topic, subscription)]
+                yield pa.record_batch([*map(pa.array, names), *map(pa.array, few)], schema=RANGE_SCHEMA)
+
+
+_RANGES: Final = 65_536

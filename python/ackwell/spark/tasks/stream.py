@@ -1,0 +1,219 @@
+"""Fold a micro-batch by buckets of topics, and join each bucket's partials with those before."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ackwell.replay.columns import (
+    CURSOR_SCHEMA,
+    PARTIAL_SCHEMA,
+    Reader,
+    cursor_batches,
+    merge_rows,
+    partial_batches,
+)
+from ackwell.replay.fold import Fold
+
+FOLDED: Final = "bucket int, payload binary"
+"""Partials of one bucket, as an Arrow stream of the table `PARTIALS`."""
+
+PACKED: Final = "payload binary"
+"""Cursors, as an Arrow stream of the table `CURSORS`."""
+
+YOUNG_BYTES_MAX: Final = 256 * 1024
+"""The young blob is written in every micro-batch that touches its bucket; past this it becomes an old one."""
+
+_FOLDED_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("payload", pa.binary())])
+_HEARD: Final = pa.field("heard_ms", pa.int64())
+_YOUNG: Final = 0
+
+Name = tuple[str, str]
+
+
+class FoldBuckets:
+    """Folds the rows of a micro-batch into partials, a row a bucket."""
+
+    def __init__(self, buckets: int) -> None:
+        self._buckets = buckets
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return rows of `FOLDED`."""
+        fold, reader = Fold(), Reader()
+        for batch in batches:
+            if batch.num_rows:
+                fold.feed(reader.columns(with_lists(batch)))
+        fold.raise_flaw(all_flaws=False)
+        parts = list(partial_batches(fold))
+        if not parts:
+            return
+        table = pa.Table.from_batches(parts)
+        encoded = table.column("topic").combine_chunks().dictionary_encode()
+        of_topic = np.array(
+            [zlib.crc32(topic.encode()) % self._buckets for topic in encoded.dictionary.to_pylist()], np.int32
+        )
+        buckets = of_topic[encoded.indices.to_numpy(zero_copy_only=False)]
+        table = table.take(pa.array(np.argsort(buckets, kind="stable")))
+        numbers, starts = np.unique(np.sort(buckets), return_index=True)
+        ends = [*starts[1:].tolist(), len(buckets)]
+        payloads = [
+            packed(table.slice(start, end - start).combine_chunks().to_batches(), PARTIAL_SCHEMA)
+            for start, end in zip(starts.tolist(), ends, strict=True)
+        ]
+        yield pa.record_batch([pa.array(numbers, pa.int32()), pa.array(payloads)], schema=_FOLDED_SCHEMA)
+
+
+def with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the ack sets, which cross as texts, as lists again; most batches have none."""
+    index = batch.schema.get_field_index("ack_set")
+    texts = batch.column(index)
+    if texts.null_count == len(texts):
+        return batch
+    sets = [
+        None if text is None else [int(word) for word in text.split(",") if text]
+        for text in texts.to_pylist()
+    ]
+    return batch.set_column(index, "ack_set", pa.array(sets, pa.list_(pa.int64())))
+
+
+class Bucket:
+    """The state of some topics; blob 0 is the young one."""
+
+    def __init__(self, blobs: Mapping[int, bytes]) -> None:
+        self._tables = {number: _unpacked(blob) for number, blob in blobs.items()}
+        self._changed: set[int] = set()
+        self._touched: set[Name] = set()
+
+    def join(self, payloads: Iterable[bytes], heard_ms: int | None) -> None:
+        """Join the partials of a micro-batch."""
+        arrived = pa.concat_tables(_unpacked(payload) for payload in payloads)
+        self._touched |= _names(arrived)
+        heard = pa.array([heard_ms] * arrived.num_rows, pa.int64())
+        arrived = arrived.append_column(_HEARD, heard)
+        young = self._tables.get(_YOUNG)
+        merged = _merged([arrived] if young is None else [young, arrived], heard_ms)
+        if merged.nbytes > YOUNG_BYTES_MAX:
+            # What was touched now stays young: it is the most likely to be touched again.
+            number = max(self._tables, default=_YOUNG) + 1
+            again = _among(merged, arrived)
+            old, merged = merged.filter(pc.invert(again)), merged.filter(again)
+            if not old.num_rows or merged.nbytes > YOUNG_BYTES_MAX:
+                old, merged = pa.concat_tables([old, merged]), merged.slice(0, 0)
+            self._tables[number] = old
+            self._changed.add(number)
+        self._tables[_YOUNG] = merged
+        self._changed.add(_YOUNG)
+
+    def cursors(self) -> Iterator[bytes]:
+        """Return the cursors of the subscriptions that were touched, as Arrow streams."""
+        topics = {topic for topic, subscription in self._touched if not subscription}
+        fold = Fold()
+        for table in self._tables.values():
+            names = _name_arrays(table)
+            wanted = np.array(
+                [
+                    not name[1] or name[0] in topics or name in self._touched
+                    for name in zip(*names, strict=True)
+                ],
+                bool,
+            )
+            for batch in table.select(PARTIAL_SCHEMA.names).filter(pa.array(wanted)).to_batches():
+                merge_rows(fold, batch)
+        for batch in cursor_batches(fold):
+            yield packed([batch], CURSOR_SCHEMA)
+
+    def forget(self, before_ms: int) -> None:
+        """Forget the subscriptions of which nothing was heard since."""
+        heard: dict[Name, int] = {}
+        for table in self._tables.values():
+            for name, at_ms in zip(
+                zip(*_name_arrays(table), strict=True), table.column("heard_ms").to_pylist(), strict=True
+            ):
+                heard[name] = max(heard.get(name, 0), at_ms or 0)
+        gone = {name for name, at_ms in heard.items() if at_ms <= before_ms}
+        if not gone:
+            return
+        for number, table in self._tables.items():
+            kept = [name not in gone for name in zip(*_name_arrays(table), strict=True)]
+            if not all(kept):
+                self._tables[number] = table.filter(pa.array(kept, pa.bool_()))
+                self._changed.add(number)
+
+    def heard_first_ms(self) -> int | None:
+        """Return when the subscription that is to be forgotten next was last heard of."""
+        heard: dict[Name, int] = {}
+        for table in self._tables.values():
+            for name, at_ms in zip(
+                zip(*_name_arrays(table), strict=True), table.column("heard_ms").to_pylist(), strict=True
+            ):
+                heard[name] = max(heard.get(name, 0), at_ms or 0)
+        return min(heard.values(), default=None)
+
+    def changed(self) -> dict[int, bytes | None]:
+        """Return the blobs that are to be written, None for those that are empty now."""
+        return {
+            number: packed(self._tables[number].to_batches(), self._tables[number].schema)
+            if self._tables[number].num_rows
+            else None
+            for number in sorted(self._changed)
+        }
+
+
+def _merged(tables: list[pa.Table], heard_ms: int | None) -> pa.Table:
+    """Join partials into one row per (topic, subscription, ledger), with when each was last heard of."""
+    fold = Fold()
+    for table in tables:
+        for batch in table.select(PARTIAL_SCHEMA.names).to_batches():
+            merge_rows(fold, batch)
+    merged = pa.Table.from_batches(partial_batches(fold), PARTIAL_SCHEMA)
+    if heard_ms is None:
+        return merged.append_column(_HEARD, pa.nulls(merged.num_rows, pa.int64()))
+    heard: dict[Any, int] = {}
+    for table in tables:
+        keys = zip(*_name_arrays(table), table.column("ledger_id").to_pylist(), strict=True)
+        for key, at_ms in zip(keys, table.column("heard_ms").to_pylist(), strict=True):
+            heard[key] = max(heard.get(key, 0), at_ms or 0)
+    keys = zip(*_name_arrays(merged), merged.column("ledger_id").to_pylist(), strict=True)
+    return merged.append_column(_HEARD, pa.array([heard.get(key, heard_ms) for key in keys], pa.int64()))
+
+
+def _among(rows: pa.Table, others: pa.Table) -> pa.Array:
+    """Return which rows are of a (topic, subscription, ledger) of `others`."""
+    keys = set(zip(*_name_arrays(others), others.column("ledger_id").to_pylist(), strict=True))
+    own = zip(*_name_arrays(rows), rows.column("ledger_id").to_pylist(), strict=True)
+    return pa.array([key in keys for key in own], pa.bool_())
+
+
+def _names(table: pa.Table) -> set[Name]:
+    return set(zip(*_name_arrays(table), strict=True))
+
+
+def _name_arrays(table: pa.Table) -> tuple[list[str], list[str]]:
+    return table.column("topic").to_pylist(), table.column("subscription").to_pylist()
+
+
+def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    """Return batches as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _unpacked(blob: bytes) -> pa.Table:
+    with pa.ipc.open_stream(blob) as reader:
+        return reader.read_all()
+
+
+def unpack_cursors(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return packed cursors as rows of the table `CURSORS`."""
+    for batch in batches:
+        for payload in batch.column("payload").to_pylist():
+            yield from _unpacked(payload).to_batches()

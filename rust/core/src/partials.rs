@@ -1,0 +1,512 @@
+//! What some events say of many subscriptions, in a form that merges in any order.
+//!
+//! Acknowledgments are a set: the ledgers' lengths join by maximum, acknowledged entries by union, the cumulative
+//! position by maximum, ack sets by AND. Joining is commutative, associative and idempotent, so events may come
+//! in any order, from many files and tasks, and twice. The mark-delete position, the ranges and every byte are
+//! functions of the joined state ([`Partials::cursor`]).
+//!
+//! A seek is the exception: it makes the acknowledgments before it void. So a subscription keeps its last seek and
+//! the order of its first and last acknowledgment, and a later seek keeps all of them, drops all, or is a
+//! [`Flaw`] of the subscription; it is never guessed.
+//!
+//! Representation: flat arrays. Each (topic, subscription) has a number, and so has each of its ledgers; a row is
+//! brought to its ledger by one look-up, whatever the number of subscriptions. Names stay with the caller, who
+//! numbers topics and subscriptions; subscription [`TOPIC`] is the topic itself, whose entries all its
+//! subscriptions share.
+//!
+//! Whatever is wrong with one subscription is kept as its flaw, the first by (file, sequence), and the others go on.
+
+mod ack_set;
+mod bytes;
+mod cursor;
+mod rows;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+pub use bytes::VERSION;
+pub use cursor::Cursor;
+pub use rows::{Action, Codes, Rows, Words};
+
+use crate::ledgers::Ledgers;
+use crate::position::Position;
+use crate::position_info::PositionInfo;
+use crate::range_set::EntrySet;
+use ack_set::AckSet;
+
+/// Stands for null in a column; no id, index, size or sequence is negative.
+pub const NULL: i64 = i64::MIN;
+
+/// The number of the subscription without a name: what happens to a topic happens to all its subscriptions.
+pub const TOPIC: i32 = 0;
+
+/// When an event happened: the number of its file, and its sequence there. Files are ordered by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    /// The file's number, as [`Partials::file`] gave it.
+    pub file: u32,
+    /// Orders the events of one file.
+    pub sequence: i64,
+}
+
+/// Before every event.
+const FIRST: Order = Order { file: 0, sequence: NULL };
+
+/// What is wrong with a subscription's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flaw {
+    /// The kind or the sequence is null, or a subscription's event names none.
+    Incomplete = 0,
+    /// A kind that this release does not know.
+    UnknownKind = 1,
+    /// A kind that needs a position has none.
+    NoPosition = 2,
+    /// A negative id, sequence, batch index or batch size.
+    Negative = 3,
+    /// A batch index, batch size or ack set beyond the limit.
+    BatchTooLarge = 4,
+    /// A seek between acknowledgments that were folded without knowing it.
+    SeekBetween = 5,
+    /// A cleared backlog that does not say up to where, in events folded without knowing what came before it.
+    ClearedBlindly = 6,
+    /// An acknowledgment in a transaction, in events folded without knowing what was committed.
+    InTransaction = 7,
+}
+
+impl Flaw {
+    const ALL: [Self; 8] = [
+        Self::Incomplete,
+        Self::UnknownKind,
+        Self::NoPosition,
+        Self::Negative,
+        Self::BatchTooLarge,
+        Self::SeekBetween,
+        Self::ClearedBlindly,
+        Self::InTransaction,
+    ];
+
+    /// One sentence without its beginning.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Incomplete => "the event has no kind, no sequence or no subscription",
+            Self::UnknownKind => "unknown event kind",
+            Self::NoPosition => "no position; this kind needs a ledger id and an entry id",
+            Self::Negative => "a negative ledger id, entry id, sequence, batch index or batch size",
+            Self::BatchTooLarge => {
+                "the batch index, batch size or ack set is beyond the largest batch"
+            }
+            Self::SeekBetween => {
+                "a seek between acknowledgments that were folded together; fold these events again, with the seek"
+            }
+            Self::ClearedBlindly => {
+                "backlog cleared without a position; record the last position published before it"
+            }
+            Self::InTransaction => {
+                "an acknowledgment in a transaction; whether it was committed is not known here"
+            }
+        }
+    }
+
+    fn numbered(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+}
+
+/// One (topic, subscription).
+#[derive(Debug, Clone, Default)]
+struct Pair {
+    topic: i32,
+    subscription: i32,
+    ledgers: Vec<u32>,
+    /// The ledger met last: most subscriptions write to one for a long time.
+    last_ledger: Option<(i64, u32)>,
+    seek: Option<(Order, Position)>,
+    /// The order of the first and the last acknowledgment.
+    acked: Option<(Order, Order)>,
+    settings: Option<(Order, String)>,
+    flaw: Option<(Order, Flaw)>,
+    /// When the subscription was deleted for the last time.
+    deleted: Option<Order>,
+    /// Every ledger below is deleted.
+    trimmed_before: i64,
+    /// The ledgers of the topic, where they are known better than from the events.
+    directory: Option<Ledgers>,
+}
+
+/// One ledger of a pair.
+#[derive(Debug, Clone, Default)]
+struct Ledger {
+    ledger_id: i64,
+    /// How many entries it holds at least.
+    entries: i64,
+    /// Everything up to this entry is acknowledged, -1 for everything in earlier ledgers.
+    up_to: Option<i64>,
+    acked: EntrySet,
+    /// How many messages an entry holds, where it holds a batch.
+    sizes: HashMap<i64, i64, Mixed>,
+    /// Of the entries partly acknowledged, the batch indexes that are not.
+    ack_sets: HashMap<i64, AckSet, Mixed>,
+}
+
+impl Ledger {
+    fn has_entry(&mut self, entry_id: i64) {
+        self.entries = self.entries.max(entry_id.saturating_add(1));
+    }
+
+    fn has_size(&mut self, entry_id: i64, size: i64) {
+        if size > 0 {
+            let known = self.sizes.entry(entry_id).or_default();
+            *known = size.max(*known);
+        }
+    }
+
+    fn acknowledge_up_to(&mut self, entry_id: i64) {
+        self.up_to = self.up_to.max(Some(entry_id));
+    }
+
+    fn ack_set(&mut self, entry_id: i64) -> &mut AckSet {
+        self.ack_sets.entry(entry_id).or_default()
+    }
+
+    /// Joins an ack set that leaves something of its entry.
+    fn acknowledge_words(&mut self, entry_id: i64, words: &[i64]) {
+        let known = self.ack_set(entry_id);
+        for (at, word) in words.iter().enumerate() {
+            known.and_word(at, word.cast_unsigned());
+        }
+        known.end(words.len());
+    }
+
+    fn forget_acknowledgments(&mut self) {
+        self.up_to = None;
+        self.acked = EntrySet::default();
+        self.ack_sets = HashMap::default();
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.entries = self.entries.max(other.entries);
+        self.up_to = self.up_to.max(other.up_to);
+        self.acked.union_with(&other.acked);
+        for (entry_id, size) in &other.sizes {
+            self.has_size(*entry_id, *size);
+        }
+        for (entry_id, set) in &other.ack_sets {
+            self.ack_set(*entry_id).and(set);
+        }
+    }
+}
+
+/// The partials of many subscriptions; see the module.
+#[derive(Debug, Clone, Default)]
+pub struct Partials {
+    /// Whether the order of acknowledgments is kept, which a later seek must know.
+    ordered: bool,
+    /// Whether the seeks and the cleared backlogs without a position were given before the events.
+    resets_known: bool,
+    /// Messages of the largest batch that is taken.
+    batch_size_max: i64,
+    files: Vec<String>,
+    file_numbers: HashMap<String, u32>,
+    pairs: Vec<Pair>,
+    pair_numbers: HashMap<(i32, i32), u32, Mixed>,
+    ledgers: Vec<Ledger>,
+    ledger_numbers: HashMap<(u32, i64), u32, Mixed>,
+}
+
+impl Partials {
+    /// Without any subscription. `ordered` keeps the order of acknowledgments; `resets_known` says that
+    /// [`Self::seek`] and [`Self::clear`] are called before the events are given.
+    #[must_use]
+    pub fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
+        let mut partials = Self { ordered, resets_known, batch_size_max, ..Self::default() };
+        partials.file("");
+        partials
+    }
+
+    /// The number of a (topic, subscription), new if it was not known.
+    pub fn pair(&mut self, topic: i32, subscription: i32) -> u32 {
+        let pairs = &mut self.pairs;
+        *self.pair_numbers.entry((topic, subscription)).or_insert_with(|| {
+            pairs.push(Pair { topic, subscription, ..Pair::default() });
+            pairs.len() as u32 - 1
+        })
+    }
+
+    /// The topic and the subscription of each pair.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = (i32, i32)> + '_ {
+        self.pairs.iter().map(|pair| (pair.topic, pair.subscription))
+    }
+
+    /// How many pairs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there is no pair.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The number of a file, new if it was not known.
+    pub fn file(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.file_numbers.get(name) {
+            return *number;
+        }
+        let number = self.files.len() as u32;
+        self.files.push(name.to_owned());
+        self.file_numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    /// How many files are known.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The name of a file.
+    #[must_use]
+    pub fn file_name(&self, file: u32) -> &str {
+        &self.files[file as usize]
+    }
+
+    /// Takes a seek, if it is later than the one known: `position` is the next to be read, and
+    /// acknowledgments before it are void. `ack_set` tells which messages of that entry are not acknowledged.
+    pub fn seek(&mut self, pair: u32, order: Order, position: Position, ack_set: Option<&[i64]>) {
+        let known = self.pairs[pair as usize].seek;
+        if known.is_some_and(|(known, _)| self.compare(known, order) != Ordering::Less) {
+            return;
+        }
+        self.pairs[pair as usize].seek = Some((order, position));
+        if let Some((first, last)) = self.pairs[pair as usize].acked
+            && self.compare(last, order) == Ordering::Greater
+        {
+            if self.compare(first, order) != Ordering::Greater {
+                self.refuse(pair, order, Flaw::SeekBetween);
+            }
+        } else {
+            self.forget_acknowledgments(pair);
+        }
+        if let Some(words) = ack_set.filter(|words| words.iter().any(|word| *word != 0)) {
+            let ledger = self.ledger(pair, position.ledger_id);
+            self.ledgers[ledger as usize].acknowledge_words(position.entry_id, words);
+            if self.ordered {
+                self.cover(pair, order, order);
+            }
+        }
+    }
+
+    /// Takes the deletion of a subscription; a seek that comes after it makes the subscription anew.
+    pub fn delete(&mut self, pair: u32, order: Order) {
+        let known = self.pairs[pair as usize].deleted;
+        if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
+            self.pairs[pair as usize].deleted = Some(order);
+        }
+    }
+
+    /// Whether the subscription was deleted and not made again.
+    #[must_use]
+    pub fn is_deleted(&self, pair: u32) -> bool {
+        let known = &self.pairs[pair as usize];
+        let Some(deleted) = known.deleted else { return false };
+        known.seek.is_none_or(|(seek, _)| self.compare(seek, deleted) == Ordering::Less)
+    }
+
+    /// Takes a cleared backlog: everything up to `last`, the last position published before it, is acknowledged.
+    pub fn clear(&mut self, pair: u32, order: Order, last: Position) {
+        let ledger = self.ledger(pair, last.ledger_id);
+        self.ledgers[ledger as usize].acknowledge_up_to(last.entry_id);
+        self.cover(pair, order, order);
+    }
+
+    /// Takes the state that a subscription had before all events: `info`, and the topic's ledgers as far as they are
+    /// known. A seek that is known already makes its acknowledgments void.
+    pub fn start(&mut self, pair: u32, info: &PositionInfo, ledgers: &[(i64, i64)]) {
+        for (ledger_id, entries) in ledgers {
+            let ledger = self.ledger(pair, *ledger_id);
+            self.ledgers[ledger as usize].has_entry(entries - 1);
+        }
+        let Position { ledger_id, entry_id } = info.mark_delete;
+        if ledgers.is_empty() {
+            let ledger = self.ledger(pair, ledger_id);
+            self.ledgers[ledger as usize].has_entry(entry_id);
+        }
+        if self.pairs[pair as usize].seek.is_some() {
+            return;
+        }
+        let next = Position::new(ledger_id, entry_id.saturating_add(1));
+        self.seek(pair, FIRST, next, None);
+        self.cover(pair, FIRST, FIRST);
+        for range in info.individually_deleted.ranges() {
+            let ledger = self.ledger(pair, range.ledger_id);
+            let ledger = &mut self.ledgers[ledger as usize];
+            let (lower, upper) = (range.lower_entry_exclusive, range.upper_entry_inclusive);
+            if ledgers.is_empty() {
+                ledger.has_entry(upper);
+            }
+            if upper < ledger.entries {
+                ledger.acked.add_range(lower, upper);
+            }
+        }
+        for (position, words) in &info.batch_deleted {
+            let ledger = self.ledger(pair, position.ledger_id);
+            let ledger = &mut self.ledgers[ledger as usize];
+            if ledgers.is_empty() {
+                ledger.has_entry(position.entry_id);
+            }
+            if position.entry_id < ledger.entries {
+                ledger.acknowledge_words(position.entry_id, words);
+            }
+        }
+    }
+
+    /// Takes the settings of a subscription if they are later than those known.
+    pub fn settle(&mut self, pair: u32, order: Order, detail: String) {
+        let known = self.pairs[pair as usize].settings.as_ref().map(|settings| settings.0);
+        if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
+            self.pairs[pair as usize].settings = Some((order, detail));
+        }
+    }
+
+    /// The settings of the pairs that have some.
+    pub fn settings(&self) -> impl Iterator<Item = (u32, &str)> + '_ {
+        self.pairs
+            .iter()
+            .enumerate()
+            .filter_map(|(pair, known)| Some((pair as u32, known.settings.as_ref()?.1.as_str())))
+    }
+
+    /// Takes the ledgers of a pair's topic, instead of what the events say of them.
+    pub fn know_ledgers(&mut self, pair: u32, ledgers: Ledgers) {
+        self.pairs[pair as usize].directory = Some(ledgers);
+    }
+
+    /// The flaw of a pair: the file and the sequence of the event, null if unknown, and a sentence.
+    #[must_use]
+    pub fn flaw(&self, pair: u32) -> Option<(&str, i64, &'static str)> {
+        let (order, flaw) = self.pairs[pair as usize].flaw?;
+        Some((self.file_name(order.file), order.sequence, flaw.text()))
+    }
+
+    /// The same as one sentence.
+    #[must_use]
+    pub fn flaw_text(&self, pair: u32) -> Option<String> {
+        Some(match self.flaw(pair)? {
+            (_, NULL, text) => text.to_owned(),
+            ("", sequence, text) => format!("sequence {sequence}: {text}"),
+            (file, sequence, text) => format!("{file}, sequence {sequence}: {text}"),
+        })
+    }
+
+    /// The first flaw of all by (file, sequence), and its pair.
+    #[must_use]
+    pub fn first_flawed(&self) -> Option<u32> {
+        let flawed =
+            self.pairs.iter().enumerate().filter_map(|(pair, known)| Some((pair, known.flaw?)));
+        flawed.min_by(|(_, a), (_, b)| self.compare_flaws(*a, *b)).map(|(pair, _)| pair as u32)
+    }
+
+    fn refuse(&mut self, pair: u32, order: Order, flaw: Flaw) {
+        let known = self.pairs[pair as usize].flaw;
+        let found = (order, flaw);
+        if known.is_none_or(|known| self.compare_flaws(found, known) == Ordering::Less) {
+            self.pairs[pair as usize].flaw = Some(found);
+        }
+    }
+
+    fn compare_flaws(&self, a: (Order, Flaw), b: (Order, Flaw)) -> Ordering {
+        self.compare(a.0, b.0).then(a.1.cmp(&b.1))
+    }
+
+    fn compare(&self, a: Order, b: Order) -> Ordering {
+        match a.file == b.file {
+            true => a.sequence.cmp(&b.sequence),
+            false => self.files[a.file as usize].cmp(&self.files[b.file as usize]),
+        }
+    }
+
+    /// Widens the bounds over a pair's acknowledgments.
+    fn cover(&mut self, pair: u32, first: Order, last: Order) {
+        let known = self.pairs[pair as usize].acked;
+        let (mut from, mut to) = known.unwrap_or((first, last));
+        if self.compare(first, from) == Ordering::Less {
+            from = first;
+        }
+        if self.compare(last, to) == Ordering::Greater {
+            to = last;
+        }
+        self.pairs[pair as usize].acked = Some((from, to));
+    }
+
+    fn forget_acknowledgments(&mut self, pair: u32) {
+        let pair = &mut self.pairs[pair as usize];
+        pair.acked = None;
+        for ledger in &pair.ledgers {
+            self.ledgers[*ledger as usize].forget_acknowledgments();
+        }
+    }
+
+    /// The number of a pair's ledger, new if it was not known.
+    #[inline]
+    fn ledger(&mut self, pair: u32, ledger_id: i64) -> u32 {
+        match self.pairs[pair as usize].last_ledger {
+            Some((known, number)) if known == ledger_id => number,
+            _ => self.find_ledger(pair, ledger_id),
+        }
+    }
+
+    fn find_ledger(&mut self, pair: u32, ledger_id: i64) -> u32 {
+        let ledgers = &mut self.ledgers;
+        let known = &mut self.pairs[pair as usize];
+        let number = *self.ledger_numbers.entry((pair, ledger_id)).or_insert_with(|| {
+            ledgers.push(Ledger { ledger_id, ..Ledger::default() });
+            known.ledgers.push(ledgers.len() as u32 - 1);
+            ledgers.len() as u32 - 1
+        });
+        known.last_ledger = Some((ledger_id, number));
+        number
+    }
+}
+
+type Mixed = BuildHasherDefault<Mix>;
+
+/// Hashes a few integers by folded multiplication: the standard hasher costs more than the rest of a row. The
+/// keys are numbers that this module gives, and ids; who chooses ids to collide makes his own replay slow.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word ^ 0x9e37_79b9_7f4a_7c15)
+            * u128::from(word.rotate_left(32) ^ 0xd6e8_feb8_6659_fd93);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn write_i64(&mut self, word: i64) {
+        self.write_u64(word.cast_unsigned());
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_i32(&mut self, word: i32) {
+        self.write_u64(u64::from(word.cast_unsigned()));
+    }
+}

@@ -1,0 +1,370 @@
+//! The bytes of partials: a string for each ledger of each subscription, and one for what belongs to no ledger.
+//!
+//! ```text
+//! magic "AKPT" · version 2 · flags · seek · order · settings · flaw · deleted · trimmed · ledger · CRC-32 of all before it
+//! seek      file, sequence, ledger id, entry id
+//! order     file and sequence of the first acknowledgment, file and sequence of the last
+//! settings  file, sequence, JSON text
+//! flaw      file, sequence + 1 (0: none), number
+//! deleted   file, sequence
+//! trimmed   the first ledger that is left
+//! ledger    entries, last entry acknowledged cumulatively + 2 (0: none), acknowledged entries, sizes, ack sets
+//! ```
+//!
+//! Each part stands there if its flag is set; numbers are varints, texts have their length before them.
+//! Acknowledged entries are ranges, or words of 64 bits where those are shorter.
+
+use std::collections::HashMap;
+
+use super::ack_set::AckSet;
+use super::{Flaw, Ledger, Mixed, NULL, Order, Pair, Partials};
+use crate::error::{Error, Result};
+use crate::frame::{FrameReader, FrameWriter};
+use crate::position::Position;
+use crate::range_set::EntrySet;
+
+const MAGIC: [u8; 4] = *b"AKPT";
+
+/// The version that is written, and the only one that is read.
+pub const VERSION: u8 = 2;
+
+const SEEK: u8 = 1;
+const ORDER: u8 = 2;
+const SETTINGS: u8 = 4;
+const FLAW: u8 = 8;
+const DELETED: u8 = 16;
+const TRIMMED: u8 = 32;
+const LEDGER: u8 = 64;
+
+const NOTHING: u8 = 0;
+const RANGES: u8 = 1;
+const WORDS: u8 = 2;
+
+impl Partials {
+    /// The bytes of each ledger of a pair, by ledger id, and those of what belongs to no ledger, if there is
+    /// any.
+    pub fn encode(&self, pair: u32) -> Vec<(Option<i64>, Vec<u8>)> {
+        let known = &self.pairs[pair as usize];
+        let mut ledgers: Vec<&Ledger> =
+            known.ledgers.iter().map(|ledger| &self.ledgers[*ledger as usize]).collect();
+        ledgers.sort_unstable_by_key(|ledger| ledger.ledger_id);
+        let mut states = Vec::with_capacity(ledgers.len() + 1);
+        let more = known.settings.is_some() || known.flaw.is_some() || known.deleted.is_some();
+        if more || known.trimmed_before > 0 || ledgers.is_empty() {
+            states.push((None, self.encode_part(known, None)));
+        }
+        for ledger in ledgers {
+            states.push((Some(ledger.ledger_id), self.encode_part(known, Some(ledger))));
+        }
+        states
+    }
+
+    /// Joins what [`Self::encode`] gave for one ledger of a pair.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for anything else, [`Error::NewerVersion`] for what a newer release wrote; then nothing
+    /// is changed.
+    pub fn merge(&mut self, pair: u32, ledger_id: Option<i64>, state: &[u8]) -> Result<()> {
+        let part = self.decode(ledger_id, state)?;
+        if let Some((order, detail)) = part.settings {
+            self.settle(pair, order, detail);
+        }
+        if let Some((order, flaw)) = part.flaw {
+            self.refuse(pair, order, flaw);
+        }
+        if let Some(order) = part.deleted {
+            self.delete(pair, order);
+        }
+        let trimmed_before = &mut self.pairs[pair as usize].trimmed_before;
+        *trimmed_before = part.trimmed_before.max(*trimmed_before);
+        let mut acked = part.acked;
+        let mut ledger = part.ledger;
+        if let Some((order, position)) = part.seek {
+            self.seek(pair, order, position, None);
+        }
+        if let (Some((seek, _)), Some((first, last))) = (self.pairs[pair as usize].seek, acked)
+            && part.seek.is_none_or(|own| own.0 != seek)
+            && self.compare(first, seek).is_le()
+        {
+            // The part does not know of the later seek.
+            if self.compare(last, seek).is_gt() {
+                self.refuse(pair, seek, Flaw::SeekBetween);
+            }
+            acked = None;
+            if let Some(ledger) = &mut ledger {
+                ledger.forget_acknowledgments();
+            }
+        }
+        if let Some((first, last)) = acked {
+            self.cover(pair, first, last);
+        }
+        if let Some(ledger) = ledger {
+            let number = self.ledger(pair, ledger.ledger_id);
+            self.ledgers[number as usize].merge(&ledger);
+        }
+        Ok(())
+    }
+
+    fn encode_part(&self, pair: &Pair, ledger: Option<&Ledger>) -> Vec<u8> {
+        let mut out = FrameWriter::new(MAGIC, VERSION);
+        let whole = ledger.is_none();
+        let flags = [
+            (pair.seek.is_some(), SEEK),
+            (pair.acked.is_some(), ORDER),
+            (whole && pair.settings.is_some(), SETTINGS),
+            (whole && pair.flaw.is_some(), FLAW),
+            (whole && pair.deleted.is_some(), DELETED),
+            (whole && pair.trimmed_before > 0, TRIMMED),
+            (!whole, LEDGER),
+        ];
+        out.byte(flags.iter().filter(|flag| flag.0).fold(0, |all, flag| all | flag.1));
+        if let Some((order, position)) = pair.seek {
+            self.put_order(&mut out, order);
+            out.varint(position.ledger_id.cast_unsigned());
+            out.varint(position.entry_id.cast_unsigned());
+        }
+        if let Some((first, last)) = pair.acked {
+            self.put_order(&mut out, first);
+            self.put_order(&mut out, last);
+        }
+        if let (true, Some((order, detail))) = (whole, &pair.settings) {
+            self.put_order(&mut out, *order);
+            put_text(&mut out, detail);
+        }
+        if let (true, Some((order, flaw))) = (whole, pair.flaw) {
+            self.put_order(&mut out, order);
+            out.byte(flaw as u8);
+        }
+        if let (true, Some(order)) = (whole, pair.deleted) {
+            self.put_order(&mut out, order);
+        }
+        if whole && pair.trimmed_before > 0 {
+            out.varint(pair.trimmed_before.cast_unsigned());
+        }
+        if let Some(ledger) = ledger {
+            out.varint(ledger.entries.cast_unsigned());
+            out.varint(ledger.up_to.map_or(0, |entry_id| entry_id.cast_unsigned().wrapping_add(2)));
+            put_entries(&mut out, &ledger.acked);
+            put_sizes(&mut out, &ledger.sizes);
+            put_ack_sets(&mut out, &ledger.ack_sets);
+        }
+        out.finish()
+    }
+
+    fn put_order(&self, out: &mut FrameWriter, order: Order) {
+        put_text(out, self.file_name(order.file));
+        out.varint(match order.sequence {
+            NULL => 0,
+            sequence => sequence.cast_unsigned().wrapping_add(1),
+        });
+    }
+
+    fn decode(&mut self, ledger_id: Option<i64>, state: &[u8]) -> Result<Part> {
+        refuse_other_versions(state)?;
+        let mut reader = FrameReader::open(state, MAGIC, VERSION, "partial")?;
+        let flags = reader.byte()?;
+        let has = |flag| flags & flag != 0;
+        if has(!(SEEK | ORDER | SETTINGS | FLAW | DELETED | TRIMMED | LEDGER))
+            || has(LEDGER) != ledger_id.is_some()
+        {
+            return Err(reader.refuse(format!("flags {flags:#b} of ledger {ledger_id:?}")));
+        }
+        let mut part = Part::default();
+        if has(SEEK) {
+            let order = self.take_order(&mut reader)?;
+            part.seek = Some((order, Position::new(reader.natural()?, reader.natural()?)));
+        }
+        if has(ORDER) {
+            part.acked = Some((self.take_order(&mut reader)?, self.take_order(&mut reader)?));
+        }
+        if has(SETTINGS) {
+            part.settings = Some((self.take_order(&mut reader)?, take_text(&mut reader)?));
+        }
+        if has(FLAW) {
+            let order = self.take_order(&mut reader)?;
+            let code = reader.byte()?;
+            let flaw = Flaw::numbered(code);
+            let flaw = flaw.ok_or_else(|| reader.refuse(format!("flaw {code}")))?;
+            part.flaw = Some((order, flaw));
+        }
+        if has(DELETED) {
+            part.deleted = Some(self.take_order(&mut reader)?);
+        }
+        if has(TRIMMED) {
+            part.trimmed_before = reader.natural()?;
+        }
+        if let Some(ledger_id) = ledger_id {
+            let entries = reader.natural()?;
+            let up_to = match reader.varint()? {
+                0 => None,
+                more => Some(i64::try_from(more - 1).map_err(|_| reader.refuse("no entry"))? - 1),
+            };
+            let acked = take_entries(&mut reader)?;
+            let sizes = take_sizes(&mut reader, self.batch_size_max)?;
+            let ack_sets = take_ack_sets(&mut reader)?;
+            part.ledger = Some(Ledger { ledger_id, entries, up_to, acked, sizes, ack_sets });
+        }
+        reader.end()?;
+        Ok(part)
+    }
+
+    fn take_order(&mut self, reader: &mut FrameReader<'_>) -> Result<Order> {
+        let file = self.file(&take_text(reader)?);
+        let sequence = match reader.varint()? {
+            0 => NULL,
+            more => i64::try_from(more - 1).map_err(|_| reader.refuse("no sequence"))?,
+        };
+        Ok(Order { file, sequence })
+    }
+}
+
+/// What one string of bytes holds.
+#[derive(Default)]
+struct Part {
+    seek: Option<(Order, Position)>,
+    acked: Option<(Order, Order)>,
+    settings: Option<(Order, String)>,
+    flaw: Option<(Order, Flaw)>,
+    deleted: Option<Order>,
+    trimmed_before: i64,
+    ledger: Option<Ledger>,
+}
+
+/// Tells another version from damage, by the checksum, which every version has at its end or at byte 5.
+fn refuse_other_versions(state: &[u8]) -> Result<()> {
+    let Some((body, checksum)) = state.split_last_chunk::<4>() else { return Ok(()) };
+    let version = state.get(4).copied().unwrap_or(VERSION);
+    let is_whole = crc32fast::hash(body) == u32::from_le_bytes(*checksum);
+    if !state.starts_with(&MAGIC) || version <= VERSION || !is_whole {
+        return Ok(());
+    }
+    Err(Error::NewerVersion {
+        offset: 4,
+        message: format!("a partial of version {version}, newer than {VERSION}; update ackwell"),
+    })
+}
+
+fn put_text(out: &mut FrameWriter, text: &str) {
+    out.block(text.len(), |bytes| bytes.extend_from_slice(text.as_bytes()));
+}
+
+fn take_text(reader: &mut FrameReader<'_>) -> Result<String> {
+    let bytes = reader.block()?;
+    String::from_utf8(bytes.to_vec()).map_err(|_| reader.refuse("not UTF-8"))
+}
+
+fn put_entries(out: &mut FrameWriter, entries: &EntrySet) {
+    let mut ranges = entries.ranges();
+    let (Some((lower, _)), Some(last)) = (ranges.next(), entries.last_entry()) else {
+        return out.byte(NOTHING);
+    };
+    let first_word = (lower + 1) / 64;
+    let words = (last / 64 - first_word + 1) as usize;
+    // A range takes two bytes at least.
+    if words.saturating_mul(4) <= entries.len() {
+        let mut bits = vec![0; words];
+        entries.write_words(first_word, &mut bits);
+        out.byte(WORDS);
+        out.varint(first_word.cast_unsigned());
+        out.varint(words as u64);
+        return out.words(&bits);
+    }
+    out.byte(RANGES);
+    out.varint(entries.len() as u64);
+    let mut end = -1;
+    for (lower, upper) in entries.ranges() {
+        out.varint((lower - end).cast_unsigned());
+        out.varint(upper.wrapping_sub(lower).cast_unsigned());
+        end = upper;
+    }
+}
+
+fn take_entries(reader: &mut FrameReader<'_>) -> Result<EntrySet> {
+    let mut entries = EntrySet::default();
+    match reader.byte()? {
+        NOTHING => {}
+        RANGES => {
+            let mut end = -1i64;
+            for _ in 0..reader.count(2)? {
+                let lower = reader.varint()?;
+                let length = reader.varint()?;
+                let lower = end.checked_add_unsigned(lower);
+                let upper = lower.and_then(|lower| lower.checked_add_unsigned(length));
+                match (lower, upper) {
+                    (Some(lower), Some(upper)) if lower < upper => {
+                        entries.add_range(lower, upper);
+                        end = upper;
+                    }
+                    _ => return Err(reader.refuse("a range outside int64, or an empty one")),
+                }
+            }
+        }
+        WORDS => {
+            let first_word = reader.natural()?;
+            let count = reader.count(8)?;
+            if first_word.saturating_add(count as i64) > 1 << 57 {
+                return Err(reader.refuse("a word outside int64"));
+            }
+            entries.add_words(first_word, &reader.words(count)?);
+        }
+        other => return Err(reader.refuse(format!("entries in form {other}"))),
+    }
+    Ok(entries)
+}
+
+fn put_sizes(out: &mut FrameWriter, sizes: &HashMap<i64, i64, Mixed>) {
+    let mut sorted: Vec<_> = sizes.iter().collect();
+    sorted.sort_unstable();
+    out.varint(sorted.len() as u64);
+    let mut before = 0;
+    for (entry_id, size) in sorted {
+        out.varint((entry_id - before).cast_unsigned());
+        out.varint(size.cast_unsigned());
+        before = *entry_id;
+    }
+}
+
+fn take_sizes(reader: &mut FrameReader<'_>, max: i64) -> Result<HashMap<i64, i64, Mixed>> {
+    let mut sizes = HashMap::default();
+    let mut entry_id = 0;
+    for _ in 0..reader.count(2)? {
+        entry_id = take_entry(reader, entry_id)?;
+        let size = reader.natural()?;
+        if size > max {
+            return Err(reader.refuse(format!("a batch of {size} messages; at most {max}")));
+        }
+        sizes.insert(entry_id, size);
+    }
+    Ok(sizes)
+}
+
+fn put_ack_sets(out: &mut FrameWriter, sets: &HashMap<i64, AckSet, Mixed>) {
+    let mut sorted: Vec<_> = sets.iter().collect();
+    sorted.sort_unstable_by_key(|(entry_id, _)| **entry_id);
+    out.varint(sorted.len() as u64);
+    let mut before = 0;
+    for (entry_id, set) in sorted {
+        out.varint((entry_id - before).cast_unsigned());
+        out.byte(u8::from(set.is_endless()));
+        out.varint(set.words().len() as u64);
+        out.words(set.words());
+        before = *entry_id;
+    }
+}
+
+fn take_ack_sets(reader: &mut FrameReader<'_>) -> Result<HashMap<i64, AckSet, Mixed>> {
+    let mut sets = HashMap::default();
+    let mut entry_id = 0;
+    for _ in 0..reader.count(3)? {
+        entry_id = take_entry(reader, entry_id)?;
+        let endless = reader.byte()? != 0;
+        let count = reader.count(8)?;
+        sets.insert(entry_id, AckSet::new(reader.words(count)?, endless));
+    }
+    Ok(sets)
+}
+
+fn take_entry(reader: &mut FrameReader<'_>, before: i64) -> Result<i64> {
+    let entry_id = before.checked_add_unsigned(reader.varint()?);
+    entry_id.ok_or_else(|| reader.refuse("an entry outside int64"))
+}

@@ -1,0 +1,521 @@
+//! Rows of events into partials: one pass, one look-up a row.
+
+use super::{Flaw, NULL, Order, Partials, TOPIC};
+use crate::error::{Error, Result};
+use crate::position::Position;
+
+/// What a kind of event does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing to a cursor.
+    Nothing,
+    /// Nothing either, but the event must have a position.
+    Placed,
+    /// The entry exists.
+    Exists,
+    /// The entry, or a part of it, is acknowledged.
+    Ack,
+    /// Everything up to the entry, or to a part of it, is acknowledged.
+    UpTo,
+    /// The same, or everything published so far where there is no position.
+    Clear,
+    /// The position is the next to be read; acknowledgments before it are void.
+    Seek,
+    /// The topic has no ledger before the position's any more.
+    Trim,
+    /// The subscription is deleted.
+    Delete,
+    /// An acknowledgment of which nobody knows whether it counts.
+    InTransaction,
+    /// The kind is not known.
+    Unknown,
+    /// The kind is null.
+    Missing,
+}
+
+impl Action {
+    /// The actions in the order of their numbers.
+    pub const ALL: [Self; 12] = [
+        Self::Nothing,
+        Self::Placed,
+        Self::Exists,
+        Self::Ack,
+        Self::UpTo,
+        Self::Clear,
+        Self::Seek,
+        Self::Trim,
+        Self::Delete,
+        Self::InTransaction,
+        Self::Unknown,
+        Self::Missing,
+    ];
+
+    /// Whether it happens to a subscription, not to a topic.
+    fn needs_subscription(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Exists | Self::Trim | Self::Unknown | Self::Missing)
+    }
+
+    fn needs_position(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Clear | Self::Delete)
+    }
+}
+
+/// A column of names: a code a row, and what number each code stands for.
+#[derive(Debug, Clone, Copy)]
+pub struct Codes<'a> {
+    /// A code a row.
+    pub codes: &'a [i32],
+    /// The number of each code.
+    pub numbers: &'a [i32],
+}
+
+/// Columns of events, all of one length; [`NULL`] for null.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// The topic.
+    pub topics: Codes<'a>,
+    /// The subscription.
+    pub subscriptions: Codes<'a>,
+    /// What happened: numbers are those of [`Action::ALL`].
+    pub kinds: Codes<'a>,
+    /// The position's ledger.
+    pub ledger_ids: &'a [i64],
+    /// The position's entry.
+    pub entry_ids: &'a [i64],
+    /// The message's index in its batch.
+    pub batch_indexes: Option<&'a [i64]>,
+    /// How many messages the batch holds.
+    pub batch_sizes: Option<&'a [i64]>,
+    /// Where each row's ack set begins and ends in `words`; bit set = not acknowledged.
+    pub ack_sets: Option<(&'a [i64], &'a [i64])>,
+    /// The words of all ack sets.
+    pub words: &'a [i64],
+    /// Orders the events of one file; without it no row is ordered.
+    pub sequences: Option<&'a [i64]>,
+    /// The file; without it all rows are of the file without a name.
+    pub files: Option<Codes<'a>>,
+}
+
+/// Columns of rows that were reduced before: what some events say of 64 entries, or of 64 batch indexes of one entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Words<'a> {
+    /// The pair, as [`Partials::pair`] gave it.
+    pub pairs: &'a [i64],
+    /// The file.
+    pub files: Codes<'a>,
+    /// What a row tells: 0 entries, 1 a batch's size, 2 a word of an ack set, 3 a trimmed ledger, 4 a deletion.
+    pub branches: &'a [i64],
+    /// The ledger; null for what belongs to none.
+    pub ledger_ids: &'a [i64],
+    /// 0: the entry divided by 64. Otherwise the entry.
+    pub at: &'a [i64],
+    /// 2: which word of the ack set.
+    pub words: &'a [i64],
+    /// 0: the acknowledged entries. 1: the size. 2: the word.
+    pub bits: &'a [i64],
+    /// 0: the last entry that exists. 2: how many words the ack set has, null for without end.
+    pub exists: &'a [i64],
+    /// 0: everything up to this entry is acknowledged.
+    pub up_to: &'a [i64],
+    /// The sequence of the first acknowledgment.
+    pub firsts: &'a [i64],
+    /// The sequence of the last acknowledgment.
+    pub lasts: &'a [i64],
+    /// The number of a [`Flaw`].
+    pub flaws: &'a [i64],
+    /// Its sequence.
+    pub flaws_at: &'a [i64],
+}
+
+/// Pairs by the codes of their names, where few enough codes meet; else each row asks the table of all.
+struct PairsOfBatch {
+    width: usize,
+    pairs: Vec<u32>,
+}
+
+const UNMET: u32 = u32::MAX;
+/// Codes are looked up in an array if there are at most so many for each row.
+const CODES_PER_ROW: usize = 4;
+
+impl Partials {
+    /// Takes rows in. Gives the first row that is no event, whose subscription then has a flaw; the others are
+    /// taken.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for columns of different lengths, and codes or offsets that are out of range; then no
+    /// row is taken.
+    pub fn feed(&mut self, rows: &Rows<'_>) -> Result<Option<usize>> {
+        rows.check(self.files.len())?;
+        let mut pairs = PairsOfBatch::new(rows);
+        if !self.resets_known && rows.kinds.numbers.contains(&(Action::Seek as i32)) {
+            self.feed_seeks(rows, &mut pairs);
+        }
+        let mut first_flawed = None;
+        let mut last = (i32::MIN, i32::MIN, 0);
+        for row in 0..rows.ledger_ids.len() {
+            let codes = (rows.topics.codes[row], rows.subscriptions.codes[row]);
+            if (last.0, last.1) != codes {
+                last = (codes.0, codes.1, pairs.get(self, rows, codes));
+            }
+            let action = rows.action(row);
+            let taken = match rows.flaw(row, action, self.batch_size_max) {
+                Some(flaw) => Err(flaw),
+                None => self.take(last.2, row, action, rows),
+            };
+            if let Err(flaw) = taken {
+                self.refuse(last.2, rows.order(row), flaw);
+                first_flawed = first_flawed.or(Some(row));
+            }
+        }
+        Ok(first_flawed)
+    }
+
+    /// Takes the seeks of a batch first, for they make its earlier acknowledgments void.
+    fn feed_seeks(&mut self, rows: &Rows<'_>, pairs: &mut PairsOfBatch) {
+        for row in 0..rows.ledger_ids.len() {
+            let is_seek = rows.action(row) == Action::Seek;
+            if is_seek && rows.flaw(row, Action::Seek, self.batch_size_max).is_none() {
+                let codes = (rows.topics.codes[row], rows.subscriptions.codes[row]);
+                let pair = pairs.get(self, rows, codes);
+                self.seek(pair, rows.order(row), rows.position(row), rows.ack_set(row));
+            }
+        }
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        pair: u32,
+        row: usize,
+        action: Action,
+        rows: &Rows<'_>,
+    ) -> std::result::Result<(), Flaw> {
+        match action {
+            Action::Exists => {
+                let ledger = self.ledger(pair, rows.ledger_ids[row]);
+                let ledger = &mut self.ledgers[ledger as usize];
+                let entry_id = rows.entry_ids[row];
+                ledger.has_entry(entry_id);
+                let (index, size) = rows.batch(row);
+                if size != NULL {
+                    ledger.has_size(entry_id, size);
+                } else if index != NULL {
+                    ledger.has_size(entry_id, index + 1);
+                }
+                Ok(())
+            }
+            Action::Ack | Action::UpTo => {
+                self.acknowledge(pair, row, action, rows);
+                Ok(())
+            }
+            Action::Clear if rows.ledger_ids[row] != NULL && rows.entry_ids[row] != NULL => {
+                self.acknowledge(pair, row, Action::UpTo, rows);
+                Ok(())
+            }
+            Action::Clear if !self.resets_known => Err(Flaw::ClearedBlindly),
+            Action::InTransaction => Err(Flaw::InTransaction),
+            Action::Trim => {
+                let known = &mut self.pairs[pair as usize];
+                known.trimmed_before = known.trimmed_before.max(rows.ledger_ids[row]);
+                Ok(())
+            }
+            Action::Delete => {
+                self.delete(pair, rows.order(row));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, pair: u32, row: usize, action: Action, rows: &Rows<'_>) {
+        let entry_id = rows.entry_ids[row];
+        let (index, size) = rows.batch(row);
+        if size != NULL {
+            let ledger = self.ledger(pair, rows.ledger_ids[row]);
+            self.ledgers[ledger as usize].has_size(entry_id, size);
+        }
+        let known = &self.pairs[pair as usize];
+        if self.ordered || known.seek.is_some() {
+            let order = rows.order(row);
+            if let Some((seek, _)) = known.seek
+                && self.compare(order, seek) != std::cmp::Ordering::Greater
+            {
+                return;
+            }
+            if self.ordered {
+                self.cover(pair, order, order);
+            }
+        }
+        let ledger = self.ledger(pair, rows.ledger_ids[row]);
+        let ledger = &mut self.ledgers[ledger as usize];
+        let set = rows.ack_set(row);
+        let whole = match set {
+            Some(words) => words.iter().all(|word| *word == 0),
+            None => index == NULL,
+        };
+        match (whole, action) {
+            (true, Action::Ack) => ledger.acked.add(entry_id),
+            (true, _) => ledger.acknowledge_up_to(entry_id),
+            (false, _) => {
+                match set {
+                    Some(words) => ledger.acknowledge_words(entry_id, words),
+                    None if action == Action::Ack => ledger.ack_set(entry_id).clear(index),
+                    None => ledger.ack_set(entry_id).clear_up_to(index),
+                }
+                if action != Action::Ack {
+                    ledger.acknowledge_up_to(entry_id - 1);
+                }
+            }
+        }
+    }
+
+    /// Takes rows in that were reduced before; what came before a seek was left out of them.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for columns of different lengths, and numbers that are out of range; then no row is taken.
+    pub fn feed_words(&mut self, rows: &Words<'_>) -> Result<()> {
+        rows.check(self.pairs.len(), self.files.len(), self.batch_size_max)?;
+        for row in 0..rows.pairs.len() {
+            let pair = rows.pairs[row] as u32;
+            let file = rows.files.number(row) as u32;
+            if rows.flaws[row] != NULL {
+                let order = Order { file, sequence: rows.flaws_at[row] };
+                let flaw = Flaw::numbered(rows.flaws[row] as u8).unwrap_or(Flaw::Incomplete);
+                self.refuse(pair, order, flaw);
+            }
+            if rows.firsts[row] != NULL {
+                let order = |sequence| Order { file, sequence };
+                self.cover(pair, order(rows.firsts[row]), order(rows.lasts[row]));
+            }
+            if rows.branches[row] == 4 {
+                self.delete(pair, Order { file, sequence: rows.at[row] });
+                continue;
+            }
+            if rows.ledger_ids[row] == NULL {
+                continue;
+            }
+            if rows.branches[row] == 3 {
+                let known = &mut self.pairs[pair as usize];
+                known.trimmed_before = known.trimmed_before.max(rows.ledger_ids[row]);
+                continue;
+            }
+            let ledger = self.ledger(pair, rows.ledger_ids[row]);
+            let ledger = &mut self.ledgers[ledger as usize];
+            let (at, bits) = (rows.at[row], rows.bits[row]);
+            match rows.branches[row] {
+                0 => {
+                    if bits != NULL && bits != 0 {
+                        ledger.acked.add_words(at, &[bits.cast_unsigned()]);
+                    }
+                    if rows.exists[row] != NULL {
+                        ledger.has_entry(rows.exists[row]);
+                    }
+                    if rows.up_to[row] != NULL {
+                        ledger.acknowledge_up_to(rows.up_to[row]);
+                    }
+                }
+                1 if bits != NULL => ledger.has_size(at, bits),
+                2 => {
+                    let set = ledger.ack_set(at);
+                    set.and_word(rows.words[row] as usize, bits.cast_unsigned());
+                    if rows.exists[row] != NULL {
+                        set.end(rows.exists[row] as usize);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PairsOfBatch {
+    fn new(rows: &Rows<'_>) -> Self {
+        let width = rows.subscriptions.numbers.len();
+        let all = width.saturating_mul(rows.topics.numbers.len());
+        let few = all <= CODES_PER_ROW * rows.ledger_ids.len();
+        Self { width, pairs: vec![UNMET; if few { all } else { 0 }] }
+    }
+
+    #[inline]
+    fn get(&mut self, partials: &mut Partials, rows: &Rows<'_>, codes: (i32, i32)) -> u32 {
+        let place = self.pairs.get_mut(codes.0 as usize * self.width + codes.1 as usize);
+        if let Some(&mut pair) = place
+            && pair != UNMET
+        {
+            return pair;
+        }
+        let topic = rows.topics.numbers[codes.0 as usize];
+        let pair = partials.pair(topic, rows.subscriptions.numbers[codes.1 as usize]);
+        if let Some(place) = place {
+            *place = pair;
+        }
+        pair
+    }
+}
+
+impl Rows<'_> {
+    fn check(&self, files: usize) -> Result<()> {
+        let length = self.ledger_ids.len();
+        let optional = [self.batch_indexes, self.batch_sizes, self.sequences];
+        let codes = [Some(self.topics), Some(self.subscriptions), Some(self.kinds), self.files];
+        let mut lengths = vec![self.entry_ids.len()];
+        lengths.extend(optional.iter().flatten().map(|column| column.len()));
+        lengths.extend(codes.iter().flatten().map(|column| column.codes.len()));
+        if let Some((starts, ends)) = self.ack_sets {
+            lengths.extend([starts.len(), ends.len()]);
+        }
+        if lengths.iter().any(|other| *other != length) {
+            return Err(Error::Value("columns of different lengths".into()));
+        }
+        for column in codes.into_iter().flatten() {
+            column.check()?;
+        }
+        within(self.kinds.numbers, Action::ALL.len(), "an action")?;
+        within(self.files.map_or(&[], |column| column.numbers), files, "a file")?;
+        if let Some((starts, ends)) = self.ack_sets {
+            let fits = |(start, end): (&i64, &i64)| {
+                *start == NULL || (0 <= *start && start <= end && *end <= self.words.len() as i64)
+            };
+            if !starts.iter().zip(ends).all(fits) {
+                return Err(Error::Value("an ack set outside its words".into()));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&self, row: usize) -> Action {
+        Action::ALL[self.kinds.number(row) as usize]
+    }
+
+    fn position(&self, row: usize) -> Position {
+        Position::new(self.ledger_ids[row], self.entry_ids[row])
+    }
+
+    #[inline]
+    fn batch(&self, row: usize) -> (i64, i64) {
+        let index = self.batch_indexes.map_or(NULL, |column| column[row]);
+        (index, self.batch_sizes.map_or(NULL, |column| column[row]))
+    }
+
+    #[inline]
+    fn ack_set(&self, row: usize) -> Option<&[i64]> {
+        let (starts, ends) = self.ack_sets?;
+        (starts[row] != NULL).then(|| &self.words[starts[row] as usize..ends[row] as usize])
+    }
+
+    #[inline]
+    fn order(&self, row: usize) -> Order {
+        let file = self.files.map_or(0, |files| files.number(row) as u32);
+        Order { file, sequence: self.sequences.map_or(NULL, |column| column[row]) }
+    }
+
+    /// What is wrong with a row.
+    #[inline]
+    fn flaw(&self, row: usize, action: Action, batch_size_max: i64) -> Option<Flaw> {
+        let (ledger_id, entry_id) = (self.ledger_ids[row], self.entry_ids[row]);
+        let (index, size) = self.batch(row);
+        let sequence = self.sequences.map_or(0, |column| column[row]);
+        let set = self.ack_set(row).map_or(0, <[i64]>::len) as i64;
+        if (ledger_id | entry_id | sequence) >= 0
+            && entry_id < i64::MAX
+            && action != Action::Unknown
+            && action != Action::Missing
+            && index < batch_size_max
+            && size <= batch_size_max
+            && set <= batch_size_max / 64
+            && (index >= 0 || index == NULL)
+            && (size >= 0 || size == NULL)
+            && (self.subscriptions.number(row) != TOPIC || !action.needs_subscription())
+        {
+            return None;
+        }
+        let negative = |value: i64| value < 0 && value != NULL;
+        let unplaced = ledger_id == NULL || entry_id == NULL;
+        let nameless = self.subscriptions.number(row) == TOPIC && action.needs_subscription();
+        if action == Action::Missing || sequence == NULL || nameless {
+            Some(Flaw::Incomplete)
+        } else if action == Action::Unknown {
+            Some(Flaw::UnknownKind)
+        } else if unplaced && action.needs_position() {
+            Some(Flaw::NoPosition)
+        } else if [ledger_id, entry_id, sequence, index, size].into_iter().any(negative)
+            || entry_id == i64::MAX
+        {
+            Some(Flaw::Negative)
+        } else if index >= batch_size_max || size > batch_size_max || set > batch_size_max / 64 {
+            Some(Flaw::BatchTooLarge)
+        } else {
+            None
+        }
+    }
+}
+
+impl Codes<'_> {
+    #[inline]
+    fn number(&self, row: usize) -> i32 {
+        self.numbers[self.codes[row] as usize]
+    }
+
+    fn check(self) -> Result<()> {
+        within(self.codes, self.numbers.len(), "a code")
+    }
+}
+
+impl Words<'_> {
+    fn check(&self, pairs: usize, files: usize, batch_size_max: i64) -> Result<()> {
+        let columns = [
+            self.branches,
+            self.ledger_ids,
+            self.at,
+            self.words,
+            self.bits,
+            self.exists,
+            self.up_to,
+            self.firsts,
+            self.lasts,
+            self.flaws,
+            self.flaws_at,
+        ];
+        let length = self.pairs.len();
+        if columns.iter().any(|column| column.len() != length) || self.files.codes.len() != length {
+            return Err(Error::Value("columns of different lengths".into()));
+        }
+        self.files.check()?;
+        within(self.files.numbers, files, "a file")?;
+        if self.pairs.iter().any(|pair| *pair < 0 || *pair >= pairs as i64) {
+            return Err(Error::Value("a pair that is not known".into()));
+        }
+        let at_least = |column: &[i64], least: i64| {
+            column.iter().all(|value| *value == NULL || *value >= least)
+        };
+        let words_max = batch_size_max / 64;
+        let bounded = |column: &[i64]| {
+            let both = column.iter().zip(self.branches);
+            both.into_iter().all(|(value, branch)| *branch != 2 || *value <= words_max)
+        };
+        let sizes = self.bits.iter().zip(self.branches);
+        let sound = sizes.into_iter().all(|(bits, branch)| *branch != 1 || *bits <= batch_size_max)
+            && at_least(self.ledger_ids, 0)
+            && at_least(self.at, 0)
+            && at_least(self.words, 0)
+            && at_least(self.exists, 0)
+            && at_least(self.up_to, -1)
+            && bounded(self.words)
+            && bounded(self.exists)
+            && self.at.iter().zip(self.branches).all(|(at, branch)| *branch != 0 || *at < 1 << 57);
+        match sound {
+            true => Ok(()),
+            false => Err(Error::Value("a number out of range".into())),
+        }
+    }
+}
+
+fn within(values: &[i32], end: usize, what: &str) -> Result<()> {
+    match values.iter().all(|value| usize::try_from(*value).is_ok_and(|value| value < end)) {
+        true => Ok(()),
+        false => Err(Error::Value(format!("{what} that is not known"))),
+    }
+}

@@ -1,0 +1,580 @@
+//! `ackwell._native.Partials`: the class of `ackwell_core::partials`.
+
+use std::collections::HashSet;
+use std::ops::DerefMut;
+
+use ackwell_core::partials::{Codes, NULL, Order, Rows, Words};
+use ackwell_core::{self as core, Error, Form, Position};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::arrays::Ints;
+use crate::convert::{Int, raise};
+use crate::ledgers::Ledgers;
+use crate::position_info::PositionInfo;
+use crate::shared::Shared;
+
+type Array<'py> = Bound<'py, PyArray1<i64>>;
+type Offsets<'py> = Bound<'py, PyArray1<i32>>;
+
+/// A column of names: int32 codes, and the int32 number of each code.
+type PyCodes<'py> = (PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>);
+
+/// What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
+///
+/// Topics and subscriptions are numbers here, which the caller gives them; subscription 0 is the topic itself, whose
+/// entries all its subscriptions share. In columns, the least int64 stands for null. Events may come in any
+/// order, and twice. Whatever is wrong with one subscription is kept as its flaw, and the others go on.
+///
+/// Parameters
+/// ----------
+/// ordered : bool
+///     Keep the order of each subscription's acknowledgments, which a later seek must know.
+/// resets_known : bool
+///     Seeks and cleared backlogs without a position are given by `seek` and `clear` before the events.
+/// batch_size_max : int
+///     Messages of the largest batch that is taken.
+///
+/// Examples
+/// --------
+/// >>> import numpy as np
+/// >>> from ackwell._native import Partials
+/// >>> partials = Partials()
+/// >>> names = np.zeros(3, dtype=np.int32), np.array([1], dtype=np.int32)
+/// >>> kinds = np.array([0, 0, 1], dtype=np.int32), np.array([2, 3], dtype=np.int32)  # exists, ack
+/// >>> partials.feed(names, names, kinds, [7, 7, 7], [0, 1, 0])
+/// >>> info, ledgers, sizes = partials.cursor(0)
+/// >>> info.position, list(ledgers)
+/// (Position(ledger_id=7, entry_id=0), [(7, 2)])
+#[pyclass(frozen, module = "ackwell._native")]
+pub(crate) struct Partials(Shared<core::Partials>);
+
+#[pymethods]
+impl Partials {
+    #[new]
+    #[pyo3(signature = (*, ordered=true, resets_known=false, batch_size_max=1_048_576))]
+    fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
+        Self(Shared::new(core::Partials::new(ordered, resets_known, batch_size_max)))
+    }
+
+    /// Return the number of a (topic, subscription), a new one if it was not known.
+    fn pair(&self, py: Python<'_>, topic: i32, subscription: i32) -> u32 {
+        self.0.locked(py).pair(topic, subscription)
+    }
+
+    /// Return the topic and the subscription of each pair, two int64 arrays.
+    fn names<'py>(&self, py: Python<'py>) -> (Array<'py>, Array<'py>) {
+        let (topics, subscriptions): (Vec<i64>, Vec<i64>) =
+            self.0.locked(py).names().map(|(t, s)| (i64::from(t), i64::from(s))).unzip();
+        (topics.into_pyarray(py), subscriptions.into_pyarray(py))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.0.locked(py).len()
+    }
+
+    /// Return the number of a file, a new one if it was not known. Number 0 is the file without a name.
+    fn file(&self, py: Python<'_>, name: &str) -> u32 {
+        self.0.locked(py).file(name)
+    }
+
+    /// Take a seek: `ledger_id:entry_id` is the next to be read, and acknowledgments before it are void.
+    ///
+    /// `ack_set` tells which messages of that entry are not acknowledged. A seek before the one known is ignored.
+    #[pyo3(signature = (pair, file, sequence, ledger_id, entry_id, ack_set=None))]
+    #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
+    fn seek(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+        file: u32,
+        sequence: Int,
+        ledger_id: Int,
+        entry_id: Int,
+        ack_set: Option<Vec<i64>>,
+    ) -> PyResult<()> {
+        let position = Position::entry(ledger_id.0, entry_id.0).map_err(raise)?;
+        let mut partials = self.known(py, pair, file)?;
+        let order = Order { file, sequence: sequence.0 };
+        partials.seek(pair, order, position, ack_set.as_deref());
+        Ok(())
+    }
+
+    /// Take a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged.
+    fn clear(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+        file: u32,
+        sequence: Int,
+        ledger_id: Int,
+        entry_id: Int,
+    ) -> PyResult<()> {
+        let position = Position::entry(ledger_id.0, entry_id.0).map_err(raise)?;
+        let mut partials = self.known(py, pair, file)?;
+        partials.clear(pair, Order { file, sequence: sequence.0 }, position);
+        Ok(())
+    }
+
+    /// Take the state that a subscription had before all events, and the topic's ledgers as far as they are known.
+    ///
+    /// A seek that is known already makes its acknowledgments void.
+    fn start(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+        info: &PositionInfo,
+        ledgers: Vec<(i64, i64)>,
+    ) -> PyResult<()> {
+        if ledgers.iter().any(|(ledger_id, entries)| *ledger_id < 0 || *entries < 0) {
+            return Err(raise(Error::Value("a negative ledger id or number of entries".into())));
+        }
+        self.known(py, pair, 0)?.start(pair, info.state(), &ledgers);
+        Ok(())
+    }
+
+    /// Take the settings of a subscription, JSON text, if they are later than those known.
+    fn settle(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+        file: u32,
+        sequence: Int,
+        detail: String,
+    ) -> PyResult<()> {
+        let mut partials = self.known(py, pair, file)?;
+        partials.settle(pair, Order { file, sequence: sequence.0 }, detail);
+        Ok(())
+    }
+
+    /// Return the settings of the pairs that have some.
+    fn settings(&self, py: Python<'_>) -> Vec<(u32, String)> {
+        let partials = self.0.locked(py);
+        partials.settings().map(|(pair, detail)| (pair, detail.to_owned())).collect()
+    }
+
+    /// Take the ledgers of a pair's topic, instead of what the events say of them: ascending ids, and entries.
+    fn know_ledgers(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+        ledger_ids: Ints<'_>,
+        entries: Ints<'_>,
+    ) -> PyResult<()> {
+        let mut ledgers = core::Ledgers::new();
+        for (ledger_id, entries) in ledger_ids.to_vec().iter().zip(entries.to_vec().iter()) {
+            ledgers.grow(*ledger_id, *entries).map_err(raise)?;
+        }
+        self.known(py, pair, 0)?.know_ledgers(pair, ledgers);
+        Ok(())
+    }
+
+    /// Return the flaw of a pair: the file and the sequence of the event, or None, and a sentence; None without a flaw.
+    #[expect(clippy::type_complexity, reason = "three values, or none")]
+    fn flaw(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+    ) -> PyResult<Option<(String, Option<i64>, &'static str)>> {
+        let partials = self.known(py, pair, 0)?;
+        let flaw = partials.flaw(pair);
+        Ok(flaw.map(|(file, sequence, text)| {
+            (file.to_owned(), Some(sequence).filter(|sequence| *sequence != NULL), text)
+        }))
+    }
+
+    /// Return whether the subscription was deleted and not made again.
+    fn is_deleted(&self, py: Python<'_>, pair: u32) -> PyResult<bool> {
+        Ok(self.known(py, pair, 0)?.is_deleted(pair))
+    }
+
+    /// Return the pair with the first flaw of all, by (file, sequence); None if there is none.
+    fn first_flawed(&self, py: Python<'_>) -> Option<u32> {
+        self.0.locked(py).first_flawed()
+    }
+
+    /// Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
+    ///
+    /// `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code a row, and what number each
+    /// code stands for. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists, 3 ack, 4 up to, 5 clear,
+    /// 6 seek, 7 trim, 8 delete, 9 in a transaction, 10 unknown, 11 null. `ack_sets` are where each row's
+    /// words begin and end in `words`. Raises `ValueError` for columns of different lengths and for codes
+    /// outside; then no row is taken. O(rows); lets other threads run meanwhile.
+    #[pyo3(signature = (topics, subscriptions, kinds, ledger_ids, entry_ids, *, batch_indexes=None, batch_sizes=None,
+                        ack_sets=None, words=None, sequences=None, files=None))]
+    #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
+    fn feed(
+        &self,
+        py: Python<'_>,
+        topics: PyCodes<'_>,
+        subscriptions: PyCodes<'_>,
+        kinds: PyCodes<'_>,
+        ledger_ids: Ints<'_>,
+        entry_ids: Ints<'_>,
+        batch_indexes: Option<Ints<'_>>,
+        batch_sizes: Option<Ints<'_>>,
+        ack_sets: Option<(Ints<'_>, Ints<'_>)>,
+        words: Option<Ints<'_>>,
+        sequences: Option<Ints<'_>>,
+        files: Option<PyCodes<'_>>,
+    ) -> PyResult<Option<usize>> {
+        let ledger_ids = ledger_ids.to_vec();
+        let entry_ids = entry_ids.to_vec();
+        let batch_indexes = batch_indexes.as_ref().map(Ints::to_vec);
+        let batch_sizes = batch_sizes.as_ref().map(Ints::to_vec);
+        let ack_sets = ack_sets.as_ref().map(|(starts, ends)| (starts.to_vec(), ends.to_vec()));
+        let words = words.as_ref().map(Ints::to_vec);
+        let sequences = sequences.as_ref().map(Ints::to_vec);
+        let (topics, subscriptions) = (OwnCodes::of(&topics)?, OwnCodes::of(&subscriptions)?);
+        let kinds = OwnCodes::of(&kinds)?;
+        let files = files.as_ref().map(OwnCodes::of).transpose()?;
+        let rows = Rows {
+            topics: topics.view(),
+            subscriptions: subscriptions.view(),
+            kinds: kinds.view(),
+            ledger_ids: &ledger_ids,
+            entry_ids: &entry_ids,
+            batch_indexes: batch_indexes.as_deref(),
+            batch_sizes: batch_sizes.as_deref(),
+            ack_sets: ack_sets.as_ref().map(|(starts, ends)| (&starts[..], &ends[..])),
+            words: words.as_deref().unwrap_or_default(),
+            sequences: sequences.as_deref(),
+            files: files.as_ref().map(OwnCodes::view),
+        };
+        self.0.detached(py, |partials| partials.feed(&rows)).map_err(raise)
+    }
+
+    /// Take rows that were reduced before; `columns` are int64 arrays in the order of `ackwell_core::partials::Words`.
+    fn feed_words(
+        &self,
+        py: Python<'_>,
+        pairs: Ints<'_>,
+        files: PyCodes<'_>,
+        columns: [Ints<'_>; 11],
+    ) -> PyResult<()> {
+        let pairs = pairs.to_vec();
+        let columns = columns.each_ref().map(Ints::to_vec);
+        let [branches, ledger_ids, at, words, bits, exists, up_to, firsts, lasts, flaws, flaws_at] =
+            columns.each_ref().map(|column| &column[..]);
+        let files = OwnCodes::of(&files)?;
+        let rows = Words {
+            pairs: &pairs,
+            files: files.view(),
+            branches,
+            ledger_ids,
+            at,
+            words,
+            bits,
+            exists,
+            up_to,
+            firsts,
+            lasts,
+            flaws,
+            flaws_at,
+        };
+        self.0.detached(py, |partials| partials.feed_words(&rows)).map_err(raise)
+    }
+
+    /// Join what `encode` gave: for each state its pair, and its ledger or null.
+    ///
+    /// Raises `CorruptStateError` for anything else, and `NewerVersionError` for what a newer release wrote; the
+    /// states before it are joined.
+    fn merge(
+        &self,
+        py: Python<'_>,
+        pairs: Ints<'_>,
+        ledger_ids: Ints<'_>,
+        states: Vec<Bound<'_, PyBytes>>,
+    ) -> PyResult<()> {
+        let (pairs, ledger_ids) = (pairs.to_vec(), ledger_ids.to_vec());
+        let states: Vec<&[u8]> = states.iter().map(|state| state.as_bytes()).collect();
+        if pairs.len() != states.len() || ledger_ids.len() != states.len() {
+            return Err(raise(Error::Value("columns of different lengths".into())));
+        }
+        let merge = |partials: &mut core::Partials| {
+            for ((pair, ledger_id), state) in pairs.iter().zip(ledger_ids.iter()).zip(&states) {
+                let pair =
+                    u32::try_from(*pair).ok().filter(|pair| (*pair as usize) < partials.len());
+                let pair = pair.ok_or_else(|| Error::Value("a pair that is not known".into()))?;
+                partials.merge(pair, Some(*ledger_id).filter(|id| *id != NULL), state)?;
+            }
+            Ok(())
+        };
+        self.0.detached(py, merge).map_err(raise)
+    }
+
+    /// Return the states of pairs from `start` on as rows: how many pairs were taken, and of each row the pair, the ledger
+    /// or null, and the state as int32 offsets and bytes. Stops after some `max_bytes`.
+    #[pyo3(signature = (start=0, max_bytes=4_194_304))]
+    fn encode<'py>(
+        &self,
+        py: Python<'py>,
+        start: u32,
+        max_bytes: usize,
+    ) -> (u32, Array<'py>, Array<'py>, Offsets<'py>, Bound<'py, PyBytes>) {
+        let (taken, pairs, ledger_ids, states) = self.0.detached(py, |partials| {
+            let (mut pairs, mut ledger_ids, mut states) = (vec![], vec![], Texts::default());
+            let mut pair = start;
+            while (pair as usize) < partials.len() && states.bytes.len() < max_bytes {
+                for (ledger_id, state) in partials.encode(pair) {
+                    pairs.push(i64::from(pair));
+                    ledger_ids.push(ledger_id.unwrap_or(NULL));
+                    states.push(&state);
+                }
+                pair += 1;
+            }
+            (pair - start, pairs, ledger_ids, states)
+        });
+        let (offsets, bytes) = states.into_python(py);
+        (taken, pairs.into_pyarray(py), ledger_ids.into_pyarray(py), offsets, bytes)
+    }
+
+    /// Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of its batches.
+    ///
+    /// Raises `ProtocolError` for a flaw, for an acknowledgment of what was never published, and for a batch index
+    /// beyond its batch or in one of unknown size.
+    #[pyo3(signature = (pair, *, batch_index_acks=true))]
+    #[expect(clippy::type_complexity, reason = "three values")]
+    fn cursor(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+        batch_index_acks: bool,
+    ) -> PyResult<(PositionInfo, Ledgers, Vec<(i64, i64, i64)>)> {
+        let cursor = self.known(py, pair, 0)?.cursor(pair, batch_index_acks).map_err(raise)?;
+        let sizes = cursor.sizes.iter().map(|(at, size)| (at.ledger_id, at.entry_id, *size));
+        let sizes = sizes.collect();
+        Ok((PositionInfo::of(cursor.info), Ledgers::of(cursor.ledgers), sizes))
+    }
+
+    /// Return the cursors of pairs as columns by name, and how many pairs were taken; stops after some `max_bytes`.
+    ///
+    /// Texts, bytes and lists have int32 offsets. `errors` holds (row, message) of each pair that has no cursor, and
+    /// `deleted` the rows of subscriptions that are gone. `whole_acks` are pairs whose batch index
+    /// acknowledgments are ignored.
+    #[pyo3(signature = (pairs, whole_acks=None, max_bytes=4_194_304))]
+    fn cursors<'py>(
+        &self,
+        py: Python<'py>,
+        pairs: Ints<'py>,
+        whole_acks: Option<Vec<u32>>,
+        max_bytes: usize,
+    ) -> PyResult<(usize, Bound<'py, PyDict>)> {
+        let pairs = pairs.to_vec();
+        let whole_acks: HashSet<u32> = whole_acks.unwrap_or_default().into_iter().collect();
+        let columns = self.0.detached(py, |partials| {
+            let mut columns = Columns::default();
+            for pair in pairs.iter() {
+                let pair =
+                    u32::try_from(*pair).ok().filter(|pair| (*pair as usize) < partials.len());
+                let pair = pair.ok_or_else(|| Error::Value("a pair that is not known".into()))?;
+                columns.push(partials, pair, !whole_acks.contains(&pair));
+                if columns.bytes() >= max_bytes {
+                    break;
+                }
+            }
+            Ok(columns)
+        });
+        let columns = columns.map_err(raise)?;
+        Ok((columns.rows, columns.into_python(py)?))
+    }
+}
+
+impl Partials {
+    /// Holds the partials, of which this pair and this file are known.
+    fn known(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+        file: u32,
+    ) -> PyResult<impl DerefMut<Target = core::Partials> + '_> {
+        let partials = self.0.locked(py);
+        if pair as usize >= partials.len() || file as usize >= partials.files() {
+            drop(partials);
+            return Err(raise(Error::Value("a pair or a file that is not known".into())));
+        }
+        Ok(partials)
+    }
+}
+
+/// A copy, which no other thread writes to.
+struct OwnCodes {
+    codes: Vec<i32>,
+    numbers: Vec<i32>,
+}
+
+impl OwnCodes {
+    fn of((codes, numbers): &PyCodes<'_>) -> PyResult<Self> {
+        Ok(Self { codes: codes.as_slice()?.to_vec(), numbers: numbers.as_slice()?.to_vec() })
+    }
+
+    fn view(&self) -> Codes<'_> {
+        Codes { codes: &self.codes, numbers: &self.numbers }
+    }
+}
+
+/// Texts or bytes one after the other, as Arrow has them.
+struct Texts {
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self { offsets: vec![0], bytes: vec![] }
+    }
+}
+
+impl Texts {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.offsets.push(self.bytes.len() as i32);
+    }
+
+    fn into_python(self, py: Python<'_>) -> (Offsets<'_>, Bound<'_, PyBytes>) {
+        (self.offsets.into_pyarray(py), PyBytes::new(py, &self.bytes))
+    }
+}
+
+/// The columns of the table `CURSORS`.
+#[derive(Default)]
+struct Columns {
+    rows: usize,
+    errors: Vec<(usize, String)>,
+    deleted: Vec<usize>,
+    integers: [Vec<i64>; 9],
+    individually_deleted: Texts,
+    position_info: Texts,
+    compact: Texts,
+    batch_sizes: Texts,
+    batch_offsets: Vec<i32>,
+    batch_keys: Texts,
+    word_offsets: Vec<i32>,
+    words: Vec<i64>,
+    ledger_offsets: Vec<i32>,
+    ledger_ids: Vec<i64>,
+    entries: Vec<i64>,
+}
+
+const INTEGERS: [&str; 9] = [
+    "mark_delete_ledger_id",
+    "mark_delete_entry_id",
+    "range_count",
+    "individually_deleted_entries",
+    "backlog_entries",
+    "unacked_messages",
+    "pulsar_ranges_bytes",
+    "pulsar_long_array_bytes",
+    "compact_bytes",
+];
+
+impl Columns {
+    fn push(&mut self, partials: &core::Partials, pair: u32, batch_index_acks: bool) {
+        if self.rows == 0 {
+            self.batch_offsets.push(0);
+            self.word_offsets.push(0);
+            self.ledger_offsets.push(0);
+        }
+        if partials.is_deleted(pair) {
+            self.deleted.push(self.rows);
+            self.put_nothing();
+        } else {
+            let found = partials.cursor(pair, batch_index_acks);
+            match found.and_then(|cursor| self.put(&cursor)) {
+                Ok(()) => {}
+                Err(error) => {
+                    self.errors.push((self.rows, error.to_string()));
+                    self.put_nothing();
+                }
+            }
+        }
+        self.rows += 1;
+        self.individually_deleted.end();
+        self.position_info.end();
+        self.compact.end();
+        self.batch_sizes.end();
+        self.batch_offsets.push(self.word_offsets.len() as i32 - 1);
+        self.ledger_offsets.push(self.ledger_ids.len() as i32);
+    }
+
+    fn put(&mut self, cursor: &core::partials::Cursor) -> core::Result<()> {
+        let info = &cursor.info;
+        let compact = info.encode(Form::Compact)?;
+        let ranges = info.encode(Form::PulsarRanges)?;
+        let long_array = info.encode(Form::PulsarLongArray).ok();
+        let deleted = &info.individually_deleted;
+        let integers = [
+            info.mark_delete.ledger_id,
+            info.mark_delete.entry_id,
+            deleted.len() as i64,
+            i64::try_from(deleted.cardinality()).unwrap_or(i64::MAX),
+            cursor.backlog_entries(),
+            cursor.unacked_messages(),
+            ranges.len() as i64,
+            long_array.as_ref().map_or(NULL, |bytes| bytes.len() as i64),
+            compact.len() as i64,
+        ];
+        for (column, value) in self.integers.iter_mut().zip(integers) {
+            column.push(value);
+        }
+        use std::io::Write as _;
+        write!(self.individually_deleted.bytes, "{deleted}").expect("a vector takes all");
+        let smaller = long_array.filter(|bytes| bytes.len() < ranges.len()).unwrap_or(ranges);
+        self.position_info.bytes.extend_from_slice(&smaller);
+        self.compact.bytes.extend_from_slice(&compact);
+        if let Some(packed) = cursor.packed_sizes() {
+            self.batch_sizes.bytes.extend_from_slice(&packed);
+        }
+        for (position, words) in &info.batch_deleted {
+            self.batch_keys.push(position.to_string().as_bytes());
+            self.words.extend_from_slice(words);
+            self.word_offsets.push(self.words.len() as i32);
+        }
+        for (ledger_id, entries) in cursor.ledgers.iter() {
+            self.ledger_ids.push(ledger_id);
+            self.entries.push(entries);
+        }
+        Ok(())
+    }
+
+    fn put_nothing(&mut self) {
+        for column in &mut self.integers {
+            column.push(NULL);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let texts =
+            [&self.individually_deleted, &self.position_info, &self.compact, &self.batch_sizes];
+        let texts: usize = texts.iter().map(|texts| texts.bytes.len()).sum();
+        texts
+            + self.batch_keys.bytes.len()
+            + 8 * self.words.len()
+            + 16 * self.ledger_ids.len()
+            + 100 * self.rows
+    }
+
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        let columns = PyDict::new(py);
+        for (name, values) in INTEGERS.into_iter().zip(self.integers) {
+            columns.set_item(name, values.into_pyarray(py))?;
+        }
+        columns.set_item("individually_deleted", self.individually_deleted.into_python(py))?;
+        columns.set_item("position_info", self.position_info.into_python(py))?;
+        columns.set_item("compact", self.compact.into_python(py))?;
+        columns.set_item("batch_sizes", self.batch_sizes.into_python(py))?;
+        let keys = self.batch_keys.into_python(py);
+        let words = (self.word_offsets.into_pyarray(py), self.words.into_pyarray(py));
+        columns.set_item("batch_deleted", (self.batch_offsets.into_pyarray(py), keys, words))?;
+        let ledgers = (self.ledger_ids.into_pyarray(py), self.entries.into_pyarray(py));
+        columns.set_item("ledgers", (self.ledger_offsets.into_pyarray(py), ledgers))?;
+        columns.set_item("errors", PyList::new(py, self.errors)?)?;
+        columns.set_item("deleted", PyList::new(py, self.deleted)?)?;
+        Ok(columns)
+    }
+}

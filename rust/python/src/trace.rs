@@ -1,0 +1,78 @@
+//! `ackwell._native.TraceReader`: the class of `ackwell_core::trace`.
+
+use ackwell_core::trace;
+use numpy::IntoPyArray;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::shared::Shared;
+
+/// Reads JSON lines into columns of events, as `Partials.feed` takes them.
+///
+/// Parameters
+/// ----------
+/// kinds : list of (str, bool)
+///     The kinds of events, and whether each may happen to a topic as a whole; codes are places in this list.
+#[pyclass(frozen, module = "ackwell._native")]
+pub(crate) struct TraceReader(Shared<trace::TraceReader>);
+
+#[pymethods]
+impl TraceReader {
+    #[new]
+    fn new(kinds: Vec<(String, bool)>) -> Self {
+        Self(Shared::new(trace::TraceReader::new(kinds)))
+    }
+
+    /// Begin another trace: set the topic and the subscription that its lines may leave out.
+    #[pyo3(signature = (topic=None, subscription=None))]
+    fn set_defaults(&self, py: Python<'_>, topic: Option<&str>, subscription: Option<&str>) {
+        self.0.locked(py).set_defaults(topic, subscription);
+    }
+
+    /// Return the topics and the subscriptions that were met, from these numbers on.
+    fn names(
+        &self,
+        py: Python<'_>,
+        topics_from: usize,
+        subscriptions_from: usize,
+    ) -> (Vec<String>, Vec<String>) {
+        let reader = self.0.locked(py);
+        let rest = |names: &[String], from: usize| names.get(from..).unwrap_or_default().to_vec();
+        (rest(reader.topics(), topics_from), rest(reader.subscriptions(), subscriptions_from))
+    }
+
+    /// Read lines of `data`, whose first line has the number `line`, up to the first that is not plain.
+    ///
+    /// Return how many bytes and lines were read, the end of the line that is not plain or None, and the columns
+    /// by name. Lets other threads run meanwhile.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyBytes>,
+        start: usize,
+        line: i64,
+    ) -> PyResult<(usize, i64, Option<usize>, Bound<'py, PyDict>)> {
+        let bytes = data.as_bytes().get(start..).unwrap_or_default();
+        let (read, stop) = self.0.detached(py, |reader| reader.read(bytes, line));
+        let columns = PyDict::new(py);
+        for (name, codes) in
+            [("topics", read.topics), ("subscriptions", read.subscriptions), ("kinds", read.kinds)]
+        {
+            columns.set_item(name, codes.into_pyarray(py))?;
+        }
+        for (name, values) in [
+            ("ledger_ids", read.ledger_ids),
+            ("entry_ids", read.entry_ids),
+            ("sequences", read.sequences),
+            ("batch_indexes", read.batch_indexes),
+            ("batch_sizes", read.batch_sizes),
+            ("set_starts", read.set_starts),
+            ("set_ends", read.set_ends),
+            ("words", read.words),
+        ] {
+            columns.set_item(name, values.into_pyarray(py))?;
+        }
+        columns.set_item("transactions", read.transactions)?;
+        Ok((stop.bytes, stop.lines, stop.odd.map(|end| end + start), columns))
+    }
+}

@@ -1,0 +1,81 @@
+"""Both engines fold events into the same states, say the same of bad ones, and read the same bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ackwell import _native, reference
+from ackwell.errors import AckwellError
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.fold import Fold, columns_of
+from ackwell.replay.resets import Resets, find_resets
+from tests.replay.histories import random_history
+
+ENGINES: tuple[Any, ...] = (_native, reference)
+
+
+def outcomes(fold: Fold) -> list[Any]:
+    """What each pair's state is, or why there is none."""
+    found: list[Any] = []
+    for pair in range(len(fold.partials)):
+        try:
+            info, ledgers, sizes = fold.partials.cursor(pair)
+        except AckwellError as error:
+            found.append((type(error), str(error)))
+        else:
+            found.append((info.encode("pulsar-ranges"), list(ledgers), sizes))
+        found.append((fold.partials.flaw(pair), fold.partials.is_deleted(pair)))
+    return found
+
+
+def states(fold: Fold) -> list[tuple[int, int, bytes]]:
+    taken, pairs, ledger_ids, offsets, data = fold.partials.encode()
+    assert taken == len(fold.partials)
+    ends = offsets.tolist()
+    rows = zip(pairs.tolist(), ledger_ids.tolist(), ends, ends[1:], strict=False)
+    return [(pair, ledger_id, data[start:end]) for pair, ledger_id, start, end in rows]
+
+
+@pytest.mark.parametrize("resets_known", [True, False])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_both_engines_fold_random_histories_to_the_same(resets_known: bool, ordered: bool) -> None:
+    for seed in range(0, 200, 5):
+        events = [
+            event for near in (seed, seed + 1) for event in random_history(near, by_topic=seed % 2 == 0)
+        ]
+        resets: Resets | None = find_resets(lambda: [columns_of(events)]) if resets_known else None  # noqa: B023
+        folds = [Fold(resets, ordered=ordered, engine=engine) for engine in ENGINES]
+        for fold in folds:
+            fold.feed(columns_of(events[::2]))
+            fold.feed(columns_of(events[1::2]))
+        native, twin = folds
+        assert outcomes(native) == outcomes(twin), seed
+        again = [Fold(engine=engine) for engine in ENGINES]
+        for fold, rows in zip(again, (states(twin), states(native)), strict=True):
+            for number, (topic, subscription) in enumerate(native.names()):
+                assert fold.pair((topic, subscription)) == number
+            pairs, ledger_ids, data = zip(*rows, strict=True)
+            fold.merge(np.array(pairs), np.array(ledger_ids), list(data))
+        assert outcomes(again[0]) == outcomes(again[1]) == outcomes(native), seed
+
+
+def test_both_engines_find_the_same_flaws() -> None:
+    good: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
+    for wrong in (
+        {"ledger_id": -1},
+        {"entry_id": None},
+        {"batch_index": 1 << 20},
+        {"batch_size": (1 << 20) + 1},
+        {"ack_set": (1,) * ((1 << 14) + 1)},
+        {"entry_id": 2**63 - 1},
+    ):
+        found = []
+        for engine in ENGINES:
+            fold = Fold(engine=engine)
+            row = fold.feed(columns_of([Event("t", "s", 5, Kind.ACK, **good | wrong)]))
+            found.append((row, fold.partials.flaw(0), fold.partials.first_flawed()))
+        assert found[0] == found[1]
+        assert found[0][1] is not None

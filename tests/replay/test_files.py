@@ -1,0 +1,115 @@
+"""Local replay gives what plain sets give, whatever the files, in one fold and without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ackwell import SchemaError, reference
+from ackwell.errors import EventError
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import fold_files
+from ackwell.replay.states import SubscriptionState, replay_files
+from tests.replay import layouts
+from tests.replay.histories import random_history
+from tests.replay.test_fold import rows_of, same_as_truth
+
+LAYOUTS = layouts.PARQUET | layouts.LINES
+
+
+def histories(count: int) -> list[Event]:
+    """Of one file: a trace is ordered by its lines."""
+    found = []
+    for seed in range(count):
+        if seed != 7:
+            found += random_history(seed, by_topic=bool(seed // 2 % 2))
+    return [event._replace(file=None, sequence=n) for n, event in enumerate(found)]
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_every_layout_folds_to_the_truth(layout: str, tmp_path: Path) -> None:
+    events = histories(40)
+    LAYOUTS[layout](events, tmp_path)
+    same_as_truth(events, rows_of(fold_files([tmp_path])))
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_every_layout_without_seeks_and_batches_folds_to_the_truth(layout: str, tmp_path: Path) -> None:
+    """Nothing needs an order, so the lean fold reads no sequence."""
+    kinds = (Kind.PUBLISH, Kind.ACK, Kind.ACK_CUMULATIVE, Kind.CONSUMER_OPEN)
+    events = [
+        event._replace(batch_index=None, batch_size=None, ack_set=None, transaction=None)
+        for event in histories(40)
+        if event.kind in kinds
+    ]
+    LAYOUTS[layout](events, tmp_path)
+    same_as_truth(events, rows_of(fold_files([tmp_path])))
+
+
+def test_json_lines_beside_parquet_are_both_read(tmp_path: Path) -> None:
+    events = histories(20)
+    layouts.parquet(events[::2], tmp_path)
+    layouts.json_lines(events[1::2], tmp_path)
+    events = [
+        event._replace(file=str(tmp_path / "events.jsonl") if number % 2 else None)
+        for number, event in enumerate(events)
+    ]
+    same_as_truth(events, rows_of(fold_files([tmp_path])))
+
+
+def answers(states: Sequence[SubscriptionState]) -> list[dict[str, object]]:
+    return [state.to_json() for state in states]
+
+
+def test_the_reference_engine_leads_to_the_same_states(tmp_path: Path) -> None:
+    layouts.json_lines(histories(20), tmp_path)
+    native = replay_files([tmp_path])
+    assert answers(native) == answers(replay_files([tmp_path], engine=reference))
+    assert any(state.cursor.batch_deleted for state in native)
+
+
+def test_yesterdays_states_and_todays_events_are_those_of_both(tmp_path: Path) -> None:
+    kinds = (Kind.PUBLISH, Kind.ACK, Kind.ACK_CUMULATIVE, Kind.SEEK, Kind.DISPATCH)
+    for seed in range(40):
+        events = [e._replace(file=None, transaction=None) for e in random_history(seed) if e.kind in kinds]
+        half = len(events) // 2
+        folders = [tmp_path / f"{seed}-{name}" for name in ("both", "early", "late")]
+        for folder, part in zip(folders, (events, events[:half], events[half:]), strict=True):
+            folder.mkdir()
+            layouts.json_lines(part, folder)
+        early = replay_files([folders[1]])
+        whole = answers(replay_files([folders[0]]))
+        if any(state.batch_sizes for state in early):
+            # How many messages a batch holds is no part of a cursor.
+            continue
+        assert whole == answers(replay_files([folders[2]], start_from=early)), seed
+
+
+def test_a_row_that_is_no_event_is_named_though_its_sequence_was_not_read(tmp_path: Path) -> None:
+    events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(20)]
+    layouts.parquet([*events, events[0]._replace(sequence=41, entry_id=-3)], tmp_path)
+    with pytest.raises(EventError, match="a negative ledger id") as refused:
+        replay_files([tmp_path])
+    assert refused.value.line == 41
+
+
+def test_a_file_without_a_needed_column_is_refused_by_name(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    table = layouts.table_of([Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)])
+    pq.write_table(table.drop_columns(["entry_id"]), tmp_path / "a.parquet")
+    with pytest.raises(SchemaError, match=r"a\.parquet: column 'entry_id' is missing"):
+        replay_files([tmp_path])
+    pq.write_table(table.set_column(4, "kind", table.column("sequence")), tmp_path / "a.parquet")
+    with pytest.raises(SchemaError, match=r"differ in case only|expected string"):
+        replay_files([tmp_path])
+
+
+def test_a_cut_parquet_file_is_refused_by_name(tmp_path: Path) -> None:
+    layouts.parquet(histories(3), tmp_path)
+    path = tmp_path / "part-0.parquet"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(EventError, match=r"part-0\.parquet: unreadable"):
+        replay_files([tmp_path])

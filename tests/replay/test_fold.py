@@ -1,0 +1,177 @@
+"""The fold gives what plain sets give, however its events are cut, shuffled, repeated and merged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ackwell.errors import CorruptStateError, NewerVersionError
+from ackwell.replay.columns import cursor_batches, merge_rows, partial_batches
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.fold import Fold, columns_of
+from ackwell.replay.resets import Resets, find_resets
+from tests.replay.histories import random_history
+from tests.replay.oracle import found_row, truths
+
+Rows = dict[tuple[str, str], dict[str, Any]]
+
+
+def resets_of(events: Sequence[Event]) -> Resets:
+    return find_resets(lambda: [columns_of(events)])
+
+
+def rows_of(fold: Fold) -> Rows:
+    rows = [row for batch in cursor_batches(fold) for row in batch.to_pylist()]
+    return {(row["topic"], row["subscription"]): row for row in rows}
+
+
+def folded(events: Sequence[Event], resets: Resets | None = None, *, ordered: bool = True) -> Fold:
+    fold = Fold(resets_of(events) if resets is None else resets, ordered=ordered)
+    if events:
+        fold.feed(columns_of(events))
+    return fold
+
+
+def merged(folds: Iterable[Fold]) -> Fold:
+    whole = Fold()
+    for fold in folds:
+        for batch in partial_batches(fold):
+            merge_rows(whole, batch)
+    return whole
+
+
+def same_as_truth(events: Sequence[Event], rows: Rows) -> None:
+    expected = {name: truth.to_row() for name, truth in truths(events).items()}
+    assert sorted(expected) == sorted(rows)
+    for name, row in rows.items():
+        assert expected[name] == found_row(row), (name, row["error"])
+
+
+@pytest.mark.parametrize("by_topic", [False, True])
+def test_random_histories_fold_to_the_truth(by_topic: bool) -> None:
+    seeds = range(400)
+    kinds = set()
+    for seed in seeds:
+        events = random_history(seed, by_topic=by_topic)
+        kinds |= {event.kind for event in events}
+        same_as_truth(events, rows_of(folded(events)))
+        same_as_truth(events, rows_of(folded(events, ordered=False)))
+    assert {Kind.SEEK, Kind.CLEAR_BACKLOG, Kind.META, Kind.TRIM, Kind.COMMIT, Kind.SKIP} <= kinds
+
+
+@pytest.mark.parametrize("by_topic", [False, True])
+def test_shuffled_repeated_and_merged_they_fold_to_the_same(by_topic: bool) -> None:
+    for seed in range(0, 400, 4):
+        draw = random.Random(seed)
+        events = [
+            event for near in range(seed, seed + 4) for event in random_history(near, by_topic=by_topic)
+        ]
+        resets = resets_of(events)
+        again = events + draw.sample(events, len(events) // 3)
+        draw.shuffle(again)
+        parts = [folded(again[number::3], resets) for number in range(3)]
+        draw.shuffle(parts)
+        rows = rows_of(merged([*parts, parts[0]]))
+        same_as_truth(events, rows)
+        assert rows == rows_of(folded(events)), seed
+
+
+def states_of(events: Sequence[Event]) -> list[tuple[int | None, bytes]]:
+    rows = pa.Table.from_batches(partial_batches(folded(events))).to_pylist()
+    assert rows
+    return [(row["ledger_id"], row["state"]) for row in rows]
+
+
+def decoded(ledger_id: int | None, state: bytes) -> list[dict[str, Any]]:
+    batch = pa.RecordBatch.from_pylist(
+        [{"topic": "t", "subscription": "s", "ledger_id": ledger_id, "state": state}],
+        schema=pa.schema(
+            [
+                ("topic", pa.string()),
+                ("subscription", pa.string()),
+                ("ledger_id", pa.int64()),
+                ("state", pa.binary()),
+            ]
+        ),
+    )
+    fold = Fold()
+    merge_rows(fold, batch)
+    return [row for each in partial_batches(fold) for row in each.to_pylist()]
+
+
+def test_the_bytes_of_partials_come_back_as_they_were() -> None:
+    for ledger_id, state in states_of(random_history(3)):
+        assert [(row["ledger_id"], row["state"]) for row in decoded(ledger_id, state)] == [(ledger_id, state)]
+
+
+def test_no_flipped_bit_and_no_torn_end_of_a_partial_is_read() -> None:
+    for ledger_id, state in states_of(random_history(3)):
+        for bit in range(8 * len(state)):
+            flipped = bytearray(state)
+            flipped[bit // 8] ^= 1 << bit % 8
+            with pytest.raises(CorruptStateError):
+                decoded(ledger_id, bytes(flipped))
+        for end in range(len(state)):
+            with pytest.raises(CorruptStateError):
+                decoded(ledger_id, state[:end])
+
+
+def test_a_partial_of_a_newer_version_is_refused_by_name() -> None:
+    import zlib
+
+    ledger_id, state = states_of(random_history(3))[0]
+    body = state[:4] + bytes([state[4] + 1]) + state[5:-4]
+    newer = body + zlib.crc32(body).to_bytes(4, "little")
+    with pytest.raises(NewerVersionError, match=f"version {state[4] + 1}, newer than {state[4]}"):
+        decoded(ledger_id, newer)
+
+
+def event(sequence: int, kind: Kind, subscription: str = "s", **fields: Any) -> Event:
+    return Event("t", subscription, sequence, kind, **fields)
+
+
+def test_a_bad_subscription_has_an_error_and_the_others_go_on() -> None:
+    good = [event(1, Kind.PUBLISH, "good", ledger_id=3, entry_id=0)]
+    bad = [event(1, Kind.PUBLISH, "bad", ledger_id=3, entry_id=0)]
+    for wrong, message in (
+        ({"ledger_id": -3, "entry_id": 0}, "sequence 2: a negative"),
+        ({"ledger_id": None, "entry_id": 0}, "sequence 2: no position"),
+        ({"ledger_id": 3, "entry_id": 8}, "3:8, which was never published"),
+        ({"ledger_id": 3, "entry_id": 0, "batch_index": 4}, "no event tells how many"),
+        ({"ledger_id": 3, "entry_id": 0, "batch_index": 4, "batch_size": 3}, "which holds 3 messages"),
+        ({"ledger_id": 3, "entry_id": 0, "batch_index": 10**9}, "beyond the largest batch"),
+        ({"ledger_id": 3, "entry_id": 0, "batch_size": 10**9}, "beyond the largest batch"),
+    ):
+        rows = rows_of(folded([*good, *bad, event(2, Kind.ACK, "bad", **wrong)], resets=Resets({}, {})))
+        assert message in rows["t", "bad"]["error"]
+        assert rows["t", "bad"]["backlog_entries"] is None
+        assert (rows["t", "good"]["error"], rows["t", "good"]["backlog_entries"]) == (None, 1)
+
+
+def test_a_recording_that_begins_in_the_middle_says_what_it_can() -> None:
+    events = [
+        event(1, Kind.ACK, ledger_id=2, entry_id=4),
+        event(2, Kind.ACK, ledger_id=2, entry_id=5, batch_index=1),
+        event(3, Kind.PUBLISH, ledger_id=3, entry_id=7),
+        event(4, Kind.ACK, ledger_id=3, entry_id=6),
+    ]
+    rows = rows_of(folded(events))
+    same_as_truth(events, rows)
+    assert dict(rows["t", "s"]["ledgers"]) == {2: 6, 3: 8}
+    assert rows["t", "s"]["individually_deleted"] == "[(2:3..2:4],(3:5..3:6]]"
+
+
+def test_a_deleted_subscription_has_no_row_until_it_is_made_again() -> None:
+    events = [
+        event(1, Kind.PUBLISH, "", ledger_id=3, entry_id=0),
+        event(2, Kind.ACK, ledger_id=3, entry_id=0),
+        event(3, Kind.UNSUBSCRIBE),
+    ]
+    assert rows_of(folded(events)) == {}
+    again = [*events, event(4, Kind.SEEK, ledger_id=3, entry_id=0, detail="made")]
+    same_as_truth(again, rows_of(folded(again)))
+    assert rows_of(folded(again))["t", "s"]["backlog_entries"] == 1

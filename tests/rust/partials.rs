@@ -1,0 +1,102 @@
+//! Partials against hostile bytes and columns: refused, never a panic.
+
+use ackwell_core::partials::{Action, Codes, NULL, Rows};
+use ackwell_core::{Error, Partials};
+use proptest::prelude::*;
+
+fn fed(entries: &[i64], kinds: &[i32]) -> Partials {
+    let zeros = vec![0; entries.len()];
+    let ledger_ids = vec![3; entries.len()];
+    let numbers: Vec<i32> = (0..Action::ALL.len() as i32).collect();
+    let names = Codes { codes: &zeros, numbers: &[1] };
+    let mut partials = Partials::new(true, false, 1 << 20);
+    let rows = Rows {
+        topics: names,
+        subscriptions: names,
+        kinds: Codes { codes: kinds, numbers: &numbers },
+        ledger_ids: &ledger_ids,
+        entry_ids: entries,
+        batch_indexes: None,
+        batch_sizes: None,
+        ack_sets: None,
+        words: &[],
+        sequences: None,
+        files: None,
+    };
+    partials.feed(&rows).unwrap();
+    partials
+}
+
+proptest! {
+    #[test]
+    fn any_entries_fold_and_come_back_from_their_bytes(
+        rows in prop::collection::vec((prop_oneof![0..200i64, any::<i64>()], 0..12i32), 0..60)
+    ) {
+        let (entries, kinds): (Vec<i64>, Vec<i32>) = rows.into_iter().unzip();
+        let partials = fed(&entries, &kinds);
+        if !partials.is_empty() {
+            let mut again = Partials::new(true, false, 1 << 20);
+            again.pair(1, 1);
+            for (ledger_id, state) in partials.encode(0) {
+                again.merge(0, ledger_id, &state).unwrap();
+            }
+            prop_assert_eq!(again.encode(0), partials.encode(0));
+            prop_assert_eq!(again.flaw(0), partials.flaw(0));
+            let (first, second) = (partials.cursor(0, true), again.cursor(0, true));
+            prop_assert_eq!(first.map(|c| c.info).ok(), second.map(|c| c.info).ok());
+        }
+    }
+
+    #[test]
+    fn changed_bytes_with_a_fitting_checksum_are_refused_or_read(
+        at in any::<prop::sample::Index>(), byte in any::<u8>(), entries in prop::collection::vec(0..5_000i64, 1..40)
+    ) {
+        let partials = fed(&entries, &vec![3; entries.len()]);
+        for (ledger_id, mut state) in partials.encode(0) {
+            let body = state.len() - 4;
+            let place = 5 + at.index(body - 5);
+            state[place] = byte;
+            let checksum = crc32fast_of(&state[..body]);
+            state[body..].copy_from_slice(&checksum.to_le_bytes());
+            let mut again = Partials::new(true, false, 1 << 20);
+            again.pair(1, 1);
+            match again.merge(0, ledger_id, &state) {
+                Ok(()) => drop(again.cursor(0, true)),
+                Err(error) => prop_assert!(matches!(error, Error::Corrupt { .. }), "{error}"),
+            }
+        }
+    }
+}
+
+/// CRC-32 (IEEE), bit by bit.
+fn crc32fast_of(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+#[test]
+fn codes_out_of_range_take_no_row() {
+    let mut partials = Partials::new(true, false, 1 << 20);
+    let names = Codes { codes: &[0], numbers: &[1] };
+    let rows = Rows {
+        topics: names,
+        subscriptions: Codes { codes: &[7], numbers: &[1] },
+        kinds: Codes { codes: &[0], numbers: &[Action::Ack as i32] },
+        ledger_ids: &[3],
+        entry_ids: &[0],
+        batch_indexes: None,
+        batch_sizes: None,
+        ack_sets: None,
+        words: &[],
+        sequences: Some(&[NULL]),
+        files: None,
+    };
+    assert!(matches!(partials.feed(&rows), Err(Error::Value(_))));
+    assert!(partials.is_empty());
+}

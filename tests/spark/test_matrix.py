@@ -1,0 +1,143 @@
+"""Every strategy gives the truth on every layout, or a `SchemaError` before any job.
+
+The truth is that of plain sets (`tests.replay.oracle`), the layouts are those of real systems.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ackwell import SchemaError
+from ackwell.replay.events import Event, Kind
+from ackwell.spark import read_events, replay
+from tests.replay import layouts
+from tests.replay.oracle import found_row, truths
+from tests.replay.test_files import histories
+from tests.spark.rows import rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLAIN = ("parquet", "small_row_groups", "empty_file", "upper_case", "delta_byte_array", "narrow_integers")
+"""The layouts whose DataFrame is just what the files hold."""
+EVENTS = histories(16)
+TRUTH = {name: truth.to_row() for name, truth in truths(EVENTS).items()}
+
+
+def gives_the_truth(table: DataFrame, strategy: Any) -> None:
+    rows = rows_of(replay(table, strategy=strategy))
+    assert sorted(TRUTH) == sorted(rows)
+    for name, row in rows.items():
+        assert TRUTH[name] == found_row(row), (name, row["error"])
+
+
+@pytest.mark.parametrize("layout", sorted(layouts.PARQUET))
+def test_every_strategy_gives_the_truth_on_every_layout(
+    spark: SparkSession, layout: str, tmp_path: Path
+) -> None:
+    layouts.PARQUET[layout](EVENTS, tmp_path)
+    table = read_events(spark, str(tmp_path))
+    for strategy in ("auto", "words"):
+        gives_the_truth(table, strategy)
+    if layout in PLAIN:
+        gives_the_truth(table, "files")
+    elif layout != "no_optional_columns":
+        with pytest.raises(SchemaError, match="plain Parquet files"):
+            replay(table, strategy="files")
+
+
+@pytest.mark.parametrize("layout", sorted(layouts.LINES))
+def test_traces_of_every_compression_give_the_truth(spark: SparkSession, layout: str, tmp_path: Path) -> None:
+    layouts.LINES[layout](EVENTS, tmp_path)
+    gives_the_truth(read_events(spark, str(tmp_path)), "auto")
+
+
+def test_json_lines_beside_parquet_in_one_folder_are_both_read(spark: SparkSession, tmp_path: Path) -> None:
+    layouts.parquet(EVENTS, tmp_path)
+    layouts.json_lines(EVENTS, tmp_path)
+    table = read_events(spark, str(tmp_path))
+    assert table.count() == 2 * len(EVENTS)
+
+
+def test_a_dataframe_of_fewer_columns_is_not_read_from_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever reads whole entries alone gets whole entries, whatever the files hold besides."""
+    batch = [
+        Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0, batch_size=4),
+        Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0, batch_index=1),
+    ]
+    layouts.parquet(batch, tmp_path)
+    fewer = "topic string, subscription string, sequence long, kind string, ledger_id long, entry_id long"
+    table = spark.read.schema(fewer).parquet(str(tmp_path))
+    for strategy in ("auto", "words"):
+        (row,) = replay(table, strategy=strategy).collect()
+        assert (row.mark_delete_entry_id, row.backlog_entries) == (0, 0)
+    (row,) = replay(spark.read.parquet(str(tmp_path))).collect()
+    assert (row.mark_delete_entry_id, row.backlog_entries, row.unacked_messages) == (-1, 1, 3)
+
+
+def test_times_may_be_timestamps(spark: SparkSession) -> None:
+    table = spark.sql(
+        "select 't' as topic, 's' as subscription, 1L as sequence, 'publish' as kind, 3L as ledger_id, "
+        "0L as entry_id, timestamp_millis(1760000000123) as time_ms"
+    )
+    from ackwell.replay import tables
+    from ackwell.spark.schema import conform
+
+    (row,) = conform(table, tables.EVENTS, "events").collect()
+    assert row.time_ms == 1_760_000_000_123
+    (row,) = replay(table).collect()
+    assert row.backlog_entries == 1
+
+
+def test_columns_that_differ_in_case_only_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        table = spark.range(1).selectExpr(
+            "'a' as topic", "'b' as TOPIC", "'s' as subscription", "id as sequence"
+        )
+        with pytest.raises(SchemaError, match="'topic' and 'TOPIC' differ in case only"):
+            replay(table)
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+
+
+@pytest.mark.parametrize("strategy", ["files", "words"])
+def test_one_bad_subscription_stops_no_other(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:
+    bad = [
+        Event("bad", "sub", 1, Kind.PUBLISH, ledger_id=3, entry_id=0),
+        Event("bad", "sub", 2, Kind.ACK, ledger_id=3, entry_id=0, batch_index=10**9),
+    ]
+    layouts.small_row_groups([*EVENTS, *bad], tmp_path)
+    table = spark.read.parquet(str(tmp_path))
+    rows = rows_of(replay(table, strategy=strategy))
+    assert "beyond the largest batch" in rows["bad", "sub"]["error"]
+    assert len(rows) == len(TRUTH) + 1
+    with pytest.raises(Exception, match="beyond the largest batch"):
+        replay(table, strategy=strategy, strict=True).collect()
+
+
+def test_a_replay_starts_from_the_cursors_of_yesterday(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = (Kind.PUBLISH, Kind.ACK, Kind.DISPATCH)
+    events = [
+        event._replace(batch_index=None, batch_size=None, ack_set=None, transaction=None)
+        for event in EVENTS
+        if event.kind in kinds
+    ]
+    half = len(events) // 2
+    for name, part in (("both", events), ("early", events[:half]), ("late", events[half:])):
+        (tmp_path / name).mkdir()
+        layouts.parquet(part, tmp_path / name)
+
+    def read(name: str) -> DataFrame:
+        return spark.read.parquet(str(tmp_path / name))
+
+    replay(read("early")).write.parquet(str(tmp_path / "cursors"))
+    rows = rows_of(replay(read("late"), start_from=read("cursors")))
+    expected = rows_of(replay(read("both")))
+    same = ("mark_delete_ledger_id", "mark_delete_entry_id", "individually_deleted", "backlog_entries")
+    assert {name: [row[c] for c in same] for name, row in expected.items()} == {
+        name: [row[c] for c in same] for name, row in rows.items()
+    }

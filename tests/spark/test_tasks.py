@@ -1,0 +1,119 @@
+"""What runs on executors loads no PySpark of its own: a worker starts with PyArrow and ackwell alone."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ackwell.replay.columns import COLUMNS
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.parquet import ParquetEvents, RowGroups
+from ackwell.spark import tasks
+from ackwell.spark.files import pack
+from ackwell.spark.tasks import stream
+from ackwell.spark.tasks.files import FoldFiles
+from ackwell.spark.tasks.pipeline import Finish
+from ackwell.spark.tasks.sources import to_batches
+from tests.replay import layouts
+from tests.replay.test_files import histories
+from tests.replay.test_fold import resets_of, same_as_truth
+
+
+def test_nothing_in_tasks_imports_pyspark() -> None:
+    names = [f"{tasks.__name__}.{module.name}" for module in pkgutil.iter_modules(tasks.__path__)]
+    assert len(names) >= 8
+    # The package's own __init__ loads PySpark only when one of its names is used.
+    script = f"import sys\nfor name in {names!r}: __import__(name)\n"
+    script += "print([name for name in sys.modules if 'pyspark' in name])"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+def shares_of(folder: Path, count: int) -> list[list[RowGroups]]:
+    shares: list[list[RowGroups]] = [[] for _ in range(count)]
+    for path in sorted(map(str, folder.glob("*.parquet"))):
+        with ParquetEvents(path) as events:
+            groups = range(len(events.survey().group_bytes))
+        for number, share in enumerate(shares):
+            share.append(RowGroups(path, tuple(groups[number::count])))
+    return shares
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_shares_of_row_groups_fold_to_the_truth(tmp_path: Path, count: int) -> None:
+    events = histories(10)
+    layouts.small_row_groups(events, tmp_path)
+    task = FoldFiles(shares_of(tmp_path, count), resets_of(events), ordered=False, strict=False)
+    numbers = pa.RecordBatch.from_pydict({"id": list(range(count))})
+    parts = list(task([numbers]))
+    assert parts
+    rows = [row for batch in Finish(strict=False)(parts) for row in batch.to_pylist()]
+    same_as_truth(events, {(row["topic"], row["subscription"]): row for row in rows})
+
+
+def test_shares_have_as_many_bytes_each_and_no_more_than_are_worth_it() -> None:
+    groups = [(RowGroups(f"file-{n // 10}", (n % 10,)), 8 * 2**20) for n in range(40)]
+    shares = pack(groups, 2)
+    assert [sum(len(group.indexes) for group in share) for share in shares] == [20, 20]
+    assert len(pack(groups[:3], 8)) == 1
+    assert len(pack([(RowGroups("a", (n,)), 2**30) for n in range(8)], 2)) >= 8
+    assert pack([], 4) == []
+
+
+def test_buckets_of_a_stream_lead_to_the_truth_however_their_blobs_fill(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Micro-batches in order, the young blob full now and then; every last row is right."""
+    for room in (0, 3_000):
+        monkeypatch.setattr(stream, "YOUNG_BYTES_MAX", room)
+        kinds = (Kind.SEEK, Kind.COMMIT, Kind.ABORT)
+        events = [e for e in histories(8) if e.kind not in kinds and e.transaction is None]
+        events = [e for e in events if e.kind is not Kind.CLEAR_BACKLOG or e.ledger_id is not None]
+        blobs: dict[int, dict[int, bytes]] = {}
+        rows: dict[tuple[str, str], dict[str, object]] = {}
+        for start in range(0, len(events), 200):
+            few = events[start : start + 200]
+            batches = [with_texts(batch) for batch in to_batches(few)]
+            for folded in stream.FoldBuckets(4)(b.select(list(COLUMNS)) for b in batches):
+                for number, payload in zip(*(column.to_pylist() for column in folded.columns), strict=True):
+                    bucket = stream.Bucket(blobs.setdefault(number, {}))
+                    bucket.join([payload], None)
+                    for place, blob in bucket.changed().items():
+                        blobs[number].pop(place, None)
+                        if blob is not None:
+                            blobs[number][place] = blob
+                    packed = pa.RecordBatch.from_pydict({"payload": list(bucket.cursors())})
+                    for batch in stream.unpack_cursors([packed]):
+                        rows |= {(row["topic"], row["subscription"]): row for row in batch.to_pylist()}
+        same_as_truth(events, rows)
+        assert room or any(len(each) > 2 for each in blobs.values())
+
+
+def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Ack sets as they cross from the JVM."""
+    sets = batch.column("ack_set").to_pylist()
+    texts = [None if words is None else ",".join(map(str, words)) for words in sets]
+    index = batch.schema.get_field_index("ack_set")
+    return batch.set_column(index, "ack_set", pa.array(texts, pa.string()))
+
+
+def test_a_bucket_forgets_what_it_has_not_heard_of() -> None:
+    def payload(topic: str) -> bytes:
+        event = Event(topic, "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)
+        (batch,) = stream.FoldBuckets(1)(with_texts(b) for b in to_batches([event]))
+        found: bytes = batch.column("payload")[0].as_py()
+        return found
+
+    bucket = stream.Bucket({})
+    bucket.join([payload("old")], 1_000)
+    bucket.join([payload("new")], 2_000)
+    assert bucket.heard_first_ms() == 1_000
+    bucket.forget(1_500)
+    assert bucket.heard_first_ms() == 2_000
+    blobs = {number: blob for number, blob in bucket.changed().items() if blob is not None}
+    assert stream.Bucket(blobs).heard_first_ms() == 2_000
