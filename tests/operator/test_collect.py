@@ -40,6 +40,7 @@ def test_a_run_writes_a_dated_folder_that_doctor_reads_with_version_and_settings
     assert (run / MANIFEST).is_file()
     found = list(read_stats(tmp_path))
     assert {each.subscription for each in found} == {"sub"}
+    assert {each.topic for each in found} == {"persistent://shop/eu/orders", "persistent://shop/eu/a/b"}
     assert all(each.time_ms for each in found)
     _, judged = command("doctor", "--format", "json", str(tmp_path))
     assert json.loads(judged)["broker"]["version"] == "4.2.4"

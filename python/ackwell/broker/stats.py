@@ -252,7 +252,9 @@ def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     elif isinstance(value, dict):
         internal = value.get("internalStats", value)
         if isinstance(internal, dict) and isinstance(internal.get("cursors"), dict):
-            yield topic, value
+            # A dump of `ackwell collect` names its topic.
+            named = value.get("topic")
+            yield named if isinstance(named, str) else topic, value
             return
         for key, item in value.items():
             if isinstance(item, dict | list):
