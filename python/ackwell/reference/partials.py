@@ -35,7 +35,7 @@ FLAWS = (
     "the event has no kind, no sequence or no subscription",
     "unknown event kind",
     "no position; this kind needs a ledger id and an entry id",
-    "a negative ledger id, entry id, sequence, batch index or batch size",
+    "a negative ledger id, entry id, sequence, batch index or batch size, or an entry id above 2^63 - 2",
     "the batch index, batch size or ack set is beyond the largest batch",
     "a seek between acknowledgments that were folded together; fold these events again, with the seek",
     "backlog cleared without a position; record the last position published before it",

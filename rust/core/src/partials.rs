@@ -62,7 +62,7 @@ pub enum Flaw {
     UnknownKind = 1,
     /// A kind that needs a position has none.
     NoPosition = 2,
-    /// A negative id, sequence, batch index or batch size.
+    /// A negative id, sequence, batch index or batch size, or an entry id above 2^63 - 2.
     Negative = 3,
     /// A batch index, batch size or ack set beyond the limit.
     BatchTooLarge = 4,
@@ -93,7 +93,9 @@ impl Flaw {
             Self::Incomplete => "the event has no kind, no sequence or no subscription",
             Self::UnknownKind => "unknown event kind",
             Self::NoPosition => "no position; this kind needs a ledger id and an entry id",
-            Self::Negative => "a negative ledger id, entry id, sequence, batch index or batch size",
+            Self::Negative => {
+                "a negative ledger id, entry id, sequence, batch index or batch size, or an entry id above 2^63 - 2"
+            }
             Self::BatchTooLarge => {
                 "the batch index, batch size or ack set is beyond the largest batch"
             }

@@ -171,7 +171,6 @@ impl Partials {
     }
 
     /// Return the flaw of a pair: the file and the sequence of the event, or None, and a sentence; None without a flaw.
-    #[expect(clippy::type_complexity, reason = "three values, or none")]
     fn flaw(
         &self,
         py: Python<'_>,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,7 +14,6 @@ from ackwell.replay.columns import named_codes, partial_batches
 from ackwell.replay.fold import NULL, Fold
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ackwell.replay.resets import Resets
@@ -36,6 +36,9 @@ COLUMNS: Final = (
     "detail",
 )
 """What the branches of `words` give: each uses some, and the rest is null."""
+
+_ENTRIES = 0
+"""The branch of whole entries."""
 
 TRIMMED, DELETED, SETTINGS = 3, 4, 5
 """The rare branches."""
@@ -79,7 +82,12 @@ def _feed(fold: Fold, batch: pa.RecordBatch) -> None:
     topics, subscriptions = (named_codes(batch.column(name)) for name in ("topic", "subscription"))
     files = named_codes(batch.column("file").fill_null(""))
     pairs = fold.pairs(topics, subscriptions)
-    fold.feed_words(pairs, files, [_integers(batch, name) for name in _NUMBERS])
+    columns = {name: _integers(batch, name) for name in _NUMBERS}
+    # What is negative is a flaw already, and belongs to no ledger.
+    nowhere = (columns["branch"] == _ENTRIES) & ((columns["ledger_id"] < 0) | (columns["at"] < 0))
+    columns["ledger_id"] = np.where(nowhere, NULL, columns["ledger_id"])
+    columns["at"] = np.where(columns["at"] < 0, NULL, columns["at"])
+    fold.feed_words(pairs, files, list(columns.values()))
     settings = batch.filter(pc.equal(batch.column("branch"), SETTINGS))
     for row in settings.select(["topic", "subscription", "file", "at", "detail"]).to_pylist():
         fold.settle((row["topic"], row["subscription"]), row["file"] or "", row["at"], row["detail"])
