@@ -83,8 +83,10 @@ def run(place):
     acks = read(place).filter(pl.col("kind") == "ack").select(*NAMES, "entry_id").unique()
     acks = acks.sort(*NAMES, "entry_id")
     gap = (pl.col("entry_id").diff() != 1) | pl.any_horizontal(pl.col(n) != pl.col(n).shift() for n in NAMES)
-    ranges = acks.with_columns(island=gap.fill_null(True).cum_sum()).group_by(*NAMES, "island").agg(pl.len())
-    return ranges.group_by("topic", "subscription").agg(pl.len(), pl.col("len").sum()).collect().height
+    islands = acks.with_columns(island=gap.fill_null(True).cum_sum())
+    ranges = islands.group_by(*NAMES, "island").agg(n=pl.len())
+    found = ranges.group_by("topic", "subscription").agg(ranges=pl.len(), entries=pl.col("n").sum())
+    return found.collect().height
 """
 )
 
@@ -108,12 +110,15 @@ SIDES: Final = {
 }
 
 _MEASURE: Final = """
-import resource, sys, time
+import sys, time
 small, place = sys.argv[1:]
 run(small)
 before = time.process_time()
 rows = run(place)
-print(time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, rows)
+seconds = time.process_time() - before
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print()
+print(seconds, int(peak) / 1024, rows)
 """
 
 
@@ -125,5 +130,5 @@ def cpu_seconds(side: str, warm: Path, place: Path) -> tuple[float, float]:
         return float("nan"), float("nan")
     if run.returncode:
         raise RuntimeError(f"{side}: {run.stderr[-2_000:]}")
-    seconds, megabytes, _ = run.stdout.split()
+    seconds, megabytes, _ = run.stdout.splitlines()[-1].split()
     return float(seconds), float(megabytes)

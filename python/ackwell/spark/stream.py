@@ -100,8 +100,9 @@ class _Bucket(StatefulProcessor):
         """Join the micro-batch's partials into the state, and give the cursors that it touched."""
         now_ms = None if self._forget_after_ms is None else timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()
-        self._forget(bucket, now_ms)
         bucket.join((bytes(row.payload) for row in rows), now_ms)
+        # Afterwards: what this micro-batch speaks of is not forgotten.
+        self._forget(bucket, now_ms)
         self._store(bucket)
         self._wait(bucket, now_ms)
         for payload in bucket.cursors():
