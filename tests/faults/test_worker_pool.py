@@ -42,6 +42,7 @@ def kill_at_work(folder: Path, messages: int, after_seconds: float) -> None:
         pool.kill()
 
 
+@pytest.mark.slow
 def test_a_pool_that_is_not_disturbed_does_each_message_once(tmp_path: Path) -> None:
     assert "all done" in finish(tmp_path, 300)
     assert sorted(lines(tmp_path / "done.txt")) == sorted(lines(tmp_path / "log.txt"))

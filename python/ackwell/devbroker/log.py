@@ -70,13 +70,16 @@ class Log:
         self.delays = any(entry.deliver_at_ms for entry in self._all())
         """Whether any entry is delayed."""
         self.nbytes = sum(len(entry.data) for entry in self._all())
+        self.rolled = False
+        """Whether the last entry closed a full ledger and opened the next."""
         self._open: list[Entry] = []
         self._open_id = -1
         self.roll()
 
     def append(self, entry: Entry) -> Position:
         """Add an entry behind the last one."""
-        if len(self._open) >= self._entries_per_ledger:
+        self.rolled = len(self._open) >= self._entries_per_ledger
+        if self.rolled:
             self.roll()
         entry_id = len(self._open)
         self._open.append(entry)

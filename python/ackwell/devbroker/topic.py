@@ -71,7 +71,7 @@ class Topic:
         for each in self.subscriptions.values():
             if each.consumers:
                 each.wake()
-        if not position.entry_id and len(self.log.entries) > 1:
+        if self.log.rolled:
             self.trim()
         return position
 

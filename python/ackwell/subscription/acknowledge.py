@@ -107,6 +107,8 @@ class Acknowledgments:
         `properties` as in `Cursor.ack_cumulative`.
         """
         if not self.exists(position):
+            if self._state.cursor.settings.refuse_cumulative_behind:
+                raise ProtocolError(f"cumulative acknowledgment of {position}, which is trimmed")
             return False
         changed = self._state.cursor.ack_cumulative(*position, ack_set, properties=properties)
         self._state.forget_acknowledged()

@@ -353,11 +353,12 @@ class Consumers(EqualByState):
         return removed
 
     def _grow(self, consumer: Consumer, messages: int) -> None:
+        settings = self._settings
         consumer.unacked += messages
         self.unacked += messages
-        if self.is_full(consumer):
+        if consumer.unacked >= settings.max_unacked_per_consumer > 0:
             consumer.blocked = True
-        if self.unacked >= self._settings.max_unacked_per_subscription > 0:
+        if self.unacked >= settings.max_unacked_per_subscription > 0:
             self.blocked = True
 
     def _shrink(self, consumer: Consumer, messages: int) -> None:

@@ -93,18 +93,23 @@ class Dispatcher:
         if not (unread.is_next(ledger_id, entry_id) if new else state.replay.contains(ledger_id, entry_id)):
             return Undelivered.NOT_NEXT
         reason = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if new else now_ms)
-        consumer = self._choose(new, sticky_key_hash) if reason is None else reason
-        if reason is None and isinstance(consumer, Undelivered):
+        if reason is not None:
+            self._pass(new, ledger_id, entry_id)
+            return reason
+        policy = state.policy
+        if policy.in_key_order:
+            consumer = self._choose(new, sticky_key_hash)
+        else:
+            consumer = policy.choose(sticky_key_hash, new=new)
+        if isinstance(consumer, Undelivered):
             self._wait(new, ledger_id, entry_id, sticky_key_hash)
             return consumer
         if new:
             unread.position = ledger_id, entry_id + 1
         else:
             state.replay.discard(ledger_id, entry_id)
-        if isinstance(consumer, Undelivered):
-            return consumer
         remaining = 1 if batch_size == 1 else self._remaining(ledger_id, entry_id, batch_size)
-        if state.policy.individual:
+        if policy.individual:
             state.consumers.deliver(consumer, ledger_id, entry_id, remaining, sticky_key_hash, now_ms)
             if remaining != batch_size:
                 state.consumers.reports(consumer, Position(ledger_id, entry_id), batch_size)
@@ -225,12 +230,20 @@ class Dispatcher:
         return None
 
     def _choose(self, new: bool, sticky_key_hash: int) -> Consumer | Undelivered:
-        policy = self._state.policy
-        if policy.in_key_order and (
-            sticky_key_hash in self._state.held_hashes or (new and self._state.replay.waits(sticky_key_hash))
+        """Return who gets a message of this hash, unless an older one has to go out first."""
+        state = self._state
+        if state.policy.in_key_order and (
+            sticky_key_hash in state.held_hashes or (new and state.replay.waits(sticky_key_hash))
         ):
             return Undelivered.KEY_WAITS
-        return policy.choose(sticky_key_hash, new=new)
+        return state.policy.choose(sticky_key_hash, new=new)
+
+    def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
+        """Take an entry from where it was read from."""
+        if new:
+            self._state.unread.position = ledger_id, entry_id + 1
+        else:
+            self._state.replay.discard(ledger_id, entry_id)
 
     def _wait(self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
         state = self._state

@@ -18,18 +18,28 @@ if TYPE_CHECKING:
 SETTINGS = {"journalSyncData": "false", "topicLevelPoliciesEnabled": "false"}
 """What a broker is started with: what the operating system has survives a kill of the process."""
 
+RESTARTS: tuple[Restart, ...] = ("graceful", "crash", "crash", "graceful")
+"""Of the two that a life sees either is the first."""
+
 WRITTEN_S = 1.5
 """How long a cursor that may be written once a second takes at most."""
 
 
 def examined(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterator[Case]:
-    """Let lives go on over broker processes; yield a case for each life and restart."""
+    """Let so many lives at once go on over broker processes; yield a case for each life and restart.
+
+    Each life sees two restarts, one of each kind; then others begin.
+    """
     chance = random.Random(seed)
-    going = [Life(broker, seed * 10_000 + number) for number in range(lives)]
-    for each in going:
-        each.load()
+    going: list[Life] = []
     for process in range(processes):
-        restart: Restart = ("graceful", "crash")[process % 2]
+        if process % 2 == 0:
+            for each in going:
+                each.leave()
+            going = [Life(broker, 1_000_000 * seed + 1_000 * process + number) for number in range(lives)]
+            for each in going:
+                each.load()
+        restart: Restart = RESTARTS[process % len(RESTARTS)]
         for each in going:
             each.act()
         if chance.random() < 0.5:
@@ -42,9 +52,3 @@ def examined(broker: kit.Broker, lives: int, processes: int, seed: int) -> Itera
         for each, (acked, answer) in zip(going, before, strict=True):
             each.load()
             yield Case(broker.version, each.settings, restart, answer, each.lost(acked))
-        if process % 2:
-            # New lives beside old ones: some never saw a restart, some several.
-            for number in range(0, lives, 2):
-                going[number].leave()
-                going[number] = Life(broker, seed * 10_000 + process * 1_000 + number)
-                going[number].load()

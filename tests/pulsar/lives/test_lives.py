@@ -24,7 +24,6 @@ VERSIONS = os.environ.get("VERSIONS", kit.VERSIONS[0]).split()
 AT_ONCE = 20
 
 
-@pytest.mark.timeout(60 * LIVES + 600)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_doctor_is_never_falsely_fine_or_exact(
     version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
