@@ -126,7 +126,7 @@ def test_a_table_lists_every_subscription() -> None:
     assert "45:-1" in printed
 
 
-@pytest.mark.parametrize("text", ['{"ev":"ack"', '{"ev":"ack","l":1,"e":2}'])
+@pytest.mark.parametrize("text", ['{"ev":"ack"', '{"ev":"ack","l":99,"e":2}'])
 def test_a_bad_line_is_one_line_of_error(tmp_path: Path, text: str) -> None:
     trace = tmp_path / "torn.jsonl"
     trace.write_text(SMALL.read_text(encoding="utf-8") + text)

@@ -185,8 +185,8 @@ def test_a_browser_draws_the_page_without_an_error(count: int, tmp_path: Path) -
     dom = browse(path, tmp_path / "profile", "--virtual-time-budget=8000", "--dump-dom")
     assert re.search(r'<div class="figure" id="map-0"[^>]*>\s*<div', dom)
     for name, options in {
-        "light": ["--window-size=1200,900"],
-        "dark": ["--window-size=400,900", "--blink-settings=preferredColorScheme=0"],
+        "light": ["--window-size=1200,1400"],
+        "dark": ["--window-size=400,2400", "--blink-settings=preferredColorScheme=0"],
     }.items():
         shot = tmp_path / f"{name}.png"
         browse(path, tmp_path / "profile", "--virtual-time-budget=4000", f"--screenshot={shot}", *options)
