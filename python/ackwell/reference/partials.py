@@ -515,7 +515,7 @@ def _check_position(ledger_id: int, entry_id: int) -> None:
 
 def _take_words(ledger: _Ledger, branch: int, at: int, word: int, bits: int, exists: int, up_to: int) -> None:
     if branch == 0:
-        if bits != NULL:
+        if bits != 0:
             ledger.acked.update(64 * at + bit for bit in range(64) if bits >> bit & 1)
         if exists != NULL:
             ledger.entries = max(ledger.entries, exists + 1)

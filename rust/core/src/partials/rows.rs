@@ -305,7 +305,7 @@ impl Partials {
             let (at, bits) = (rows.at[row], rows.bits[row]);
             match rows.branches[row] {
                 0 => {
-                    if bits != NULL && bits != 0 {
+                    if bits != 0 {
                         ledger.acked.add_words(at, &[bits.cast_unsigned()]);
                     }
                     if rows.exists[row] != NULL {
