@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STRATEGIES: Final[tuple[Any, ...]] = ("files", "words")
 SHARED: Final = shared_folder("data/traces")
 TRACES: Final = sorted(
-    path for folder in (SHARED or Path("examples/traces"),) for path in folder.rglob("*.jsonl*")
+    path for folder in (SHARED or Path("examples/traces").resolve(),) for path in folder.rglob("*.jsonl*")
 )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TRACES = [
-    Path("examples/traces", f"{name}.jsonl.gz")
+    Path("examples/traces", f"{name}.jsonl.gz").resolve()
     for name in ("batch_partial", "cumulative", "cumulative_batch", "key_shared_3c")
 ]
 """Individual, cumulative and batch-index acknowledgments; `make demo` runs them all."""
