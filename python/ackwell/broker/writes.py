@@ -25,6 +25,12 @@ Restart = Literal["graceful", "crash"]
 
 RESTARTS: Final[tuple[Restart, ...]] = ("graceful", "crash")
 
+RESTART_NAMES: Final[dict[Restart, str]] = {
+    "graceful": "graceful restart, unload or move",
+    "crash": "crash",
+}
+"""What an operator calls them."""
+
 CursorLedger = Literal["open", "read-only", "none"]
 """The ledger the cursor writes to: *open* from its first whole-entry acknowledgment on; *read-only*
 while nothing was acknowledged since the cursor was recovered from it; *none* before that."""

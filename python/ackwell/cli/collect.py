@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ackwell.cli import options
-from ackwell.cli.console import err, name_of, out, progress
+from ackwell.cli.console import EXIT_UNREAD, out, progress, say_unread
+
+if TYPE_CHECKING:
+    from ackwell.broker.admin import Admin
 
 EXAMPLES = """
 Examples:
@@ -23,54 +26,35 @@ whole. Exit code: 0 all collected, 5 some topics could not be read; 1 an error, 
 """
 
 
+@options.asks_a_broker
 def collect(
     topics: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TOPIC]…", help="Tenants, tenant/namespace or topics; none for all."),
     ] = None,
-    admin: options.AdminUrl = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the dated folders go.")
     ] = Path("stats"),
-    token_file: options.TokenFile = None,
-    trust_host: options.TrustHost = None,
-    tls_trust_certs: options.TlsTrustCerts = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
-    tls_allow_insecure: options.TlsAllowInsecure = False,
-    timeout: options.Timeout = 30.0,
-    concurrency: options.Concurrency = 8,
+    client: Admin | None = None,
 ) -> None:
     """Write a dated, compressed dump of every topic's statistics, for `doctor` and the pipeline."""
     from ackwell.broker.collect import collect as collect_dumps
 
-    if admin is None:
+    if client is None:
         raise typer.BadParameter("give --admin URL, the address of a broker or a proxy")
-    client = options.admin_client(
-        admin,
-        token_file=token_file,
-        trust_host=trust_host,
-        tls_trust_certs=tls_trust_certs,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        tls_allow_insecure=tls_allow_insecure,
-        timeout=timeout,
-        concurrency=concurrency,
-    )
     written, unread = 0, 0
     run: Path | None = None
     steps = collect_dumps(client, output, topics or (), time_ms=int(time.time() * 1000))
     for step in progress(steps, "collecting"):
         if step.unread is not None:
             unread += 1
-            reason = f"{name_of(step.unread.topic or step.unread.source)}: {step.unread.reason}"
-            err.print(f"not read: {reason}", highlight=False, markup=False)
+            say_unread(step.unread)
         elif step.written is not None:
             written, run = written + 1, step.written.parent
     where = "" if run is None else f" in {run}"
     out.print(f"{written:,} topic{'' if written == 1 else 's'} collected{where}", highlight=False)
     if unread:
-        raise typer.Exit(5)
+        raise typer.Exit(EXIT_UNREAD)
 
 
 collect.__doc__ = f"{collect.__doc__}\n{EXAMPLES}"

@@ -15,6 +15,8 @@ from rich.segment import Segment
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from ackwell.broker.stats import Unread
+
 _Item = TypeVar("_Item")
 
 
@@ -41,6 +43,20 @@ def name_of(name: str, room: int | None = None) -> str:
         return shown
     tail = (room - 1) * 2 // 3
     return f"{shown[: room - 1 - tail]}…{shown[-tail:]}"
+
+
+EXIT_UNREAD: Final = 5
+"""The exit code of a command that read some of its sources and not all."""
+
+
+def unread_line(unread: Unread) -> str:
+    """Return the line that reports a source that could not be used."""
+    return f"not read: {name_of(unread.topic or unread.source)}: {unread.reason}"
+
+
+def say_unread(unread: Unread) -> None:
+    """Report a source that could not be used, beside the result."""
+    err.print(unread_line(unread), highlight=False, markup=False)
 
 
 class _Console(Console):

@@ -13,10 +13,20 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ackwell.broker.writes import RESTART_NAMES
 from ackwell.cli import options
-from ackwell.cli.console import err, name_of, out, print_json, progress
+from ackwell.cli.console import (
+    EXIT_UNREAD,
+    name_of,
+    out,
+    print_json,
+    progress,
+    say_unread,
+    unread_line,
+)
 
 if TYPE_CHECKING:
+    from ackwell.broker.admin import Admin
     from ackwell.broker.restart import Restart
     from ackwell.broker.stats import SubscriptionStats, Unread
     from ackwell.diagnosis.checkup import Broker, Checkup
@@ -30,7 +40,6 @@ COLOURS = {"losing": "red", "at risk": "yellow", "fine": "green"}
 
 EXIT_CODES = {"fine": 0, "at risk": 3, "losing": 4}
 """1 is an error, 2 a wrong command line."""
-EXIT_UNREAD = 5
 
 EXAMPLES = """
 Examples:
@@ -64,6 +73,7 @@ class FailOn(StrEnum):
     NEVER = "never"
 
 
+@options.asks_a_broker
 def doctor(
     sources: Annotated[
         list[str] | None,
@@ -91,40 +101,21 @@ def doctor(
     fail_on: Annotated[
         FailOn, typer.Option(help="From which verdict on the exit code is not 0.")
     ] = FailOn.AT_RISK,
-    admin: options.AdminUrl = None,
-    token_file: options.TokenFile = None,
-    trust_host: options.TrustHost = None,
-    tls_trust_certs: options.TlsTrustCerts = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
-    tls_allow_insecure: options.TlsAllowInsecure = False,
-    timeout: options.Timeout = 30.0,
-    concurrency: options.Concurrency = 8,
+    client: Admin | None = None,
 ) -> None:
     """Show for each subscription what a restart of its broker brings back, why, and what helps."""
     from ackwell.broker.restart import RESTARTS
     from ackwell.diagnosis.checkup import Broker, Checkup
 
-    if not sources and admin is None:
+    if not sources and client is None:
         raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
     settings = list(options.assignments(broker_setting))
     try:
-        if admin is None:
+        if client is None:
             broker = _collected_broker(sources or (), broker_version, settings)
             found = _read(sources or ())
             shown: tuple[str, ...] = tuple(sources or ())
         else:
-            client = options.admin_client(
-                admin,
-                token_file=token_file,
-                trust_host=trust_host,
-                tls_trust_certs=tls_trust_certs,
-                tls_cert=tls_cert,
-                tls_key=tls_key,
-                tls_allow_insecure=tls_allow_insecure,
-                timeout=timeout,
-                concurrency=concurrency,
-            )
             broker = Broker.that_said(client.facts(), broker_version, settings)
             found = client.read(sources or ())
             shown = (client.endpoint.shown_url, *(sources or ()))
@@ -209,7 +200,7 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
             out.print(f"report: {html}", highlight=False)
     if output is not Format.TABLE:
         for unread in checkup.unread:
-            err.print(f"not read: {unread.topic or unread.source}: {unread.reason}", highlight=False)
+            say_unread(unread)
 
 
 def _leave(checkup: Checkup, fail_on: FailOn) -> None:
@@ -236,18 +227,15 @@ def _show(checkup: Checkup) -> None:
     for diagnosis in [d for d in checkup.diagnoses if d.verdict != "fine"][:EXPLAINED]:
         out.print(Text("\n".join(_explanation(diagnosis))))
     for unread in checkup.unread[:ROWS]:
-        out.print(Text(f"not read: {name_of(unread.topic or unread.source)}: {unread.reason}", "magenta"))
+        out.print(Text(unread_line(unread), "magenta"))
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in checkup.verdicts.items())
     total = len(checkup.diagnoses)
     out.print(f"\n{total:,} subscription{'' if total == 1 else 's'}: {counts}", highlight=False)
     for restart in checkup.restarts:
         lost = checkup.messages_lost(restart)
-        out.print(f"{_RESTART[restart]}: {lost} acknowledged messages come back", highlight=False)
+        out.print(f"{RESTART_NAMES[restart]}: {lost} acknowledged messages come back", highlight=False)
     if checkup.unread:
         out.print(f"not read: {len(checkup.unread):,}", highlight=False)
-
-
-_RESTART = {"graceful": "graceful restart, unload or move", "crash": "crash"}
 
 
 def _table(checkup: Checkup) -> None:
@@ -295,7 +283,7 @@ def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
     stats = diagnosis.stats
     yield f"\n{name_of(stats.topic)} · {name_of(stats.subscription)}: {diagnosis.verdict}"
     for loss in diagnosis.restarts:
-        yield f"  {_RESTART[loss.restart]}: {loss.messages} acknowledged messages come back"
+        yield f"  {RESTART_NAMES[loss.restart]}: {loss.messages} acknowledged messages come back"
         if loss.messages_before_flush != loss.messages:
             yield f"    {loss.messages_before_flush}, if it comes before the last acks are written"
     for reason in diagnosis.reasons:

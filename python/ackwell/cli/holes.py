@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ackwell.cli import options
-from ackwell.cli.console import err, name_of, out, print_json, progress
+from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, progress, say_unread
 
 if TYPE_CHECKING:
+    from ackwell.broker.admin import Admin
     from ackwell.diagnosis.holes import Blockage
 
 EXAMPLES = """
@@ -23,6 +24,7 @@ Examples:
 """
 
 
+@options.asks_a_broker
 def holes(
     sources: Annotated[
         list[str] | None,
@@ -32,49 +34,26 @@ def holes(
             "tenant/namespace or topics; none for all.",
         ),
     ] = None,
-    admin: options.AdminUrl = None,
-    token_file: options.TokenFile = None,
-    trust_host: options.TrustHost = None,
-    tls_trust_certs: options.TlsTrustCerts = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
-    tls_allow_insecure: options.TlsAllowInsecure = False,
-    timeout: options.Timeout = 30.0,
-    concurrency: options.Concurrency = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    client: Admin | None = None,
 ) -> None:
     """Show which entry blocks each mark-delete position, for how long, and how many bytes it pins."""
     from ackwell.broker.stats import Unread, read_each
     from ackwell.diagnosis.holes import blockage
 
-    if not sources and admin is None:
+    if not sources and client is None:
         raise typer.BadParameter("give files or folders, or --admin URL")
-    if admin is None:
-        read = read_each(sources or ())
-    else:
-        client = options.admin_client(
-            admin,
-            token_file=token_file,
-            trust_host=trust_host,
-            tls_trust_certs=tls_trust_certs,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_allow_insecure=tls_allow_insecure,
-            timeout=timeout,
-            concurrency=concurrency,
-        )
-        read = client.read(sources or ())
+    read = read_each(sources or ()) if client is None else client.read(sources or ())
     found, unread = [], 0
     for stats in progress(read, "reading"):
         if isinstance(stats, Unread):
             unread += 1
-            reason = f"{name_of(stats.topic or stats.source)}: {stats.reason}"
-            err.print(f"not read: {reason}", highlight=False, markup=False)
+            say_unread(stats)
         elif (blocked := blockage(stats)) is not None:
             found.append(blocked)
     _print(found, as_json)
     if unread:
-        raise typer.Exit(5)
+        raise typer.Exit(EXIT_UNREAD)
 
 
 holes.__doc__ = f"{holes.__doc__}\n{EXAMPLES}"

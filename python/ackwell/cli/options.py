@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,32 +34,6 @@ BrokerSetting = Annotated[
     ),
 ]
 
-AdminUrl = Annotated[
-    str | None,
-    typer.Option("--admin", metavar="URL", help="Ask a live broker, reading only: http://host:8080."),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="The token for --admin; without it $PULSAR_TOKEN, where it is set."),
-]
-TrustHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="HOST",
-        help="A host that may get the token although the cluster does not list it; repeatable.",
-    ),
-]
-TlsTrustCerts = Annotated[
-    Path | None, typer.Option(metavar="PEM", help="Authorities to trust, instead of the machine's list.")
-]
-TlsCert = Annotated[Path | None, typer.Option(metavar="PEM", help="The client certificate.")]
-TlsKey = Annotated[Path | None, typer.Option(metavar="PEM", help="Its private key.")]
-TlsAllowInsecure = Annotated[
-    bool, typer.Option("--tls-allow-insecure", help="Accept any certificate: for test clusters only.")
-]
-Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long one request may take.")]
-Concurrency = Annotated[int, typer.Option(min=1, max=256, metavar="N", help="How many requests at once.")]
-
 
 class RestartKind(StrEnum):
     """Which restarts to look at."""
@@ -68,25 +44,48 @@ class RestartKind(StrEnum):
 
 
 def admin_client(
-    url: str,
-    *,
-    token_file: Path | None,
-    trust_host: Sequence[str] | None,
-    tls_trust_certs: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_allow_insecure: bool,
-    timeout: float,
-    concurrency: int,
-) -> Admin:
-    """Return the admin client that these options describe; a wrong address is a usage error."""
+    admin: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ask a live broker, reading only: http://host:8080."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The token for --admin; without it $PULSAR_TOKEN, where it is set."
+        ),
+    ] = None,
+    trust_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="A host that may get the token although the cluster does not list it; repeatable.",
+        ),
+    ] = None,
+    tls_trust_certs: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="Authorities to trust, instead of the machine's list.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="PEM", help="The client certificate.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="PEM", help="Its private key.")] = None,
+    tls_allow_insecure: Annotated[
+        bool, typer.Option("--tls-allow-insecure", help="Accept any certificate: for test clusters only.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How long one request may take.")
+    ] = 30.0,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=256, metavar="N", help="How many requests at once.")
+    ] = 8,
+) -> Admin | None:
+    """Return the admin client that these options describe, None without --admin."""
+    if admin is None:
+        return None
     from ackwell.broker.admin import Admin
     from ackwell.broker.endpoint import Endpoint
 
     token = token_file.read_text(encoding="utf-8").strip() if token_file else os.environ.get("PULSAR_TOKEN")
     try:
         endpoint = Endpoint(
-            url=url,
+            url=admin,
             token=token,
             trusted_hosts=tuple(trust_host or ()),
             tls_trust_certificates=tls_trust_certs,
@@ -98,6 +97,31 @@ def admin_client(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return Admin(endpoint, requests_at_once=concurrency)
+
+
+def asks_a_broker(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `admin_client`, and call it with the client they describe.
+
+    The command takes the client as its parameter `client`, which is no option.
+    """
+    own = [each for each in _parameters(command) if each.name != "client"]
+    shared = _parameters(admin_client)
+
+    @wraps(command)
+    def wrapped(**values: Any) -> None:
+        client = admin_client(**{each.name: values.pop(each.name) for each in shared})
+        command(client=client, **values)
+
+    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
+    # Typer reads a command's options off its signature.
+    wrapped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+    return wrapped
+
+
+def _parameters(function: Callable[..., object]) -> list[Parameter]:
+    # `Admin` is imported for type checkers alone; no option has it.
+    return list(signature(function, eval_str=True, locals={"Admin": object}).parameters.values())
 
 
 def assignments(given: Sequence[str] | None) -> Iterator[str]:

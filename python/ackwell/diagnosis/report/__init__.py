@@ -15,6 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.broker.writes import RESTART_NAMES
+
 if TYPE_CHECKING:
     from ackwell.diagnosis.checkup import Checkup
     from ackwell.diagnosis.doctor import Diagnosis
@@ -64,9 +66,6 @@ def report_html(checkup: Checkup) -> str:
         details_json=as_json(_details(subscriptions)),
         bokeh=Markup(INLINE.js_raw[0] if figures else ""),
     )
-
-
-RESTART_NAMES: Final = {"graceful": "graceful restart, unload or move", "crash": "crash"}
 
 
 @dataclass(slots=True)

@@ -86,16 +86,20 @@ def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     share = _covered(*axis.runs(diagnosis.stats.individually_deleted), edges)
     # Only what is wholly acknowledged, or not at all, is drawn as full, or empty.
     steps = np.where(share <= 0, 0, np.where(share >= 1, 8, np.clip(np.rint(share * 8), 1, 7)))
-    worst = max(diagnosis.restarts, key=lambda loss: loss.entries, default=None)
-    lost = np.zeros(BLOCK_COUNT)
-    if worst is not None and worst.entries:
-        lost = _covered(*axis.runs(worst.ranges), edges)
+    coming_back = _coming_back(diagnosis)
+    lost = np.zeros(BLOCK_COUNT) if coming_back is None else _covered(*axis.runs(coming_back), edges)
     kinds = ["lost" if some else "kept" for some in lost > 0]
     marks = [BLOCKS[int(step)] for step in steps]
     return [
         (kind, "".join(mark for _, mark in run))
         for kind, run in groupby(zip(kinds, marks, strict=True), key=itemgetter(0))
     ]
+
+
+def _coming_back(diagnosis: Diagnosis) -> PositionRangeSet | None:
+    """Return the entries that the worst of the restarts brings back; None if no restart brings any."""
+    worst = max(diagnosis.restarts, key=lambda loss: loss.entries, default=None)
+    return worst.ranges if worst is not None and worst.entries else None
 
 
 def densest_row(diagnosis: Diagnosis) -> int:
@@ -223,10 +227,10 @@ def _stacked(layers: Sequence[_Layer], edges: Int64s) -> Iterator[_Layer]:
 def _acknowledged(diagnosis: Diagnosis, axis: _Axis) -> Iterator[_Layer]:
     """Return what survives, and what comes back: whole ranges are forgotten, never parts of one."""
     left, right = axis.runs(diagnosis.stats.individually_deleted)
-    worst = max(diagnosis.restarts, key=lambda loss: loss.entries, default=None)
     lost = np.zeros(len(left), np.bool_)
-    if worst is not None and worst.entries:
-        lost = np.isin(right, axis.runs(worst.ranges)[1])
+    coming_back = _coming_back(diagnosis)
+    if coming_back is not None:
+        lost = np.isin(right, axis.runs(coming_back)[1])
     yield _Layer("acknowledged", KEPT, left[~lost], right[~lost])
     if lost.any():
         yield _Layer("acknowledged, comes back", COMES_BACK, left[lost], right[lost])
