@@ -1,25 +1,23 @@
 """Would a restart of this broker bring acknowledged messages back? A verdict for each subscription.
 
-`examine` reads the answers of brokers, `diagnose` judges one subscription: both restarts predicted by
-`ackwell.broker.restart`, how near the state is to each limit, and what helps, each remedy tried on the
-state itself before it is named.
+`diagnose` judges one subscription: both restarts predicted by `ackwell.broker.restart`, how near the state
+is to each limit, and what helps, each remedy tried on the state itself before it is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Count
 from ackwell.broker.restart import RESTARTS, Reason, Restart, RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
-from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.errors import StateTooLargeError
 
 if TYPE_CHECKING:
+    from ackwell.broker.stats import SubscriptionStats
     from ackwell.position import Position
 
 NEAR_A_LIMIT: Final = 0.8
@@ -131,18 +129,6 @@ class Diagnosis:
             "source": stats.source,
             "notes": list(self.notes),
         }
-
-
-def examine(
-    sources: Iterable[str | Path],
-    settings: BrokerSettings | None = None,
-    *,
-    restarts: Sequence[Restart] = RESTARTS,
-) -> Iterator[Diagnosis]:
-    """Diagnose every subscription of files and folders, in their order; see `ackwell.broker.stats`."""
-    for source in sources:
-        for stats in read_stats(source):
-            yield diagnose(stats, settings, restarts=restarts)
 
 
 def diagnose(
