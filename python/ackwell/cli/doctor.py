@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from ackwell.broker.writes import RESTART_NAMES
@@ -24,6 +23,7 @@ from ackwell.cli.console import (
     say_unread,
     unread_line,
 )
+from ackwell.cli.tables import Row, print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
@@ -219,8 +219,7 @@ def _show(checkup: Checkup) -> None:
     out.print(Text(f"broker {broker.version}, settings from {broker.source}"), highlight=False)
     for assumption in broker.assumed:
         out.print(Text(f"assumed: {assumption}"), highlight=False)
-    if checkup.diagnoses:
-        _table(checkup) if out.width >= 100 else _blocks(checkup)
+    _print_rows(checkup)
     if len(checkup.diagnoses) > ROWS:
         more = len(checkup.diagnoses) - ROWS
         out.print(f"… and {more:,} more; --format json and --html show all", highlight=False)
@@ -238,40 +237,20 @@ def _show(checkup: Checkup) -> None:
         out.print(f"not read: {len(checkup.unread):,}", highlight=False)
 
 
-def _table(checkup: Checkup) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for restart in checkup.restarts:
-        table.add_column(restart, no_wrap=True)
-    table.add_column("topic", overflow="ellipsis", no_wrap=True, ratio=3)
-    table.add_column("subscription", overflow="ellipsis", no_wrap=True, ratio=2)
-    for name in ("acked messages that come back", "backlog entries", "ranges"):
-        table.add_column(name, justify="right")
-    room = max((out.width - 60) * 3 // 5, 20)
-    for diagnosis in checkup.diagnoses[:ROWS]:
-        stats = diagnosis.stats
-        table.add_row(
-            *(_verdict(diagnosis, restart) for restart in checkup.restarts),
-            Text(name_of(stats.topic, room)),
-            Text(name_of(stats.subscription, room)),
-            str(diagnosis.messages_lost),
-            f"{stats.backlog_entries:,}",
-            f"{len(stats.individually_deleted):,}",
-        )
-    out.print(table)
+def _print_rows(checkup: Checkup) -> None:
+    headings = [*checkup.restarts, "acked messages that come back", "backlog entries", "ranges"]
+    print_subscriptions(headings, (_row(diagnosis, checkup) for diagnosis in checkup.diagnoses[:ROWS]))
 
 
-def _blocks(checkup: Checkup) -> None:
-    """Print a block for each subscription: on a narrow terminal a table breaks names and numbers."""
-    for diagnosis in checkup.diagnoses[:ROWS]:
-        stats = diagnosis.stats
-        out.print(Text(f"\n{name_of(stats.topic)} · {name_of(stats.subscription)}", "bold"))
-        for restart in checkup.restarts:
-            out.print(Text("  ") + Text(f"{restart}: ") + _verdict(diagnosis, restart))
-        out.print(f"  acked messages that come back: {diagnosis.messages_lost}", highlight=False)
-        out.print(
-            f"  backlog entries: {stats.backlog_entries:,}, ranges: {len(stats.individually_deleted):,}",
-            highlight=False,
-        )
+def _row(diagnosis: Diagnosis, checkup: Checkup) -> Row:
+    stats = diagnosis.stats
+    values = [
+        *(_verdict(diagnosis, restart) for restart in checkup.restarts),
+        Text(str(diagnosis.messages_lost)),
+        Text(f"{stats.backlog_entries:,}"),
+        Text(f"{len(stats.individually_deleted):,}"),
+    ]
+    return stats.topic, stats.subscription, values
 
 
 def _verdict(diagnosis: Diagnosis, restart: Restart) -> Text:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ackwell.cli import options
-from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, progress, say_unread
+from ackwell.cli.console import EXIT_UNREAD, out, print_json, progress, say_unread
+from ackwell.cli.tables import print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
@@ -64,23 +63,23 @@ def _print(found: list[Blockage], as_json: bool) -> None:
     if as_json:
         print_json([blocked.to_json() for blocked in found])
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("topic · subscription", overflow="ellipsis", no_wrap=True)
-    table.add_column("blocked by", overflow="fold")
-    for name in ("entries", "acked behind", "pinned", "freed by acking it", "blocked for"):
-        table.add_column(name, justify="right")
-    room = max((out.width - 70) // 2, 16)
-    for blocked in found:
-        table.add_row(
-            Text(f"{name_of(blocked.topic, room)} · {name_of(blocked.subscription, room)}"),
-            str(blocked.hole),
-            f"{blocked.hole.entries:,}",
-            f"{blocked.acked_behind:,}",
-            _size(blocked.pinned_bytes),
-            f"{_size(blocked.freed_bytes)} in {blocked.freed_ledgers:,} ledgers",
-            "unknown" if blocked.blocked_ms is None else f"{blocked.blocked_ms / 60_000:,.1f} min",
-        )
-    out.print(table if found else "nothing is blocked: all is acknowledged")
+    if not found:
+        out.print("nothing is blocked: all is acknowledged")
+    headings = ("blocked by", "entries", "acked behind", "pinned", "freed by acking it", "blocked for")
+    print_subscriptions(
+        headings, ((blocked.topic, blocked.subscription, _values(blocked)) for blocked in found)
+    )
+
+
+def _values(blocked: Blockage) -> list[str]:
+    return [
+        str(blocked.hole),
+        f"{blocked.hole.entries:,}",
+        f"{blocked.acked_behind:,}",
+        _size(blocked.pinned_bytes),
+        f"{_size(blocked.freed_bytes)} in {blocked.freed_ledgers:,} ledgers",
+        "unknown" if blocked.blocked_ms is None else f"{blocked.blocked_ms / 60_000:,.1f} min",
+    ]
 
 
 def _size(count: float) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
-from ackwell.cli.console import err, file_progress, out, print_json
+from ackwell.cli.console import err, file_progress, print_json
+from ackwell.cli.tables import print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
@@ -68,7 +68,7 @@ def replay(
     if as_json:
         print_json([state.to_json() for state in states])
     else:
-        out.print(state_table(states))
+        print_states(states)
     for message in errors.values():
         err.print(message, style="red", highlight=False)
     if errors:
@@ -110,28 +110,18 @@ def _holds(path: Path, name: str) -> bool:
         return store.last_id >= 0
 
 
-def state_table(states: list[SubscriptionState]) -> Table:
-    """Lay states out as a table."""
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        caption="batches: entries of which a part is acknowledged; "
-        "forgets: messages that a restart with 4.2's default limits would deliver again",
-    )
-    for name in ("topic", "subscription"):
-        table.add_column(name, overflow="fold")
-    for name in ("mark-delete", "ranges", "batches", "backlog"):
-        table.add_column(name, justify="right")
-    table.add_column("forgets", justify="right")
-    for state in states:
-        cursor = state.cursor
-        table.add_row(
-            state.topic.removeprefix("persistent://").removeprefix("public/default/"),
-            state.subscription,
-            str(cursor.mark_delete_position),
-            f"{len(cursor.individually_deleted):,}",
-            f"{len(cursor.batch_deleted):,}",
-            f"{cursor.backlog_entries:,}",
-            f"{state.restart_loss().messages}",
-        )
-    return table
+def print_states(states: Iterable[SubscriptionState]) -> None:
+    """Print where each cursor stands, and what a restart with 4.2's default limits would deliver again."""
+    headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, comes back")
+    print_subscriptions(headings, ((state.topic, state.subscription, _values(state)) for state in states))
+
+
+def _values(state: SubscriptionState) -> list[str]:
+    cursor = state.cursor
+    return [
+        str(cursor.mark_delete_position),
+        f"{len(cursor.individually_deleted):,}",
+        f"{len(cursor.batch_deleted):,}",
+        f"{cursor.backlog_entries:,}",
+        str(state.restart_loss().messages),
+    ]
