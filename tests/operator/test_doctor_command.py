@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -160,6 +163,22 @@ def test_utf_16_as_power_shell_writes_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
     path.write_text(json.dumps(answer(holes(5))), encoding="utf-16")
     assert run(*OLD, str(path))[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", [[], ["--html", "-"], ["--format", "json"], ["--format", "prometheus"]])
+def test_a_console_of_an_old_code_page_shows_every_name(
+    losing: str, tmp_path: Path, wanted: list[str]
+) -> None:
+    (tmp_path / "cities.json").write_text(
+        json.dumps({"persistent://t/n/東京": answer(holes(5))["internalStats"]})
+    )
+    command = [sys.executable, "-m", "ackwell", "doctor", *OLD, *wanted, losing, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "cp1252"})
+    assert done.returncode == 4, done.stderr
+    assert not done.stderr
+    assert ("東京".encode() in done.stdout) is ("-" in wanted or "prometheus" in wanted)
+    assert b"t/n/" in done.stdout
 
 
 def test_a_broker_conf_is_taken_as_settings(losing: str, tmp_path: Path) -> None:

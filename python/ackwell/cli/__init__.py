@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -80,6 +81,10 @@ def program_options(
 def main() -> None:
     """Run the command line; what is the user's to mend becomes one line and exit code 1."""
     wanted = [argument for argument in sys.argv[1:2] if argument in COMMANDS]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A console of an older code page lacks characters that a name may hold: show `?` for them.
+            stream.reconfigure(errors="replace")
     try:
         program(wanted or COMMANDS)()
     except BrokenPipeError:

@@ -88,6 +88,12 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def write_utf8(text: str) -> None:
+    """Write a format that is UTF-8 by its own rules, whatever the code page of the console is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode())
+
+
 def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
     """Yield the items; show their number on standard error, where that is a terminal."""
     if not err.is_terminal:

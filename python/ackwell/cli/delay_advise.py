@@ -69,7 +69,7 @@ def delay_advise(
     for name in ("bits", "width", "buckets", "bytes a message"):
         table.add_column(name, justify="right")
     for width in advice.widths:
-        mark = " ←" if width.bits == advice.bits else ""
+        mark = " *" if width.bits == advice.bits else ""
         table.add_row(
             f"{width.bits}",
             f"{width.width_ms:,} ms",

@@ -22,6 +22,7 @@ from ackwell.cli.console import (
     progress,
     say_unread,
     unread_line,
+    write_utf8,
 )
 from ackwell.cli.tables import Row, print_subscriptions
 
@@ -182,7 +183,7 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
         from ackwell.diagnosis.report import report_html, write_report
 
         if html == "-":
-            sys.stdout.write(report_html(checkup))
+            write_utf8(report_html(checkup))
             return
         write_report(html, checkup)
     if output is Format.JSON:
@@ -193,7 +194,7 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
     elif output is Format.PROMETHEUS:
         from ackwell.diagnosis.prometheus import prometheus_text
 
-        sys.stdout.write(prometheus_text(checkup))
+        write_utf8(prometheus_text(checkup))
     else:
         _show(checkup)
         if html is not None:
@@ -271,7 +272,7 @@ def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
         if usage.share >= 0.5:
             yield f"  {usage.setting}: {usage.used:,} of {usage.limit:,} {usage.what}"
     for remedy in diagnosis.remedies:
-        yield f"  → {remedy.text}"
+        yield f"  what helps: {remedy.text}"
         yield from (f"      {setting}" for setting in remedy.settings)
     for note in diagnosis.notes:
         yield f"  note: {note}"
