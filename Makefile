@@ -41,7 +41,8 @@ test-python: install  ## Differential, flow, store, command line and Spark tests
 test-python-fast: install
 	$(PYTEST) -q --hypothesis-profile check -m "$(FAST)"
 
-# SEQUENCES=200 SEED=7 VERSIONS="4.2.4 4.0.7" plays more random sequences, other ones, on other brokers.
+# SEQUENCES=200 SEED=7 VERSIONS="4.2.4 4.0.7" plays more random sequences, other ones, on other brokers; SESSIONS=50
+# records more traffic.
 test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
 	$(PYTEST) -m pulsar
 

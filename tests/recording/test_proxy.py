@@ -51,15 +51,9 @@ def recording() -> Iterator[Recording]:
 def folded(events: list[Event]) -> dict[tuple[str, str], str]:
     """Replay events; return mark-delete position and ranges of each subscription."""
     replay = Replay()
-    names = {(event.topic, event.subscription) for event in events if event.subscription}
     for event in events:
-        for topic, subscription in sorted(names):
-            if topic == event.topic and event.subscription in ("", subscription):
-                replay.feed(event._replace(subscription=subscription))
-    return {
-        (state.topic, state.subscription): acknowledged(state.cursor)
-        for state in (replay.state(*name) for name in names)
-    }
+        replay.feed(event)
+    return {(state.topic, state.subscription): acknowledged(state.cursor) for state in replay.states()}
 
 
 def acknowledged(cursor: Any) -> str:

@@ -129,7 +129,7 @@ class Link:
         if self.broker is None:
             self._early.append(data)
         else:
-            self.broker.write(data)
+            _write(self.broker, data)
 
     def from_client(self, given: Frame) -> None:
         """Pass a frame on to the broker, then look at it."""
@@ -145,8 +145,8 @@ class Link:
         for each in self.watch.from_broker(given):
             if _type_of(each) in _ADDRESSES:
                 self._readdress(each)
-            elif self.client is not None:
-                self.client.write(frame(*each))
+            else:
+                _write(self.client, frame(*each))
 
     def _readdress(self, given: Frame) -> None:
         command_type, message = decode(given.command)
@@ -158,8 +158,7 @@ class Link:
         if url:
             setattr(message, plain, self.proxy.url_for(url))
         message.ClearField(tls)
-        if self.client is not None:
-            self.client.write(frame(encode(command_type, message), given.payload))
+        _write(self.client, frame(encode(command_type, message), given.payload))
 
     async def _make_room(self, url: str, given: Frame) -> None:
         try:
@@ -258,6 +257,12 @@ class BrokerSide(_Side):
     def other(self) -> asyncio.Transport | None:
         """Return the client's transport."""
         return self.link.client
+
+
+def _write(transport: asyncio.Transport | None, data: bytes) -> None:
+    """Write to a side that is still there; what comes for one that has gone is lost with it."""
+    if transport is not None and not transport.is_closing():
+        transport.write(data)
 
 
 def _call(transport: Any, name: str) -> None:

@@ -1,0 +1,197 @@
+"""Random traffic of real clients through `ackwell record` to a real broker, replayed, is the broker's state.
+
+`make test-pulsar SESSIONS=50 SEED=7` plays more sessions, or other ones. After every few steps the test waits
+until neither the recording nor the broker moves: that is a snapshot. The recording is replayed up to each
+snapshot and compared with what the broker answered then: entries and, from the side door, ack sets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+import pytest
+
+from ackwell.position import Position
+from ackwell.replay.agreement import Verdict, compare
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.states import SubscriptionState, replay_files
+from tests.pulsar.traffic import Traffic
+
+if TYPE_CHECKING:
+    from tests.pulsar import kit
+
+SESSIONS = int(os.environ.get("SESSIONS", "12"))
+SEED = int(os.environ.get("SEED", "1"))
+SNAPSHOTS = 10
+"""In each session."""
+STEPS = 5
+"""Between two snapshots."""
+EVENTS_PER_FILE = 5_000
+ON_SPARK = 3
+"""Snapshots that Spark replays, too: the last, and others of those before."""
+PATIENCE_S = 60.0
+"""How long the broker may work on after the recording rests before that is a difference."""
+
+
+class Snapshot(NamedTuple):
+    """A moment at which nothing moved: how many events were recorded, and the broker's answers."""
+
+    seed: int
+    did: tuple[str, ...]
+    at: int
+    topic: str
+    answers: dict[str, Path]
+    """By subscription."""
+
+
+class Recording:
+    """`ackwell record` in front of a broker."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url, self.folder = url, folder
+        self._lines: dict[Path, int] = {}
+
+    def events(self) -> int:
+        """Count what is written."""
+        for path in self.folder.glob("events-*.jsonl"):
+            if self._lines.get(path) != EVENTS_PER_FILE:
+                self._lines[path] = path.read_bytes().count(b"\n")
+        return sum(self._lines.values())
+
+
+@contextmanager
+def recording(broker: kit.Broker, folder: Path) -> Iterator[Recording]:
+    command = [sys.executable, "-m", "ackwell", "record", "--broker", broker.service_url]
+    command += ["--listen", "127.0.0.1:0", "-o", str(folder), "--events-per-file", str(EVENTS_PER_FILE)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield Recording(process.stdout.readline().split()[1], folder)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+
+
+class Session:
+    """One topic, its traffic, and the snapshots taken of it."""
+
+    def __init__(self, broker: kit.Broker, record: Recording, seed: int) -> None:
+        self._broker, self._record, self.seed = broker, record, seed
+        self.topic = f"persistent://public/default/recorded-{seed}-{uuid.uuid4()}"
+        self.traffic = Traffic(record.url, self.topic, seed)
+
+    def play(self) -> Iterator[Snapshot]:
+        for number in range(SNAPSHOTS):
+            for _ in range(STEPS):
+                self.traffic.step()
+            if number == SNAPSHOTS - 1:
+                self.traffic.close()
+            yield self.snapshot(number)
+
+    def snapshot(self, number: int) -> Snapshot:
+        """Wait until recording and broker rest in one state, or differ for good."""
+        deadline = time.monotonic() + PATIENCE_S
+        before: object = None
+        while True:
+            now = self._record.events(), self.answers()
+            if now == before:
+                taken = self._taken(number, *now)
+                if time.monotonic() > deadline or not differences(taken, self._record.folder):
+                    return taken
+            before = now
+            time.sleep(0.2)
+
+    def answers(self) -> dict[str, Any]:
+        path = f"persistent/public/default/{quote(self.topic.rpartition('/')[2])}/internalStats"
+        internal = self._broker.admin("GET", path)
+        return {
+            name: {"internalStats": internal, "cursor": self._in_memory(name)}
+            for name in internal["cursors"]
+            if name.startswith("sub-")
+        }
+
+    def _in_memory(self, name: str) -> dict[str, Any]:
+        """Return the ack sets that the admin API does not show, without those of acknowledged entries.
+
+        These stay in the broker's memory and mean nothing.
+        """
+        cursor = self._broker.cursor(self.topic, name)
+        acked = [((-1, -1), tuple(cursor["markDelete"]))]
+        acked += [(tuple(each[:2]), tuple(each[2:])) for each in cursor["ranges"]]
+        sets = {
+            position: words
+            for position, words in cursor["batchDeletedIndexes"].items()
+            if not any(lower < Position.parse(position) <= upper for lower, upper in acked)
+        }
+        return {"name": name, "batchDeletedIndexes": sets}
+
+    def _taken(self, number: int, at: int, answers: dict[str, Any]) -> Snapshot:
+        folder = self._record.folder.with_name("answers")
+        folder.mkdir(exist_ok=True)
+        paths = {}
+        for name, answer in answers.items():
+            paths[name] = folder / f"{self.seed}-{number}-{name}.stats.json"
+            paths[name].write_text(json.dumps(answer), encoding="utf-8")
+        return Snapshot(self.seed, tuple(self.traffic.did), at, self.topic, paths)
+
+
+def differences(taken: Snapshot, folder: Path) -> list[str]:
+    """Replay the recording up to a snapshot, and say what is not as the broker answered."""
+    return different(taken, replay_files([folder], at=taken.at))
+
+
+def different(taken: Snapshot, states: list[SubscriptionState]) -> list[str]:
+    ours = {state.subscription: state for state in states if state.topic == taken.topic}
+    found = [
+        f"{name}: the broker has none"
+        for name in ours
+        if name not in taken.answers and name.startswith("sub-")
+    ]
+    for name, path in taken.answers.items():
+        if name not in ours:
+            found.append(f"{name}: replay has none")
+            continue
+        event = Event(taken.topic, name, taken.at, Kind.SNAPSHOT, detail=str(path))
+        agreement = compare(ours[name], event, restarted=False)
+        if agreement.verdict is not Verdict.AGREES:
+            found.append(f"{agreement}: ours {ours[name].to_json()}")
+    return found and [f"seed {taken.seed}, {taken.did}, after event {taken.at}", *found]
+
+
+def test_recorded_traffic_replayed_is_the_brokers_own_state(
+    broker: kit.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "events"
+    taken: list[Snapshot] = []
+    with recording(broker, folder) as record:
+        for seed in range(SEED, SEED + SESSIONS):
+            taken += Session(broker, record, seed).play()
+    found = [line for each in taken for line in differences(each, folder)]
+    compared = sum(len(each.answers) for each in taken)
+    with capsys.disabled():
+        print(
+            f"\n{len(taken)} snapshots of {compared} cursors, {taken[-1].at} events, {len(found)} different"
+        )
+    assert len(taken) == SESSIONS * SNAPSHOTS
+    assert not found, "\n".join(found)
+    _on_spark(taken, folder)
+
+
+def _on_spark(taken: list[Snapshot], folder: Path) -> None:
+    pytest.importorskip("pyspark")
+    from ackwell.spark import replay_files as replay_on_spark
+
+    chosen = taken[-1 :: -max(len(taken) // ON_SPARK, 1)][:ON_SPARK]
+    for each in chosen:
+        assert not different(each, replay_on_spark([folder], at=each.at))
