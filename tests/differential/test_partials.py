@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ackwell import _native, reference
+from ackwell import PositionInfo, _native, reference
 from ackwell.errors import AckwellError
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold, columns_of
-from ackwell.replay.resets import Resets, find_resets
+from ackwell.replay.resets import NO_RESETS, Resets, find_resets
 from tests.replay.histories import random_history
 
 ENGINES: tuple[Any, ...] = (_native, reference)
@@ -79,3 +79,25 @@ def test_both_engines_find_the_same_flaws() -> None:
             found.append((row, fold.partials.flaw(0), fold.partials.first_flawed()))
         assert found[0] == found[1]
         assert found[0][1] is not None
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_follows_a_state_is_joined_with_it_in_any_order(ordered: bool) -> None:
+    yesterday = PositionInfo(3, 1, [(3, 2, 4)])
+    good: dict[str, Any] = {"ledger_id": 3}
+    events = [Event("t", "s", at, Kind.PUBLISH, entry_id=at, **good) for at in range(5, 9)]
+    events += [Event("t", "s", 10 + at, Kind.ACK, entry_id=at, **good) for at in (2, 7)]
+    for engine in ENGINES:
+        started, followed = (Fold(NO_RESETS, ordered=ordered, engine=engine) for _ in range(2))
+        started.start(("t", "s"), yesterday, [(3, 5)])
+        followed.feed(columns_of(events))
+        parts = [states(started), states(followed)]
+        for rows in (parts[0] + parts[1], parts[1] + parts[0]):
+            joined = Fold(engine=engine)
+            joined.pair(("t", "s"))
+            pairs, ledger_ids, data = zip(*rows, strict=True)
+            joined.merge(np.array(pairs), np.array(ledger_ids), list(data))
+            info, ledgers, _ = joined.partials.cursor(0)
+            assert list(ledgers) == [(3, 9)]
+            assert info.position == (3, 4)
+            assert list(info.individually_deleted) == [(3, 6, 7)]

@@ -159,7 +159,8 @@ class Partials:
         if pair.acked is not None and pair.acked[1] > order:
             if pair.acked[0] <= order:
                 pair.refuse(order, SEEK_BETWEEN)
-        else:
+        elif order != FIRST:
+            # Nothing is before a state that events follow. Without an order, what is known came after it.
             pair.forget_acknowledgments()
         if ack_set is not None and any(ack_set):
             pair.ledger(position.ledger_id).leave(position.entry_id, from_words(ack_set))

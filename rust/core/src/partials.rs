@@ -290,7 +290,8 @@ impl Partials {
             if self.compare(first, order) != Ordering::Greater {
                 self.refuse(pair, order, Flaw::SeekBetween);
             }
-        } else {
+        } else if order != FIRST {
+            // Nothing is before a state that events follow. Without an order, what is known came after it.
             self.forget_acknowledgments(pair);
         }
         if let Some(words) = ack_set.filter(|words| words.iter().any(|word| *word != 0)) {
