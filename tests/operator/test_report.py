@@ -34,6 +34,11 @@ def page(subscriptions: Iterable[SubscriptionStats | Unread]) -> str:
     return html
 
 
+def names_of(html: str) -> list[str]:
+    """The topic and the subscription of each row of the table."""
+    return re.findall(r"<tr id=r\w+>(?:<td class=[\w-]+>[\w ]+)+<td>(.*?) <a", html)
+
+
 def fleet(count: int) -> Checkup:
     """Many subscriptions, made from few: what is measured is the page."""
     kinds = [subscription(holes(n)) for n in (3, 40, 9_500, 12_000)]
@@ -74,14 +79,13 @@ def test_the_worst_come_first() -> None:
             for name, n in (("fine", 5), ("bad", 12_000), ("near", 9_500))
         ]
     )
-    rows = re.findall(r'<td class="name">(\w+)', html)
-    assert rows == ["bad", "near", "fine"]
+    assert [row.split(" · ")[0] for row in names_of(html)] == ["bad", "near", "fine"]
 
 
 def test_dumps_of_one_subscription_become_its_history() -> None:
     states = [replace(subscription(holes(n)), time_ms=t) for t, n in ((1, 100), (3, 11_000), (2, 12_000))]
     html = page(states)
-    assert html.count('<td class="name">') == 1
+    assert len(names_of(html)) == 1
     assert 'id="history-0"' in html
     assert "11,000" in html
 
@@ -126,8 +130,9 @@ def test_the_page_says_date_source_version_settings_and_what_was_assumed() -> No
 def test_every_row_that_is_not_fine_has_its_why_and_what_helps() -> None:
     html = page([replace(subscription(holes(12_000)), topic=f"topic-{n}") for n in range(60)])
     details = json.loads(re.findall(r'id="details">(.*?)</script>', html, re.DOTALL)[0])
-    ids = re.findall(r'<tr id="r(\w+)" class="more"', html)
+    ids = re.findall(r"<tr id=r(\w+)>", html)
     assert len(ids) == len(set(ids)) == 60
+    assert set(ids) == details["rows"].keys()
     for reasons, remedies, _ in (details["rows"][row] for row in ids):
         assert "apache/pulsar#25540" in details["texts"][reasons[0]]
         assert "managedLedgerMaxUnackedRangesToPersist=50000" in details["texts"][remedies[0]]
@@ -142,9 +147,9 @@ def test_what_could_not_be_read_is_on_the_page() -> None:
 
 def test_nothing_is_red_where_nothing_comes_back() -> None:
     html = page([subscription(holes(3))])
-    assert 'class="losing"' not in html
-    assert '<span class="lost">' not in html
-    assert '<span class="lost">' in page([subscription(holes(12_000))])
+    for red in ('class="losing"', "class=losing", "<span class=lost>"):
+        assert red not in html
+        assert red in page([subscription(holes(12_000))])
 
 
 def test_the_line_of_blocks_shows_shares_and_never_hides_a_hole() -> None:
@@ -204,3 +209,29 @@ def _assert_drawn(shot: Path, *, dark: bool) -> None:
         assert (sum(corner) < 150) == dark
         colours = {colour: count for count, colour in pixels.getcolors(maxcolors=1 << 24) or ()}
     assert colours.get((0x8A, 0x8F, 0x9C), 0) > 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine")
+def test_the_table_filters_sorts_and_opens_why(tmp_path: Path) -> None:
+    steps = """
+    const seen = [], first = () => text(document.querySelector(".rows tr"), 5).trim();
+    const shown = () => rows.filter(row => !row.hidden).length;
+    const only = (words, wanted) => { filter.value = words; verdict.value = wanted; show(); return shown(); };
+    seen.push(only("eu partition-29", ""), only("", "losing"), only("nowhere", ""), only("", ""));
+    for (const by of ["name", "lost", "lost", "backlog", "ranges", "v0"]) { sort(by); seen.push(first()); }
+    toggle(rows.find(row => row.tabIndex === 0));
+    seen.push(document.querySelector("tr.why").textContent.includes("What helps"));
+    document.title = JSON.stringify(seen);
+    """
+    path = tmp_path / "report.html"
+    html = report.report_html(fleet(300))
+    assert html.count("\nopenTarget();\n") == 1
+    path.write_text(html.replace("\nopenTarget();\n", f"\nopenTarget();\n{steps}\n"))
+    dom = browse(path, tmp_path / "profile", "--virtual-time-budget=2000", "--dump-dom")
+    by_verdict = [row for row in fleet(300).diagnoses if row.verdict == "losing"]
+    name = "shop/eu/orders-partition-{} · sub #".format
+    assert json.loads(re.findall("<title>(.*?)</title>", dom)[0]) == [
+        11, len(by_verdict), 0, 300,
+        name(0), name(105), name(0), name(0), name(105), name(105), True,
+    ]  # fmt: skip

@@ -7,7 +7,7 @@ is to each limit, and what helps, each remedy tried on the state itself before i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +37,10 @@ class Verdict(StrEnum):
     @property
     def severity(self) -> int:
         """0 for fine, greater for worse."""
-        return list(Verdict).index(self)
+        return _SEVERITY[self]
+
+
+_SEVERITY: Final = {verdict: severity for severity, verdict in enumerate(Verdict)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +78,20 @@ class Diagnosis:
     notes: tuple[str, ...]
     """What the source does not show, where that limits the prediction."""
 
-    @property
-    def messages_lost(self) -> Count:
-        """Acknowledged messages that come back: from the best to the worst case of the worst restart."""
-        return max((loss.messages_before_flush for loss in self.restarts), key=_weight, default=Count(0, 0))
+    messages_lost: Count = field(init=False)
+    """Acknowledged messages that come back: from the best to the worst case of the worst restart."""
+    verdict: Verdict = field(init=False)
+    """Losing, at risk or fine: the worst over the examined restarts."""
+
+    def __post_init__(self) -> None:
+        losses = (loss.messages_before_flush for loss in self.restarts)
+        object.__setattr__(self, "messages_lost", max(losses, key=_weight, default=Count(0, 0)))
+        object.__setattr__(self, "verdict", self._verdict(self.restarts))
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """Why, without repetition, over all examined restarts."""
         return tuple(dict.fromkeys(reason for loss in self.restarts for reason in loss.reasons))
-
-    @property
-    def verdict(self) -> Verdict:
-        """Losing, at risk or fine: the worst over the examined restarts."""
-        return self._verdict(self.restarts)
 
     def verdict_of(self, restart: Restart) -> Verdict:
         """Return the verdict on one kind of restart alone."""

@@ -7,6 +7,8 @@ page quick to open; the page says which is which.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -19,7 +21,7 @@ from ackwell.broker.writes import RESTART_NAMES
 
 if TYPE_CHECKING:
     from ackwell.diagnosis.checkup import Checkup
-    from ackwell.diagnosis.doctor import Diagnosis
+    from ackwell.diagnosis.doctor import Diagnosis, Verdict
 
 FIGURES: Final = 24
 """Subscriptions with a drawn map; every other one has its map as a line of blocks in the table."""
@@ -64,7 +66,7 @@ def report_html(checkup: Checkup) -> str:
         figures=len(figures),
         figures_json=as_json(figures),
         details_json=as_json(_details(subscriptions)),
-        bokeh=Markup(INLINE.js_raw[0] if figures else ""),
+        bokeh=_packed(INLINE.js_raw[0]) if figures else "",
     )
 
 
@@ -76,6 +78,8 @@ class _Subscription:
     history: Sequence[Diagnosis]
     id: str
     """The name of its row, the same on every page: what a link points to."""
+    verdicts: Sequence[Verdict]
+    """One a kind of restart."""
     blocks: Sequence[tuple[str, str]]
     detail: str = ""
     sizes: dict[str, int | None] = field(default_factory=dict)
@@ -87,7 +91,13 @@ def _subscriptions(checkup: Checkup) -> Iterator[_Subscription]:
     for now in checkup.diagnoses:
         name = now.stats.topic, now.stats.subscription
         digest = hashlib.sha256("\0".join(name).encode(errors="surrogatepass")).hexdigest()[:10]
-        yield _Subscription(now, checkup.histories[name], digest, blocks(now))
+        verdicts = [now.verdict_of(restart) for restart in checkup.restarts]
+        yield _Subscription(now, checkup.histories[name], digest, verdicts, blocks(now))
+
+
+def _packed(text: str) -> str:
+    """Return a text compressed, for `unpacked` of the page; the same for the same text."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:

@@ -86,14 +86,13 @@ def blocks(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     share = _covered(*axis.runs(diagnosis.stats.individually_deleted), edges)
     # Only what is wholly acknowledged, or not at all, is drawn as full, or empty.
     steps = np.where(share <= 0, 0, np.where(share >= 1, 8, np.clip(np.rint(share * 8), 1, 7)))
+    marks = "".join(BLOCKS[step] for step in steps.astype(np.int64).tolist())
     coming_back = _coming_back(diagnosis)
-    lost = np.zeros(BLOCK_COUNT) if coming_back is None else _covered(*axis.runs(coming_back), edges)
-    kinds = ["lost" if some else "kept" for some in lost > 0]
-    marks = [BLOCKS[int(step)] for step in steps]
-    return [
-        (kind, "".join(mark for _, mark in run))
-        for kind, run in groupby(zip(kinds, marks, strict=True), key=itemgetter(0))
-    ]
+    if coming_back is None:
+        return [("kept", marks)]
+    lost = _covered(*axis.runs(coming_back), edges) > 0
+    runs = groupby(zip(lost.tolist(), marks, strict=True), key=itemgetter(0))
+    return [("lost" if some else "kept", "".join(mark for _, mark in run)) for some, run in runs]
 
 
 def _coming_back(diagnosis: Diagnosis) -> PositionRangeSet | None:
@@ -119,7 +118,7 @@ def runs(diagnosis: Diagnosis) -> int:
 
 def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
     """Draw the map: a row a ledger (or several, where they are many), coloured by what happens to it."""
-    from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Range1d
+    from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Quad, Range1d
     from bokeh.plotting import figure
 
     axis = _Axis.of(diagnosis)
@@ -153,16 +152,16 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
                 "right": (right - row_starts[row]).astype(np.int32),
             }
         )
-        plot.quad(
+        # `plot.quad` would make three more glyphs, for selections that there are none of.
+        glyph = Quad(
             left="left",
             right="right",
             bottom="bottom",
             top="top",
             fill_color=layer.colour,
             line_color=None,
-            source=source,
-            name=layer.label,
         )
+        plot.add_glyph(source, glyph, name=layer.label)
     plot.add_tools(HoverTool(tooltips=[("", "$name"), ("entries", "@left{0,0} to @right{0,0}")]))
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
     plot.xaxis.axis_label = "entries of the row, from the mark-delete position on"
