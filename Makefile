@@ -8,7 +8,7 @@ FAST := not slow and not spark and not pulsar and not faults and not soak
 
 .DEFAULT_GOAL := help
 .PHONY: test-clients help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
-        fuzz bench bench-rust bench-python bench-peers wheel lock clean \
+        fuzz mutants bench bench-rust bench-python bench-peers wheel lock clean \
         bench-spark bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
 
 help:  ## List the verbs
@@ -121,6 +121,21 @@ fuzz:  ## Fuzz every target of tests/fuzz, RUNS=1000000 inputs each; TARGETS="co
 	    cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none $$target -- -runs=$(RUNS) -max_len=4096 -timeout=10 -print_final_stats=1 || exit 1; \
 	done
 
+# A mutant is the program with one small fault; those that no test notices show which tests are missing.
+MUTANTS := .venv-mutants
+CARGO_MUTANTS := 27.1.0
+SAMPLE ?= 400
+SEED ?= 1
+
+$(MUTANTS)/.locked: .venv/.locked requirements/mutants.txt
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(MUTANTS)
+	$(BIN)/uv pip sync --quiet --python $(MUTANTS)/bin/python --require-hashes requirements/mutants.txt
+	cargo install --quiet --locked --root $(MUTANTS) cargo-mutants@$(CARGO_MUTANTS)
+	@touch $@
+
+mutants: install $(MUTANTS)/.locked  ## Judge the tests by mutants: FILE=python/ackwell/cursor.py SAMPLE=40 SEED=1; hours without FILE
+	PATH="$(CURDIR)/$(MUTANTS)/bin:$$PATH" python -m tests.mutants $(FILE) --sample $(SAMPLE) --seed $(SEED)
+
 bench: bench-rust bench-python bench-peers  ## All benchmarks
 
 bench-rust:  ## The core alone (criterion)
@@ -173,10 +188,11 @@ COMPILE = $(BIN)/uv pip compile --quiet $(UPGRADE) --generate-hashes --no-header
 lock: .venv/.locked  ## Pin versions of everything: Python packages, crates, third-party notices
 	$(COMPILE) --universal --all-extras --group dev pyproject.toml -o requirements/lock.txt
 	$(COMPILE) --resolution lowest-direct --extra spark --extra connect --group test pyproject.toml -o requirements/spark-oldest.txt
+	$(COMPILE) --universal --group mutants -o requirements/mutants.txt
 	$(COMPILE) --universal --group wheel -o requirements/wheel.txt
 	$(COMPILE) --universal --group cross -o requirements/cross.txt
 	$(if $(UPGRADE),cargo update)
 	$(BIN)/python .ci/notices.py
 
 clean:  ## Remove what the verbs made
-	rm -rf .venv $(OLDEST) $(WHEEL) $(FREE_THREADED) target dist build
+	rm -rf .venv $(OLDEST) $(WHEEL) $(FREE_THREADED) $(MUTANTS) target dist build

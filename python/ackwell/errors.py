@@ -85,6 +85,8 @@ class StatsError(AckwellError):
     """
 
     def __init__(self, message: str, source: str) -> None:
+        # What a hostile file says of itself may have many lines.
+        message = " ".join(message.splitlines())
         super().__init__(f"{source}: {message}" if source else message)
         self.source = source
         self.reason = message

@@ -13,6 +13,7 @@ import base64
 import binascii
 import json
 import re
+import reprlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _JSON_BEGINS: Final = re.compile(r"^[{\[]", re.MULTILINE)
 
 _ID_END: Final = 2**63 - 1
+
+_TIME_END_MS: Final = 253_402_300_800_000
+"""The year 10000, which no calendar here knows."""
 
 _HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPIC`"
 
@@ -124,9 +128,12 @@ def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | Unr
 def stats_files(source: str | Path) -> list[Path]:
     """Return the file, or each `.json` and `.json.gz` file under a folder, in order of their names."""
     path = Path(source)
-    if not path.is_dir():
-        return [path]
-    files = sorted(p for p in path.rglob("*") if p.name.endswith((".json", ".json.gz")))
+    try:
+        if not path.is_dir():
+            return [path]
+        files = sorted(p for p in path.rglob("*") if p.name.endswith((".json", ".json.gz")))
+    except OSError as error:
+        raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
     if not files:
         raise StatsError(f"no .json or .json.gz file in the folder; {_HOW_TO}, a file a topic", str(path))
     return files
@@ -200,6 +207,9 @@ def json_documents(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]
             document, start = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
             raise StatsError(_why_not_json(text, error), source) from None
+        except ValueError as error:
+            # An integer of thousands of digits.
+            raise StatsError(f"not JSON that a broker writes: {error}; {_HOW_TO}", source) from None
         except RecursionError:
             raise StatsError(f"nested too deeply; {_HOW_TO}", source) from None
         yield heading, document
@@ -246,19 +256,21 @@ def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
 
 def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Find the answers of brokers in a document, each with the topic that is its key."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _answers(item, topic)
-    elif isinstance(value, dict):
-        internal = value.get("internalStats", value)
-        if isinstance(internal, dict) and isinstance(internal.get("cursors"), dict):
-            # A dump of `ackwell collect` names its topic.
-            named = value.get("topic")
-            yield named if isinstance(named, str) else topic, value
-            return
-        for key, item in value.items():
-            if isinstance(item, dict | list):
-                yield from _answers(item, key if "://" in key else topic)
+    # Not by recursion: JSON may be nested deeper than calls may be.
+    left: list[tuple[Any, str]] = [(value, topic)]
+    while left:
+        value, topic = left.pop()
+        if isinstance(value, list):
+            left += [(item, topic) for item in reversed(value)]
+        elif isinstance(value, dict):
+            internal = value.get("internalStats", value)
+            if isinstance(internal, dict) and isinstance(internal.get("cursors"), dict):
+                # A dump of `ackwell collect` names its topic.
+                named = value.get("topic")
+                yield named if isinstance(named, str) else topic, value
+            else:
+                items = [(item, key if "://" in key else topic) for key, item in value.items()]
+                left += [(item, key) for item, key in reversed(items) if isinstance(item, dict | list)]
 
 
 def _what_it_is(document: Any) -> str:
@@ -276,21 +288,30 @@ def _what_it_is(document: Any) -> str:
 
 
 def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterator[SubscriptionStats]:
-    internal: Mapping[str, Any] = answer.get("internalStats", answer)
-    stats: Mapping[str, Any] = answer.get("stats") or {}
-    memory: Mapping[str, Any] = answer.get("cursor") or {}
     try:
+        internal = _object(answer, "internalStats") or answer
+        stats, memory = _object(answer, "stats"), _object(answer, "cursor")
         sizes = _ledger_sizes(internal)
         ledgers = _ledgers(sizes)
         topic = _topic(internal) or name
-        for subscription, cursor in internal["cursors"].items():
+        for subscription in internal["cursors"]:
+            cursor = _object(internal["cursors"], subscription)
             named = memory if memory.get("name", subscription) == subscription else {}
             yield _subscription(
-                cursor, named, internal, stats, topic, subscription, source, sizes, ledgers, answer.get("t")
+                cursor,
+                named,
+                internal,
+                stats,
+                topic,
+                subscription,
+                source,
+                sizes,
+                ledgers,
+                _time(answer, "t"),
             )
     except KeyError as error:
         raise StatsError(f"{name}: no {error.args[0]!r} in the answer; {_HOW_TO}", source) from None
-    except (CorruptStateError, LimitError, ValueError, TypeError, AttributeError) as error:
+    except (CorruptStateError, LimitError, ValueError, TypeError, OverflowError) as error:
         raise StatsError(f"{name}: {error}", source) from None
 
 
@@ -308,9 +329,11 @@ def _subscription(
 ) -> SubscriptionStats:
     from ackwell import PositionRangeSet
 
-    shown: Mapping[str, Any] = (stats.get("subscriptions") or {}).get(subscription) or {}
-    persisted = memory.get("persistentMarkDelete")
+    shown = _object(_object(stats, "subscriptions"), subscription)
+    persisted = _object(memory, "persistentMarkDelete")
     read_position = cursor.get("readPosition")
+    # Half a surrogate pair is no text, and no output can hold it.
+    f"{topic}{subscription}".encode()
     return SubscriptionStats(
         topic=topic,
         subscription=subscription,
@@ -323,13 +346,55 @@ def _subscription(
         ledger_sizes=sizes,
         cursor_ledger=_cursor_ledger(cursor),
         batch_sizes=_batch_sizes(internal, stats),
-        persisted_mark_delete=Position(persisted["ledger"], persisted["entry"]) if persisted else None,
-        delayed_messages=shown.get("msgDelayed"),
-        subscription_type=shown.get("type"),
-        durable=shown.get("isDurable", shown.get("durable", True)),
+        persisted_mark_delete=Position(_integer(persisted, "ledger"), _integer(persisted, "entry"))
+        if persisted
+        else None,
+        delayed_messages=_integer(shown, "msgDelayed") if shown.get("msgDelayed") is not None else None,
+        subscription_type=_text(shown, "type"),
+        durable=bool(shown.get("isDurable", shown.get("durable", True))),
         time_ms=time_ms,
-        mark_delete_moved_ms=shown.get("lastMarkDeleteAdvancedTimestamp") or None,
+        mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
     )
+
+
+def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an object of an answer, an empty one where it is missing or null."""
+    value = values.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} is {_short(value)}; expected an object")
+    return value
+
+
+def _integer(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
+    """Return an int64 of an answer; `missing` stands for one that is not there."""
+    value = values[name] if missing is None else values.get(name, missing)
+    if not isinstance(value, int) or isinstance(value, bool) or not -_ID_END - 1 <= value <= _ID_END:
+        raise ValueError(f"{name} is {_short(value)}; expected an integer of 64 bits")
+    return value
+
+
+def _time(values: Mapping[str, Any], name: str) -> int | None:
+    """Return a time in ms, None where there is none; a year beyond 9999 is none."""
+    if values.get(name) is None:
+        return None
+    time_ms = _integer(values, name)
+    if not 0 <= time_ms < _TIME_END_MS:
+        raise ValueError(f"{name} is {time_ms}; expected milliseconds since 1970")
+    return time_ms
+
+
+def _text(values: Mapping[str, Any], name: str) -> str | None:
+    value = values.get(name)
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is {_short(value)}; expected text")
+    return value
+
+
+def _short(value: Any) -> str:
+    """Return a value as an error shows it."""
+    return reprlib.repr(value)
 
 
 def _position(text: Any) -> Position:
@@ -354,7 +419,7 @@ def _mark_delete(text: Any, ledgers: Ledgers) -> Position:
 def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
     if cursor.get("state", "Open") != "NoLedger":
         return "open"
-    return "read-only" if cursor.get("cursorLedger", -1) >= 0 else "none"
+    return "read-only" if _integer(cursor, "cursorLedger", -1) >= 0 else "none"
 
 
 def _ack_sets(
@@ -362,9 +427,9 @@ def _ack_sets(
 ) -> AckSets | None:
     """Return the ack sets where the source proves them, None where it does not show them."""
     if "batchDeletedIndexes" in memory:
-        shown = memory["batchDeletedIndexes"]
+        shown = _object(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words)) for position, words in shown.items()}
-    if _cursor_ledger(cursor) == "none" and shown.get("msgOutCounter", 1) == 0:
+    if _cursor_ledger(cursor) == "none" and _integer(shown, "msgOutCounter", 1) == 0:
         # No cursor ledger to read ack sets back from, and no message delivered since: there are none.
         return {}
     return None
@@ -378,8 +443,10 @@ def _batch_sizes(internal: Mapping[str, Any], stats: Mapping[str, Any]) -> Batch
     of replication) make up for batches. Otherwise the totals are a bound. `avgMessagesPerEntry`, a rounded
     moving mean of each consumer, proves nothing of any entry, and neither does a whole-number mean.
     """
-    messages, entries = stats.get("msgInCounter", 0), internal.get("entriesAddedCounter", 0)
-    covered = bool(messages) and entries >= internal.get("numberOfEntries", entries + 1)
+    messages, entries = _integer(stats, "msgInCounter", 0), _integer(internal, "entriesAddedCounter", 0)
+    covered = (
+        messages > 0 and "numberOfEntries" in internal and entries >= _integer(internal, "numberOfEntries")
+    )
     markers = any(stats.get(name) for name in _MARKER_SIGNS)
     if not covered or markers or messages < entries:
         return BatchSizes(each=None)
@@ -396,15 +463,18 @@ def _ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
     """List the ledgers; the one being written is listed with 0 entries, and known by the last entry."""
     last = _position(internal.get("lastConfirmedEntry", "-1:-1"))
     listed = internal["ledgers"]
+    if not isinstance(listed, list) or not all(isinstance(info, dict) for info in listed):
+        raise TypeError(f"ledgers is {_short(listed)}; expected an array of objects")
     sizes = []
     for info in listed:
-        entries, size_bytes = info["entries"], info.get("size", 0)
+        ledger_id, entries = _integer(info, "ledgerId"), _integer(info, "entries")
+        size_bytes = _integer(info, "size", 0)
         if info is listed[-1] and not entries:
-            entries = max(internal.get("currentLedgerEntries", 0), 0)
-            size_bytes = max(internal.get("currentLedgerSize", 0), 0)
-        if info["ledgerId"] == last.ledger_id:
+            entries = max(_integer(internal, "currentLedgerEntries", 0), 0)
+            size_bytes = max(_integer(internal, "currentLedgerSize", 0), 0)
+        if ledger_id == last.ledger_id:
             entries = max(entries, last.entry_id + 1)
-        sizes.append(LedgerSize(ledger_id=info["ledgerId"], entries=entries, size_bytes=size_bytes))
+        sizes.append(LedgerSize(ledger_id=ledger_id, entries=entries, size_bytes=size_bytes))
     return tuple(sizes)
 
 
@@ -420,7 +490,7 @@ _MANAGED_LEDGER: Final = re.compile(r"pulsar/managed-ledger=base64:([A-Za-z0-9+/
 def _topic(internal: Mapping[str, Any]) -> str | None:
     """Read the topic from a ledger's metadata, where it was asked for (`stats-internal --metadata`)."""
     for info in internal["ledgers"]:
-        found = _MANAGED_LEDGER.search(info.get("metadata") or "")
+        found = _MANAGED_LEDGER.search(_text(info, "metadata") or "")
         if found:
             try:
                 tenant, namespace, domain, topic = base64.b64decode(found[1]).decode().split("/", 3)

@@ -78,7 +78,9 @@ err = _Console(stderr=True)
 
 def fail(error: BaseException) -> NoReturn:
     """Print an error as one line and leave with exit code 1."""
-    err.print(f"[bold red]error:[/] {_escape(str(error))}", highlight=False, soft_wrap=True)
+    # A name in it may hold line ends.
+    line = " ".join(str(error).splitlines())
+    err.print(f"[bold red]error:[/] {_escape(line)}", highlight=False, soft_wrap=True)
     sys.exit(1)
 
 

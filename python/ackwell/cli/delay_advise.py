@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+TIME_MAX_MS = 36_500 * UNITS_MS["d"]
+"""Some hundred years: sums of such times are far from the end of int64."""
 SAMPLE = 200_000
 SEED = 1
 
@@ -111,7 +113,10 @@ def milliseconds(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", text.strip())
     if match is None:
         raise ValueError(f"not a time: {text!r}; expected 500ms, 60s, 10m, 1h or 7d")
-    return round(float(match[1]) * UNITS_MS[match[2] or "ms"])
+    time_ms = float(match[1]) * UNITS_MS[match[2] or "ms"]
+    if time_ms > TIME_MAX_MS:
+        raise ValueError(f"a time of more than {TIME_MAX_MS // UNITS_MS['d']:,} days: {text[:40]!r}")
+    return round(time_ms)
 
 
 def _delays(text: str) -> NDArray[np.int64]:

@@ -137,6 +137,8 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
             raise typer.BadParameter(
                 f"{value!r} is neither NAME=VALUE nor a file that can be read: {error.strerror}"
             ) from None
+        except UnicodeDecodeError:
+            raise typer.BadParameter(f"{value!r} is no file of settings: it holds no text") from None
         for line in text.splitlines():
             name, separator, rest = line.strip().partition("=")
             # A setting without a value keeps its default, as the broker reads it.

@@ -93,7 +93,8 @@ def advise(
 
     Notes
     -----
-    Raises `ValueError` outside these domains. Takes about a second for any number of delays.
+    Raises `ValueError` outside these domains, and where a message would be published after 2**61 ms. Takes
+    about a second for any number of delays.
 
     Examples
     --------
@@ -108,10 +109,14 @@ def advise(
     values = as_int64(delays)
     if not len(values) or int(values.min()) < 0 or int(values.max()) >= 1 << 61:
         raise ValueError("delays are at least one, none negative, all below 2**61 ms")
-    if tolerance < 0 or messages_per_second <= 0 or entries_per_ledger < 1:
+    if tolerance < 0 or not messages_per_second > 0 or not 0 < entries_per_ledger < 1 << 63:
         raise ValueError("tolerance is at least 0; rate and entries per ledger are positive")
     if not 0 < delayed_share <= 1:
         raise ValueError(f"delayed_share is above 0 and at most 1, got {delayed_share}")
+    if SAMPLE_MAX * 1_000.0 / delayed_share / min(messages_per_second, 1_000.0) >= 1 << 61:
+        raise ValueError(
+            "so few delayed messages a second are published in no time that an int64 of ms holds"
+        )
     # A sample keeps neighbours together, or the runs in it would be lost: its head, not every n-th.
     sample = values[:SAMPLE_MAX]
     numbers = np.arange(len(sample), dtype=np.float64) / delayed_share

@@ -16,13 +16,13 @@ are.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from io import TextIOWrapper
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Never
+from typing import Any, Final, NamedTuple, Never
 
 from ackwell.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
 from ackwell.errors import EventError, LimitError
@@ -213,6 +213,10 @@ def _check_strings(values: dict[str, Any]) -> None:
     for name in _STRINGS:
         if not isinstance(values.get(name, ""), str):
             raise ValueError(f"{name} is {values[name]!r}; expected a string")
+        try:
+            values.get(name, "").encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} is {values[name]!r}, half a surrogate pair: no text") from None
 
 
 def _check_integers(values: dict[str, Any]) -> None:
@@ -349,21 +353,19 @@ def read_events(
 
 
 def _read_trace(path: Path) -> Iterator[Event]:
+    from ackwell.replay.traces import DAMAGE, chunks, open_trace, unreadable
+
     parser = TraceParser(str(path))
     line = 0
     try:
-        with _open_text(path) as lines:
-            for line, text in enumerate(lines, start=1):
-                if event := parser.parse(text, line):
+        with open_trace(path) as file:
+            for data in chain.from_iterable(map(BytesIO, chunks(file))):
+                event = parser.parse(data.decode(), line + 1)
+                line += 1
+                if event:
                     yield event
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-        raise EventError(f"unreadable: {error}", file=str(path), line=line + 1) from None
-
-
-def _open_text(path: Path) -> IO[str]:
-    from ackwell.replay.traces import open_trace
-
-    return TextIOWrapper(open_trace(path), encoding="utf-8")
+    except DAMAGE as error:
+        raise unreadable(error, path, line + 1) from None
 
 
 def _read_parquet(path: Path) -> Iterator[Event]:
@@ -372,8 +374,11 @@ def _read_parquet(path: Path) -> Iterator[Event]:
     except ImportError:
         message = f"{path}: reading Parquet needs pyarrow; pip install 'ackwell[spark]'"
         raise ModuleNotFoundError(message) from None
+    from ackwell.replay.parquet import damage_named
+
     line = 0
-    for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
-        for fields in batch.to_pylist():
-            line += 1
-            yield event_from_fields(fields, file=str(path), line=line)
+    with damage_named(str(path)):
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+            for fields in batch.to_pylist():
+                line += 1
+                yield event_from_fields(fields, file=str(path), line=line)

@@ -8,6 +8,7 @@ Dictionary pages stay dictionaries, and column chunks are streamed, so memory is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -63,6 +64,17 @@ class Survey(NamedTuple):
     """Whether the file has no bytes, not even a footer."""
 
 
+@contextmanager
+def damage_named(path: str) -> Iterator[None]:
+    """Raise `EventError` for what Arrow cannot read; the operating system's errors stay as they are."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise EventError(f"unreadable: {' '.join(str(error).split())}", file=path) from None
+
+
 class ParquetEvents:
     """One file, open."""
 
@@ -75,23 +87,21 @@ class ParquetEvents:
             self._parquet = None
             return
         try:
-            metadata = pq.read_metadata(self._source)
-            encoded = _dictionaries(metadata)
-            self._parquet = pq.ParquetFile(
-                self._source,
-                metadata=metadata,
-                read_dictionary=encoded,
-                pre_buffer=False,
-                buffer_size=_BUFFER,
-            )
-        except (pa.ArrowInvalid, OSError) as error:
+            with damage_named(path):
+                metadata = pq.read_metadata(self._source)
+                encoded = _dictionaries(metadata)
+                self._parquet = pq.ParquetFile(
+                    self._source,
+                    metadata=metadata,
+                    read_dictionary=encoded,
+                    pre_buffer=False,
+                    buffer_size=_BUFFER,
+                )
+                schema = self._parquet.schema_arrow
+        except BaseException:
             self.close()
-            raise EventError(f"unreadable: {error}", file=path) from None
-        self._columns = {
-            field.name.lower(): field.name
-            for field in self._parquet.schema_arrow
-            if field.name.lower() in _TYPES
-        }
+            raise
+        self._columns = {field.name.lower(): field.name for field in schema if field.name.lower() in _TYPES}
 
     def close(self) -> None:
         """Close the file."""
@@ -127,7 +137,7 @@ class ParquetEvents:
         if not metadata.num_row_groups:
             # PyArrow 18 cannot iterate over no row groups at all.
             return False
-        for batch in self._parquet.iter_batches(_SLICE_ROWS, columns=chosen, use_threads=False):
+        for batch in self._batches(range(metadata.num_row_groups), chosen):
             column = batch.column(0)
             # A dictionary tells alone, so no row is looked at.
             is_encoded = pa.types.is_dictionary(column.type)
@@ -148,10 +158,15 @@ class ParquetEvents:
             names = list(chosen.read.values())
             if not names:
                 continue
-            for batch in self._parquet.iter_batches(_SLICE_ROWS, [index], names, use_threads=False):
+            for batch in self._batches([index], names):
                 if batch.num_rows:
                     yield reader.columns(self._numbered(chosen.complete(batch), row))
                     row += batch.num_rows
+
+    def _batches(self, groups: Iterable[int], names: list[str]) -> Iterator[pa.RecordBatch]:
+        assert self._parquet is not None
+        with damage_named(self._path):
+            yield from self._parquet.iter_batches(_SLICE_ROWS, list(groups), names, use_threads=False)
 
     def _numbered(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
         """Order the rows by their place in the file, where it says nothing of their order."""

@@ -8,6 +8,7 @@ that one.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,20 @@ _OF_TOPIC: Final = [(kind, Kind(kind) in OF_TOPIC) for kind in _KINDS]
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 """Bytes read at a time: some 40,000 lines."""
 
+LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A longer line is no event, and a small compressed file may unpack to any size."""
+
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+
+DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
+"""What reading a damaged file raises, plain or compressed."""
+
+
+def unreadable(error: Exception, path: Path, line: int) -> Exception:
+    """Return the error that reports damage; the operating system's own stay as they are."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error
+    return EventError(f"unreadable: {error}", file=str(path), line=line)
 
 
 def trace_columns(path: Path) -> Iterator[Columns]:
@@ -37,7 +51,7 @@ def trace_columns(path: Path) -> Iterator[Columns]:
     line = 1
     try:
         with open_trace(path) as file:
-            for data in _chunks(file):
+            for data in chunks(file):
                 start = 0
                 while start < len(data):
                     taken, lines, odd, read = reader.read(data, start, line)
@@ -54,10 +68,8 @@ def trace_columns(path: Path) -> Iterator[Columns]:
                             if event.kind is Kind.META:
                                 reader.set_defaults(event.topic, event.subscription)
                             yield columns_of([event])
-    except (UnicodeDecodeError, EOFError, OSError) as error:
-        if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile) and error.errno is not None:
-            raise
-        raise EventError(f"unreadable: {error}", file=str(path), line=line) from None
+    except DAMAGE as error:
+        raise unreadable(error, path, line) from None
 
 
 def _columns(read: dict[str, Any], topics: list[str], subscriptions: list[str], path: str) -> Columns:
@@ -78,17 +90,18 @@ def _columns(read: dict[str, Any], topics: list[str], subscriptions: list[str], 
     )
 
 
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+def chunks(file: IO[bytes]) -> Iterator[bytes]:
     """Read whole lines, some MB at a time; the last line may have no end."""
-    rest = b""
+    begun: list[bytes] = []
     while data := file.read(_CHUNK_BYTES):
         end = data.rfind(b"\n") + 1
         if end:
-            yield rest + data[:end]
-            rest = data[end:]
-        else:
-            rest += data
-    if rest:
+            yield b"".join([*begun, data[:end]])
+            begun = []
+        begun.append(data[end:])
+        if len(begun) > LINE_BYTES_MAX // _CHUNK_BYTES:
+            raise EOFError(f"a line of more than {LINE_BYTES_MAX >> 20} MiB")
+    if rest := b"".join(begun):
         yield rest
 
 

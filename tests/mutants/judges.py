@@ -1,0 +1,88 @@
+"""Which tests judge a module: few and quick ones, those that kill most of its mutants first."""
+
+from __future__ import annotations
+
+SUBSCRIPTION = [
+    "tests/flow/test_subscription.py",
+    "tests/flow/test_subscription_answers.py",
+    "tests/flow/test_command.py",
+    "tests/store/test_subscription_saves.py",
+    "tests/flow/test_upstream_subscription_bugs.py",
+    "tests/flow/test_subscription_model.py",
+    "tests/flow/test_refusals.py",
+    "tests/flow/test_small_scope.py",
+]
+
+SAVING = [
+    "tests/store/test_journal.py",
+    "tests/store/test_cursor_saves.py",
+    "tests/store/test_tracking.py",
+    "tests/store/test_subscription_saves.py",
+]
+
+REPLAY = [
+    "tests/replay/test_fold.py",
+    "tests/flow/test_replay.py",
+    "tests/flow/test_events.py",
+    "tests/replay/test_files.py",
+    "tests/cli/test_replay.py",
+]
+
+JUDGES: dict[str, list[str]] = {
+    "python/ackwell/cursor.py": [
+        "tests/flow/test_cursor.py",
+        "tests/store/test_cursor_saves.py",
+        "tests/flow/test_broker_points.py",
+        "tests/flow/test_places.py",
+        "tests/store/test_tracking.py",
+        "tests/flow/test_refusals.py",
+        "tests/flow/test_subscription.py",
+    ],
+    "python/ackwell/cursor_settings.py": ["tests/flow/test_broker_points.py", "tests/flow/test_cursor.py"],
+    "python/ackwell/ack_sets.py": ["tests/flow/test_ack_sets.py", "tests/flow/test_cursor.py"],
+    "python/ackwell/loss.py": ["tests/flow/test_cursor.py", "tests/store/test_cursor_saves.py"],
+    "python/ackwell/delayed.py": ["tests/flow/test_delayed_tracker.py", "tests/store/test_tracking.py"],
+    "python/ackwell/subscription/": SUBSCRIPTION,
+    "python/ackwell/subscription/command.py": ["tests/flow/test_command.py"],
+    "python/ackwell/subscription/selectors.py": ["tests/flow/test_sticky_key.py", *SUBSCRIPTION],
+    "python/ackwell/subscription/sticky_key.py": ["tests/flow/test_sticky_key.py", *SUBSCRIPTION],
+    "python/ackwell/saving/": SAVING,
+    "python/ackwell/saving/chunks.py": [
+        "tests/flow/test_chunks.py",
+        "tests/differential/test_chunks.py",
+        *SAVING,
+    ],
+    "python/ackwell/broker/": [
+        "tests/broker/test_stats.py",
+        "tests/broker/test_restart.py",
+        "tests/broker/test_restart_model.py",
+        "tests/operator/test_inspect.py",
+        "tests/operator/test_doctor.py",
+    ],
+    "python/ackwell/broker/writes.py": [
+        "tests/broker/test_restart.py",
+        "tests/broker/test_restart_model.py",
+        "tests/operator/test_inspect.py",
+        "tests/operator/test_doctor.py",
+    ],
+    "python/ackwell/broker/restart.py": [
+        "tests/broker/test_restart.py",
+        "tests/broker/test_restart_model.py",
+        "tests/operator/test_inspect.py",
+        "tests/operator/test_doctor.py",
+    ],
+    "python/ackwell/broker/admin.py": ["tests/broker/test_admin.py", "tests/operator/test_collect.py"],
+    "python/ackwell/broker/endpoint.py": ["tests/broker/test_admin.py", "tests/operator/test_collect.py"],
+    "python/ackwell/broker/collect.py": ["tests/operator/test_collect.py", "tests/broker/test_admin.py"],
+    "python/ackwell/broker/batch_sizes.py": ["tests/operator/test_collect.py", "tests/broker/test_stats.py"],
+    "python/ackwell/replay/": REPLAY,
+}
+"""A folder, or one of its files where other tests judge it; a folder's modules are the scope of a sample."""
+
+
+def judges(module: str) -> list[str]:
+    """Return the tests of a module: those of the longest entry that begins its path, and its examples."""
+    entry = max((entry for entry in JUDGES if module.startswith(entry)), key=len, default=None)
+    if entry is None:
+        raise SystemExit(f"{module}: tests/mutants/judges.py does not say which tests judge it")
+    return [module, *JUDGES[entry]]

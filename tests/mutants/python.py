@@ -1,0 +1,153 @@
+"""Mutants of Python modules: cosmic-ray makes them, one at a time, in a copy of the sources."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cosmic_ray.plugins
+from cosmic_ray.commands.init import init
+from cosmic_ray.mutating import use_mutation
+from cosmic_ray.testing import run_tests
+from cosmic_ray.work_db import WorkDB, use_db
+from cosmic_ray.work_item import TestOutcome
+
+from tests.mutants.judges import judges
+from tests.mutants.removal import Provider
+from tests.mutants.sampling import choose, deal
+
+if TYPE_CHECKING:
+    from tests.mutants.verdicts import Verdicts
+
+ROOT = Path(__file__).parents[2]
+# Equal small integers, strings of the source and None are one object each, so these change nothing.
+SAME = {
+    "core/ReplaceComparisonOperator_Eq_Is",
+    "core/ReplaceComparisonOperator_Is_Eq",
+    "core/ReplaceComparisonOperator_NotEq_IsNot",
+    "core/ReplaceComparisonOperator_IsNot_NotEq",
+}
+# A mutant that would fill the memory is killed by that.
+ADDRESS_SPACE_BYTES_MAX = 8 << 30
+QUICK = "not slow and not pulsar and not faults and not soak and not spark"
+
+Places = dict[object, list[Any]]
+
+
+def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
+    """Judge `sample` mutants of `modules`."""
+    cosmic_ray.plugins.OPERATOR_PROVIDERS["ackwell"] = Provider()
+    with tempfile.TemporaryDirectory(prefix="ackwell-mutants-") as place:
+        copied(Path(place))
+        os.chdir(place)
+        os.environ["PYTHONPATH"] = str(Path(place, "python"))
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES_MAX, resource.RLIM_INFINITY))
+        found = {module: places(module) for module in modules}
+        dealt = deal({module: len(there) for module, there in found.items()}, sample)
+        for module, count in dealt.items():
+            judge(module, choose(found[module], count, f"{seed} {module}"), verdicts)
+
+
+def copied(place: Path) -> None:
+    """Copy what Git knows, as it is now, and the native module."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    native = [str(path.relative_to(ROOT)) for path in ROOT.glob("python/ackwell/_native*.so")]
+    for name in [*listed.split("\0")[:-1], *native]:
+        if (ROOT / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes((ROOT / name).read_bytes())
+
+
+def places(module: str) -> Places:
+    """Return the mutants of each place of a module that is more than a type."""
+    types = list(type_spans(ast.parse(Path(module).read_text())))
+    found: Places = defaultdict(list)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        use_db(f"{folder}/items.sqlite", WorkDB.Mode.create) as items,
+    ):
+        init([Path(module)], items, {})
+        ordered = sorted(items.work_items, key=lambda item: _key(item.mutations[0]))
+        for mutation in (item.mutations[0] for item in ordered):
+            typed = any(start <= tuple(mutation.start_pos) < end for start, end in types)
+            if mutation.operator_name not in SAME and not typed:
+                found[tuple(mutation.start_pos), tuple(mutation.end_pos)].append(mutation)
+    return found
+
+
+def _key(mutation: Any) -> tuple[object, ...]:
+    return tuple(mutation.start_pos), tuple(mutation.end_pos), mutation.operator_name, mutation.occurrence
+
+
+Place = tuple[int, int]
+
+
+def type_spans(tree: ast.Module) -> Iterator[tuple[Place, Place]]:
+    """Yield where types stand, which no test can see: annotations, and what only a type checker reads."""
+    for node in ast.walk(tree):
+        spans: list[ast.expr | ast.stmt | None] = []
+        if isinstance(node, ast.FunctionDef):
+            spans = [node.returns]
+        elif isinstance(node, ast.arg | ast.AnnAssign):
+            spans = [node.annotation]
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            spans = [node]
+        for span in spans:
+            if span is not None:
+                yield (span.lineno, span.col_offset), (span.end_lineno or 0, span.end_col_offset or 0)
+
+
+def judge(module: str, mutations: list[Any], verdicts: Verdicts) -> None:
+    """Run the module's tests on each mutant."""
+    examples, *tests = judges(module)
+    for mutation in mutations:
+        limit_s = seconds(tuple(tests))
+        operator = cosmic_ray.plugins.get_operator(mutation.operator_name)(**mutation.operator_args)
+        with use_mutation(Path(module), operator, mutation.occurrence) as (before, after):
+            outcome, _ = run_tests(command([*tests, examples]), limit_s)
+        verdict = "survived" if outcome is TestOutcome.SURVIVED else "killed"
+        name = (
+            f"{module}:{mutation.start_pos[0]}:{mutation.start_pos[1]} {mutation.operator_name.split('/')[1]}"
+        )
+        verdicts.add(module, verdict, name, _diff(module, before, after))
+
+
+def command(tests: Sequence[str]) -> str:
+    """Return the command that runs tests."""
+    python = ROOT / ".venv" / "bin" / "python"
+    return f"{python} -m tests.mutants.quietly {' '.join(tests)} -m '{QUICK}'"
+
+
+@cache
+def seconds(tests: tuple[str, ...]) -> float:
+    """Return how long tests may take on a mutant, after they passed without one.
+
+    An endless loop is killed by the clock; the machine may be busier later.
+    """
+    begun = time.monotonic()
+    outcome, output = run_tests(command(tests), None)
+    if outcome is not TestOutcome.SURVIVED:
+        sys.exit(f"{' '.join(tests)}: fail without a mutant\n{output}")
+    return 60 + 5 * (time.monotonic() - begun)
+
+
+def _diff(module: str, before: str, after: str) -> str:
+    lines = difflib.unified_diff(before.split("\n"), after.split("\n"), module, module, lineterm="")
+    return "\n".join(lines)

@@ -1,0 +1,24 @@
+"""pytest as mutants need it: the first failure ends it, and hypothesis neither varies nor shrinks."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+# Shrinking takes minutes where only the verdict counts, and a verdict must be the same next time.
+settings.register_profile(
+    "mutants",
+    deadline=None,
+    max_examples=20,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+OPTIONS = "-q -x --no-header --tb=no -p no:cacheprovider --benchmark-disable --hypothesis-profile mutants"
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([*OPTIONS.split(), *sys.argv[1:]]))

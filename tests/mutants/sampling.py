@@ -1,0 +1,35 @@
+"""A seeded sample of mutants, dealt to the files by how many places each has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+Mutant = TypeVar("Mutant")
+
+
+def deal(places: Mapping[str, int], count: int) -> dict[str, int]:
+    """Return how many of `count` each file gets: by its share of all places, and at least one."""
+    places = {name: found for name, found in places.items() if found}
+    shares = {name: count * found / sum(places.values()) for name, found in places.items()}
+    dealt = {name: max(1, int(share)) for name, share in shares.items()}
+    for name in sorted(places, key=lambda name: (int(shares[name]) - shares[name], name)):
+        if sum(dealt.values()) >= count:
+            break
+        dealt[name] += 1
+    return dealt
+
+
+def choose(mutants: Mapping[Hashable, Sequence[Mutant]], count: int, seed: str) -> list[Mutant]:
+    """Return `count` mutants, each at a place of its own as long as there are enough.
+
+    `mutants` are those of each place. A `+` has eleven mutants, a call has one; so the place is drawn first.
+    """
+    draw = random.Random(seed)
+    left = {place: draw.sample(list(here), len(here)) for place, here in mutants.items()}
+    # In one order, so that a larger sample holds the smaller one.
+    order = draw.sample(list(left), len(left))
+    rounds = max(map(len, left.values()), default=0)
+    chosen = [left[place][turn] for turn in range(rounds) for place in order if turn < len(left[place])]
+    return chosen[:count]
