@@ -18,6 +18,7 @@ from ackwell.broker.stats import SubscriptionStats, Unread
 from tests.operator.fake_admin import FakeBroker, broker, served
 
 TOPIC = "persistent://shop/eu/orders"
+LIMIT = "managedLedgerMaxUnackedRangesToPersist"
 
 
 def admin(url: str, **options: Any) -> Admin:
@@ -226,3 +227,33 @@ def test_an_address_that_is_none_is_refused_before_anything_is_asked() -> None:
         unused.bind(("127.0.0.1", 0))
         _, (unread,) = read(f"http://127.0.0.1:{unused.getsockname()[1]}", TOPIC)
     assert "no connection" in unread.reason
+
+
+@pytest.mark.parametrize(
+    ("answers", "version", "limit", "assumed"),
+    [
+        ({}, "4.2.4", "10000", []),
+        ({"version": 403}, None, "10000", ["the broker's version: "]),
+        ({"configuration/runtime": 403}, "4.2.4", None, ["the broker's settings: "]),
+        (
+            {"configuration/values": ["a"]},
+            "4.2.4",
+            "10000",
+            ["the broker's settings: expected a JSON object"],
+        ),
+        ({"configuration/values": {LIMIT: "7", "other": None}}, "4.2.4", "7", []),
+        ({"version": 403, "configuration/runtime": 403}, None, None, ["the broker's v", "the broker's s"]),
+    ],
+)
+def test_what_a_broker_does_not_say_of_itself_is_assumed(
+    answers: dict[str, Any], version: str | None, limit: str | None, assumed: list[str]
+) -> None:
+    served_here = served() | {f"/admin/v2/brokers/{path}": answer for path, answer in answers.items()}
+    with broker(served_here) as (url, _):
+        facts = admin(url).facts()
+    assert facts.version == version
+    assert (facts.settings or {}).get(LIMIT) == limit
+    assert (facts.settings is None) == (limit is None)
+    assert "other" not in (facts.settings or {})
+    assert len(facts.assumed) == len(assumed)
+    assert all(said.startswith(begin) for said, begin in zip(facts.assumed, assumed, strict=True))

@@ -74,6 +74,18 @@ def test_an_ack_of_what_was_never_published_names_its_line(tmp_path: Path) -> No
     assert (refused.value.file, refused.value.line) == (str(path), len(LINES) + 1)
 
 
+def test_the_line_that_is_named_is_of_the_subscription_that_failed(tmp_path: Path) -> None:
+    def line(kind: str, topic: str, entry_id: int = 5) -> str:
+        return json.dumps({"ev": kind, "topic": topic, "sub": "s", "l": 3, "e": entry_id}) + "\n"
+
+    # The same position, acknowledged lawfully in a topic before and in one behind.
+    others = [line(kind, topic) for topic in "ac" for kind in ("publish", "ack")]
+    path = write(tmp_path / "a.jsonl", [*others, line("publish", "b", 4), line("ack", "b"), line("ack", "b")])
+    with pytest.raises(EventError, match="3:5, which no event published") as refused:
+        replay_files([path])
+    assert refused.value.line == 6
+
+
 def event(sequence: int, kind: Kind, ledger_id: int, entry_id: int, **fields: object) -> Event:
     return Event("t", "s", sequence, kind, ledger_id=ledger_id, entry_id=entry_id, **fields)  # type: ignore[arg-type]
 

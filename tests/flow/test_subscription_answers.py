@@ -465,3 +465,17 @@ def test_messages_sent_to_the_new_owner_of_a_draining_key_keep_it_draining() -> 
     subscription.validate()
     assert subscription.next_reads(9, 0) == [(3, 3)]
     assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) == "b"
+
+
+def test_ids_that_name_no_entry_are_passed_over_beside_whole_and_partial_acks() -> None:
+    subscription = opened("Shared")
+    for entry_id in range(4):
+        assert subscription.dispatch(3, entry_id, 0, batch_size=2) == "a"
+    nowhere = [MessageId(-1, -1), MessageId(3, -1), MessageId(-1, 2)]
+    partial = MessageId(3, 3, ack_set=(0b10,), batch_size=2)
+    whole = [MessageId(3, 0), MessageId(3, 1)]
+    subscription.handle("a", CommandAck(1, message_ids=(*nowhere, partial, *whole)))
+    assert subscription.cursor.mark_delete_position == Position(3, 1)
+    assert subscription.ack_set(3, 3) == (0b10,)
+    assert [position.entry_id for position in subscription.pending("a")] == [2, 3]
+    subscription.validate()
