@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ackwell import (
     CorruptStateError,
     FencedError,
+    Ledgers,
     LimitError,
     NewerVersionError,
     NotLoadedError,
@@ -28,6 +29,7 @@ from ackwell.saving.chunks import COMPRESSIONS
 from ackwell.saving.journal import DELTA_BYTES_MIN, DELTAS_MAX, Journal, Saved
 from ackwell.saving.parts import Part, Save, cut
 from ackwell.store import MemoryLedger, MemoryStore
+from ackwell.subscription import Subscription
 from tests.store.saves import states
 
 if TYPE_CHECKING:
@@ -405,6 +407,30 @@ def test_a_damaged_last_entry_is_an_error_and_an_older_state_is_taken_only_when_
         with pytest.raises(NotLoadedError):
             journal.save(lives[-1])
         assert journal.load(take_older=True).position_info == lives[-2]
+
+
+@pytest.mark.parametrize("damaged", [5, 7])
+def test_where_an_entry_is_damaged_the_next_save_is_a_full_one_though_nothing_changed(damaged: int) -> None:
+    """Else the save would return, and the next load would still find the damage."""
+    for kind in ("state", "subscription"):
+        lives = list(states(9, 8, resets=False))
+        ledger = saved(*lives)
+        damage(ledger, damaged)
+        store = MemoryStore(ledger)
+        if kind == "state":
+            journal = Journal(store)
+            found = journal.load(take_older=True)
+            assert found.position_info == lives[6 if damaged == 7 else 7]
+            assert found.damaged
+            assert journal.save(found.position_info).kind == "full"
+            assert journal.save(found.position_info).kind == "unchanged"
+        else:
+            ledgers = Ledgers({3: 1000, 4: 1000})
+            subscription = Subscription.load("Shared", store, ledgers, take_older=True)
+            subscription.save(store)
+            assert Subscription.load("Shared", MemoryStore(ledger), ledgers).cursor == subscription.cursor
+        assert not Journal(MemoryStore(ledger)).load().damaged
+        assert ledger.last_id == 8
 
 
 def test_a_missing_entry_is_damage() -> None:

@@ -20,7 +20,6 @@ from ackwell.errors import CorruptStateError, LimitError, NotLoadedError
 from ackwell.saving import delta
 from ackwell.saving.chunks import (
     COMPRESSIONS,
-    ENTRY_BYTES_MAX,
     check_compression,
     compress,
     decompress,
@@ -64,9 +63,9 @@ class Journal:
         Where the entries go.
     form : str
         The form of full saves: `compact`, or one of Pulsar's, in which every save is a full one.
-    entry_bytes_max : int
+    entry_bytes_max : int, optional
         Larger saves are written in parts, with so many bytes of the state in each entry; a header of at
-        most 50 bytes comes on top. Pulsar and BookKeeper refuse entries of more than 5 MB.
+        most 50 bytes comes on top. As the store says by default.
     compression : str
         NONE, LZ4, ZLIB, ZSTD or SNAPPY, for Pulsar's forms; `compact` compresses itself.
     max_bytes : int
@@ -91,13 +90,15 @@ class Journal:
         store: Store,
         *,
         form: str = "compact",
-        entry_bytes_max: int = ENTRY_BYTES_MAX,
+        entry_bytes_max: int | None = None,
         compression: str = COMPRESSIONS[0],
         max_bytes: int = LOADED_BYTES_MAX,
         engine: Engine | None = None,
     ) -> None:
         if not hasattr(store, "append"):
             raise TypeError(f"{type(store).__name__} is not a store; expected one such as SqliteStore(path)")
+        if entry_bytes_max is None:
+            entry_bytes_max = store.entry_bytes_max
         if entry_bytes_max < 1:
             raise ValueError(f"entry_bytes_max {entry_bytes_max}: expected at least 1")
         self.use(form, compression)
@@ -168,7 +169,7 @@ class Journal:
         written nothing, and fenced nobody. After any other error the store holds this save or the one
         before, and the next save is a full one.
         """
-        if self._newest is not None and state == self._baseline:
+        if self._newest is not None and not self._newest.damaged and state == self._baseline:
             self._known_newest(replace)
             return Saved("unchanged", 0, 0)
         return self.save_source(Given(state), replace=replace)
@@ -178,7 +179,8 @@ class Journal:
         newest = self._known_newest(replace)
         known = newest is not None and self._baseline is not None
         change = source.change_since(self._baseline) if known else None
-        if change is not None and change.empty:
+        # Where an entry is damaged, or an older state was taken, it is written anew.
+        if newest is not None and not newest.damaged and change is not None and change.empty:
             return Saved("unchanged", 0, 0)
         save = self._delta(newest, change)
         if save is None:

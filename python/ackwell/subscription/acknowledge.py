@@ -185,7 +185,8 @@ class Acknowledgments:
                 state.consumers.settle(*position)
                 state.backoffs.stop(*position)
                 state.counts.increment(*position)
-                state.replay.add(*position, held.sticky_key_hash)
+                # It may have been read past while it was held, its time of delivery not looked at.
+                state.replay.add_unseen(position, held.sticky_key_hash)
         return len(content.entries)
 
     def _commit_cumulative(self, position: Position, ack_set: Sequence[int]) -> bool:

@@ -92,7 +92,9 @@ class Dispatcher:
         new = unread.position <= (ledger_id, entry_id)
         if not (unread.is_next(ledger_id, entry_id) if new else state.replay.contains(ledger_id, entry_id)):
             return Undelivered.NOT_NEXT
-        reason = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if new else now_ms)
+        if not new and not state.replay.is_unseen(ledger_id, entry_id):
+            deliver_at_ms = now_ms
+        reason = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms)
         if reason is not None:
             self._pass(new, ledger_id, entry_id)
             return reason
@@ -216,7 +218,7 @@ class Dispatcher:
     def _stops(self, ledger_id: int, entry_id: int, now_ms: int, deliver_at_ms: int) -> Undelivered | None:
         """Return why an entry goes to no consumer at all: acknowledged, dead, or delayed.
 
-        Only a new entry is delayed: one that the tracker has released is not added to it again.
+        Only one that was not looked at before is delayed, so not one that the tracker has released.
         """
         state = self._state
         if not state.unread.wanted(ledger_id, entry_id):

@@ -3,6 +3,9 @@
 A position comes here when a consumer gives it back, when its delay is over, or when its key is busy at
 another consumer. A position is a bit in a range set; only a Key_Shared subscription remembers each hash
 as well, because a message may not overtake an older one of its key that waits here.
+
+What a transaction held may have been read past without a look at the message. When the transaction is aborted
+such a position comes here *unseen*: whether its time of delivery has come is not known yet.
 """
 
 from __future__ import annotations
@@ -24,13 +27,14 @@ if TYPE_CHECKING:
 class ReplayQueue(EqualByState):
     """A sorted set of positions, with hashes where order per key matters."""
 
-    __slots__ = ("_hashes", "_positions", "_waiting", "active")
+    __slots__ = ("_hashes", "_positions", "_unseen", "_waiting", "active")
 
     def __init__(self, structures: Structures, *, by_key: bool) -> None:
         self._positions: PositionRangeSet = structures.position_range_set()
         self._hashes: PendingAcks | None = structures.pending_acks() if by_key else None
         self._waiting: dict[int, int] = {}
         """Hash → how many positions here have it."""
+        self._unseen: set[tuple[int, int]] = set()
         self.active = False
         """Whether any position is here."""
 
@@ -51,6 +55,15 @@ class ReplayQueue(EqualByState):
         self._positions.add(ledger_id, entry_id)
         self.active = True
 
+    def add_unseen(self, position: Position, sticky_key_hash: int) -> None:
+        """Put a position in whose message may be one that is to be delivered later."""
+        self.add(*position, sticky_key_hash)
+        self._unseen.add(position)
+
+    def is_unseen(self, ledger_id: int, entry_id: int) -> bool:
+        """Return whether a position came here by `add_unseen`."""
+        return bool(self._unseen) and (ledger_id, entry_id) in self._unseen
+
     def add_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
         """Put many positions in."""
         if self._hashes is None:
@@ -67,13 +80,15 @@ class ReplayQueue(EqualByState):
             value = self._hashes.remove_and_get(ledger_id, entry_id)
             if value is not None:
                 self._forget(value[1])
+        if self._unseen:
+            self._unseen.discard((ledger_id, entry_id))
         removed = self._positions.remove(ledger_id, entry_id)
         self.active = self._positions.cardinality > 0
         return removed
 
     def discard_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Take many positions out, those of them that are there."""
-        if self._hashes is not None:
+        if self._hashes is not None or self._unseen:
             for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.discard(ledger_id, entry_id)
             return
@@ -85,6 +100,8 @@ class ReplayQueue(EqualByState):
         if self._hashes is not None:
             for sticky_key_hash in self._hashes.take_all_up_to(*position)[3].tolist():
                 self._forget(sticky_key_hash)
+        if self._unseen:
+            self._unseen = {each for each in self._unseen if each > position}
         self._positions.remove_up_to(*position)
         self.active = self._positions.cardinality > 0
 
@@ -113,6 +130,7 @@ class ReplayQueue(EqualByState):
         if self._hashes is not None:
             self._hashes.clear()
         self._waiting.clear()
+        self._unseen.clear()
         self.active = False
 
     def as_set(self) -> PositionRangeSet:
@@ -122,7 +140,8 @@ class ReplayQueue(EqualByState):
     @property
     def nbytes(self) -> int:
         """The heap bytes of positions and hashes."""
-        return self._positions.nbytes + (self._hashes.nbytes if self._hashes is not None else 0)
+        hashes = self._hashes.nbytes if self._hashes is not None else 0
+        return self._positions.nbytes + hashes + self._unseen.__sizeof__()
 
     def audit(self) -> list[str]:
         """Recompute the counts by hash; describe each that differs."""
@@ -136,9 +155,10 @@ class ReplayQueue(EqualByState):
         return []
 
     def validate(self) -> None:
-        """Check both structures, and that only positions have hashes."""
+        """Check both structures, and that only positions have hashes or are unseen."""
         self._positions.validate()
         assert self.active == (self._positions.cardinality > 0)
+        assert all(self._positions.contains(*position) for position in self._unseen)
         if self._hashes is not None:
             self._hashes.validate()
             assert all(self._positions.contains(*position) for position in self._hashes)

@@ -1,0 +1,143 @@
+"""Defects that the simulation must find: each is one deliberate mistake, made while the context lasts."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.errors import StoreError
+from ackwell.saving import delta, parts, recovery
+from ackwell.saving.journal import Journal, Saved
+from ackwell.saving.parts import Part
+from ackwell.saving.source import Tracked
+from ackwell.store import MemoryStore
+from ackwell.subscription import saved
+from ackwell.subscription.backoffs import Backoffs
+from ackwell.subscription.consumers import Consumers
+from ackwell.subscription.durability import Durability
+from ackwell.subscription.redelivery_counts import RedeliveryCounts
+from ackwell.subscription.replay_queue import ReplayQueue
+from ackwell.subscription.state import State
+from ackwell.subscription.transactions import Transactions
+
+Defect = Callable[[], AbstractContextManager[Any]]
+
+
+def instead(owner: Any, name: str, wrong: Callable[..., Any]) -> Defect:
+    """Return the defect of a function that does something else; it is given the right one first."""
+    right = getattr(owner, name)
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        return wrong(right, *arguments, **options)
+
+    return lambda: mock.patch.object(owner, name, called)
+
+
+def nothing(owner: Any, name: str, answer: object = None) -> Defect:
+    """Return the defect of a function that does nothing."""
+    return instead(owner, name, lambda *_, **__: answer)
+
+
+def confirmed_unwritten(save: Any, *arguments: Any, **options: Any) -> Any:
+    try:
+        return save(*arguments, **options)
+    except StoreError:
+        return Saved("delta", 0, 0)
+
+
+def loaded_without_a_second_look(_: Any, self: Any, *, take_older: bool = False, check: Any = None) -> Any:
+    with mock.patch.object(type(self._store), "last_id", property(lambda store: store._ledger.last_id)):
+        found = recovery.recover(self._store, self._engine, self._max_bytes, take_older=take_older)
+    if check is not None and found.position_info is not None:
+        check(found.position_info)
+    self._store.own()
+    self._known, self._newest = True, replace(found, position_info=None, last_id=self._store.last_id)
+    self._baseline, self._link = found.position_info, None
+    return found
+
+
+def change_without(**parts_: Any) -> Callable[..., Any]:
+    def changed(change_since: Any, *arguments: Any) -> Any:
+        change = change_since(*arguments)
+        if change is None:
+            return None
+        return change._replace(changes=change.changes.replace(**parts_))
+
+    return changed
+
+
+def without_others(change_since: Any, *arguments: Any) -> Any:
+    change = change_since(*arguments)
+    return None if change is None else change._replace(others=False)
+
+
+def merged_without_the_first(merge: Any, first: Any, second: Any) -> Any:
+    return second
+
+
+def deleted_too_far(saved_: Any, self: Any, *arguments: Any) -> Any:
+    result = saved_(self, *arguments)
+    if result.kind == "full":
+        self._store.delete_up_to(self._newest.full_first_id - 1)
+    return result
+
+
+def owned_by_anybody(_: Any, self: Any) -> None:
+    ledger = self._reading()
+    if not self._generation:
+        ledger.generation += 1
+        self._generation = ledger.generation
+
+
+def receipts_before_the_save(_: Any, self: Any, *__: Any) -> list[Any]:
+    return [self._waiting.pop()] if self._waiting else []
+
+
+def no_wait(_: Any, self: Any, position: Any, now_ms: int, __: int) -> None:
+    self._deadlines.add(now_ms, *position)
+    self.due_ms[position] = now_ms
+
+
+def part_taken_for_whole(decode: Any, data: bytes, entry_id: int | None = None) -> Any:
+    part = decode(data, entry_id)
+    return part._replace(number=0, parts=1, checksum=zlib.crc32(part.save.body))
+
+
+@contextmanager
+def no_checksums() -> Iterator[None]:
+    same = SimpleNamespace(crc32=lambda _: 7)
+    with mock.patch.object(parts, "zlib", same), mock.patch.object(recovery, "zlib", same):
+        yield
+
+
+DEFECTS: dict[str, Defect] = {
+    "recovery skips a damaged save": nothing(recovery, "_refuse"),
+    "a save is confirmed that was not written": instead(Journal, "save_source", confirmed_unwritten),
+    "checksums are not compared": no_checksums,
+    "an entry is taken for another": instead(Part, "decode", lambda right, data, _=None: right(data)),
+    "a part of a save is taken for a save": instead(Part, "decode", part_taken_for_whole),
+    "an owner that was fenced writes": instead(MemoryStore, "own", owned_by_anybody),
+    "a save in the middle of a load is lost": instead(Journal, "load", loaded_without_a_second_look),
+    "the second base is deleted": instead(Journal, "_saved", deleted_too_far),
+    "a delta holds no open transactions": instead(Tracked, "change_since", without_others),
+    "a delta holds no redelivery counts": instead(
+        Tracked, "change_since", change_without(redelivery_counts={})
+    ),
+    "a delta holds no parts of batches": instead(Tracked, "change_since", change_without(batch_deleted={})),
+    "a delta holds one change of two": instead(delta, "merge", merged_without_the_first),
+    "open transactions are not saved": nothing(saved, "encode_transactions", b""),
+    "receipts are given one by one": instead(Durability, "saved", receipts_before_the_save),
+    "a back-off is over at once": instead(Backoffs, "start", no_wait),
+    "a delay is not kept": nothing(DelayedDeliveryTracker, "add", False),
+    "an abort forgets the delay": nothing(ReplayQueue, "is_unseen", False),
+    "a part of a batch does not lower the counters": nothing(Consumers, "reduce"),
+    "a redelivery is not counted": nothing(RedeliveryCounts, "increment"),
+    "an acknowledged entry stays in the queue": nothing(State, "forget"),
+    "transactions conflict with nothing": nothing(Transactions, "check"),
+}

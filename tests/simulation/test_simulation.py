@@ -1,0 +1,94 @@
+"""Subscriptions on disks that fail: ten thousand lives here, a million in `make soak`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from time import process_time
+
+import pytest
+
+from ackwell import reference
+from ackwell.testing.simulation import FAULTS, OUTCOMES, Life
+from ackwell.testing.simulation.life import OPERATIONS_MIN
+from tests.simulation.defects import DEFECTS, Defect
+
+#: Lives of one test; four tests, so that two workers share them.
+LIVES = 2_500
+#: The seeds within which each defect is found.
+SEEDS_TO_FIND = 1_000
+
+
+def live(seeds: range) -> Counter[str]:
+    """Live every seed; return what was seen."""
+    seen = Counter[str]()
+    for seed in seeds:
+        seen.update(Life(seed).live())
+    return seen
+
+
+def report(lives: int, seen: Counter[str], cpu_s: float) -> str:
+    lines = [f"\n{lives:,} lives, {cpu_s:.1f} s of CPU"]
+    lines += [f"{seen[name]:12,} {name}" for name in ("operations", "crashes", *OUTCOMES, *FAULTS)]
+    return "\n".join(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 4 * LIVES, LIVES))
+def test_whatever_fails_nothing_is_lost(first: int, capsys: pytest.CaptureFixture[str]) -> None:
+    start_s = process_time()
+    seen = live(range(first, first + LIVES))
+    with capsys.disabled():
+        print(report(LIVES, seen, process_time() - start_s))
+    assert seen["operations"] >= LIVES * OPERATIONS_MIN
+    assert [name for name in (*OUTCOMES, *FAULTS) if not seen[name]] == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
+def test_whatever_fails_in_a_million_lives_nothing_is_lost(
+    part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranges = [range(at, at + 2_500) for at in range(part * 100_000, (part + 1) * 100_000, 2_500)]
+    with ProcessPoolExecutor(os.cpu_count()) as workers:
+        seen = sum(workers.map(live, ranges), Counter[str]())
+    with capsys.disabled():
+        print(report(100_000, seen, 0.0))
+    assert seen["operations"] >= 100_000 * OPERATIONS_MIN
+    assert [name for name in (*OUTCOMES, *FAULTS) if not seen[name]] == []
+
+
+def test_the_reference_engine_lives_the_same_lives() -> None:
+    for seed in range(10):
+        ours, theirs = Life(seed).live(), Life(seed, engine=reference).live()
+        assert ours == theirs, seed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
+def test_a_deliberate_defect_is_found(defect: Defect) -> None:
+    with defect():
+        for seed in itertools.count():
+            assert seed < SEEDS_TO_FIND, "not found"
+            try:
+                Life(seed).live()
+            except Exception:
+                return
+
+
+def test_one_command_replays_one_seed_in_words() -> None:
+    command = [sys.executable, "-m", "ackwell.testing.simulation", "1"]
+    done = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)]
+    assert done[0] == done[1]
+    for word in ("published", "acks", "loaded entry", "saved", "crash", "operations"):
+        assert word in done[0]
+
+
+def test_a_life_that_fails_says_how_to_see_it() -> None:
+    with DEFECTS["a redelivery is not counted"](), pytest.raises(AssertionError) as caught:
+        live(range(SEEDS_TO_FIND))
+    assert "python -m ackwell.testing.simulation" in caught.value.__notes__[0]
