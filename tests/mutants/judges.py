@@ -85,4 +85,4 @@ def judges(module: str) -> list[str]:
     entry = max((entry for entry in JUDGES if module.startswith(entry)), key=len, default=None)
     if entry is None:
         raise SystemExit(f"{module}: tests/mutants/judges.py does not say which tests judge it")
-    return [module, *JUDGES[entry]]
+    return [module, *JUDGES[entry], "tests/test_values.py"]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 # Checks of our own invariants, and texts for people: no test breaks an invariant to see its check fail.
 OTHER = re.compile(r"(^|::)validate$|fmt::(Debug|Display)|Debug for|Display for")
+TESTS = ("--", "--test", "model", "--test", "hostile")
+BUILT = ROOT / "target" / "mutants"
 VERDICTS = {"CaughtMutant": "killed", "Timeout": "killed", "MissedMutant": "survived", "Unviable": "unviable"}
 
 
@@ -51,10 +53,13 @@ def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
 
 
 def _mutants(*options: str, echo: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run cargo-mutants on the core; symbols for debuggers would double the time of each build."""
-    environment = {**os.environ, "CARGO_PROFILE_DEV_DEBUG": "false"}
-    environment.pop("CARGO_TARGET_DIR", None)
-    command = ["cargo", "mutants", "--package", "ackwell-core", *options]
+    """Run cargo-mutants on the core.
+
+    Symbols for debuggers would double the time of each build. The copies share one target folder, so that
+    what the core depends on is built once.
+    """
+    environment = {**os.environ, "CARGO_PROFILE_DEV_DEBUG": "false", "CARGO_TARGET_DIR": str(BUILT)}
+    command = ["cargo", "mutants", "--package", "ackwell-core", *options, *TESTS]
     return subprocess.run(
         command, cwd=ROOT, env=environment, check=False, stdout=None if echo else subprocess.PIPE, text=True
     )

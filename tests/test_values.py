@@ -1,0 +1,76 @@
+"""Values that the package gives out and takes: they do not change, and are given by name where they are many."""
+
+from __future__ import annotations
+
+import dataclasses
+import pkgutil
+from importlib import import_module
+
+import pytest
+
+import ackwell
+
+# The rooms that need Spark, Bokeh or protobuf are judged where those are.
+ROOMS = (
+    "ackwell.broker",
+    "ackwell.saving",
+    "ackwell.store",
+    "ackwell.subscription",
+    "ackwell.replay",
+    "ackwell.loss",
+)
+ROOMS += ("ackwell.cursor", "ackwell.delayed", "ackwell.diagnosis.holes", "ackwell.diagnosis.doctor")
+
+STATE = {"Kept", "MemoryLedger", "State", "Transaction"}
+"""What changes while it lives; all else is a value."""
+BY_NAME = {
+    "BrokerFacts",
+    "BatchSizes",
+    "Blockage",
+    "BrokerSettings",
+    "CursorSettings",
+    "Diagnosis",
+    "Endpoint",
+    "LedgerSize",
+    "RestartLoss",
+    "State",
+    "SubscriptionSettings",
+    "SubscriptionStats",
+}
+"""Many fields of like types, so no caller may confuse their order."""
+OPEN = {"Endpoint", "MemoryLedger", "RestartLoss"}
+"""They keep what they worked out, or are there to be looked into."""
+
+
+def found() -> dict[str, type]:
+    names = [each.name for each in pkgutil.walk_packages(ackwell.__path__, "ackwell.")]
+    modules = [import_module(name) for name in names if name.startswith(ROOMS)]
+    return {
+        f"{module.__name__}.{name}": cls
+        for module in modules
+        for name, cls in vars(module).items()
+        if dataclasses.is_dataclass(cls) and isinstance(cls, type) and cls.__module__ == module.__name__
+    }
+
+
+VALUES = found()
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_does_not_change_and_is_built_as_it_says(name: str) -> None:
+    cls, short = VALUES[name], name.rpartition(".")[2]
+    empty = cls.__new__(cls)
+    field, *others = dataclasses.fields(cls)
+    if short in STATE:
+        setattr(empty, field.name, None)
+    else:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(empty, field.name, None)
+    # What is mutable has slots against names that nobody reads.
+    assert hasattr(empty, "__dict__") == (short in OPEN)
+    assert all(each.kw_only == (short in BY_NAME) for each in (field, *others))
+
+
+def test_the_lists_name_what_there_is() -> None:
+    assert len(VALUES) > 20
+    assert {name.rpartition(".")[2] for name in VALUES} >= STATE | BY_NAME | OPEN
