@@ -1,4 +1,4 @@
-"""Values that the package gives out and takes: they do not change, and are given by name where they are many."""
+"""Values that the package gives out and takes: they do not change, and many fields are given by name."""
 
 from __future__ import annotations
 
