@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ def test_a_sample_is_dealt_by_size_and_every_file_gets_one() -> None:
 
 
 def test_a_larger_sample_holds_the_smaller_one_and_every_place_comes_before_a_second_mutant_of_one() -> None:
-    mutants = {place: [f"{place}{n}" for n in range(place)] for place in range(1, 12)}
+    mutants: dict[Hashable, list[str]] = {
+        place: [f"{place}{n}" for n in range(place)] for place in range(1, 12)
+    }
     chosen = choose(mutants, 40, "seed")
     assert chosen[:15] == choose(mutants, 15, "seed") != choose(mutants, 15, "other")
     assert len(set(chosen)) == 40

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import pkgutil
 from importlib import import_module
+from typing import Any
 
 import pytest
 
 import ackwell
 
 # The rooms that need Spark, Bokeh or protobuf are judged where those are.
-ROOMS = (
+ROOMS: tuple[str, ...] = (
     "ackwell.broker",
     "ackwell.saving",
     "ackwell.store",
@@ -42,7 +43,7 @@ OPEN = {"Endpoint", "MemoryLedger", "RestartLoss"}
 """They keep what they worked out, or are there to be looked into."""
 
 
-def found() -> dict[str, type]:
+def found() -> dict[str, Any]:
     names = [each.name for each in pkgutil.walk_packages(ackwell.__path__, "ackwell.")]
     modules = [import_module(name) for name in names if name.startswith(ROOMS)]
     return {
@@ -59,7 +60,7 @@ VALUES = found()
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_does_not_change_and_is_built_as_it_says(name: str) -> None:
     cls, short = VALUES[name], name.rpartition(".")[2]
-    empty = cls.__new__(cls)
+    empty: Any = cls.__new__(cls)
     field, *others = dataclasses.fields(cls)
     if short in STATE:
         setattr(empty, field.name, None)
