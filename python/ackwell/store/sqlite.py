@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 #: How every SQLite file begins.
 FILE_MAGIC = b"SQLite format 3\0"
+#: How every rollback journal begins; 8 bytes after it is the number of pages that the file had before.
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+PAGES_BEFORE = slice(16, 20)
 # "ackw": marks the file as ours where SQLite keeps such marks, in bytes 68 to 71 of its header.
 APPLICATION_ID = 0x61636B77
 VERSION = 1
@@ -298,7 +301,7 @@ def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connec
             raise StoreError(f"{path}: no such file") from None
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
-    if header or read_only:
+    if read_only or (header and not _never_committed(path)):
         _require_ours(path, header)
     mode = "ro" if read_only else "rwc"
     try:
@@ -312,6 +315,16 @@ def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connec
         )
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from error
+
+
+def _never_committed(path: Path) -> bool:
+    """Return whether the first transaction ever was cut short: SQLite then makes the file empty again."""
+    try:
+        with path.with_name(f"{path.name}-journal").open("rb") as file:
+            header = file.read(PAGES_BEFORE.stop)
+    except OSError:
+        return False
+    return header.startswith(JOURNAL_MAGIC) and header[PAGES_BEFORE] == bytes(4)
 
 
 def _require_ours(path: Path, header: bytes) -> None:
