@@ -160,6 +160,15 @@ class Ledgers:
         """
     def contains(self, ledger_id: int, entry_id: int) -> bool:
         """Whether a position is an entry that exists. O(log n)."""
+    def contains_all(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, passed: tuple[int, int]) -> bool:
+        """Whether each position of two int64 arrays is an entry that exists, or is at or before `passed`.
+
+        A negative id answers no. `passed` as the bounds of `entries_between`.
+
+        >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
+        >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))
+        (True, False)
+        """
     @property
     def first_position(self) -> Position | None:
         """The place before every entry: entry -1 of the first ledger kept; None without ledgers."""

@@ -51,18 +51,3 @@ def same_length(*arrays: NDArray[np.int64]) -> None:
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) > 1:
         raise ValueError(f"arrays of different lengths: {lengths}")
-
-
-def one_value(values: NDArray[np.int64]) -> int | None:
-    """Return the value that all elements have; `None` where they differ. At least one element.
-
-    >>> import numpy as np
-    >>> one_value(np.array([3, 3])), one_value(np.array([3, 4]))
-    (3, None)
-    """
-    first = int(values[0])
-    if len(values) <= 1024:
-        # Comparing bytes costs a third of a reduction where the call is most of the cost.
-        data = values.tobytes()
-        return first if data == data[:8] * len(values) else None
-    return first if bool((values == first).all()) else None

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ackwell import engine as engines
 from ackwell.ack_sets import first_unacked, from_words, to_words
+from ackwell.arrays import as_int64
 from ackwell.cursor_settings import CursorSettings
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
+    from ackwell.arrays import Int64s
     from ackwell.engine import Engine
     from ackwell.saving.journal import Saved
     from ackwell.saving.recovery import Recovery
@@ -211,27 +213,15 @@ class Cursor:
         (`ProtocolError`) or has a negative id (`ValueError`). The mark-delete position moves once, at
         the end. O(entries).
         """
-        import numpy as np
-
-        from ackwell.arrays import as_int64, one_value, same_length
-
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
-        same_length(ledgers, entries)
-        if not len(ledgers):
-            return 0
-        one_ledger = one_value(ledgers)
-        for ledger_id in np.unique(ledgers).tolist() if one_ledger is None else (one_ledger,):
-            # Entries of a ledger are dense, so the greatest one answers for all.
-            known = entries if one_ledger is not None else entries[ledgers == ledger_id]
-            last = Position(ledger_id, int(np.maximum.reduce(known)))
-            if last > self._mark_delete or ledger_id < 0:
-                self._require(last)
+        if not self._ledgers.contains_all(ledgers, entries, self._mark_delete):
+            self._require_all(ledgers, entries)
         added = self._individually_deleted.add_many(ledgers, entries)
         added -= self._individually_deleted.remove_up_to(*self._mark_delete)
         if len(entries) < len(self._ack_sets):
             for position in zip(ledgers.tolist(), entries.tolist(), strict=True):
                 self._ack_sets.pop(Position(*position), None)
-        else:
+        elif self._ack_sets:
             self._drop_ack_sets_of_acked()
         self._advance()
         return added
@@ -592,6 +582,17 @@ class Cursor:
                 f"acknowledgment of {position}, which was never published; "
                 f"the last position is {self._ledgers.last_position or 'none'}"
             )
+
+    def _require_all(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """As `_require_passed`, for many."""
+        import numpy as np
+
+        if ledger_ids.min() < 0 or entry_ids.min() < 0:
+            raise ValueError("a ledger or entry id is negative; both are at least 0")
+        for ledger_id in np.unique(ledger_ids).tolist():
+            # Entries of a ledger are dense, so the greatest one answers for all.
+            last = int(entry_ids[ledger_ids == ledger_id].max())
+            self._require_passed(Position(ledger_id, last))
 
     def _require_passed(self, position: Position) -> None:
         """As `_require`, but an entry at or before the mark-delete position need not exist any more."""

@@ -14,6 +14,9 @@ from tests.differential.pair import Pair
 IDS = st.one_of(st.integers(-1, 30), st.sampled_from([2**40, 2**63 - 1, 2**63, -(2**63)]))
 COUNTS = st.one_of(st.integers(-1, 5), st.sampled_from([2**40, 2**63 - 1, 2**63]))
 PLACES = st.tuples(IDS, st.one_of(st.integers(-2, 6), st.sampled_from([2**63 - 1, 2**63])))
+POSITIONS = st.tuples(
+    st.one_of(st.integers(-1, 30), st.just(2**63 - 1)), st.one_of(st.integers(-1, 6), st.just(2**63 - 1))
+)
 ENGINES = pytest.mark.parametrize("engine", [ackwell, reference])
 
 
@@ -49,6 +52,11 @@ class LedgersMachine(RuleBasedStateMachine):
         self.pair.call("previous_valid", *place)
         self.pair.call("contains", *place)
         self.pair.call("__contains__", place)
+
+    @rule(positions=st.lists(POSITIONS, max_size=4), passed=PLACES)
+    def ask_many(self, positions: list[tuple[int, int]], passed: tuple[int, int]) -> None:
+        columns = [ledger_id for ledger_id, _ in positions], [entry_id for _, entry_id in positions]
+        self.pair.call("contains_all", *columns, passed)
 
     @rule(lower=PLACES, upper=PLACES)
     def count(self, lower: tuple[int, int], upper: tuple[int, int]) -> None:
@@ -113,6 +121,21 @@ def test_without_a_ledger_there_is_no_next_position(engine: object) -> None:
         ledgers.next_valid(3, 0)
     assert ledgers.previous_valid(3, 5) == (3, -1)
     assert (ledgers.first_position, ledgers.last_position, len(ledgers)) == (None, None, 0)
+
+
+@ENGINES
+def test_many_positions_exist_or_are_passed(engine: object) -> None:
+    ledgers = engine.Ledgers({2: 16, 5: 10})  # type: ignore[attr-defined]
+    assert ledgers.contains_all([2, 5, 5], [15, 0, 9], (0, -1))
+    assert not ledgers.contains_all([2, 5, 2], [0, 10, 1], (0, -1)), "one entry too far"
+    assert not ledgers.contains_all([2, 3], [0, 0], (2, 15)), "a ledger that nobody knows"
+    assert ledgers.contains_all([2, 3, 4], [99, 0, 7], (4, 7)), "they are passed"
+    assert not ledgers.contains_all([4], [8], (4, 7))
+    assert not ledgers.contains_all([2, -1], [0, 0], (4, 7)), "no ledger is negative"
+    assert not ledgers.contains_all([2, 2], [0, -1], (4, 7)), "no entry is negative"
+    assert ledgers.contains_all([], [], (0, -1))
+    with pytest.raises(ValueError, match="lengths"):
+        ledgers.contains_all([2], [0, 1], (0, -1))
 
 
 @ENGINES

@@ -82,7 +82,14 @@ fn agree(ledgers: &Ledgers, model: &Model, places: &[Position]) {
         let rank = existing.partition_point(|entry| entry <= place);
         let below = existing.partition_point(|entry| entry < place);
         assert_eq!(rank as i64, ledgers.rank(*place));
-        assert_eq!(existing.binary_search(place).is_ok(), ledgers.contains(*place));
+        let exists = existing.binary_search(place).is_ok();
+        assert_eq!(exists, ledgers.contains(*place));
+        let passed = places[0];
+        let columns = ([passed.ledger_id, place.ledger_id], [0, place.entry_id]);
+        let fits = place.entry_id >= 0 && (exists || *place <= passed);
+        let first_fits =
+            passed.entry_id >= 0 || existing.contains(&Position::new(passed.ledger_id, 0));
+        assert_eq!(fits && first_fits, ledgers.contains_all(&columns.0, &columns.1, passed));
         let end = existing.last().map(|entry| Position::new(entry.ledger_id, entry.entry_id + 1));
         let end = end.filter(|end| !model.open || Some(end.ledger_id) == last);
         let end = end.or(last.map(|last| Position::new(last, 0)));

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
+from ackwell.arrays import as_int64, same_length
 from ackwell.errors import LimitError, ProtocolError
 from ackwell.position import Position
 from ackwell.reference.integers import INT64_MAX, int64
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 State = Literal["open", "closed", "trimmed"]
 
@@ -111,6 +115,14 @@ class Ledgers:
         """Return whether the entry exists."""
         entries = self._entries.get(int64(ledger_id), 0)
         return 0 <= int64(entry_id) < entries
+
+    def contains_all(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, passed: tuple[int, int]) -> bool:
+        """Return whether each entry exists or is at or before `passed`; no negative id does."""
+        ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
+        same_length(ledgers, entries)
+        place = bound(passed)
+        pairs = [*zip(ledgers.tolist(), entries.tolist(), strict=True)]
+        return all(min(pair) >= 0 and (pair <= place or self.contains(*pair)) for pair in pairs)
 
     @property
     def first_position(self) -> Position | None:

@@ -61,7 +61,7 @@ class Acknowledgments:
     def many(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> int:
         """Acknowledge many whole entries; return how many were not before.
 
-        Nothing changes where one is ahead of the last position.
+        Nothing changes where one is ahead of the last position (`ProtocolError`) or negative (`ValueError`).
         """
         state = self._state
         try:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ackwell import engine as engines
 from ackwell.ack_sets import BATCH_SIZE_MAX, from_words
+from ackwell.arrays import as_int64
 from ackwell.cursor import Cursor
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
@@ -429,7 +430,7 @@ ActiveChange(consumer='a', active=True)])
         As `ack`, but nothing at all changes when one of them is ahead of the last position.
         """
         who = self._consumer(consumer)
-        return self._acks.many(who, *arguments.positions(ledger_ids, entry_ids))
+        return self._acks.many(who, as_int64(ledger_ids), as_int64(entry_ids))
 
     def ack_cumulative(
         self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()

@@ -105,11 +105,13 @@ impl CommandAck {
         let mut command = Self::default();
         let (mut consumer_id, mut cumulative) = (None, None);
         let mut reader = Reader::new(bytes);
-        while let Some(field) = reader.field()? {
+        loop {
+            command.read_plain_ids(&mut reader);
+            let Some(field) = reader.field()? else { break };
             match field.number {
                 1 => consumer_id = Some(field.varint()?),
                 2 if (0..2).contains(&int32(&field)?) => cumulative = Some(int32(&field)? == 1),
-                3 => command.read_id(field.message()?)?,
+                3 => command.push(read_message_id(field.message()?, 0)?),
                 4 if (0..VALIDATION_ERRORS).contains(&int32(&field)?) => {
                     command.validation_error = Some(int32(&field)?);
                 }
@@ -127,23 +129,26 @@ impl CommandAck {
         Ok(command)
     }
 
-    /// Most ids are a ledger and an entry, in this order and nothing else: read without a `MessageId`.
-    #[inline]
-    fn read_id(&mut self, message: Reader<'_>) -> Result<()> {
-        let mut reader = message;
-        if let Some(ledger_id) = plain_field(&mut reader, LEDGER_ID_TAG)
-            && let Some(entry_id) = plain_field(&mut reader, ENTRY_ID_TAG)
-            && reader.is_empty()
-        {
+    /// Reads ids as long as they are what most are: a ledger and an entry, in this order and nothing else. No
+    /// `MessageId`, no field is made of them; any other id is left to [`read_message_id`].
+    fn read_plain_ids(&mut self, reader: &mut Reader<'_>) {
+        let bytes = reader.rest();
+        let mut at = 0;
+        while let Some((ledger_id, entry_id, length)) = plain_id(&bytes[at..]) {
+            if self.ledger_ids.len() == self.ledger_ids.capacity() {
+                // As many as there are if the others are as long.
+                let left = (bytes.len() - at) / length;
+                self.ledger_ids.reserve(left);
+                self.entry_ids.reserve(left);
+            }
             self.ledger_ids.push(ledger_id as i64);
             self.entry_ids.push(entry_id as i64);
             if let Some(sets) = &mut self.ack_sets {
                 sets.starts.push(sets.words.len() as i64);
             }
-            return Ok(());
+            at += length;
         }
-        self.push(read_message_id(message, 0)?);
-        Ok(())
+        reader.advance(at);
     }
 
     fn push(&mut self, message: MessageId) {
@@ -163,18 +168,33 @@ impl CommandAck {
     }
 }
 
-/// The tags of fields 1 and 2 as varints: one byte each.
+/// The tags of an id in its command and of the fields 1 and 2 in an id: one byte each.
+const ID_TAG: u8 = 3 << 3 | 2;
 const LEDGER_ID_TAG: u8 = 1 << 3;
 const ENTRY_ID_TAG: u8 = 2 << 3;
 
-/// The varint behind this very tag, or `None` where anything else stands.
+/// The ledger and the entry of the plain id at the beginning of these bytes, and how many bytes it takes.
 #[inline]
-fn plain_field(reader: &mut Reader<'_>, tag: u8) -> Option<u64> {
-    if *reader.rest().first()? != tag {
-        return None;
+fn plain_id(bytes: &[u8]) -> Option<(u64, u64, usize)> {
+    let [ID_TAG, length, LEDGER_ID_TAG, rest @ ..] = bytes else { return None };
+    let (ledger_id, rest) = short_varint(rest)?;
+    let [ENTRY_ID_TAG, rest @ ..] = rest else { return None };
+    let (entry_id, rest) = short_varint(rest)?;
+    let read = bytes.len() - rest.len();
+    (usize::from(*length) + 2 == read).then_some((ledger_id, entry_id, read))
+}
+
+/// A varint of at most eight bytes, and what is behind it.
+#[inline]
+fn short_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (index, &byte) in bytes.iter().take(8).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            return Some((value, &bytes[index + 1..]));
+        }
     }
-    reader.advance(1);
-    reader.varint().ok()
+    None
 }
 
 fn read_message_id(mut reader: Reader<'_>, depth: usize) -> Result<MessageId> {

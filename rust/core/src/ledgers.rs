@@ -14,6 +14,8 @@
 //! Invariants: ids strictly rise and are at or past `trimmed_before`; blocks are not empty; sums do not
 //! fall; only the greatest ledger is ever open.
 
+use std::cmp::Ordering;
+
 use crate::error::{Error, Result};
 use crate::position::Position;
 
@@ -242,6 +244,31 @@ impl Ledgers {
     pub fn contains(&self, position: Position) -> bool {
         position.entry_id >= 0
             && self.entries(position.ledger_id).is_some_and(|entries| position.entry_id < entries)
+    }
+
+    /// Whether each position of two columns of one length is an entry that exists, or lies at or before `passed`.
+    /// A negative id answers no.
+    #[must_use]
+    pub fn contains_all(&self, ledger_ids: &[i64], entry_ids: &[i64], passed: Position) -> bool {
+        // The ledger looked up last, and the last of its entries that will do.
+        let (mut ledger_id, mut last) = (-1, -1);
+        ledger_ids.iter().zip(entry_ids).all(|(&id, &entry_id)| {
+            if id != ledger_id {
+                (ledger_id, last) = (id, self.last_existing_or_passed(id, passed));
+            }
+            (0..=last).contains(&entry_id)
+        })
+    }
+
+    /// The last entry of a ledger that exists or lies at or before `passed`; −1 where there is none.
+    fn last_existing_or_passed(&self, ledger_id: i64, passed: Position) -> i64 {
+        let last_passed = match ledger_id.cmp(&passed.ledger_id) {
+            _ if ledger_id < 0 => -1,
+            Ordering::Less => i64::MAX,
+            Ordering::Equal => passed.entry_id,
+            Ordering::Greater => -1,
+        };
+        last_passed.max(self.entries(ledger_id).unwrap_or(0) - 1)
     }
 
     /// The first existing entry after `position`; past the end, [`Ledgers::end`].

@@ -22,6 +22,9 @@ pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
 /// Rows of a batch that is copied whole, and of each block of a larger one. Three columns of them take 384 KiB.
 const BLOCK_ROWS: usize = 1 << 14;
 
+/// Rows of a batch that works attached: to let other threads run takes longer than such a batch does.
+const ATTACHED_ROWS: usize = 256;
+
 /// A batch argument: a one-dimensional int64 array, or what `ackwell.arrays.as_int64` makes one of.
 pub(crate) struct Ints<'py>(Bound<'py, PyArray1<i64>>);
 
@@ -181,7 +184,7 @@ impl<const N: usize> Blocks<N> {
 }
 
 impl<T: Send> Shared<T> {
-    /// Runs a batch detached: `change` with every block of rows, or nothing at all if `check` refuses one. Without
+    /// Runs a batch, detached unless it is small: `change` with every block of rows, or nothing at all if `check` refuses one. Without
     /// a `check`, `change` refuses none.
     ///
     /// `change` must refuse what `check` does. Where another thread changes the arrays between the two, the error
@@ -193,6 +196,11 @@ impl<T: Send> Shared<T> {
         check: Option<impl Fn(&T, Block<'_, N>) -> core::Result<()> + Send>,
         mut change: impl FnMut(&mut T, Block<'_, N>) -> core::Result<()> + Send,
     ) -> PyResult<()> {
+        if rows.len() <= ATTACHED_ROWS {
+            let copied = rows.to_vecs();
+            let block = copied.each_ref().map(Vec::as_slice);
+            return change(&mut self.locked(py), block).map_err(raise);
+        }
         let (blocks, _pins) = rows.blocks()?;
         let done = self.detached(py, move |value| {
             if let (Some(check), Blocks::Pinned(_)) = (check, &blocks) {

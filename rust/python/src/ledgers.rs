@@ -5,6 +5,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 
+use crate::arrays::{Ints, Rows};
 use crate::convert::{Int, Pair, bound, position, raise};
 use crate::shared::Shared;
 
@@ -196,6 +197,28 @@ impl Ledgers {
     /// Whether a position is an entry that exists. O(log n).
     fn contains(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> bool {
         self.0.locked(py).contains(core::Position::new(ledger_id.0, entry_id.0))
+    }
+
+    /// Whether each position of two int64 arrays is an entry that exists, or is at or before `passed`.
+    ///
+    /// A negative id answers no. `passed` as the bounds of `entries_between`.
+    ///
+    /// >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
+    /// >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))
+    /// (True, False)
+    fn contains_all(
+        &self,
+        py: Python<'_>,
+        ledger_ids: Ints<'_>,
+        entry_ids: Ints<'_>,
+        passed: Pair,
+    ) -> PyResult<bool> {
+        let (rows, passed) = (Rows::new([ledger_ids, entry_ids])?, bound(passed)?);
+        let mut all = true;
+        self.0.batch_of_any(py, &rows, |ledgers, [ledger_ids, entry_ids]| {
+            all = all && ledgers.contains_all(ledger_ids, entry_ids, passed);
+        })?;
+        Ok(all)
     }
 
     /// The place before every entry: entry -1 of the first ledger kept; None without ledgers.
