@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
+from ackwell.subscription.expiry import found_by_search
 
 if TYPE_CHECKING:
     from ackwell.subscription.kinds import SubscriptionType
@@ -54,6 +55,13 @@ class Moves:
         state.cursor.ack_cumulative(*position)
         state.forget_acknowledged()
         return before - state.cursor.backlog_entries
+
+    def expire(self, wanted: Position) -> int:
+        """Acknowledge everything up to a position, or as far as a broker would get."""
+        state = self._state
+        by_search = state.settings.expires_by_search
+        position = found_by_search(state.cursor, wanted) if by_search else wanted
+        return 0 if position is None else self.acknowledge_up_to(position)
 
     def skip(self, entries: int) -> int:
         """Acknowledge the first `entries` that are not acknowledged; return how many there were."""

@@ -122,6 +122,9 @@ class SubscriptionSettings:
     """A batch that was acknowledged in part outside of transactions conflicts with the acknowledgment of
     the whole entry in a transaction."""
 
+    expires_by_search: bool = False
+    """Expiry in the open ledger ends early where the newest entries are acknowledged: see `expiry`."""
+
     def __post_init__(self) -> None:
         for name in ("max_unacked_per_consumer", "max_unacked_per_subscription", "ack_timeout_ms"):
             if getattr(self, name) < 0:
@@ -151,5 +154,6 @@ _PULSAR: dict[str, Any] = {
     "abort_rewinds": False,
     "cumulative_hides_individual": True,
     "plain_acks_conflict": True,
+    "expires_by_search": True,
 }
 _PULSAR_OF_VERSION: dict[str, dict[str, Any]] = {"4.0": {"partial_ack_lowers_pending": False}}

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell.ack_sets import WHOLE, all_messages, first_unacked
@@ -100,14 +102,15 @@ class Transactions(EqualByState):
         return iter(self._bits.items())
 
     def check(self, position: Position, acked_bits: int) -> None:
-        """Raise `ProtocolError` if an open transaction, the same one included, holds any of these bits."""
-        if self.held_bits(position) & acked_bits:
-            owner = next(
-                transaction
-                for transaction, content in self.open.items()
-                if position in content.entries and content.entries[position].acked_bits & acked_bits
-            )
-            raise _conflict(f"{position} is acknowledged in {_name(owner)}, which is open")
+        """Raise `ProtocolError` if an open transaction, the same one included, holds any of these bits.
+
+        The whole entry conflicts also with one that names it and holds none, as in the broker.
+        """
+        if position in self._bits:
+            for transaction, content in self.open.items():
+                held = content.entries.get(position)
+                if held is not None and (acked_bits == WHOLE or held.acked_bits & acked_bits):
+                    raise _conflict(f"{position} is acknowledged in {_name(transaction)}, which is open")
         if self.plain.get(position, 0) & acked_bits:
             raise _conflict(f"{position} was acknowledged in part outside of the transaction")
 
@@ -153,12 +156,9 @@ class Transactions(EqualByState):
         """Close a transaction and return what it held; nothing if it is not open."""
         content = self.open.pop(transaction, None) or Transaction()
         for position in content.entries:
-            left = 0
-            for other in self.open.values():
-                if position in other.entries:
-                    left |= other.entries[position].acked_bits
-            if left:
-                self._bits[position] = left
+            others = [other.entries[position] for other in self.open.values() if position in other.entries]
+            if others:
+                self._bits[position] = reduce(or_, (other.acked_bits for other in others))
             else:
                 del self._bits[position]
         return content

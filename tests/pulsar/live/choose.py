@@ -165,10 +165,8 @@ def _clear(chance: random.Random, ours: Ours) -> Action | None:
 
 
 def _expire(chance: random.Random, ours: Ours) -> Action | None:
-    # The broker's search for the last entry to expire looks at unacknowledged ones.
-    cursor = ours.subscription.cursor
-    unacked = [position for position in sorted(ours.log) if not cursor.is_acked(*position)]
-    return actions.Expire(chance.choice(unacked)) if unacked and ours.moves_are_clean else None
+    existing = [position for position in sorted(ours.log) if ours.ledgers.contains(*position)]
+    return actions.Expire(chance.choice(existing)) if existing and ours.moves_are_clean else None
 
 
 def _unload(chance: random.Random, ours: Ours) -> Action | None:
