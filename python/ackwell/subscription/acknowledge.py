@@ -175,7 +175,7 @@ class Acknowledgments:
         state = self._state
         content = self._end(transaction)
         if not state.policy.individual:
-            if (content.entries or content.cumulative) and state.settings.abort_rewinds:
+            if content.entries or (content.cumulative and state.settings.cumulative_abort_rewinds):
                 state.unread.rewind()
             return len(content.entries)
         for position, held in content.entries.items():

@@ -111,8 +111,9 @@ class SubscriptionSettings:
     """A consumer that asks for redelivery is unblocked however many messages it still has, until it grants
     permits. On Shared it then gets at least one entry more."""
 
-    abort_rewinds: bool = True
-    """The abort of a transaction on Exclusive and Failover reads everything unacknowledged again."""
+    cumulative_abort_rewinds: bool = True
+    """The abort of a cumulative acknowledgment in a transaction reads everything unacknowledged again, as
+    that of an individual one does on Exclusive and Failover."""
 
     cumulative_hides_individual: bool = False
     """While a transaction with a cumulative acknowledgment is open, the end of a transaction leaves what
@@ -151,7 +152,7 @@ _PULSAR: dict[str, Any] = {
     "idle_clears_counts": True,
     "partial_ack_unblocks": False,
     "redelivery_unblocks": True,
-    "abort_rewinds": False,
+    "cumulative_abort_rewinds": False,
     "cumulative_hides_individual": True,
     "plain_acks_conflict": True,
     "expires_by_search": True,

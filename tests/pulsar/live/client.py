@@ -176,6 +176,8 @@ class Client:
             txnid_least_bits=transaction[1],
             subscription=messages.Subscription(topic=self._topic, subscription=self._subscription),
             txn_action=0 if commit else 1,
+            # 4.0 closes the connection where it is missing.
+            txnid_least_bits_of_low_watermark=0,
         )
         answer = self._wait(CommandType.END_TXN_ON_SUBSCRIPTION_RESPONSE, request_id)
         if answer.HasField("error"):
