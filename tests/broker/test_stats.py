@@ -249,3 +249,43 @@ def test_a_damaged_answer_is_read_or_refused_and_nothing_else(data: st.DataObjec
 
 def test_unknown_fields_are_no_matter() -> None:
     assert len(parse(internal(somethingNew={"a": 1}))) == 1
+
+
+def test_a_long_text_of_ranges_is_read_as_a_short_one_and_in_less_memory() -> None:
+    import tracemalloc
+
+    from ackwell.broker.documents import PIECE_BYTES
+
+    ranges = [(3, 2 * n, 2 * n + 1) for n in range(400_000)]
+    text = "[" + ",".join(f"({ledger}:{lower}..{ledger}:{upper}]" for ledger, lower, upper in ranges) + "]"
+    assert len(text) > 4 * PIECE_BYTES
+    told = internal(ledgers=[{"ledgerId": 3, "entries": 10**6}])
+    told["cursors"] = {
+        name: {**told["cursors"]["sub"], "individuallyDeletedMessages": shown, "markDeletePosition": "3:-1"}
+        for name, shown in (("long", text), ("short", text[: text.index(",(", 100)] + "]"))
+    }
+    data = json.dumps({"persistent://a/b/c": told, "ackwell:ranges": 0}).encode()
+    tracemalloc.start()
+    long, short = parse_stats(data, "answer")
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < len(data)
+    assert list(long.individually_deleted) == ranges
+    assert list(short.individually_deleted) == ranges[: len(short.individually_deleted)]
+    damaged = data.replace(b"(3:600000..", b"(3:60000x..")
+    with pytest.raises(StatsError, match=r"persistent://a/b/c: at byte \d{7}: expected"):
+        list(parse_stats(damaged, "answer"))
+
+
+def test_the_topics_of_one_object_are_decoded_one_after_the_other() -> None:
+    told = {f"persistent://a/b/t-{n}": internal() for n in range(3)}
+    text = json.dumps({**told, "note": 5, "persistent://a/b/\u00e9": internal()}, indent=1)
+    topics = [stats.topic for stats in parse_stats(text.encode(), "answer")]
+    assert topics == [*told, "persistent://a/b/\u00e9"]
+    cut_off = parse_stats(text[:-40].encode(), "answer")
+    assert [next(cut_off).topic for _ in told] == [*told]
+    with pytest.raises(StatsError, match="cut off"):
+        list(cut_off)
+    for wrong in ("]", " 5}", ", 5}", ', "x" 5}'):
+        with pytest.raises(StatsError, match="not JSON at line"):
+            list(parse_stats((json.dumps(told)[:-1] + wrong).encode(), "answer"))

@@ -151,7 +151,7 @@ def test_one_bad_source_is_reported_and_counted_and_the_rest_is_judged(losing: s
 def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackwell.broker.stats.STATS_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("ackwell.broker.documents.STATS_BYTES_MAX", 1 << 20)
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b" " * (8 << 20)))
     code, found = run_json(str(path))

@@ -10,7 +10,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, json_documents
+from ackwell.broker.documents import json_document
+from ackwell.broker.stats import SubscriptionStats, Unread, from_answer
 from ackwell.errors import StatsError
 
 if TYPE_CHECKING:
@@ -199,8 +200,7 @@ class Admin:
         return self._parse(self._get(path), self.endpoint.address(path))
 
     def _parse(self, answer: Answer, source: str) -> Any:
-        _, document = next(json_documents(answer.body, source))
-        return document
+        return json_document(answer.body, source)
 
     def _get(self, path: str) -> Answer:
         return self.endpoint.get(path, self._cluster_hosts)

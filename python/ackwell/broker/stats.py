@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import reprlib
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from urllib.parse import unquote
 
 from ackwell.ack_sets import from_words, to_words
 from ackwell.broker.batch_sizes import AckSets, BatchSizes
+from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.position import Position
 
@@ -30,22 +29,10 @@ if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
     from ackwell.broker.restart import CursorLedger
 
-GZIP_MAGIC: Final = b"\x1f\x8b"
-
-STATS_BYTES_MAX: Final = 512 << 20
-"""The most that one file may hold; a `stats-internal` of a million ranges has about 30 MB."""
-
-_UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
-"""What PowerShell's `>` writes first."""
-
-_JSON_BEGINS: Final = re.compile(r"^[{\[]", re.MULTILINE)
-
 _ID_END: Final = 2**63 - 1
 
 _TIME_END_MS: Final = 253_402_300_800_000
 """The year 10000, which no calendar here knows."""
-
-_HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPIC`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +122,7 @@ def stats_files(source: str | Path) -> list[Path]:
     except OSError as error:
         raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
     if not files:
-        raise StatsError(f"no .json or .json.gz file in the folder; {_HOW_TO}, a file a topic", str(path))
+        raise StatsError(f"no .json or .json.gz file in the folder; {HOW_TO}, a file a topic", str(path))
     return files
 
 
@@ -154,8 +141,8 @@ def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterato
     Raises `StatsError` when it is no such answer, or when it lacks what a cursor needs.
     """
     found, document = False, None
-    documents = json_documents(data, source)
-    # A dump may be large: its bytes are released as soon as they are decoded.
+    documents = documents_of(data, source)
+    # A dump may be large: its bytes are released as soon as they are not needed.
     del data
     for heading, document in documents:
         for key, answer in _answers(document, heading or name or source):
@@ -175,83 +162,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
-
-
-def json_documents(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]:
-    """Yield the JSON documents of a file, which may follow one another, each with the topic above it."""
-    if data[:2] == GZIP_MAGIC:
-        data = _decompressed(data, source)
-    try:
-        text = data.decode("utf-16" if data[:2] in _UTF_16_MARKS else "utf-8-sig")
-    except UnicodeDecodeError:
-        raise StatsError(
-            f"binary data, not JSON; {_HOW_TO}. For persisted cursor bytes there is `ackwell inspect`",
-            source,
-        ) from None
-    del data
-    text = text.strip()
-    if not text:
-        raise StatsError(f"the file is empty; {_HOW_TO}", source)
-    if text.startswith("<"):
-        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        what = f" titled {' '.join(title[1].split())[:80]!r}" if title else ""
-        raise StatsError(
-            f"an HTML page{what}, not JSON: most often a proxy or login page, or a wrong address; {_HOW_TO}",
-            source,
-        )
-    decoder = json.JSONDecoder()
-    start = 0
-    while start < len(text):
-        heading, start = _heading(text, start)
-        try:
-            document, start = decoder.raw_decode(text, start)
-        except json.JSONDecodeError as error:
-            raise StatsError(_why_not_json(text, error), source) from None
-        except ValueError as error:
-            # An integer of thousands of digits.
-            raise StatsError(f"not JSON that a broker writes: {error}; {_HOW_TO}", source) from None
-        except RecursionError:
-            raise StatsError(f"nested too deeply; {_HOW_TO}", source) from None
-        yield heading, document
-        while start < len(text) and text[start] in " \t\r\n,":
-            start += 1
-
-
-def _decompressed(data: bytes, source: str) -> bytes:
-    """Decompress gzip, also several members; never more than `STATS_BYTES_MAX`."""
-    out = bytearray()
-    try:
-        while data:
-            member = zlib.decompressobj(wbits=31)
-            out += member.decompress(data, STATS_BYTES_MAX + 1 - len(out))
-            if len(out) > STATS_BYTES_MAX:
-                raise StatsError(f"more than {STATS_BYTES_MAX >> 20} MiB when decompressed", source)
-            if not member.eof:
-                raise StatsError("the gzip file is cut off; copy it again", source)
-            data = member.unused_data
-    except zlib.error as error:
-        raise StatsError(f"the gzip file is damaged ({error}); copy it again", source) from None
-    return bytes(out)
-
-
-def _heading(text: str, start: int) -> tuple[str | None, int]:
-    """Step over lines of text to the JSON after them; the last line that names a topic is its heading."""
-    found = _JSON_BEGINS.search(text, start)
-    if text[start] in "{[" or found is None:
-        return None, start
-    named = [line.strip() for line in text[start : found.start()].splitlines() if "://" in line]
-    return named[-1] if named and " " not in named[-1] else None, found.start()
-
-
-def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
-    where = f"line {error.lineno}, column {error.colno}"
-    rest = text[error.pos :]
-    cut_off = error.msg.startswith("Unterminated string") or any(
-        word.startswith(rest) for word in ("true", "false", "null", "-")
-    )
-    if cut_off and text[0] in "{[":
-        return f"the JSON ends too early ({where}): the file is cut off; fetch it again"
-    return f"not JSON at {where}: {error.msg}; {_HOW_TO}"
 
 
 def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -279,12 +189,12 @@ def _what_it_is(document: Any) -> str:
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"
         if "subscriptions" in document:
-            return f"this is `topics stats`, which has no ranges; {_HOW_TO}"
+            return f"this is `topics stats`, which has no ranges; {HOW_TO}"
         if "markDeleteLedgerId" in document or "individualDeletedMessages" in document:
-            return f"a decoded cursor, not the answer of a broker; {_HOW_TO}"
+            return f"a decoded cursor, not the answer of a broker; {HOW_TO}"
         keys = ", ".join(list(document)[:5]) or "none"
-        return f"no `cursors` in this JSON object (its keys: {keys}); {_HOW_TO}"
-    return f"a JSON {type(document).__name__} without `cursors`; {_HOW_TO}"
+        return f"no `cursors` in this JSON object (its keys: {keys}); {HOW_TO}"
+    return f"a JSON {type(document).__name__} without `cursors`; {HOW_TO}"
 
 
 def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterator[SubscriptionStats]:
@@ -310,8 +220,8 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
                 _time(answer, "t"),
             )
     except KeyError as error:
-        raise StatsError(f"{name}: no {error.args[0]!r} in the answer; {_HOW_TO}", source) from None
-    except (CorruptStateError, LimitError, ValueError, TypeError, OverflowError) as error:
+        raise StatsError(f"{name}: no {error.args[0]!r} in the answer; {HOW_TO}", source) from None
+    except (CorruptStateError, LimitError, ValueError, TypeError, AttributeError) as error:
         raise StatsError(f"{name}: {error}", source) from None
 
 
@@ -327,10 +237,8 @@ def _subscription(
     ledgers: Ledgers,
     time_ms: int | None,
 ) -> SubscriptionStats:
-    from ackwell import PositionRangeSet
-
-    shown = _object(_object(stats, "subscriptions"), subscription)
-    persisted = _object(memory, "persistentMarkDelete")
+    shown: Mapping[str, Any] = (stats.get("subscriptions") or {}).get(subscription) or {}
+    persisted = memory.get("persistentMarkDelete")
     read_position = cursor.get("readPosition")
     # Half a surrogate pair is no text, and no output can hold it.
     f"{topic}{subscription}".encode()
@@ -340,7 +248,7 @@ def _subscription(
         source=source,
         mark_delete_position=_mark_delete(cursor["markDeletePosition"], ledgers),
         read_position=_position(read_position) if read_position else None,
-        individually_deleted=PositionRangeSet.parse(cursor["individuallyDeletedMessages"]),
+        individually_deleted=_ranges(cursor["individuallyDeletedMessages"]),
         batch_deleted=_ack_sets(cursor, shown, memory),
         ledgers=ledgers,
         ledger_sizes=sizes,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -84,10 +85,21 @@ def fail(error: BaseException) -> NoReturn:
     sys.exit(1)
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON, indented; never wrapped or coloured."""
-    json.dump(value, sys.stdout, indent=2)
-    sys.stdout.write("\n")
+def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) -> None:
+    """Print a value as JSON, indented; never wrapped or coloured.
+
+    `rows` are added to an object under `name`, each written before the next one is made.
+    """
+    text = json.dumps(value, indent=2)
+    if name is None:
+        sys.stdout.write(f"{text}\n")
+        return
+    sys.stdout.write(text.removesuffix("\n}") + f",\n  {json.dumps(name)}: [")
+    separator = "\n"
+    for row in rows:
+        sys.stdout.write(separator + indent(json.dumps(row, indent=2), "    "))
+        separator = ",\n"
+    sys.stdout.write("\n  ]\n}\n" if separator == ",\n" else "]\n}\n")
 
 
 def write_utf8(text: str) -> None:

@@ -187,7 +187,7 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
             return
         write_report(html, checkup)
     if output is Format.JSON:
-        print_json(checkup.to_json())
+        print_json(checkup.header(), "subscriptions", map(checkup.subscription, checkup.diagnoses))
     elif output is Format.JSONL:
         for diagnosis in checkup.diagnoses:
             sys.stdout.write(json.dumps(checkup.subscription(diagnosis)) + "\n")

@@ -155,7 +155,10 @@ class Checkup:
         return datetime.fromtimestamp(self.time_ms / 1000, UTC).isoformat(timespec="seconds")
 
     def header(self) -> dict[str, Any]:
-        """Return what holds for the whole run as JSON values: version, broker, totals, unread sources."""
+        """Return what holds for the whole run as JSON values: version, broker, totals, unread sources.
+
+        `doctor.schema.json` beside this file describes it together with its `subscriptions`.
+        """
         from importlib.metadata import version
 
         return {
@@ -181,10 +184,6 @@ class Checkup:
                 {"source": each.source, "topic": each.topic, "reason": each.reason} for each in self.unread
             ],
         }
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the whole run as JSON values; `doctor.schema.json` beside this file describes them."""
-        return {**self.header(), "subscriptions": [self.subscription(each) for each in self.diagnoses]}
 
     def subscription(self, diagnosis: Diagnosis) -> dict[str, Any]:
         """Return one subscription as JSON values, with its trend where there are several dumps of it."""

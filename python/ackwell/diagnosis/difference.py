@@ -79,7 +79,8 @@ def read_state(
     state.
     """
     from ackwell import PositionInfo
-    from ackwell.broker.stats import GZIP_MAGIC, parse_stats
+    from ackwell.broker.documents import GZIP_MAGIC
+    from ackwell.broker.stats import parse_stats
     from ackwell.diagnosis.inspection import inspect, inspect_store, is_store
 
     path = Path(path)

@@ -1,0 +1,210 @@
+"""The JSON documents of a file: how many there are, what is around them, and why one is none.
+
+A dump may be large, and most of one is the text of ranges. So a long text of ranges stays in the bytes that
+were read and is parsed from there, in pieces. The topics of one document are decoded one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell.errors import CorruptStateError, StatsError
+
+if TYPE_CHECKING:
+    from ackwell import PositionRangeSet
+
+HOW_TO: Final = "expected the answer of `pulsar-admin topics stats-internal TOPIC`"
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+
+STATS_BYTES_MAX: Final = 512 << 20
+"""The most that one file may hold; a `stats-internal` of a million ranges has about 30 MB."""
+
+PIECE_BYTES: Final = 1 << 20
+"""A text of ranges that is longer stays in the bytes, and is parsed in pieces of this length."""
+
+_LONG_RANGES: Final = re.compile(rb'("individuallyDeletedMessages"\s*:\s*)"(\[[^"\\]{%d,})"' % PIECE_BYTES)
+
+_UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+"""What PowerShell's `>` writes first."""
+
+_JSON_BEGINS: Final = re.compile(r"^[{\[]", re.MULTILINE)
+
+_KEY: Final = r'"((?:[^"\\]|\\.)*)"\s*:\s*'
+_TOPIC_BEGINS: Final = re.compile(r"\{\s*(?=[^:]*://)" + _KEY)
+_MEMBER: Final = re.compile(r"\s*,\s*" + _KEY)
+
+_PLACE: Final = "ackwell:ranges"
+"""The key of what stands for a long text of ranges while the rest is decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongRanges:
+    """A text of ranges that stayed in the bytes of its file."""
+
+    data: bytes
+    start: int
+    end: int
+
+    def ranges(self) -> PositionRangeSet:
+        """Parse it; raises `CorruptStateError` with the offset in the text, as for a short one."""
+        from ackwell import PositionRangeSet
+
+        found = PositionRangeSet()
+        start = self.start + 1
+        try:
+            while start < self.end:
+                # A piece ends where a range does; the bracket that closes the whole text ends the last one.
+                end = self.data.find(b"]", min(start + PIECE_BYTES, self.end - 1), self.end) + 1 or self.end
+                piece = self.data[start:end].decode().removeprefix(",")
+                found |= PositionRangeSet.parse(f"[{piece}" if end == self.end else f"[{piece}]")
+                start = end
+        except (CorruptStateError, UnicodeDecodeError):
+            return PositionRangeSet.parse(self.data[self.start : self.end].decode(errors="replace"))
+        return found
+
+
+def json_document(data: bytes, source: str) -> Any:
+    """Return the first JSON document; raises `StatsError` where there is none."""
+    text = _text(data, source)
+    return _decode(json.JSONDecoder(), text, _heading(text, 0)[1], source)[0]
+
+
+def documents_of(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]:
+    """Yield the JSON documents of a file, which may follow one another, each with the topic above it.
+
+    The members of an object from topic to answer are documents of their own. A long text of ranges is a
+    `LongRanges`. Raises `StatsError` where something is no JSON.
+    """
+    if data[:2] == GZIP_MAGIC:
+        data = _decompressed(data, source)
+    data, decoder = _without_long_ranges(data)
+    text = _text(data, source)
+    del data
+    start = 0
+    while start < len(text):
+        heading, start = _heading(text, start)
+        member = _TOPIC_BEGINS.match(text, start)
+        if member is None:
+            document, start = _decode(decoder, text, start, source)
+            yield heading, document
+        while member is not None:
+            document, start = _decode(decoder, text, member.end(), source)
+            key = json.loads(f'"{member[1]}"', strict=False)
+            yield key if "://" in key else heading, document
+            member = _MEMBER.match(text, start)
+            if member is None:
+                start = _closed(text, start, source)
+        start = _blanks(text, start, ",")
+
+
+def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
+    """Return the bytes with a number for each long text of ranges, and the decoder that knows the numbers."""
+    spans: list[LongRanges] = []
+    parts: list[bytes] = []
+    end = 0
+    for found in _LONG_RANGES.finditer(data):
+        parts += data[end : found.end(1)], b'{"%b":%d}' % (_PLACE.encode(), len(spans))
+        spans.append(LongRanges(data, *found.span(2)))
+        end = found.end()
+    if not spans:
+        return data, json.JSONDecoder()
+
+    def put_back(value: dict[str, Any]) -> Any:
+        number = value.get(_PLACE)
+        return spans[number] if isinstance(number, int) and 0 <= number < len(spans) else value
+
+    return b"".join([*parts, data[end:]]), json.JSONDecoder(object_hook=put_back)
+
+
+def _text(data: bytes, source: str) -> str:
+    if data[:2] == GZIP_MAGIC:
+        data = _decompressed(data, source)
+    try:
+        text = data.decode("utf-16" if data[:2] in _UTF_16_MARKS else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise StatsError(
+            f"binary data, not JSON; {HOW_TO}. For persisted cursor bytes there is `ackwell inspect`",
+            source,
+        ) from None
+    text = text.strip()
+    if not text:
+        raise StatsError(f"the file is empty; {HOW_TO}", source)
+    if text.startswith("<"):
+        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        what = f" titled {' '.join(title[1].split())[:80]!r}" if title else ""
+        raise StatsError(
+            f"an HTML page{what}, not JSON: most often a proxy or login page, or a wrong address; {HOW_TO}",
+            source,
+        )
+    return text
+
+
+def _decode(decoder: json.JSONDecoder, text: str, start: int, source: str) -> tuple[Any, int]:
+    try:
+        return decoder.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        raise StatsError(_why_not_json(text, error), source) from None
+    except ValueError as error:
+        # An integer of thousands of digits.
+        raise StatsError(f"not JSON that a broker writes: {error}; {HOW_TO}", source) from None
+    except RecursionError:
+        raise StatsError(f"nested too deeply; {HOW_TO}", source) from None
+
+
+def _closed(text: str, start: int, source: str) -> int:
+    """Step over the end of an object; raises `StatsError` where it is none."""
+    start = _blanks(text, start)
+    if not text.startswith("}", start):
+        raise StatsError(
+            _why_not_json(text, json.JSONDecodeError("Expecting ',' delimiter", text, start)), source
+        )
+    return start + 1
+
+
+def _blanks(text: str, start: int, more: str = "") -> int:
+    while start < len(text) and text[start] in " \t\r\n" + more:
+        start += 1
+    return start
+
+
+def _decompressed(data: bytes, source: str) -> bytes:
+    """Decompress gzip, also several members; never more than `STATS_BYTES_MAX`."""
+    out = bytearray()
+    try:
+        while data:
+            member = zlib.decompressobj(wbits=31)
+            out += member.decompress(data, STATS_BYTES_MAX + 1 - len(out))
+            if len(out) > STATS_BYTES_MAX:
+                raise StatsError(f"more than {STATS_BYTES_MAX >> 20} MiB when decompressed", source)
+            if not member.eof:
+                raise StatsError("the gzip file is cut off; copy it again", source)
+            data = member.unused_data
+    except zlib.error as error:
+        raise StatsError(f"the gzip file is damaged ({error}); copy it again", source) from None
+    return bytes(out)
+
+
+def _heading(text: str, start: int) -> tuple[str | None, int]:
+    """Step over lines of text to the JSON after them; the last line that names a topic is its heading."""
+    found = _JSON_BEGINS.search(text, start)
+    if text[start] in "{[" or found is None:
+        return None, start
+    named = [line.strip() for line in text[start : found.start()].splitlines() if "://" in line]
+    return named[-1] if named and " " not in named[-1] else None, found.start()
+
+
+def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
+    where = f"line {error.lineno}, column {error.colno}"
+    rest = text[error.pos :]
+    cut_off = error.msg.startswith("Unterminated string") or any(
+        word.startswith(rest) for word in ("true", "false", "null", "-")
+    )
+    if cut_off and text[0] in "{[":
+        return f"the JSON ends too early ({where}): the file is cut off; fetch it again"
+    return f"not JSON at {where}: {error.msg}; {HOW_TO}"
