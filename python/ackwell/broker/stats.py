@@ -305,6 +305,12 @@ def _short(value: Any) -> str:
     return reprlib.repr(value)
 
 
+def _ranges(shown: Any) -> PositionRangeSet:
+    from ackwell import PositionRangeSet
+
+    return shown.ranges() if isinstance(shown, LongRanges) else PositionRangeSet.parse(shown)
+
+
 def _position(text: Any) -> Position:
     """Parse a position; `ValueError` where an id is no int64, or below those of Pulsar's `earliest`."""
     if not isinstance(text, str):
