@@ -163,3 +163,18 @@ def test_the_failover_ring_names_one_of_the_consumers_and_keeps_it_while_others_
             if name != active:
                 others = [c for c in consumers if c != name]
                 assert others[FailoverRing(topic).active(others)] == active
+
+
+def test_boundaries_increase_and_end_with_the_range_also_where_a_point_is_its_end() -> None:
+    ring, ends = ConsistentHashing(), set()
+    for number in range(1_000):
+        ring.add(f"c{number}")
+        boundaries = [slot for slot, _ in ring.boundaries()]
+        ends.add(ring._slots[-1] == SLOTS - 1)
+        if number % 50 == 0 or len(ends) == 2:
+            assert boundaries == sorted(set(boundaries))
+            assert boundaries[-1] == SLOTS - 1
+            assert ring.boundaries()[-1][1] == ring.select(SLOTS - 1)
+        if len(ends) == 2:
+            return
+    raise AssertionError("no consumer has a point at the end of the range")

@@ -45,9 +45,7 @@ TEXTS = [
     "[/]",
     "{}",
     "%s",
-    "../..",
     "/dev/null",
-    "/",
 ]
 SETTINGS = [
     "managedLedgerMaxUnackedRangesToPersist=0",

@@ -20,14 +20,6 @@ SAVING = [
     "tests/store/test_subscription_saves.py",
 ]
 
-REPLAY = [
-    "tests/replay/test_fold.py",
-    "tests/flow/test_replay.py",
-    "tests/flow/test_events.py",
-    "tests/replay/test_files.py",
-    "tests/cli/test_replay.py",
-]
-
 JUDGES: dict[str, list[str]] = {
     "python/ackwell/cursor.py": [
         "tests/flow/test_cursor.py",
@@ -75,7 +67,28 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/broker/endpoint.py": ["tests/broker/test_admin.py", "tests/operator/test_collect.py"],
     "python/ackwell/broker/collect.py": ["tests/operator/test_collect.py", "tests/broker/test_admin.py"],
     "python/ackwell/broker/batch_sizes.py": ["tests/operator/test_collect.py", "tests/broker/test_stats.py"],
-    "python/ackwell/replay/": REPLAY,
+    "python/ackwell/replay/agreement.py": ["tests/flow/test_broker_agreement.py"],
+    "python/ackwell/replay/columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
+    "python/ackwell/replay/events.py": [
+        "tests/flow/test_events.py",
+        "tests/flow/test_replay.py",
+        "tests/hostile/test_found.py",
+    ],
+    "python/ackwell/replay/files.py": ["tests/flow/test_replay.py", "tests/replay/test_files.py"],
+    "python/ackwell/replay/fold.py": ["tests/replay/test_fold.py", "tests/flow/test_replay.py"],
+    "python/ackwell/replay/parquet.py": ["tests/hostile/test_found.py", "tests/replay/test_files.py"],
+    "python/ackwell/replay/resets.py": ["tests/replay/test_fold.py", "tests/flow/test_replay.py"],
+    "python/ackwell/replay/states.py": [
+        "tests/flow/test_replay.py",
+        "tests/replay/test_fold.py",
+        "tests/cli/test_replay.py",
+    ],
+    "python/ackwell/replay/tables.py": ["tests/spark/test_tasks.py", "tests/replay/test_files.py"],
+    "python/ackwell/replay/traces.py": [
+        "tests/flow/test_replay.py",
+        "tests/hostile/test_found.py",
+        "tests/replay/test_files.py",
+    ],
 }
 """A folder, or one of its files where other tests judge it; a folder's modules are the scope of a sample."""
 

@@ -160,7 +160,9 @@ class ParquetEvents:
                 continue
             for batch in self._batches([index], names):
                 if batch.num_rows:
-                    yield reader.columns(self._numbered(chosen.complete(batch), row))
+                    with damage_named(self._path):
+                        columns = reader.columns(self._numbered(chosen.complete(batch), row))
+                    yield columns
                     row += batch.num_rows
 
     def _batches(self, groups: Iterable[int], names: list[str]) -> Iterator[pa.RecordBatch]:
