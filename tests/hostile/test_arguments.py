@@ -54,7 +54,7 @@ SETTINGS = [
     "managedLedgerMaxUnackedRangesToPersist=x",
     f"managedLedgerMaxUnackedRangesToPersist={2**70}",
 ]
-FILES = ["trace", "stats", "state", "store", "folder", "missing"]
+FILES = ["trace.jsonl", "stats.json", "state", "store", "folder", "missing"]
 
 OPTIONS = {
     "replay": ["--json", "--save", "--replace", "--at", "--start-from", "--keep-going"],
@@ -131,48 +131,59 @@ def command_lines(draw: st.DrawFn) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return a file of each kind, by the word that stands for it."""
+def held_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Return the content of each file that an argument may name."""
     folder = tmp_path_factory.mktemp("files")
-    (folder / "folder").mkdir()
     trace, stats = TRACES / "shared_small_holes.jsonl", TRACES / "shared_small_holes.live.stats.json"
     assert not ackwell("convert", "--to", "compact", str(stats), str(folder / "state")).code
     assert not ackwell("replay", "--save", str(folder / "store"), str(trace)).code
-    kinds = {"trace": trace, "stats": stats}
-    return {kind: str(kinds.get(kind, folder / kind)) for kind in FILES}
+    made = {name: (folder / name).read_bytes() for name in ("state", "store")}
+    return {"trace.jsonl": trace.read_bytes(), "stats.json": stats.read_bytes()} | made
 
 
-def check(
-    places: dict[str, str], arguments: list[str], monkeypatch: pytest.MonkeyPatch, folder: Path
-) -> None:
-    # Options that write do so here.
-    monkeypatch.chdir(folder)
-    held(ackwell(*(places.get(argument, argument) for argument in arguments)))
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a folder the current one: a command may write wherever an argument says."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+def check(here: Path, held_files: dict[str, bytes], arguments: list[str]) -> None:
+    for name, content in held_files.items():
+        (here / name).write_bytes(content)
+    held(ackwell(*arguments))
 
 
 @given(command_lines())
 @settings(max_examples=QUICK, suppress_health_check=FIXTURES)
 def test_any_arguments_give_a_result_or_one_line(
-    places: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str]
+    here: Path, held_files: dict[str, bytes], arguments: list[str]
 ) -> None:
-    check(places, arguments, monkeypatch, tmp_path)
+    check(here, held_files, arguments)
 
 
 @pytest.mark.soak
 @given(command_lines())
 @settings(max_examples=LONG, suppress_health_check=FIXTURES)
 def test_many_arguments_give_a_result_or_one_line(
-    places: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str]
+    here: Path, held_files: dict[str, bytes], arguments: list[str]
 ) -> None:
-    check(places, arguments, monkeypatch, tmp_path)
+    check(here, held_files, arguments)
 
 
-def test_the_files_are_what_the_commands_read(places: dict[str, str]) -> None:
-    for command, *arguments in (
-        ("replay", "trace"),
-        ("inspect", "state"),
-        ("inspect", "store"),
-        ("convert", "--to", "compact", "stats", "-"),
-        ("doctor", "--fail-on", "never", "stats"),
-    ):
-        assert not held(ackwell(command, *(places.get(each, each) for each in arguments))).code
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["replay", "trace.jsonl"],
+        ["inspect", "state"],
+        ["inspect", "store"],
+        ["convert", "--to", "compact", "stats.json", "-"],
+        ["doctor", "--fail-on", "never", "stats.json"],
+    ],
+)
+def test_the_files_are_what_the_commands_read(
+    here: Path, held_files: dict[str, bytes], arguments: list[str]
+) -> None:
+    check(here, held_files, arguments)
+    assert not held(ackwell(*arguments)).code
