@@ -49,7 +49,7 @@ test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and M
 # SUITE=<checkout of apache/pulsar-client-python>/tests; the suite needs requests and fastavro beside our own.
 test-clients: install  ## The official Python client's suite on the dev broker, with SUITE=…/tests (skipped without)
 	@test -z "$(SUITE)" || $(BIN)/uv pip install --quiet --python $(BIN)/python --target build/clients requests fastavro
-	PYTHONPATH=$(CURDIR)/build/clients $(BIN)/python -m tests.clients.official "$(SUITE)" -q --timeout 120
+	PYTHONPATH=$(CURDIR)/build/clients $(BIN)/python -m tests.clients.official "$(SUITE)" -q -o faulthandler_timeout=120
 
 test-faults: install  ## Real processes killed with kill -9: in the middle of a save, a stream's driver and JVM
 	$(PYTEST) -m faults
