@@ -13,6 +13,7 @@ from ackwell.broker.admin import Admin
 from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import SubscriptionStats
 from ackwell.cli import program
+from ackwell.protocol.codes import CommandType
 from tests.devbroker.raw import RawClient
 
 if TYPE_CHECKING:
@@ -97,7 +98,10 @@ def test_policies_schemas_and_compaction_are_answered(broker: Broker, backlog: R
     assert call(broker, "GET", f"{PATH}/compaction")["status"] == "SUCCESS"
     assert call(broker, "GET", f"{PATH}/lastMessageId")["entryId"] == 9
     call(broker, "POST", f"{PATH}/terminate")
-    assert backlog.publish(10, b"x").error == 15
+    assert backlog.until(CommandType.CLOSE_PRODUCER).producer_id == 1
+    backlog.send(CommandType.SEND, producer_id=1, sequence_id=10)  # sent before the client knew
+    refused = backlog.ask(CommandType.PRODUCER, topic="orders", producer_id=1, request_id=9)
+    assert refused.error == 15
 
 
 def test_a_topic_that_is_unloaded_is_read_on(broker: Broker, backlog: RawClient) -> None:

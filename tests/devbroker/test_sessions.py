@@ -189,7 +189,9 @@ def drain(consumer: Any, most: int, timeout_ms: int = 60) -> list[Any]:
 
 
 def play(seed: int) -> None:
-    with Broker(settings=DevBrokerSettings(entries_per_ledger=20)) as broker:
+    # Under a clock that stands, Failover would wait for ever.
+    settings = DevBrokerSettings(entries_per_ledger=20, failover_delay_ms=0)
+    with Broker(settings=settings) as broker:
         if seed % 3 == 0:
             broker.clock.freeze()
         session = Session(seed, broker)

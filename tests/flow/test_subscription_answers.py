@@ -295,7 +295,8 @@ def test_nothing_is_left_of_entries_that_a_move_acknowledged(move: str) -> None:
     for position in subscription.next_reads(8, 0):
         subscription.dispatch(*position, 0, batch_size=2)
     for _ in range(2):
-        subscription.redeliver("a", [(3, 0), (3, 1)])
+        for name in "ab":
+            subscription.redeliver(name, [(3, 0), (3, 1)])
         for position in subscription.next_reads(8, 0):
             subscription.dispatch(*position, 0, batch_size=2)
     assert subscription.dead_letters == [(3, 0), (3, 1)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -79,7 +78,7 @@ def recording(broker: kit.Broker, folder: Path) -> Iterator[Recording]:
         try:
             yield Recording(process.stdout.readline().split()[1], folder)
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             process.wait()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +35,7 @@ def dev_broker(
     """
     import asyncio
 
+    from ackwell.cli.stopping import until_stopped
     from ackwell.devbroker import DevBrokerSettings
 
     settings = DevBrokerSettings(version=as_version, namespaces=("public/default", *(namespace or ())))
@@ -46,9 +48,9 @@ def dev_broker(
         ) as broker:
             out.print(f"broker {broker.url}")
             out.print(f"admin  {broker.admin_url}")
-            await asyncio.Event().wait()
+            await until_stopped()
 
-    try:
+    # Where the system has no signals of this kind, Ctrl-C is an exception.
+    with suppress(KeyboardInterrupt):
         asyncio.run(run())
-    except KeyboardInterrupt:
-        out.print("stopped")
+    out.print("stopped")

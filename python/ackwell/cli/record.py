@@ -39,6 +39,7 @@ def record(
     """
     import asyncio
 
+    from ackwell.cli.stopping import until_stopped
     from ackwell.recording.book import Book
     from ackwell.recording.files import EventFiles
     from ackwell.recording.proxy import Proxy
@@ -53,7 +54,7 @@ def record(
         out.print(f"clients {proxy.url}")
         out.print(f"broker  {broker}")
         try:
-            await asyncio.Event().wait()
+            await until_stopped()
         finally:
             await proxy.stop()
 

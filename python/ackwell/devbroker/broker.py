@@ -144,9 +144,12 @@ class AsyncBroker:
 
         Each client answers a ping behind what it had sent. Acknowledgments that a client still holds back
         (100 ms with the C++ and Python clients, `ackGroupingTimeMs`) are waited for where messages are not
-        acknowledged. Raises `TimeoutError`.
+        acknowledged; so is the delay of Failover subscriptions, unless the clock is frozen. Raises
+        `TimeoutError`.
         """
         async with asyncio.timeout(timeout_s):
+            while not self.clock.frozen and any(each.waits for each in self.state.subscriptions()):
+                await asyncio.sleep(0.01)
             await self._quiet()
             if any(each.subscription.summary(0).unacked for each in self.state.subscriptions()):
                 await asyncio.sleep(CLIENT_ACK_GROUPING_S)

@@ -1,8 +1,8 @@
 """Compaction: which entries a compacted read leaves out, because a later one has their key.
 
 Kept to what clients can see: the newest message of each key, in the order of the log; a message without
-payload deletes its key. A batch is left out when every message of it is, and else rewritten with the
-messages that stay marked (`compacted_out` on those that go).
+payload deletes its key, and one without a key is left out. A batch is left out when every message of it
+is, and else rewritten with the messages that stay marked (`compacted_out` on those that go).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Compacted:
 
     def _look(self, place: tuple[int, int], entry: Entry, newest: Newest, deleted: set[str]) -> None:
         kept = [
-            key is None or (newest[key] == (*place, index) and key not in deleted)
+            key is not None and (newest[key] == (*place, index) and key not in deleted)
             for index, key, _ in _keys(entry)
         ]
         if not any(kept):

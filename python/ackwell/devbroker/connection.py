@@ -37,6 +37,8 @@ class Connection(asyncio.Protocol):
         self.service = service
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
+        self.closed_producers: set[int] = set()
+        """Those that we closed: what their client has sent before it knew is passed over."""
         self.client_version = ""
         self.role: str | None = None
         self.connected = False
@@ -227,6 +229,7 @@ class Connection(asyncio.Protocol):
         """Close a producer from our side; its client makes it anew."""
         if self.producers.pop(producer.producer_id, None) is producer:
             producer.topic.producers.leave(producer)
+            self.closed_producers.add(producer.producer_id)
             self.send(
                 CommandType.CLOSE_PRODUCER,
                 messages.CommandCloseProducer(producer_id=producer.producer_id, request_id=0),

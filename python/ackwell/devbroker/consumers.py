@@ -17,10 +17,10 @@ class Consumer:
         "connected_ms",
         "connection",
         "consumer_id",
-        "entries_out",
         "epoch",
         "key",
         "messages_out",
+        "messages_per_entry",
         "metadata",
         "name",
         "next_s",
@@ -58,7 +58,8 @@ class Consumer:
         self.next_s = 0.0
         """When the loop sends the next message, where a fault makes the consumer slow."""
         self.messages_out = 0
-        self.entries_out = 0
+        self.messages_per_entry = 0
+        """Of late: each delivery counts a tenth, as a broker reckons."""
         self.bytes_out = 0
         self.redelivered = 0
 

@@ -28,16 +28,6 @@ def place_of(topic: Topic, wanted: Any) -> tuple[int, int]:
     return place if ledgers.contains(*place) else ledgers.next_valid(ledger_id, entry_id - 1)
 
 
-def start_of(topic: Topic, wanted: Any) -> tuple[int, int]:
-    """Return where a reader begins: behind the message, or in its batch, whose rest its client leaves out."""
-    place = place_of(topic, wanted)
-    if signed64(wanted.ledgerId) < 0 or place == topic.end_place or wanted.batch_index >= 0:
-        return place
-    if signed64(wanted.entryId) < 0:
-        return place
-    return topic.log.ledgers.next_valid(*place)
-
-
 def message_id(place: tuple[int, int], *, partition: int = -1) -> Any:
     """Return a `MessageIdData`; ids below 0 as the client writes them."""
     made = messages.MessageIdData(ledgerId=place[0] % 2**64, entryId=place[1] % 2**64)

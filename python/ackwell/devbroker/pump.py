@@ -118,7 +118,12 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
 def _count(source: TopicSubscription, consumer: Consumer, entries: int, messages: int, nbytes: int) -> None:
     consumer.permits -= messages
     consumer.messages_out += messages
-    consumer.entries_out += entries
+    average = messages / entries
+    consumer.messages_per_entry = (
+        round(0.9 * consumer.messages_per_entry + 0.1 * average)
+        if consumer.messages_per_entry
+        else round(average)
+    )
     consumer.bytes_out += nbytes
     source.messages_out += messages
     source.bytes_out += nbytes

@@ -23,6 +23,9 @@ class DevBrokerSettings:
     """Fields of `SubscriptionSettings` that are to differ from those of the version."""
     delayed_delivery_tick_ms: int = 1_000
     """`delayedDeliveryTickTimeMillis`: a message may be delivered up to so much early."""
+    failover_delay_ms: int = 1_000
+    """`activeConsumerFailoverDelayTimeMillis`: how long a Failover subscription waits before it delivers to
+    another consumer than before."""
     entries_per_ledger: int = 50_000
     """`managedLedgerMaxEntriesPerLedger`."""
     max_message_bytes: int = MAX_MESSAGE_BYTES

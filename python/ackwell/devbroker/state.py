@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.faults import Faults
 from ackwell.devbroker.names import TopicName
+from ackwell.devbroker.policies import unacked_limits
 from ackwell.devbroker.recorder import Recorder
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.restarts import Restarted, survive
@@ -48,6 +49,7 @@ class State:
         self.partitioned: dict[str, int] = {COORDINATORS: 1}
         self.policies: dict[str, dict[str, Any]] = {name: {} for name in (*settings.namespaces, SYSTEM)}
         """Namespace → policy → value, as an operator set them."""
+        self.made_tenants: set[str] = set()
         self.schemas = Schemas()
         self.coordinator = Coordinator()
         self.connections: set[Connection] = set()
@@ -95,7 +97,8 @@ class State:
                     ServerError.NOT_ALLOWED_ERROR, f"{name} is a partitioned topic; use one of its partitions"
                 )
             partitions = self.partitioned.get(str(name.partitioned), 0)
-            if not (create and self.settings.auto_create_topics) and name.partition >= partitions:
+            may_create = create and self.settings.auto_create_topics and not partitions
+            if not may_create and name.partition >= partitions:
                 raise RefusedError(ServerError.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
             topic = self.topics[str(name)] = Topic(self, name)
             if self.disk is not None and name.persistent:
@@ -121,10 +124,14 @@ class State:
 
     def create_partitioned(self, name: TopicName, partitions: int) -> None:
         """Make a partitioned topic, or give one more partitions."""
+        before = self.partitioned.get(str(name), 0)
         self.partitioned[str(name)] = partitions
         self.save_facts()
-        for index in range(partitions):
-            self.topic(str(name.of_partition(index)))
+        made = [self.topic(str(name.of_partition(index))) for index in range(partitions)]
+        if before:
+            for known in made[0].subscriptions.values():
+                for topic in made[before:]:
+                    topic.subscribe(known.name, known.type, topic.first_place, durable=known.durable)
 
     def delete_topic(self, name: TopicName) -> None:
         """Delete a topic with its subscriptions."""
@@ -151,6 +158,24 @@ class State:
         """Return whether messages of a topic are deduplicated."""
         policy = self.policies.get(name.in_namespace, {}).get("deduplication")
         return self.settings.deduplication if policy is None else bool(policy)
+
+    def set_policy(self, namespace: str, policy: str, value: Any) -> None:
+        """Set a namespace's policy, or remove it with None; topics that are there have it from now on."""
+        if value is None:
+            self.policies[namespace].pop(policy, None)
+        else:
+            self.policies[namespace][policy] = value
+        self.save_facts()
+        limits = unacked_limits(self.settings.subscription, self.policies[namespace])
+        for topic in self.topics.values():
+            if topic.name.in_namespace == namespace:
+                for each in topic.subscriptions.values():
+                    each.subscription.limit_unacked(*limits)
+                    self.wake(each)
+
+    def tenants(self) -> set[str]:
+        """Return the tenants: those that have a namespace, and those that were made."""
+        return {name.partition("/")[0] for name in self.policies} | self.made_tenants
 
     def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
         """Take a topic's schema in, under its namespace's strategy; return its version."""
@@ -266,6 +291,9 @@ class State:
             }
             if how == "graceful":
                 topic.close()
+            for each in topic.subscriptions.values():
+                # A timer that is still to come finds nobody to deliver to.
+                each.consumers.clear()
             if topic.name.persistent:
                 self.topics[name] = loaded(self, topic, survivors)
                 losses |= {(name, each): survivor.loss for each, survivor in survivors.items()}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell.cursor import Cursor
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.devbroker.keys import key_of
+from ackwell.devbroker.policies import unacked_limits
 from ackwell.devbroker.pump import pump
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.writes import CursorWrites
@@ -57,6 +58,8 @@ class TopicSubscription:
         self.key_shared_mode = ""
         self.read_compacted = False
         self._active: ConsumerKey | None = None
+        self._changing = False
+        """Whether the active consumer of a Failover subscription changed and gets nothing yet."""
         self._seeking = False
         settings = topic.settings
         options: dict[str, Any] = {
@@ -69,6 +72,9 @@ class TopicSubscription:
         if info is not None:
             cursor = Cursor.from_position_info(info, topic.log.ledgers, settings=settings.subscription.cursor)
         self.subscription = Subscription(kind, cursor=cursor, **options)
+        policies = topic.broker.policies.get(topic.name.in_namespace, {})
+        if policies:
+            self.subscription.limit_unacked(*unacked_limits(settings.subscription, policies))
         self.writes = CursorWrites(self.cursor, topic.clock, settings.cursor_flush_ms, ledger)
 
     @property
@@ -139,12 +145,32 @@ class TopicSubscription:
         active = self.subscription.active_consumer
         if active != self._active:
             self._active = active
-            for each in self.consumers.values():
-                each.connection.send_active(each.consumer_id, active=each.key == active)
+            delay_ms = self.topic.settings.failover_delay_ms
+            if self.type is SubscriptionType.EXCLUSIVE or not delay_ms:
+                self._changed_active()
+            elif active is not None and not self._changing:
+                # What the consumer before has acknowledged may still arrive.
+                self._changing = True
+                self.topic.clock.call_at(self.topic.clock.now_ms() + delay_ms, self._delay_over)
         elif newcomer is not None:
             newcomer.connection.send_active(newcomer.consumer_id, active=newcomer.key == active)
 
+    def _changed_active(self) -> None:
+        for each in self.consumers.values():
+            each.connection.send_active(each.consumer_id, active=each.key == self._active)
+
+    def _delay_over(self) -> None:
+        self._changing = False
+        self._changed_active()
+        self.wake()
+        self.topic.broker.run_woken()
+
     # Delivery
+
+    @property
+    def waits(self) -> bool:
+        """Whether it delivers nothing yet, because another consumer became the active one."""
+        return self._changing
 
     def wake(self) -> None:
         """Let the pump run before the broker waits again."""
@@ -152,7 +178,12 @@ class TopicSubscription:
 
     def run(self) -> None:
         """Deliver what can be delivered, and come back when a delay is over."""
-        pump(self)
+        if not self._changing:
+            pump(self)
+        if not self.topic.name.persistent:
+            # Nothing waits there, and nothing comes again.
+            self.subscription.clear_backlog()
+            return
         due_ms = self.subscription.next_wakeup_ms()
         if due_ms is not None and self.consumers:
             self.topic.broker.wake_at(self, due_ms)

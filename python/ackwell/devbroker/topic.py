@@ -52,8 +52,7 @@ class Topic:
 
     def publish(self, entry: Entry, **fields: Any) -> Position:
         """Add an entry, and let the subscriptions have it; `fields` go to its event."""
-        if self.terminated:
-            raise RefusedError(ServerError.TOPIC_TERMINATED_ERROR, f"{self.name} was terminated")
+        self.check_open()
         if not self.name.persistent and not self.subscriptions:
             # Nobody is there to get it, and nobody will be told of it later.
             return Position(0, 0)
@@ -69,11 +68,16 @@ class Topic:
             self.full_name, "", Kind.PUBLISH, position, None, entry.batch_size, **fields
         )
         for each in self.subscriptions.values():
-            if each.consumers:
+            if each.consumers or not self.name.persistent:
                 each.wake()
         if self.log.rolled:
             self.trim()
         return position
+
+    def check_open(self) -> None:
+        """Refuse to take messages when the topic was terminated."""
+        if self.terminated:
+            raise RefusedError(ServerError.TOPIC_TERMINATED_ERROR, f"{self.name} was terminated")
 
     def subscribe(
         self,
@@ -102,10 +106,12 @@ class Topic:
         """Where the next entry will be."""
         return Position(self.log.end.ledger_id, self.log.end.entry_id + 1)
 
-    def last_message(self) -> Position:
-        """Return the last entry that is a message; -1:-1 where there is none."""
+    def last_message(self, *, compacted: bool = False) -> Position:
+        """Return the last entry that is a message, or that a compacted read gets; -1:-1 for none."""
         place = self.log.last_position
-        while place.entry_id >= 0 and self.log.read(*place).marker:
+        while place.entry_id >= 0 and (
+            self.log.read(*place).marker or (compacted and self.is_compacted_out(place))
+        ):
             place = self.log.ledgers.previous_valid(*place)
         return place if place.entry_id >= 0 else Position(-1, -1)
 
@@ -156,6 +162,8 @@ class Topic:
         self.terminated = True
         if self.broker.disk is not None:
             self.broker.disk.topic(self.full_name, terminated=True)
+        # Their clients come back, and are told why they may not.
+        self.producers.close_all()
         for each in self.subscriptions.values():
             each.wake()
         return self.log.last_position

@@ -52,6 +52,10 @@ class Consumers(EqualByState):
         """The subscription reached its limit, and is not yet below half of it."""
         self.draining = DrainingHashes()
 
+    def limit(self, settings: SubscriptionSettings) -> None:
+        """Take other limits; who is blocked is looked at with the next acknowledgment."""
+        self._settings = settings
+
     def __getitem__(self, key: ConsumerKey) -> Consumer:
         consumer = self._consumers.get(key)
         if consumer is None:

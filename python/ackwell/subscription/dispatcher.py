@@ -65,6 +65,7 @@ class Dispatcher:
 
         state = self._state
         state.held_hashes.clear()
+        state.policy.begin_round()
         state.forget_trimmed()
         again: list[Position] = []
         if limit > 0 and state.replay.active and state.policy.stall(new=False) is None:

@@ -62,6 +62,11 @@ class State:
         self.kind, self.replay, self.policy = kind, replay, policy
         self.delayed = self.tracker if self.policy.individual else None
 
+    def limit(self, settings: SubscriptionSettings) -> None:
+        """Take other limits."""
+        self.settings = settings
+        self.consumers.limit(settings)
+
     def forget(self, ledger_id: int, entry_id: int) -> None:
         """Drop what is known of an entry that is acknowledged, its consumer apart."""
         if self.replay.active:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ackwell import engine as engines
@@ -167,6 +168,23 @@ class Subscription:
     def settings(self) -> SubscriptionSettings:
         """The limits and delays."""
         return self._state.settings
+
+    def limit_unacked(self, per_consumer: int, per_subscription: int) -> None:
+        """Set how many messages may be unacknowledged, from now on; 0 for any number.
+
+        >>> from ackwell import Ledgers, Subscription
+        >>> subscription = Subscription("Shared", Ledgers({3: 8}))
+        >>> subscription.limit_unacked(2, 0)
+        >>> subscription.settings.max_unacked_per_consumer
+        2
+        """
+        self._state.limit(
+            replace(
+                self._state.settings,
+                max_unacked_per_consumer=arguments.integer("per_consumer", per_consumer, 0),
+                max_unacked_per_subscription=arguments.integer("per_subscription", per_subscription, 0),
+            )
+        )
 
     @property
     def cursor(self) -> Cursor:

@@ -10,7 +10,7 @@ import asyncio
 import json
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ackwell.devbroker.refusals import RefusedError
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 HEAD_MAX_BYTES: Final = 64 * 1024
 BODY_MAX_BYTES: Final = 1024 * 1024
+
+
+class Raw(NamedTuple):
+    """An answer that is bytes, with headers of its own."""
+
+    body: bytes
+    headers: dict[str, str]
 
 
 class HttpError(Exception):
@@ -59,6 +66,13 @@ _STATUS: Final = {
     ServerError.INVALID_TOPIC_NAME: HTTPStatus.PRECONDITION_FAILED,
     ServerError.CONSUMER_BUSY: HTTPStatus.PRECONDITION_FAILED,
 }
+
+
+def number(text: str) -> int:
+    """Read a number of a path; 400 for what is none."""
+    if not text.isdecimal() or len(text) > 18:
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is no number")
+    return int(text)
 
 
 class AdminServer:
@@ -164,10 +178,21 @@ def _answer(broker: AsyncBroker, request: Request) -> tuple[HTTPStatus, Any]:
 
 
 def _write(writer: asyncio.StreamWriter, status: HTTPStatus, answer: Any, *, head_only: bool = False) -> None:
-    body = (
-        b"" if answer is None else answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-    )
+    body = _body_of(answer)
     head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
+    if isinstance(answer, Raw):
+        head += "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
     if status is not HTTPStatus.NO_CONTENT:
         head += f"Content-Length: {len(body)}\r\n"
     writer.write((head + "\r\n").encode() + (b"" if head_only else body))
+
+
+def _body_of(answer: Any) -> bytes:
+    match answer:
+        case None:
+            return b""
+        case Raw(body, _):
+            return body
+        case str():
+            return answer.encode()
+    return json.dumps(answer).encode()

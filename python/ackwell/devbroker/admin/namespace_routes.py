@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from ackwell.devbroker.admin.http import HttpError
 from ackwell.devbroker.admin.routes import on_namespace
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 @on_namespace("GET", "topics")
 def topics(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) -> Any:
     """List the topics, partitions one by one."""
+    existing_namespace(broker, namespace)
     mode = request.query.get("mode", "PERSISTENT")
     return [
         str(name)
@@ -24,20 +27,45 @@ def topics(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) 
 
 @on_namespace("PUT")
 def create(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) -> None:
-    """Make a namespace; any may be used without."""
-    broker.state.policies.setdefault(namespace, {}).update(request.json() or {})
+    """Make a namespace."""
+    tenant = namespace.partition("/")[0]
+    if tenant not in broker.state.tenants():
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
+    if namespace in broker.state.policies:
+        raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
+    broker.state.policies[namespace] = dict(request.json() or {})
     broker.state.save_facts()
+
+
+@on_namespace("DELETE")
+def delete(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) -> None:
+    """Delete a namespace; refused while it has topics."""
+    existing_namespace(broker, namespace)
+    if request.query.get("force") == "true":
+        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of namespaces")
+    if broker.state.topics_in(namespace):
+        raise HttpError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
+    del broker.state.policies[namespace]
+    broker.state.save_facts()
+
+
+def existing_namespace(broker: AsyncBroker, namespace: str) -> None:
+    """Answer 404 for a namespace that was not made."""
+    if namespace not in broker.state.policies:
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {namespace} not found")
 
 
 @on_namespace("GET")
 def policies(broker: AsyncBroker, _request: Request, namespace: str, _: list[str]) -> Any:
     """Give all policies that were set."""
-    return broker.state.policies.get(namespace, {})
+    existing_namespace(broker, namespace)
+    return broker.state.policies[namespace]
 
 
 @on_namespace("GET", "*")
 def policy(broker: AsyncBroker, _request: Request, namespace: str, rest: list[str]) -> Any:
     """Give one policy."""
+    existing_namespace(broker, namespace)
     return broker.state.policies.get(namespace, {}).get(rest[0])
 
 
@@ -45,12 +73,12 @@ def policy(broker: AsyncBroker, _request: Request, namespace: str, rest: list[st
 @on_namespace("POST", "*")
 def set_policy(broker: AsyncBroker, request: Request, namespace: str, rest: list[str]) -> None:
     """Set a policy; those that the dev broker does not know of are kept and do nothing."""
-    broker.state.policies.setdefault(namespace, {})[rest[0]] = request.json()
-    broker.state.save_facts()
+    existing_namespace(broker, namespace)
+    broker.state.set_policy(namespace, rest[0], request.json())
 
 
 @on_namespace("DELETE", "*")
 def remove_policy(broker: AsyncBroker, _request: Request, namespace: str, rest: list[str]) -> None:
     """Remove a policy."""
-    broker.state.policies.get(namespace, {}).pop(rest[0], None)
-    broker.state.save_facts()
+    existing_namespace(broker, namespace)
+    broker.state.set_policy(namespace, rest[0], None)

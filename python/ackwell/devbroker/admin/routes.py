@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.admin.http import HttpError, Request
 from ackwell.devbroker.names import TopicName
@@ -43,20 +43,14 @@ def route(broker: AsyncBroker, request: Request) -> Any:
     match request.path:
         case ["lookup", "v2", "topic", domain, tenant, namespace, *local]:
             return _look_up(broker, request, TopicName(domain, tenant, namespace, "/".join(local)))
-        case ["admin", "v2", "tenants"]:
-            return sorted({name.partition("/")[0] for name in namespaces(broker)})
-        case ["admin", "v2", "tenants" | "clusters" | "brokers", *rest]:
-            return _cluster(request, rest)
-        case ["admin", "v2", "namespaces", tenant]:
-            return sorted(name for name in namespaces(broker) if name.startswith(f"{tenant}/"))
-        case ["admin", "v2", "namespaces", tenant, namespace, *rest]:
-            return _found(NAMESPACE_ROUTES, request.method, rest)(
-                broker, request, f"{tenant}/{namespace}", rest
-            )
+        case ["admin", "v2", "tenants" | "namespaces" | "clusters" | "brokers" as kind, *rest]:
+            return _AROUND[kind](broker, request, rest)
         case ["admin", "v2", "schemas", tenant, namespace, local, "schema", *rest]:
             name = TopicName("persistent", tenant, namespace, local)
             return _found(TOPIC_ROUTES, request.method, ["schema"])(broker, request, name, rest)
         case ["admin", "v2", "persistent" | "non-persistent" as domain, tenant, namespace]:
+            if f"{tenant}/{namespace}" not in broker.state.policies:
+                raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {tenant}/{namespace} not found")
             return [
                 str(name) for name in broker.state.topics_in(f"{tenant}/{namespace}") if name.domain == domain
             ]
@@ -68,11 +62,6 @@ def route(broker: AsyncBroker, request: Request) -> Any:
             broker.service.authorize(request.role, name)
             return _found(TOPIC_ROUTES, request.method, rest)(broker, request, name, rest)
     raise HttpError(HTTPStatus.NOT_FOUND, f"the dev broker has no /{'/'.join(request.path)}")
-
-
-def namespaces(broker: AsyncBroker) -> set[str]:
-    """Return every namespace."""
-    return set(broker.state.policies)
 
 
 def _found(routes: dict[tuple[str, ...], Route], method: str, rest: list[str]) -> Route:
@@ -91,12 +80,56 @@ def _look_up(broker: AsyncBroker, request: Request, name: TopicName) -> Any:
     return urls | ({"brokerUrlTls": broker.tls_url} if broker.tls_url else {})
 
 
-def _cluster(request: Request, rest: list[str]) -> Any:
-    if request.method == "GET" and rest[-1:] == ["health"]:
+def _existing_tenant(broker: AsyncBroker, tenant: str) -> None:
+    if tenant not in broker.state.tenants():
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
+
+
+def _tenants(broker: AsyncBroker, request: Request, rest: list[str]) -> Any:
+    """List the tenants; describe, make or delete one."""
+    if not rest:
+        return sorted(broker.state.tenants())
+    tenant = rest[0]
+    if request.method == "PUT":
+        if tenant in broker.state.tenants():
+            raise HttpError(HTTPStatus.CONFLICT, "Tenant already exists")
+        broker.state.made_tenants.add(tenant)
+        return None
+    _existing_tenant(broker, tenant)
+    if request.method == "DELETE":
+        if any(name.startswith(f"{tenant}/") for name in broker.state.policies):
+            raise HttpError(HTTPStatus.CONFLICT, "The tenant still has active namespaces")
+        broker.state.made_tenants.discard(tenant)
+        return None
+    return {"adminRoles": [], "allowedClusters": ["standalone"]}
+
+
+def _namespaces(broker: AsyncBroker, request: Request, rest: list[str]) -> Any:
+    """List a tenant's namespaces, or answer about one."""
+    match rest:
+        case [tenant]:
+            _existing_tenant(broker, tenant)
+            return sorted(name for name in broker.state.policies if name.startswith(f"{tenant}/"))
+        case [tenant, namespace, *more]:
+            name = f"{tenant}/{namespace}"
+            return _found(NAMESPACE_ROUTES, request.method, more)(broker, request, name, more)
+    raise HttpError(HTTPStatus.NOT_FOUND, "expected a tenant")
+
+
+def _cluster(_broker: AsyncBroker, request: Request, rest: list[str]) -> Any:
+    if request.method == "GET" and rest[-1:] in (["health"], ["ready"]):
         return "ok"
     if request.method == "GET":
         return ["standalone"]
     return None
+
+
+_AROUND: Final[dict[str, Callable[[AsyncBroker, Request, list[str]], Any]]] = {
+    "tenants": _tenants,
+    "namespaces": _namespaces,
+    "clusters": _cluster,
+    "brokers": _cluster,
+}
 
 
 def _role(broker: AsyncBroker, request: Request) -> str | None:
@@ -115,5 +148,5 @@ def _role(broker: AsyncBroker, request: Request) -> str | None:
 @cache
 def _rooms() -> None:
     """Import the modules whose functions answer."""
-    for room in ("namespace_routes", "topic_routes", "subscription_routes"):
+    for room in ("namespace_routes", "topic_routes", "subscription_routes", "message_routes"):
         import_module(f"ackwell.devbroker.admin.{room}")

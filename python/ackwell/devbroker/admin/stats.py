@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ackwell.subscription import SubscriptionType
+
 if TYPE_CHECKING:
     from ackwell.devbroker.consumers import Consumer
     from ackwell.devbroker.subscriptions import TopicSubscription
@@ -65,13 +67,13 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
 
 
 def _since_first_hole(subscription: TopicSubscription) -> int:
-    """Count the entries from the first that is not acknowledged up to the read position."""
+    """Count the entries behind the mark-delete position up to the one to be read, as a broker does."""
     ledger_id, entry_id = subscription.subscription.read_position
     cursor = subscription.cursor
     upper = (ledger_id, entry_id - 1)
     if upper <= cursor.mark_delete_position:
-        return 0
-    return cursor.ledgers.entries_between(cursor.mark_delete_position, upper)
+        return 1
+    return cursor.ledgers.entries_between(cursor.mark_delete_position, upper) + 1
 
 
 def stats(topic: Topic) -> dict[str, Any]:
@@ -93,6 +95,11 @@ def stats(topic: Topic) -> dict[str, Any]:
         "committedTxnCount": topic.transactions.committed,
         "publishers": [
             {
+                "msgRateIn": 0.0,
+                "msgThroughputIn": 0.0,
+                "averageMsgSize": 0.0,
+                "chunkedMessageRate": 0.0,
+                "supportsPartialProducer": False,
                 "accessMode": each.access_mode.name.title().replace("_", ""),
                 "producerId": each.producer_id,
                 "producerName": each.name,
@@ -103,6 +110,7 @@ def stats(topic: Topic) -> dict[str, Any]:
             }
             for each in topic.producers.by_name.values()
         ],
+        "waitingPublishers": 0,
         "subscriptions": {name: _subscription(each) for name, each in topic.subscriptions.items()},
         "replication": {},
         "deduplicationStatus": "Enabled" if topic.broker.deduplicates(topic.name) else "Disabled",
@@ -112,40 +120,85 @@ def stats(topic: Topic) -> dict[str, Any]:
 def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
     summary = subscription.subscription.summary(subscription.topic.clock.now_ms())
     consumers = {each.consumer: each for each in summary.consumers}
+    backlog_bytes = _backlog_bytes(subscription)
     return {
-        "msgRateOut": 0.0,
+        **_RATES_OUT,
         "bytesOutCounter": subscription.bytes_out,
         "msgOutCounter": subscription.messages_out,
         "msgBacklog": summary.backlog_entries,
+        "backlogSize": backlog_bytes,
         "msgBacklogNoDelayed": summary.backlog_entries - summary.delayed,
         "blockedSubscriptionOnUnackedMsgs": summary.blocked,
         "msgDelayed": summary.delayed,
         "msgInReplay": summary.to_redeliver,
         "unackedMessages": summary.unacked,
         "type": str(subscription.type),
-        "activeConsumerName": _active(subscription),
+        **_active(subscription),
         "consumers": [_consumer(each, consumers[each.key]) for each in subscription.consumers.values()],
         "isDurable": subscription.durable,
+        "durable": subscription.durable,
         "isReplicated": False,
+        "replicated": False,
+        "allowOutOfOrderDelivery": False,
+        "consumersAfterMarkDeletePosition": {},
         "nonContiguousDeletedMessagesRanges": len(subscription.cursor.individually_deleted),
         "subscriptionProperties": subscription.properties,
     }
 
 
-def _active(subscription: TopicSubscription) -> str:
+_RATES_OUT = {
+    "msgRateOut": 0.0,
+    "msgThroughputOut": 0.0,
+    "msgRateRedeliver": 0.0,
+    "messageAckRate": 0.0,
+    "chunkedMessageRate": 0.0,
+}
+
+
+def together(described: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of several topics as those of one: numbers are added up, lists joined."""
+    merged: dict[str, Any] = {}
+    for each in described:
+        for name, value in each.items():
+            before = merged.get(name)
+            if isinstance(value, dict):
+                merged[name] = together([before or {}, value])
+            elif before is None or isinstance(value, (bool, str)):
+                merged[name] = value
+            else:
+                merged[name] = before + value
+    return merged
+
+
+def _backlog_bytes(subscription: TopicSubscription) -> int:
+    """Return the bytes of the entries behind the mark-delete position, as a broker estimates a backlog."""
+    ledger_id, entry_id = subscription.cursor.mark_delete_position
+    total = 0
+    for each, entries in subscription.topic.log.entries.items():
+        if each >= ledger_id:
+            behind = entries[entry_id + 1 :] if each == ledger_id else entries
+            total += sum(len(entry.data) for entry in behind)
+    return total
+
+
+def _active(subscription: TopicSubscription) -> dict[str, str]:
+    """Name the consumer that gets everything, for a broker names none on the other types."""
+    if subscription.type is not SubscriptionType.FAILOVER:
+        mode = {"sticky": "STICKY", "auto": "AUTO_SPLIT"}.get(subscription.key_shared_mode)
+        return {"keySharedMode": mode} if mode else {}
     active = subscription.subscription.active_consumer
-    return "" if active is None else subscription.consumers[active].name
+    return {"activeConsumerName": "" if active is None else subscription.consumers[active].name}
 
 
 def _consumer(consumer: Consumer, summary: ConsumerSummary) -> dict[str, Any]:
     return {
         "consumerName": consumer.name,
-        "msgRateOut": 0.0,
+        **_RATES_OUT,
         "bytesOutCounter": consumer.bytes_out,
         "msgOutCounter": consumer.messages_out,
         "availablePermits": summary.permits,
         "unackedMessages": summary.unacked,
-        "avgMessagesPerEntry": round(consumer.messages_out / max(consumer.entries_out, 1)),
+        "avgMessagesPerEntry": consumer.messages_per_entry,
         "blockedConsumerOnUnackedMsgs": summary.blocked,
         "address": consumer.connection.address,
         "connectedSince": timestamp(consumer.connected_ms),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.http import HttpError
+from ackwell.devbroker.admin.http import HttpError, number
 from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.topic_routes import with_partitions
 from ackwell.devbroker.places import message_id, place_of
@@ -61,7 +61,7 @@ def delete(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[s
 def seek_to_time(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Put a subscription at a time, milliseconds since the epoch."""
     for each in subscriptions(broker, topic, rest[1]):
-        each.seek(each.topic.log.first_published_at(_number(rest[3])))
+        each.seek(each.topic.log.first_published_at(number(rest[3])))
 
 
 @on_topic("POST", "subscription", "*", "resetcursor")
@@ -82,14 +82,42 @@ def clear(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[s
 def skip(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge the next entries that are not acknowledged."""
     for each in subscriptions(broker, topic, rest[1]):
-        each.skip(_number(rest[3]))
+        each.skip(number(rest[3]))
 
 
 @on_topic("POST", "subscription", "*", "expireMessages", "*")
 def expire(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge what was published longer than so many seconds ago."""
     for each in subscriptions(broker, topic, rest[1]):
-        _expire(each, _number(rest[3]))
+        _expire(each, number(rest[3]))
+
+
+@on_topic("POST", "subscription", "*", "expireMessages")
+def expire_up_to(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Acknowledge everything up to a message id, with it unless it is excluded."""
+    given = request.json()
+    for each in subscriptions(broker, topic, rest[1]):
+        place = _place(each.topic, given)
+        ledgers = each.topic.log.ledgers
+        last = ledgers.previous_valid(*place)
+        if last.entry_id >= 0:
+            each.expire(last)
+
+
+@on_topic("GET", "subscription", "*", "properties")
+def properties(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> Any:
+    """Give the properties that its first consumer brought, or an operator set."""
+    found = list(subscriptions(broker, topic, rest[1]))
+    return found[0].properties
+
+
+@on_topic("PUT", "subscription", "*", "properties")
+def set_properties(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Set the properties of a subscription."""
+    given = {str(name): str(value) for name, value in (request.json() or {}).items()}
+    for each in subscriptions(broker, topic, rest[1]):
+        each.properties = dict(given)
+        broker.state.changed(each)
 
 
 @on_topic("POST", "all_subscription", "expireMessages", "*")
@@ -97,7 +125,7 @@ def expire_all(broker: AsyncBroker, _request: Request, topic: TopicName, rest: l
     """Do that for every subscription."""
     for each in with_partitions(broker, topic):
         for subscription in each.subscriptions.values():
-            _expire(subscription, _number(rest[2]))
+            _expire(subscription, number(rest[2]))
 
 
 def _expire(subscription: TopicSubscription, seconds: int) -> None:
@@ -116,12 +144,6 @@ def _place(topic: Topic, given: Any) -> tuple[int, int]:
     if not isinstance(given, dict) or not all(isinstance(given.get(n), int) for n in ("ledgerId", "entryId")):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is no message id")
     place = place_of(topic, message_id((given["ledgerId"], given["entryId"])))
-    if given.get("isExcluded") or given.get("excluded"):
+    if given.get("excluded"):
         return topic.log.ledgers.next_valid(*place)
     return place
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is no number")
-    return int(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.http import HttpError
 from ackwell.devbroker.admin.routes import on_topic
-from ackwell.devbroker.admin.stats import internal_stats, stats
+from ackwell.devbroker.admin.stats import internal_stats, stats, together
 from ackwell.devbroker.compaction import Compacted
 from ackwell.protocol import messages
 from ackwell.protocol.codes import SchemaType
@@ -45,6 +45,10 @@ def create(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]
 @on_topic("DELETE")
 def delete(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> None:
     """Delete a topic; refused while it is in use, unless forced."""
+    if str(name) in broker.state.partitioned:
+        raise HttpError(
+            HTTPStatus.CONFLICT, f"{name} is a partitioned topic instead of non-partitioned topic"
+        )
     topic = existing(broker, name)
     used = topic.producers.by_name or any(each.consumers for each in topic.subscriptions.values())
     if used and request.query.get("force") != "true":
@@ -64,8 +68,13 @@ def create_partitioned(broker: AsyncBroker, request: Request, name: TopicName, _
 def add_partitions(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> None:
     """Give a partitioned topic more partitions."""
     wanted = _partitions(request)
-    if wanted < broker.state.partitioned.get(str(name), wanted + 1):
-        raise HttpError(HTTPStatus.CONFLICT, "a partitioned topic may only get more partitions")
+    before = broker.state.partitioned.get(str(name))
+    if before is None:
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Topic {name} is not a partitioned topic")
+    if wanted < before:
+        raise HttpError(
+            HTTPStatus.UNPROCESSABLE_ENTITY, f"{wanted} partitions; a topic of {before} may only get more"
+        )
     broker.state.create_partitioned(name, wanted)
 
 
@@ -81,7 +90,10 @@ def _partitions(request: Request) -> int:
 def partitions(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> Any:
     """Say how many partitions a topic has."""
     create_ = request.query.get("checkAllowAutoCreation") == "true"
-    return {"partitions": broker.state.partitions_of(name, create=create_)}
+    found = broker.state.partitions_of(name, create=create_)
+    if not found and not create_:
+        existing(broker, name)
+    return {"partitions": found}
 
 
 @on_topic("DELETE", "partitions")
@@ -100,9 +112,25 @@ def topic_stats(broker: AsyncBroker, _request: Request, name: TopicName, _: list
 
 @on_topic("GET", "partitioned-stats")
 def partitioned_stats(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Describe each partition."""
-    topics = with_partitions(broker, name)
-    return {"metadata": {"partitions": len(topics)}, "partitions": {str(t.name): stats(t) for t in topics}}
+    """Describe each partition, and all of them together."""
+    described = {str(topic.name): stats(topic) for topic in _partitions_of(broker, name)}
+    return together(list(described.values())) | {
+        "metadata": {"partitions": len(described), "deleted": False},
+        "partitions": described,
+    }
+
+
+@on_topic("GET", "partitioned-internalStats")
+def partitioned_internal_stats(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+    """Describe the ledgers and cursors of each partition."""
+    described = {str(topic.name): internal_stats(topic) for topic in _partitions_of(broker, name)}
+    return {"metadata": {"partitions": len(described), "deleted": False}, "partitions": described}
+
+
+def _partitions_of(broker: AsyncBroker, name: TopicName) -> list[Topic]:
+    if str(name) not in broker.state.partitioned:
+        raise HttpError(HTTPStatus.NOT_FOUND, f"Partitioned Topic {name} not found")
+    return with_partitions(broker, name)
 
 
 @on_topic("GET", "internalStats")
@@ -111,12 +139,12 @@ def topic_internal_stats(broker: AsyncBroker, _request: Request, name: TopicName
     return internal_stats(existing(broker, name))
 
 
-@on_topic("GET", "lastMessageId")
-def last_message_id(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Name the last message."""
-    topic = existing(broker, name)
-    ledger_id, entry_id = topic.last_message()
-    return {"ledgerId": ledger_id, "entryId": entry_id, "partitionIndex": topic.partition}
+@on_topic("GET", "properties")
+@on_topic("GET", "permissions")
+def nothing(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+    """Give what a topic of the dev broker never has."""
+    with_partitions(broker, name)
+    return {}
 
 
 @on_topic("PUT", "unload")

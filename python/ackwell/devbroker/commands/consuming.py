@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.commands import handles
 from ackwell.devbroker.consumers import Consumer
-from ackwell.devbroker.places import message_id, place_of, start_of
+from ackwell.devbroker.places import message_id, place_of
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, InitialPosition, KeySharedMode, ServerError, SubType
@@ -72,7 +72,8 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
 def _made(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscription:
     durable = command.durable and topic.name.persistent
     if command.HasField("start_message_id") and not command.durable:
-        start = start_of(topic, command.start_message_id)
+        # A message that is to be left out is left out by its client.
+        start = place_of(topic, command.start_message_id)
     elif command.initialPosition == InitialPosition.EARLIEST:
         start = topic.first_place
     else:
@@ -151,7 +152,7 @@ def last_message_id(connection: Connection, command: Any, _: bytes) -> None:
     """Say which message is the last one, and what the consumer's subscription has acknowledged."""
     consumer = _consumer(connection, command)
     topic = consumer.subscription.topic
-    last = topic.last_message()
+    last = topic.last_message(compacted=consumer.subscription.read_compacted)
     answer = messages.CommandGetLastMessageIdResponse(
         request_id=command.request_id,
         last_message_id=message_id(last, partition=topic.partition),

@@ -25,6 +25,7 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
     state = connection.state
     topic = state.topic(command.topic)
     connection.service.authorize(connection.role, topic.name)
+    topic.check_open()
     known = connection.producers.get(command.producer_id)
     if known is not None:
         # The client asks again, because it did not see our answer.
@@ -47,6 +48,7 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
         producer.schema_version = state.put_schema(topic.name, command.schema)
     admitted = topic.producers.join(producer)
     connection.producers[producer.producer_id] = producer
+    connection.closed_producers.discard(producer.producer_id)
     if command.initial_subscription_name and command.initial_subscription_name not in topic.subscriptions:
         # Of a dead letter topic: so that nothing is lost before somebody subscribes.
         topic.subscribe(
@@ -79,6 +81,8 @@ def ready(connection: Connection, producer: Producer) -> None:
 def publish(connection: Connection, command: Any, payload: bytes) -> None:
     """Add an entry to the log, and give its receipt."""
     producer = connection.producers.get(command.producer_id)
+    if producer is None and command.producer_id in connection.closed_producers:
+        return
     if producer is None or not producer.ready:
         raise FrameError(f"a message of producer {command.producer_id}, which is not open")
     try:

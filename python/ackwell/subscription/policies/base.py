@@ -41,6 +41,9 @@ class Policy(Protocol):
     def leave(self, consumer: Consumer) -> bool:
         """Remove a consumer; return whether everything unacknowledged is to be read again."""
 
+    def begin_round(self) -> None:
+        """Note that the entries of another read follow."""
+
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return who gets a message now, `new` if it was not delivered before; else why nobody does."""
 

@@ -56,6 +56,9 @@ class ByKey(EqualByState):
         self._reassign()
         return False
 
+    def begin_round(self) -> None:
+        """Do nothing: who gets an entry does not depend on the read."""
+
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the owner of the hash if it can take a message and nobody else has one of the hash."""
         consumers = self._consumers

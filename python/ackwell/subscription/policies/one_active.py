@@ -57,6 +57,9 @@ class OneActive(EqualByState):
         """Remove the consumer and pick the next active one."""
         return self._pick([each for each in self._consumers if each is not consumer])
 
+    def begin_round(self) -> None:
+        """Do nothing: who gets an entry does not depend on the read."""
+
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the active consumer if it has permits."""
         active = self.active

@@ -53,6 +53,10 @@ class RoundRobin(EqualByState):
             self._current = None
         return False
 
+    def begin_round(self) -> None:
+        """End the turn: a broker begins one with each read, so single messages go to consumers in turn."""
+        self._left = 0
+
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the consumer whose turn it is, or whose turn begins."""
         consumer = self._current

@@ -1,0 +1,23 @@
+"""What a namespace's policies change; those that are not named here are kept and do nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ackwell.subscription import SubscriptionSettings
+
+_PER_CONSUMER = "maxUnackedMessagesPerConsumer"
+_PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
+
+
+def unacked_limits(settings: SubscriptionSettings, policies: dict[str, Any]) -> tuple[int, int]:
+    """Return how many messages may be unacknowledged, a consumer and a subscription; 0 for any number."""
+    return (
+        _number(policies.get(_PER_CONSUMER), settings.max_unacked_per_consumer),
+        _number(policies.get(_PER_SUBSCRIPTION), settings.max_unacked_per_subscription),
+    )
+
+
+def _number(value: Any, otherwise: int) -> int:
+    return value if isinstance(value, int) and value >= 0 else otherwise
