@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +27,7 @@ def test_the_command_records_until_it_is_interrupted(tmp_path: Path) -> None:
                 client.create_producer("orders").send(b"order 7")
                 client.close()
             finally:
-                process.send_signal(signal.SIGINT)
+                process.terminate()
             rest = process.stdout.read()
     kinds = [str(event.kind) for event in read_events([tmp_path])]
     assert kinds == ["gap", "publish"]

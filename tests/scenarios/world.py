@@ -6,7 +6,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any, Self
 
@@ -238,10 +238,3 @@ def scenario(function: Scenario) -> Scenario:
     """Make a function a scenario under its name."""
     SCENARIOS[function.__name__] = function
     return function
-
-
-def play(world: World, function: Scenario) -> Iterator[tuple[str, Any]]:
-    """Play a scenario; give its notes."""
-    with world:
-        function(world)
-    return iter(world.notes)

@@ -9,6 +9,7 @@ from ackwell.devbroker.admin.http import HttpError, number
 from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.topic_routes import with_partitions
 from ackwell.devbroker.places import message_id, place_of
+from ackwell.position import Position
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
@@ -94,12 +95,12 @@ def expire(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[
 
 @on_topic("POST", "subscription", "*", "expireMessages")
 def expire_up_to(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Acknowledge everything up to a message id, with it unless it is excluded."""
+    """Acknowledge everything up to a message id; as a broker, up to the one behind it if excluded."""
     given = request.json()
     for each in subscriptions(broker, topic, rest[1]):
         place = _place(each.topic, given)
         ledgers = each.topic.log.ledgers
-        last = ledgers.previous_valid(*place)
+        last = Position(*place) if ledgers.contains(*place) else ledgers.previous_valid(*place)
         if last.entry_id >= 0:
             each.expire(last)
 

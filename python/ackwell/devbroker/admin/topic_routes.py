@@ -205,6 +205,10 @@ def put_schema(broker: AsyncBroker, request: Request, name: TopicName, _: list[s
 
 
 @on_topic("DELETE", "schema")
-def delete_schema(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> None:
-    """Delete a topic's schemas."""
+def delete_schema(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+    """Delete a topic's schemas, and say which version was the newest."""
+    found = broker.state.schemas.get(str(name.partitioned), None)
+    if found is None:
+        raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")
     broker.state.schemas.delete(str(name.partitioned))
+    return {"version": int.from_bytes(found[1])}

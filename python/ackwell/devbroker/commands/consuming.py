@@ -74,7 +74,7 @@ def _made(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscript
     if command.HasField("start_message_id") and not command.durable:
         # A message that is to be left out is left out by its client.
         start = place_of(topic, command.start_message_id)
-    elif command.initialPosition == InitialPosition.EARLIEST:
+    elif command.initialPosition == InitialPosition.EARLIEST and topic.name.persistent:
         start = topic.first_place
     else:
         start = topic.end_place
