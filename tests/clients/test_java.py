@@ -10,18 +10,46 @@ from pathlib import Path
 import pytest
 
 from ackwell.devbroker import Broker
+from tests.pulsar import kit
 
-CHECK = Path(__file__).parent / "java" / "Check.java"
+PROGRAMS = Path(__file__).parent / "java"
 HOME = Path(os.environ.get("ACKWELL_PULSAR_HOME", Path.home() / ".cache" / "ackwell-pulsar"))
 
 
-@pytest.mark.pulsar
-def test_the_java_client_finds_a_broker_like_any_other() -> None:
+@pytest.fixture
+def classpath() -> str:
     found = sorted(HOME.glob("build-4.2*/classpath"))
     if shutil.which("java") is None or not found:
         pytest.skip("needs Java, and the kit of Pulsar 4.2 that make test-pulsar builds")
+    return found[-1].read_text(encoding="utf-8").strip()
+
+
+def run(classpath: str, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["java", "-cp", classpath, str(PROGRAMS / program), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.mark.pulsar
+def test_the_java_client_finds_a_broker_like_any_other(classpath: str) -> None:
     with Broker() as broker:
-        command = ["java", "-cp", found[-1].read_text(encoding="utf-8").strip(), str(CHECK), broker.url]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        done = run(classpath, "Check.java", broker.url)
         assert done.stdout.count("ok     ") == 8, done.stdout + done.stderr
         broker.validate()
+
+
+@pytest.mark.pulsar
+def test_the_java_clients_note_the_same_of_a_real_broker_and_of_ours(classpath: str, tmp_path: Path) -> None:
+    with Broker() as ours:
+        notes = notes_of(run(classpath, "Notes.java", ours.url, ours.admin_url))
+        ours.validate()
+    with kit.running_broker(tmp_path, transactionCoordinatorEnabled="true") as real:
+        admin_url = f"http://127.0.0.1:{real.ports.admin}"
+        theirs = notes_of(run(classpath, "Notes.java", real.service_url, admin_url))
+    assert len(theirs) > 60
+    assert notes == theirs
+
+
+def notes_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return what the program notes, without what the client's log says."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith("> ")]

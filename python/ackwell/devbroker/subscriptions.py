@@ -56,6 +56,8 @@ class TopicSubscription:
         self.messages_out = 0
         self.bytes_out = 0
         self.key_shared_mode = ""
+        self.typed = False
+        """Whether a consumer came since the topic was loaded; a broker knows no type before that."""
         self.read_compacted = False
         self._active: ConsumerKey | None = None
         self._changing = False
@@ -123,6 +125,7 @@ class TopicSubscription:
         except ValueError as error:
             raise RefusedError(ServerError.CONSUMER_ASSIGN_ERROR, str(error)) from None
         self.consumers[consumer.key] = consumer
+        self.typed = True
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
     def leave(self, consumer: Consumer) -> None:

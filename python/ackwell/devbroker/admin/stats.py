@@ -132,7 +132,7 @@ def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
         "msgDelayed": summary.delayed,
         "msgInReplay": summary.to_redeliver,
         "unackedMessages": summary.unacked,
-        "type": str(subscription.type),
+        "type": str(subscription.type) if subscription.typed else "None",
         **_active(subscription),
         "consumers": [_consumer(each, consumers[each.key]) for each in subscription.consumers.values()],
         "isDurable": subscription.durable,
