@@ -419,6 +419,7 @@ def test_turns_go_on_from_one_batch_to_the_next_as_they_do_one_by_one(seed: int)
         assert [owners[p.entry_id] for p in reads] == [single.dispatch(*p, 0) for p in reads]
         given += len(reads)
     assert given == 400
+    assert not single.next_reads(1, 0)
     assert whole == single
 
 

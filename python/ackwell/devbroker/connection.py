@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 CRASH: Final = "the broker crashed"
 """Why a connection was closed that nobody is to leave."""
 
-_UNREAD: Final = frozenset({CommandType.ACK})
+_ACK: Final = int(CommandType.ACK)
+_SEND: Final = int(CommandType.SEND)
+_SIGNS_OF_LIFE: Final = frozenset({int(CommandType.PING), int(CommandType.PONG)})
 
 log = logging.getLogger("ackwell.devbroker")
 
@@ -115,12 +117,15 @@ class Connection(asyncio.Protocol):
 
     def _handle(self, command: bytes, payload: bytes) -> None:
         command_type, body = split(command)
-        if command_type in _UNREAD:
-            # The handlers of these read the bytes themselves, in less time.
-            message: Any = body
+        message: Any
+        if command_type == _ACK:
+            # Its handler reads the bytes itself, in less time.
+            message = body
+        elif command_type == _SEND:
+            message = messages.parse("CommandSend", body)
         else:
             command_type, message = decode(command)
-        if command_type not in (CommandType.PING, CommandType.PONG):
+        if command_type not in _SIGNS_OF_LIFE:
             self.commands += 1
         if not self.connected and command_type not in (CommandType.CONNECT, CommandType.AUTH_RESPONSE):
             raise FrameError(f"command {command_type} before CONNECT")

@@ -127,7 +127,10 @@ class Producers:
 
     def is_duplicate(self, name: str, sequence_id: int, highest: int) -> bool:
         """Return whether a message is stored already; takes note of it if not."""
-        if not self._topic.broker.deduplicates(self._topic.name):
+        broker, topic = self._topic.broker, self._topic
+        if not (broker.settings.deduplication or broker.policies.get(topic.namespace)):
+            return False
+        if not broker.deduplicates(topic.name):
             return False
         if sequence_id <= self.last_sequence_ids.get(name, -1):
             return True

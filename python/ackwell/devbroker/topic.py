@@ -31,6 +31,7 @@ class Topic:
         self.broker = broker
         self.name = name
         self.full_name = str(name)
+        self.namespace = name.in_namespace
         self.partition = name.partition
         self.settings = broker.settings
         self.clock = broker.clock

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from ackwell.wire import varint
 
-_SMALL = [varint(number) for number in range(1 << 14)]
+_SMALL_END = 1 << 14
+_SMALL = [varint(number) for number in range(_SMALL_END)]
 """The varints of one and two bytes, ready."""
 
 
@@ -70,15 +72,30 @@ def receipt_frame(
     highest_sequence_id: int = 0,
 ) -> bytes:
     """Return the frame of a `CommandSendReceipt`; ids below 0 are written as the client compares them."""
-    place = b"\x08%b\x10%b" % (_varint(ledger_id), _varint(entry_id))
-    body = b"\x08%b\x10%b\x1a%b%b\x20%b" % (
-        _varint(producer_id),
-        _varint(sequence_id),
-        _SMALL[len(place)],
+    producer, place = _receipt_parts(producer_id, ledger_id)
+    entry = _SMALL[entry_id] if 0 <= entry_id < _SMALL_END else varint(entry_id)
+    sequence = _SMALL[sequence_id] if 0 <= sequence_id < _SMALL_END else varint(sequence_id)
+    highest = _SMALL[highest_sequence_id] if highest_sequence_id < _SMALL_END else varint(highest_sequence_id)
+    # Its numbers are of ten bytes at most, so each size is one byte.
+    nested = len(place) + len(entry)
+    size = len(producer) + len(sequence) + nested + len(highest) + 4
+    return b"\x00\x00\x00%c\x00\x00\x00%c\x08\x07\x3a%c%b\x10%b\x1a%c%b%b\x20%b" % (
+        size + 8,
+        size + 4,
+        size,
+        producer,
+        sequence,
+        nested,
         place,
-        _varint(highest_sequence_id),
+        entry,
+        highest,
     )
-    return _frame(b"\x08\x07\x3a", body, b"")
+
+
+@lru_cache(maxsize=4096)
+def _receipt_parts(producer_id: int, ledger_id: int) -> tuple[bytes, bytes]:
+    """Return what is the same in many receipts: the producer, and the ledger up to the entry."""
+    return b"\x08" + varint(producer_id), b"\x08%b\x10" % varint(ledger_id)
 
 
 def _frame(head: bytes, body: bytes, payload: bytes) -> bytes:
@@ -90,4 +107,4 @@ def _frame(head: bytes, body: bytes, payload: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    return _SMALL[value] if 0 <= value < 16_384 else varint(value)
+    return _SMALL[value] if 0 <= value < _SMALL_END else varint(value)

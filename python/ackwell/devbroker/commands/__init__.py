@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,9 @@ Handler = Callable[["Connection", Any, bytes], None]
 """Takes the connection, the command and what follows it; raises `RefusedError` to answer with an error."""
 
 _HANDLERS: dict[int, Handler] = {}
+"""Those of the rooms that are imported."""
+_COMPLETE: dict[int, Handler] = {}
+"""The same, once all rooms are."""
 
 
 ROOMS: Final = (
@@ -42,11 +44,8 @@ def handles(command_type: CommandType) -> Callable[[Handler], Handler]:
 
 def handler_of(command_type: int) -> Handler | None:
     """Return the handler of a command, None for one that is not supported."""
-    return _handlers().get(command_type)
-
-
-@cache
-def _handlers() -> dict[int, Handler]:
-    for room in ROOMS:
-        import_module(f"{__name__}.{room}")
-    return _HANDLERS
+    if not _COMPLETE:
+        for room in ROOMS:
+            import_module(f"{__name__}.{room}")
+        _COMPLETE.update(_HANDLERS)
+    return _COMPLETE.get(command_type)
