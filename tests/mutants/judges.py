@@ -32,7 +32,7 @@ JUDGES: dict[str, list[str]] = {
     ],
     "python/ackwell/cursor_settings.py": ["tests/flow/test_broker_points.py", "tests/flow/test_cursor.py"],
     "python/ackwell/ack_sets.py": ["tests/flow/test_ack_sets.py", "tests/flow/test_cursor.py"],
-    "python/ackwell/loss.py": ["tests/flow/test_cursor.py", "tests/store/test_cursor_saves.py"],
+    "python/ackwell/loss.py": ["tests/differential/test_position_info.py", "tests/flow/test_cursor.py"],
     "python/ackwell/delayed.py": ["tests/flow/test_delayed_tracker.py", "tests/store/test_tracking.py"],
     "python/ackwell/subscription/": SUBSCRIPTION,
     "python/ackwell/subscription/command.py": ["tests/flow/test_command.py"],
@@ -83,7 +83,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/replay/test_fold.py",
         "tests/cli/test_replay.py",
     ],
-    "python/ackwell/replay/tables.py": ["tests/spark/test_tasks.py", "tests/replay/test_files.py"],
+    "python/ackwell/replay/tables.py": ["tests/replay/test_tables.py", "tests/spark/test_tasks.py"],
     "python/ackwell/replay/traces.py": [
         "tests/flow/test_replay.py",
         "tests/hostile/test_found.py",
