@@ -8,7 +8,7 @@ FAST := not slow and not spark and not pulsar and not faults and not soak
 
 .DEFAULT_GOAL := help
 .PHONY: test-clients help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
-        fuzz mutants bench bench-rust bench-python bench-peers wheel lock clean \
+        fuzz fuzz-seeds mutants bench bench-rust bench-python bench-peers wheel lock clean \
         bench-spark bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
 
 help:  ## List the verbs
@@ -109,6 +109,7 @@ docs-links: install  ## Ask every address outside that the site links to (needs 
 	$(BIN)/sphinx-build --quiet -b linkcheck docs build/links
 
 FUZZ_TOOLS := target/fuzz-tools
+SEEDS := tests/fuzz/seeds
 RUNS ?= 1000000
 TARGETS ?= $(patsubst tests/fuzz/fuzz_targets/%.rs,%,$(wildcard tests/fuzz/fuzz_targets/*.rs))
 
@@ -116,9 +117,15 @@ TARGETS ?= $(patsubst tests/fuzz/fuzz_targets/%.rs,%,$(wildcard tests/fuzz/fuzz_
 # a sanitizer would look at.
 fuzz:  ## Fuzz every target of tests/fuzz, RUNS=1000000 inputs each; TARGETS="compact pulsar" picks some
 	PATH="$(FUZZ_TOOLS)/bin:$$PATH" cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked --root $(FUZZ_TOOLS) cargo-fuzz
-	@for target in $(TARGETS); do \
+	@for target in $(TARGETS); do mkdir -p tests/fuzz/corpus/$$target; \
+	  test ! -f $(SEEDS)/$$target.tar.gz || tar -C tests/fuzz/corpus --skip-old-files -xzf $(SEEDS)/$$target.tar.gz; \
 	  PATH="$(CURDIR)/$(FUZZ_TOOLS)/bin:$$PATH" RUSTC_BOOTSTRAP=1 \
 	    cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none $$target -- -runs=$(RUNS) -max_len=4096 -timeout=10 -print_final_stats=1 || exit 1; \
+	done
+
+fuzz-seeds:  ## Keep what `make fuzz` found to be of use, one archive a target, for the next run to begin with
+	@for target in $(TARGETS); do \
+	  tar -C tests/fuzz/corpus --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - $$target | gzip -9n >$(SEEDS)/$$target.tar.gz; \
 	done
 
 # A mutant is the program with one small fault; those that no test notices show which tests are missing.
