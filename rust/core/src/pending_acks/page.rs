@@ -192,12 +192,18 @@ impl Page {
     #[inline]
     pub(super) fn discard(&mut self, slots: u64) -> usize {
         let before = self.present;
-        if self.is_packed() {
-            self.close_all(before & slots);
-        }
-        self.present &= !slots;
-        if self.present != before && !self.bytes.is_empty() {
-            self.give_back();
+        let left = before & !slots;
+        if left == 0 {
+            // What was delivered together is mostly acknowledged together: nothing is left to be moved.
+            *self = Self::new();
+        } else if left != before {
+            if self.is_packed() {
+                self.close_all(before & slots);
+            }
+            self.present = left;
+            if !self.bytes.is_empty() {
+                self.give_back();
+            }
         }
         (before & slots).count_ones() as usize
     }
