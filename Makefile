@@ -42,7 +42,7 @@ test-python-fast: install
 	$(PYTEST) -q --hypothesis-profile check -m "$(FAST)"
 
 # SEQUENCES=200 SEED=7 VERSIONS="4.2.4 4.0.7" plays more random sequences, other ones, on other brokers; SESSIONS=50
-# records more traffic.
+# records more traffic; CLIENTS=60 plays more sequences of the official client, LIVES=200 examines more lives.
 test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
 	$(PYTEST) -m pulsar
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.pulsar import kit
 from tests.pulsar.live import runs
 from tests.pulsar.live.operations import Sequence, drawn
+from tests.pulsar.live.play import Played
 
 GROUP = 50
 
@@ -23,6 +25,7 @@ def main() -> int:
     parser.add_argument("--no-restarts", dest="restarts", action="store_false")
     parser.add_argument("--shrink", type=int, default=0, help="how many differences to shrink")
     parser.add_argument("--case", type=Path, help="a saved sequence")
+    parser.add_argument("--client", action="store_true", help="through the official Python client")
     parser.add_argument("--verbose", action="store_true")
     asked = parser.parse_args()
     if asked.case:
@@ -30,19 +33,23 @@ def main() -> int:
     else:
         seeds = range(asked.seed, asked.seed + asked.sequences)
         sequences = [drawn(each, transactions=asked.transactions, restarts=asked.restarts) for each in seeds]
+    player: Callable[[kit.Broker, Sequence], runs.Player] = Played
+    if asked.client:
+        from tests.pulsar.official.play import PlayedByClient as player  # noqa: N813
     settings = runs.settings(transactions=sequences[0].transactions)
-    different, compared = 0, 0
+    different, compared, rested = 0, 0, 0
     with (
         tempfile.TemporaryDirectory() as folder,
         kit.running_broker(Path(folder), asked.version, **settings) as broker,
     ):
         for start in range(0, len(sequences), GROUP):
-            for result in runs.play(broker, sequences[start : start + GROUP], asked.seed + start):
+            for result in runs.play(broker, sequences[start : start + GROUP], asked.seed + start, player):
                 compared += result.compared
+                rested += result.rested
                 if result.difference is None:
                     continue
                 different += 1
-                if different <= asked.shrink:
+                if different <= asked.shrink and not asked.client:
                     result = runs.shrunk(broker, result, asked.seed + start)
                     print(result.sequence.to_json())
                     print("\n".join(result.history))
@@ -53,9 +60,8 @@ def main() -> int:
                     f"seed {sequence.seed} {sequence.type} {sequence.settings} {result.difference}",
                     flush=True,
                 )
-    print(
-        f"{asked.version}: {len(sequences)} sequences, {compared} comparisons, {different} with differences"
-    )
+    counted = f"{len(sequences)} sequences, {compared} comparisons, {different} with differences"
+    print(f"{asked.version}: {counted}, {rested} times at rest")
     return different > 0
 
 

@@ -133,6 +133,8 @@ def _redeliver(chance: random.Random, ours: Ours) -> Action | None:
         return None
     consumer, held = who
     chosen = _some(chance, held, ours, 5)
+    if not ours.counts_parts_in_transactions:
+        chosen = [position for position in chosen if not ours.held_by_transactions(position)]
     return actions.Redeliver(consumer, tuple(chosen)) if chosen else None
 
 

@@ -43,6 +43,8 @@ class Ours:
         self.individual = self.type in ("Shared", "Key_Shared")
         self.moves_are_clean = not (version.startswith("4.0") and self.individual)
         """Whether the broker drops what is pending when an administrator moves the subscription on."""
+        self.counts_parts_in_transactions = not version.startswith("4.0")
+        """Whether the broker, when a batch is given back, subtracts only what no transaction holds of it."""
         self._topic = topic
         self._settings = SubscriptionSettings.pulsar(
             version,

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Literal
 
 from tests.pulsar.live import compare, restarts
-from tests.pulsar.live.actions import Expire, Publish, Unload
+from tests.pulsar.live.actions import Close, Expire, Publish, Redeliver, Unload
 from tests.pulsar.live.choose import action_of
 from tests.pulsar.live.ours import Ours
 from tests.pulsar.live.theirs import Theirs
@@ -39,6 +39,9 @@ class Played:
         self._version = broker.version
         self.history: list[str] = []
         self.compared = 0
+        self.rested = 0
+        """How often the broker had something to deliver and waited for the next event."""
+        self._idle = self._rests = False
         self.theirs = Theirs(broker, sequence)
         self.ours = Ours(sequence, self.theirs.topic, broker.version)
 
@@ -71,6 +74,7 @@ class Played:
         prediction = None
         if isinstance(action, Unload):
             prediction = restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
+        self._idle = self._wakes_nobody(action)
         error = self.theirs.apply(action)
         if isinstance(action, Publish):
             self._published(action)
@@ -100,6 +104,14 @@ class Played:
         self.ours.look(dump)
         self._settle(step, kind)
 
+    def _wakes_nobody(self, action: object) -> bool:
+        """Return whether the broker reads nothing after an action, whoever could have more."""
+        if not isinstance(action, (Close, Redeliver)):
+            return False
+        held = self.ours.held(action.consumer_id)
+        given_back = held if isinstance(action, Close) or action.positions is None else action.positions
+        return not set(given_back) & set(held)
+
     def _settle(self, step: int, what: object) -> None:
         """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
         deadline = time.monotonic() + PATIENCE_S
@@ -118,7 +130,13 @@ class Played:
                 self.ours.state(),
                 compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual),
             )
-            waiting = self.ours.would_deliver()
+            if before or after:
+                self._rests = False
+            waiting = [] if found or self._rests else self.ours.would_deliver()
+            if waiting and time.monotonic() > deadline and self._idle:
+                self._rests, waiting = True, []
+                self.rested += 1
+                deadline += PATIENCE_S
             if waiting:
                 found.append(f"ours would deliver {waiting[:5]}, the broker rests")
             same = 0 if found or before or after else same + 1

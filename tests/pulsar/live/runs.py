@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Generator
 from collections.abc import Sequence as Many
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tests.pulsar.live.play import DifferenceError, Played, Restart
 
 if TYPE_CHECKING:
     from tests.pulsar import kit
     from tests.pulsar.live.operations import Sequence
+    from tests.pulsar.live.theirs import Theirs
 
 CRASHES = 0.4
 """The share of restarts that are kills."""
@@ -27,6 +29,7 @@ class Result(NamedTuple):
     compared: int
     difference: DifferenceError | None
     history: list[str]
+    rested: int
 
 
 def settings(*, transactions: bool) -> dict[str, str]:
@@ -46,10 +49,28 @@ def described(result: Result) -> str:
     return "\n".join([result.sequence.to_json(), *result.history, str(result.difference)])
 
 
-def play(broker: kit.Broker, sequences: Many[Sequence], seed: int) -> list[Result]:
+class Player(Protocol):
+    """A sequence under way."""
+
+    sequence: Sequence
+    compared: int
+    rested: int
+    history: list[str]
+    theirs: Theirs
+
+    def run(self) -> Generator[None, Restart, None]:
+        """Play it all; yields where the broker is to be restarted, and is sent how it was."""
+
+
+def play(
+    broker: kit.Broker,
+    sequences: Many[Sequence],
+    seed: int,
+    player: Callable[[kit.Broker, Sequence], Player] = Played,
+) -> list[Result]:
     """Play sequences side by side as far as the next restart of each, restart, and go on."""
     chance = random.Random(seed)
-    played = [Played(broker, sequence) for sequence in sequences]
+    played = [player(broker, sequence) for sequence in sequences]
     running = [(each, each.run()) for each in played]
     results = []
     kind: Restart | None = None
@@ -63,13 +84,13 @@ def play(broker: kit.Broker, sequences: Many[Sequence], seed: int) -> list[Resul
                     steps.send(kind)
                 waiting.append((each, steps))
             except StopIteration:
-                results.append(Result(each.sequence, each.compared, None, each.history))
+                results.append(Result(each.sequence, each.compared, None, each.history, each.rested))
             except DifferenceError as difference:
                 each.theirs.disconnect()
-                results.append(Result(each.sequence, each.compared, difference, each.history))
+                results.append(Result(each.sequence, each.compared, difference, each.history, each.rested))
             except Exception as error:
                 failed = DifferenceError(-1, "a restart", [repr(error)])
-                results.append(Result(each.sequence, each.compared, failed, each.history))
+                results.append(Result(each.sequence, each.compared, failed, each.history, each.rested))
         running = waiting
         if running:
             kind = "crash" if chance.random() < CRASHES else "graceful"
