@@ -96,7 +96,8 @@ class Acknowledgments:
         if state.settings.plain_acks_conflict and state.policy.individual:
             state.transactions.acked_plainly(position, ~unacked_bits)
         if changed:
-            self._lower(position, self.unacked_bits(position).bit_count(), consumer)
+            left = self.unacked_bits(position).bit_count()
+            self._lower(position, left, consumer, unblocks=state.settings.partial_ack_unblocks)
         return changed
 
     def cumulative(
@@ -214,13 +215,15 @@ class Acknowledgments:
         before = value[0] if value is not None else 0
         # Without an acknowledged index the cursor does not know the batch's size; the entry does.
         remaining = unacked.bit_count() if unacked >= 0 else before - held.acked_bits.bit_count()
-        self._lower(position, remaining, owner)
+        self._lower(position, remaining, owner, unblocks=state.settings.transaction_part_unblocks)
 
-    def _lower(self, position: Position, remaining: int, consumer: Consumer | None) -> None:
+    def _lower(
+        self, position: Position, remaining: int, consumer: Consumer | None, *, unblocks: bool
+    ) -> None:
         """Lower what remains of an entry; to nothing, where transactions hold all that is unacknowledged."""
         state = self._state
         if state.unread.wanted(*position):
-            state.consumers.reduce(position, remaining, consumer)
+            state.consumers.reduce(position, remaining, consumer, unblocks=unblocks)
         else:
             state.consumers.settle(*position, consumer)
             state.backoffs.stop(*position)

@@ -200,7 +200,9 @@ class Consumers(EqualByState):
             if len(consumer.pending):
                 left -= self._take_many(consumer, ledger_ids, entry_ids)
 
-    def reduce(self, position: Position, remaining: int, guess: Consumer | None = None) -> None:
+    def reduce(
+        self, position: Position, remaining: int, guess: Consumer | None = None, *, unblocks: bool
+    ) -> None:
         """Lower what remains of a pending entry; at 0 it is not pending any more."""
         consumer = self.owner(*position, guess)
         if consumer is None:
@@ -216,7 +218,7 @@ class Consumers(EqualByState):
             consumer.pending.add(*position, remaining, sticky_key_hash)
             blocked = consumer.blocked
             self._shrink(consumer, before - remaining)
-            if not self._settings.partial_ack_unblocks:
+            if not unblocks:
                 consumer.blocked = blocked
 
     def take_all(self, consumer: Consumer) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -322,7 +324,8 @@ class Consumers(EqualByState):
         if limit == 0:
             return consumer.blocked
         if consumer.blocked:
-            return unacked * 2 <= limit and settings.partial_ack_unblocks
+            unblocks = settings.partial_ack_unblocks and settings.transaction_part_unblocks
+            return unacked * 2 <= limit and unblocks
         return unacked >= limit and not settings.redelivery_unblocks
 
     def _take_many(self, consumer: Consumer, ledger_ids: Int64s, entry_ids: Int64s) -> int:

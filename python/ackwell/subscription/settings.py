@@ -107,6 +107,9 @@ class SubscriptionSettings:
     """The acknowledgment of a part of a batch unblocks a consumer that is down to half of its limit; else
     it stays blocked until it acknowledges a whole entry or gives one back."""
 
+    transaction_part_unblocks: bool = True
+    """The same for a part that is acknowledged in a transaction."""
+
     redelivery_unblocks: bool = False
     """A consumer that asks for redelivery is unblocked however many messages it still has, until it grants
     permits. On Shared it then gets at least one entry more."""
@@ -151,10 +154,14 @@ _PULSAR: dict[str, Any] = {
     "partial_ack_resets_count": True,
     "idle_clears_counts": True,
     "partial_ack_unblocks": False,
+    "transaction_part_unblocks": False,
     "redelivery_unblocks": True,
     "cumulative_abort_rewinds": False,
     "cumulative_hides_individual": True,
     "plain_acks_conflict": True,
     "expires_by_search": True,
 }
-_PULSAR_OF_VERSION: dict[str, dict[str, Any]] = {"4.0": {"partial_ack_lowers_pending": False}}
+_PULSAR_OF_VERSION: dict[str, dict[str, Any]] = {
+    "4.0": {"partial_ack_lowers_pending": False},
+    "5.0": {"partial_ack_unblocks": True},
+}

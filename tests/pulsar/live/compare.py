@@ -61,7 +61,13 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
         )
     return State(
         next_unacknowledged=ledgers.next_valid(*mark_delete),
-        ranges=tuple(sorted((row[2], row[1], row[3]) for row in cursor["ranges"])),
+        ranges=tuple(
+            sorted(
+                (ledger_id, lower, upper)
+                for _, lower, ledger_id, upper in cursor["ranges"]
+                if (ledger_id, upper) > mark_delete
+            )
+        ),
         ack_sets=tuple(
             sorted(
                 (position, tuple(words))

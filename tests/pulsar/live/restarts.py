@@ -64,6 +64,8 @@ def _recovered(dump: dict[str, Any]) -> tuple[Position, PositionRangeSet, dict[P
         ranges.add_range(ledger_id, lower, upper)
     ack_sets = {Position.parse(text): tuple(words) for text, words in cursor["batchDeletedIndexes"].items()}
     mark_delete = Position(*cursor["markDelete"])
+    # 4.0 keeps some from before a seek; like ack sets there, they mean nothing.
+    ranges.remove_up_to(*mark_delete)
     return mark_delete, ranges, {each: words for each, words in ack_sets.items() if each > mark_delete}
 
 
