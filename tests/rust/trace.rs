@@ -48,3 +48,104 @@ fn a_line_gives_its_fields() {
         (&["t".into()][..], &[String::new(), "s".into()][..])
     );
 }
+
+/// The key that makes a line one which only the general parser reads: it has an escape.
+const ESCAPED: &str = r#""\u0078":null"#;
+
+fn value() -> impl Strategy<Value = String> {
+    const TEXTS: &[&str] = &[
+        "publish",
+        "ack",
+        "t",
+        "",
+        "a b",
+        "ü",
+        "\u{7f}",
+        "\\n",
+        "\\u0061",
+        "{",
+        "0123456\"",
+        "01234567\\",
+    ];
+    const OTHERS: &[&str] = &[
+        "null",
+        "true",
+        "false",
+        "nul",
+        "-",
+        "-0",
+        "00",
+        "1.5",
+        "1e3",
+        "[]",
+        "[ ]",
+        "[1]",
+        "[1, -1]",
+        "[1,]",
+        "[null]",
+        "{}",
+        "[[1]]",
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "-9223372036854775809",
+        "99999999999999999999",
+        "[-9223372036854775808]",
+        "",
+    ];
+    prop_oneof![
+        4 => any::<u16>().prop_map(|number| number.to_string()),
+        1 => any::<i64>().prop_map(|number| number.to_string()),
+        2 => prop::sample::select(TEXTS).prop_map(|text| format!("\"{text}\"")),
+        2 => prop::sample::select(OTHERS).prop_map(str::to_owned),
+    ]
+}
+
+fn member() -> impl Strategy<Value = String> {
+    const KEYS: &[&str] = &[
+        "ev",
+        "kind",
+        "topic",
+        "sub",
+        "txn",
+        "l",
+        "e",
+        "ledger_id",
+        "sequence",
+        "bi",
+        "batch_size",
+        "rc",
+        "ack_set",
+        "ok",
+        "t",
+        "deliver_at",
+        "c",
+        "key",
+        "n",
+        "other",
+        "ü",
+        "",
+    ];
+    let spaces = prop::sample::select(&["", " ", "  ", "\t"][..]);
+    (prop::sample::select(KEYS), spaces, value())
+        .prop_map(|(key, space, value)| format!("\"{key}\":{space}{value}"))
+}
+
+proptest! {
+    #[test]
+    fn both_ways_of_reading_a_line_give_the_same(
+        members in prop::collection::vec(member(), 0..4),
+        comma in prop::sample::select(&[",", ", ", " ,"][..]),
+        end in prop::sample::select(&["}", "}\n", "}\r\n", " } \t", "}}", "} x", "", "\n}"][..]),
+    ) {
+        let plain = [r#""ev":"ack""#, r#""topic":"t""#, r#""sub":"s""#].map(str::to_owned);
+        let all: Vec<String> = plain.into_iter().chain(members).collect();
+        let quick = format!("{{{}{end}", all.join(comma));
+        let general = format!("{{{ESCAPED},{}{end}", all.join(comma));
+        let (columns, stop) = reader().read(quick.as_bytes(), 1);
+        let (others, other) = reader().read(general.as_bytes(), 1);
+        prop_assert_eq!(columns, others);
+        prop_assert_eq!(stop.lines, other.lines);
+        prop_assert_eq!(stop.odd.is_some(), other.odd.is_some());
+    }
+}

@@ -48,7 +48,7 @@ class Reader:
     """Turns Arrow batches of events into columns; dictionaries that stay the same are read once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[pa.Array, list[str]]] = {}
+        self._known: dict[str, tuple[pa.Array, list[Any]]] = {}
 
     def columns(self, batch: pa.RecordBatch) -> Columns:
         """Return the columns of a batch, whose names are those of `COLUMNS`; optional ones may be missing.
@@ -81,40 +81,33 @@ class Reader:
         if column is None or (column.null_count and name == "topic"):
             _refuse(batch, name)
         assert column is not None
-        encoded = _encoded(column)
-        codes, names = encoded.indices, self._dictionary(name, encoded.dictionary)
-        if codes.null_count:
-            # The empty subscription is the topic itself, of which some kinds may tell.
-            codes, names = codes.fill_null(len(names)), [*names, ""]
-        return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), names
+        # The empty subscription is the topic itself, of which some kinds may tell.
+        return self._codes(name, column, null="")
 
     def _kinds(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32], list[str | None]]:
         column = _column(batch, "kind")
         if column is None:
             return np.zeros(batch.num_rows, np.int32), [None]
-        encoded = _encoded(column)
-        kinds: list[str | None] = [*self._dictionary("kind", encoded.dictionary), None]
-        codes = encoded.indices
-        if codes.null_count:
-            codes = codes.fill_null(len(kinds) - 1)
-        return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), kinds
+        codes, kinds = self._codes("kind", column, null=None)
+        return codes, kinds
 
     def _files(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32], list[str]] | None:
         column = _column(batch, "file")
         if column is None:
             return None
+        return self._codes("file", column, null="")
+
+    def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32], list[Any]]:
+        """Return a column's codes and what they stand for, the last of which is `null`."""
         encoded = _encoded(column)
-        files = [*self._dictionary("file", encoded.dictionary), ""]
+        known, names = self._known.get(name, (None, []))
+        if known is None or not (_same(known, encoded.dictionary) or known.equals(encoded.dictionary)):
+            names = [*encoded.dictionary.cast(pa.string()).to_pylist(), null]
+            self._known[name] = encoded.dictionary, names
         codes = encoded.indices
         if codes.null_count:
-            codes = codes.fill_null(len(files) - 1)
-        return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), files
-
-    def _dictionary(self, name: str, dictionary: pa.Array) -> list[str]:
-        known = self._known.get(name)
-        if known is None or not _same(known[0], dictionary):
-            known = self._known[name] = dictionary, dictionary.cast(pa.string()).to_pylist()
-        return known[1]
+            codes = codes.fill_null(len(names) - 1)
+        return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), names
 
 
 def _same(a: pa.Array, b: pa.Array) -> bool:

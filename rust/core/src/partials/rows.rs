@@ -151,20 +151,25 @@ impl Partials {
             self.feed_seeks(rows, &mut pairs);
         }
         let mut first_flawed = None;
-        let mut last = (i32::MIN, i32::MIN, 0);
-        for row in 0..rows.ledger_ids.len() {
-            let codes = (rows.topics.codes[row], rows.subscriptions.codes[row]);
-            if (last.0, last.1) != codes {
-                last = (codes.0, codes.1, pairs.get(self, rows, codes));
-            }
+        let mut take = |partials: &mut Self, pair: u32, row: usize| {
             let action = rows.action(row);
-            let taken = match rows.flaw(row, action, self.batch_size_max) {
+            let taken = match rows.flaw(row, action, partials.batch_size_max) {
                 Some(flaw) => Err(flaw),
-                None => self.take(last.2, row, action, rows),
+                None => partials.take(pair, row, action, rows),
             };
             if let Err(flaw) = taken {
-                self.refuse(last.2, rows.order(row), flaw);
-                first_flawed = first_flawed.or(Some(row));
+                partials.refuse(pair, rows.order(row), flaw);
+                first_flawed = Some(first_flawed.map_or(row, |first: usize| first.min(row)));
+            }
+        };
+        let pairs = pairs.of_rows(self, rows);
+        if self.pairs.len() <= 2 * PAIRS_NEAR || runs(&pairs) < pairs.len() / RUN {
+            for (row, pair) in pairs.iter().enumerate() {
+                take(self, *pair, row);
+            }
+        } else {
+            for row in near(&pairs, self.pairs.len()) {
+                take(self, pairs[row as usize], row as usize);
             }
         }
         Ok(first_flawed)
@@ -330,7 +335,52 @@ impl Partials {
     }
 }
 
+/// Pairs whose ledgers fit the second-level cache together.
+const PAIRS_NEAR: usize = 256;
+
+/// Rows of one pair after the other that are worth no reordering.
+const RUN: usize = 8;
+
+/// How many times the pair changes from row to row.
+fn runs(pairs: &[u32]) -> usize {
+    pairs.windows(2).filter(|two| two[0] != two[1]).count()
+}
+
+/// The rows in an order that visits few pairs at a time; those of one pair stay in order.
+///
+/// Where the events of many subscriptions are mixed, each row would wait for memory several times.
+fn near(pairs: &[u32], count: usize) -> Vec<u32> {
+    let part = |pair: &u32| *pair as usize / PAIRS_NEAR;
+    let mut ends = vec![0_u32; count / PAIRS_NEAR + 2];
+    for pair in pairs {
+        ends[part(pair) + 1] += 1;
+    }
+    for at in 1..ends.len() {
+        ends[at] += ends[at - 1];
+    }
+    let mut rows = vec![0; pairs.len()];
+    for (row, pair) in pairs.iter().enumerate() {
+        let end = &mut ends[part(pair)];
+        rows[*end as usize] = row as u32;
+        *end += 1;
+    }
+    rows
+}
+
 impl PairsOfBatch {
+    /// The pair of each row.
+    fn of_rows(&mut self, partials: &mut Partials, rows: &Rows<'_>) -> Vec<u32> {
+        let mut last = (i32::MIN, i32::MIN, 0);
+        let codes = rows.topics.codes.iter().zip(rows.subscriptions.codes);
+        let pair = codes.map(|(topic, subscription)| {
+            if (last.0, last.1) != (*topic, *subscription) {
+                last = (*topic, *subscription, self.get(partials, rows, (*topic, *subscription)));
+            }
+            last.2
+        });
+        pair.collect()
+    }
+
     fn new(rows: &Rows<'_>) -> Self {
         let width = rows.subscriptions.numbers.len();
         let all = width.saturating_mul(rows.topics.numbers.len());

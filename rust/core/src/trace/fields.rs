@@ -1,0 +1,231 @@
+//! The fields of one line, by the rules of JSON: any order, any escapes, any further fields.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+
+use crate::partials::NULL;
+
+/// The fields of one line that the fold needs.
+#[derive(Default)]
+pub(super) struct Fields<'a> {
+    pub(super) kind: Option<Cow<'a, str>>,
+    pub(super) topic: Option<Cow<'a, str>>,
+    pub(super) subscription: Option<Cow<'a, str>>,
+    pub(super) transaction: Option<Cow<'a, str>>,
+    /// Ledger id, entry id, sequence, batch index, batch size, redelivery count.
+    pub(super) counts: [i64; 6],
+    pub(super) has_set: bool,
+    /// The broker refused the message.
+    pub(super) refused: bool,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn read(text: &'a [u8], words: &mut Vec<i64>) -> Option<Self> {
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        let fields = FieldsVisitor { words }.deserialize(&mut deserializer).ok()?;
+        deserializer.end().ok()?;
+        Some(fields)
+    }
+}
+
+struct FieldsVisitor<'w> {
+    words: &'w mut Vec<i64>,
+}
+
+/// What a key names.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Key {
+    Kind,
+    Topic,
+    Subscription,
+    Transaction,
+    /// A count, by its place in [`Fields::counts`].
+    Count(u8),
+    AckSet,
+    Ok,
+    /// An integer that is checked, and not kept.
+    Integer(u8),
+    /// A text that is checked, and not kept.
+    Text(u8),
+    Other,
+}
+
+impl Key {
+    pub(super) fn of(name: &[u8]) -> Self {
+        match name {
+            b"ev" | b"kind" => Self::Kind,
+            b"topic" => Self::Topic,
+            b"sub" | b"subscription" => Self::Subscription,
+            b"txn" | b"transaction" => Self::Transaction,
+            b"l" | b"ledger_id" => Self::Count(0),
+            b"e" | b"entry_id" => Self::Count(1),
+            b"sequence" => Self::Count(2),
+            b"bi" | b"batch_index" => Self::Count(3),
+            b"batch_size" => Self::Count(4),
+            b"rc" | b"redelivery_count" => Self::Count(5),
+            b"ack_set" => Self::AckSet,
+            b"ok" => Self::Ok,
+            b"t" | b"time_ms" => Self::Integer(0),
+            b"deliver_at" | b"deliver_at_ms" => Self::Integer(1),
+            b"sticky_key_hash" => Self::Integer(2),
+            b"c" | b"consumer" => Self::Text(0),
+            b"key" => Self::Text(1),
+            _ => Self::Other,
+        }
+    }
+
+    /// A bit of its own; none for what is ignored.
+    pub(super) fn bit(self) -> u32 {
+        match self {
+            Self::Kind => 1,
+            Self::Topic => 2,
+            Self::Subscription => 4,
+            Self::Transaction => 8,
+            Self::AckSet => 16,
+            Self::Ok => 32,
+            Self::Count(place) => 1 << (6 + place),
+            Self::Integer(place) => 1 << (12 + place),
+            Self::Text(place) => 1 << (15 + place),
+            Self::Other => 0,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl Visitor<'_> for KeyVisitor {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field's name")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Key, E> {
+                Ok(Key::of(name.as_bytes()))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+/// A text without a copy, where it has no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for FieldsVisitor<'_> {
+    type Value = Fields<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Fields<'de>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldsVisitor<'_> {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+        let mut fields = Fields { counts: [NULL; 6], ..Fields::default() };
+        let mut seen = 0;
+        while let Some(key) = map.next_key::<Key>()? {
+            if seen & key.bit() != 0 {
+                return Err(A::Error::custom("a field twice"));
+            }
+            seen |= key.bit();
+            match key {
+                Key::Kind => fields.kind = text(&mut map)?,
+                Key::Topic => fields.topic = text(&mut map)?,
+                Key::Subscription => fields.subscription = text(&mut map)?,
+                Key::Transaction => fields.transaction = text(&mut map)?,
+                Key::Count(place) => {
+                    fields.counts[usize::from(place)] = integer(&mut map)?;
+                }
+                Key::Integer(_) => drop(integer(&mut map)?),
+                Key::Text(_) => drop(text(&mut map)?),
+                Key::AckSet => fields.has_set = map.next_value_seed(WordsSeed(self.words))?,
+                Key::Ok => fields.refused = !map.next_value::<bool>()?,
+                Key::Other => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(fields)
+    }
+}
+
+fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Cow<'de, str>>, A::Error> {
+    Ok(map.next_value::<Option<Text<'de>>>()?.map(|text| text.0))
+}
+
+fn integer<'de, A: MapAccess<'de>>(map: &mut A) -> Result<i64, A::Error> {
+    match map.next_value::<Option<i64>>()? {
+        None => Ok(NULL),
+        Some(NULL) => Err(A::Error::custom("stands for null")),
+        Some(value) => Ok(value),
+    }
+}
+
+/// Reads an array of words to the end of others; false for null.
+struct WordsSeed<'w>(&'w mut Vec<i64>);
+
+impl<'de> DeserializeSeed<'de> for WordsSeed<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for WordsSeed<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("signed 64-bit words")
+    }
+
+    fn visit_none<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<bool, A::Error> {
+        while let Some(word) = words.next_element::<i64>()? {
+            self.0.push(word);
+        }
+        Ok(true)
+    }
+}
