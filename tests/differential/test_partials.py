@@ -12,6 +12,7 @@ from ackwell.errors import AckwellError
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold, columns_of
 from ackwell.replay.resets import NO_RESETS, Resets, find_resets
+from tests.replay.cases import CASES
 from tests.replay.histories import random_history
 
 ENGINES: tuple[Any, ...] = (_native, reference)
@@ -60,6 +61,39 @@ def test_both_engines_fold_random_histories_to_the_same(resets_known: bool, orde
             pairs, ledger_ids, data = zip(*rows, strict=True)
             fold.merge(np.array(pairs), np.array(ledger_ids), list(data))
         assert outcomes(again[0]) == outcomes(again[1]) == outcomes(native), seed
+
+
+@pytest.mark.parametrize("resets_known", [True, False])
+def test_both_engines_fold_what_was_once_wrong_to_the_same(resets_known: bool) -> None:
+    for name, events in CASES.items():
+        resets = find_resets(lambda: [columns_of(events)]) if resets_known else None  # noqa: B023
+        folds = [Fold(resets, engine=engine) for engine in ENGINES]
+        for fold in folds:
+            fold.feed(columns_of(events))
+        assert outcomes(folds[0]) == outcomes(folds[1]), name
+
+
+def test_both_engines_take_the_word_whose_last_bit_is_set() -> None:
+    """It is the number that stands for null in other columns."""
+    last = -(2**63)
+    for branch, exists, acked, left in ((0, 70, [(3, 62, 63)], {}), (2, 1, [], {(3, 0): (last,)})):
+        for engine in ENGINES:
+            fold = Fold(NO_RESETS, engine=engine)
+            pair = np.array([fold.pair(("t", "s"))])
+            values = dict(
+                zip(
+                    ("branch", "ledger", "at", "word", "bits", "exists"),
+                    [branch, 3, 0, 0, last, exists],
+                    strict=True,
+                )
+            )
+            rows = [np.array([value]) for value in values.values()]
+            rows += [np.array([-(2**63)])] * 5
+            fold.feed_words(pair, (np.zeros(1, np.int32), [""]), rows)
+            fold.feed(columns_of([Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=70)]))
+            info, _, _ = fold.partials.cursor(0)
+            assert list(info.individually_deleted) == acked
+            assert {tuple(at): tuple(words) for at, words in info.batch_deleted.items()} == left
 
 
 def test_both_engines_find_the_same_flaws() -> None:

@@ -51,6 +51,28 @@ def delta_byte_array(events: list[Event], folder: Path) -> None:
     parquet(events, folder, use_dictionary=False, column_encoding=encodings)
 
 
+def dictionaries_as_deltas(events: list[Event], folder: Path) -> None:
+    """Columns that were dictionaries in the writer's memory, and are none in the file."""
+    table = table_of(events)
+    names = ("topic", "subscription", "kind", "file")
+    for name in names:
+        index = table.schema.get_field_index(name)
+        table = table.set_column(index, name, table.column(name).dictionary_encode())
+    encodings = dict.fromkeys(names, "DELTA_BYTE_ARRAY")
+    pq.write_table(table, folder / "part-0.parquet", use_dictionary=False, column_encoding=encodings)
+
+
+def null_subscriptions(events: list[Event], folder: Path) -> None:
+    """What happened to a topic as a whole names no subscription, in a row group of its own."""
+    for number, of_topic in enumerate((True, False)):
+        few = [event for event in events if (event.subscription == "") == of_topic]
+        table = table_of(few)
+        if of_topic:
+            index = table.schema.get_field_index("subscription")
+            table = table.set_column(index, "subscription", pa.nulls(table.num_rows, pa.string()))
+        pq.write_table(table, folder / f"part-{number}.parquet", row_group_size=50)
+
+
 def no_optional_columns(events: list[Event], folder: Path) -> None:
     """Without those that are null throughout."""
     table = table_of(events)
@@ -73,7 +95,7 @@ def hive(events: list[Event], folder: Path, *columns: str) -> None:
         groups.setdefault(tuple(getattr(event, name) for name in columns), []).append(event)
     for values, group in groups.items():
         parts = [
-            f"{name}={'__HIVE_DEFAULT_PARTITION__' if value is None else value}"
+            f"{name}={'__HIVE_DEFAULT_PARTITION__' if value in (None, '') else value}"
             for name, value in zip(columns, values, strict=True)
         ]
         place = folder.joinpath(*parts)
@@ -91,6 +113,11 @@ def by_topic(events: list[Event], folder: Path) -> None:
 
 def by_size(events: list[Event], folder: Path) -> None:
     hive(events, folder, "batch_size")
+
+
+def by_subscription(events: list[Event], folder: Path) -> None:
+    """What happened to a topic as a whole is in the folder of none."""
+    hive(events, folder, "subscription")
 
 
 def by_day(events: list[Event], folder: Path) -> None:
@@ -136,11 +163,14 @@ PARQUET: Final[dict[str, Callable[[list[Event], Path], None]]] = {
         empty_file,
         upper_case,
         delta_byte_array,
+        dictionaries_as_deltas,
+        null_subscriptions,
         no_optional_columns,
         narrow_integers,
         by_kind,
         by_topic,
         by_size,
+        by_subscription,
         by_day,
         evolved,
     )

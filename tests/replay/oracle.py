@@ -94,16 +94,20 @@ def _truth(events: list[Event], subscription: str) -> Truth | None:  # noqa: C90
         elif event.kind is Kind.ACK or event.kind in UP_TO:
             cumulative = event.kind is not Kind.ACK
             size[at] = max(size.get(at, 0), event.batch_size or 0)
+            if event.ledger_id is None and event.kind is not Kind.CLEAR_BACKLOG:
+                return Truth(is_error=True)
             if (
-                event.transaction is not None
+                event.transaction
                 and event.transaction not in committed
                 and event.kind is not Kind.CLEAR_BACKLOG
             ):
                 continue
-            if event.ledger_id is None:
-                at = max((ledger, entries - 1) for ledger, entries in length.items())
             if void:
                 continue
+            if event.ledger_id is None:
+                if not length:
+                    return Truth(is_error=True)
+                at = max((ledger, entries - 1) for ledger, entries in length.items())
             partly = False
             if event.ack_set is not None:
                 open_bits = {64 * n + b for n, w in enumerate(event.ack_set) for b in range(64) if w >> b & 1}

@@ -14,6 +14,7 @@ from ackwell.replay.columns import cursor_batches, merge_rows, partial_batches
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold, columns_of
 from ackwell.replay.resets import Resets, find_resets
+from tests.replay.cases import CASES
 from tests.replay.histories import random_history
 from tests.replay.oracle import found_row, truths
 
@@ -49,6 +50,13 @@ def same_as_truth(events: Sequence[Event], rows: Rows) -> None:
     assert sorted(expected) == sorted(rows)
     for name, row in rows.items():
         assert expected[name] == found_row(row), (name, row["error"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_once_wrong_folds_to_the_truth(name: str) -> None:
+    events = CASES[name]
+    same_as_truth(events, rows_of(folded(events)))
+    same_as_truth(events, rows_of(folded(events, ordered=False)))
 
 
 @pytest.mark.parametrize("by_topic", [False, True])

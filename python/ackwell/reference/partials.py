@@ -28,8 +28,9 @@ MAGIC, VERSION = b"AKPT", 2
 Order = tuple[str, int]
 FIRST: Order = ("", NULL)
 
-NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK, TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING = range(12)
-NEEDS_SUBSCRIPTION = (PLACED, ACK, UP_TO, CLEAR, SEEK, DELETE, IN_TRANSACTION)
+NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK = range(7)
+TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID = range(7, 13)
+NEEDS_SUBSCRIPTION = (PLACED, ACK, UP_TO, CLEAR, SEEK, DELETE, IN_TRANSACTION, VOID)
 INCOMPLETE, UNKNOWN_KIND, NO_POSITION, NEGATIVE, BATCH_TOO_LARGE, SEEK_BETWEEN, BLIND, UNRESOLVED = range(8)
 FLAWS = (
     "the event has no kind, no sequence or no subscription",
@@ -272,7 +273,7 @@ class Partials:
         columns = [
             numbers(topics),
             numbers(subscriptions),
-            numbers(kinds, 12),
+            numbers(kinds, VOID + 1),
             column(ledger_ids),
             column(entry_ids),
             column(batch_indexes),
@@ -326,7 +327,7 @@ class Partials:
                 if size == NULL and row.batch_index != NULL:
                     size = row.batch_index + 1
                 ledger.has_size(row.entry_id, size)
-            case _ if row.kind in (ACK, UP_TO):
+            case _ if row.kind in (ACK, UP_TO, VOID):
                 self._acknowledge(pair, row, cumulative=row.kind == UP_TO)
             case _ if row.kind == CLEAR and NULL not in (row.ledger_id, row.entry_id):
                 self._acknowledge(pair, row, cumulative=True)
@@ -345,7 +346,7 @@ class Partials:
     def _acknowledge(self, pair: _Pair, row: _Row, *, cumulative: bool) -> None:
         if row.batch_size != NULL:
             pair.ledger(row.ledger_id).has_size(row.entry_id, row.batch_size)
-        if pair.seek is not None and row.order <= pair.seek[0]:
+        if row.kind == VOID or (pair.seek is not None and row.order <= pair.seek[0]):
             return
         if self._ordered:
             pair.cover(row.order, row.order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -77,11 +77,13 @@ class Reader:
         )
 
     def _names(self, batch: pa.RecordBatch, name: str) -> tuple[NDArray[np.int32], list[str]]:
-        column = _column(batch, name)
+        index = batch.schema.get_field_index(name)
+        column = None if index < 0 else batch.column(index)
         if column is None or (column.null_count and name == "topic"):
             _refuse(batch, name)
-        assert column is not None
         # The empty subscription is the topic itself, of which some kinds may tell.
+        if column.null_count == len(column):
+            return np.zeros(batch.num_rows, np.int32), [""]
         return self._codes(name, column, null="")
 
     def _kinds(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32], list[str | None]]:
@@ -184,7 +186,7 @@ def _settings(batch: pa.RecordBatch) -> dict[int, str] | None:
     return {row: detail for row, detail in zip(rows.tolist(), details, strict=True) if detail is not None}
 
 
-def _refuse(batch: pa.RecordBatch, name: str) -> None:
+def _refuse(batch: pa.RecordBatch, name: str) -> NoReturn:
     """Raise `EventError` for the first row without a name."""
     index = batch.schema.get_field_index(name)
     if index < 0:

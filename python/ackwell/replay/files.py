@@ -127,13 +127,13 @@ def _first(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:
         left -= len(columns.ledger_ids)
 
 
-def path_columns(path: Path) -> dict[str, str]:
+def path_columns(path: Path) -> dict[str, str | None]:
     """Return the columns in a file's path, as Hive writes them: `topic=t/kind=ack/part-0.parquet`."""
     from ackwell.replay.columns import COLUMNS
 
-    found = {}
+    found: dict[str, str | None] = {}
     for part in path.parts[:-1]:
         name, separator, value = part.partition("=")
-        if separator and name.lower() in COLUMNS and value != "__HIVE_DEFAULT_PARTITION__":
-            found[name.lower()] = unquote(value)
+        if separator and name.lower() in COLUMNS:
+            found[name.lower()] = None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
     return found

@@ -34,7 +34,11 @@ NULL: Final = -(2**63)
 """Stands for null in the columns of `Partials`."""
 
 # What the kinds do, by the numbers of `Partials.feed`.
-NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK, TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING = range(12)
+NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK = range(7)
+TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID = range(7, 13)
+
+CLEARED_BLINDLY: Final = 6
+"""The number of the flaw that a cleared backlog is where nobody knows up to where."""
 
 ACTIONS: Final = {kind.value: PLACED if kind in NEED_POSITION else NOTHING for kind in Kind} | {
     Kind.PUBLISH.value: EXISTS,
@@ -143,7 +147,7 @@ class Fold:
         )
         self._topics, self._subscriptions = Numbers(on_new=self._begin), Numbers([""])
         self._resets_of: dict[str, list[Name]] = {}
-        for name in {**self._known.seeks, **self._known.clears}:
+        for name in {**self._known.seeks, **self._known.clears, **self._known.blind}:
             self._resets_of.setdefault(name[0], []).append(name)
 
     @property
@@ -160,6 +164,16 @@ class Fold:
             if name in self._known.clears:
                 (file, sequence), position = self._known.clears[name]
                 self._partials.clear(pair, self._file(file), sequence, *position)
+            if name in self._known.blind:
+                file, sequence = self._known.blind[name]
+                self._refuse(pair, self._file(file), sequence, CLEARED_BLINDLY)
+
+    def _refuse(self, pair: int, file: int, sequence: int, flaw: int) -> None:
+        """Keep a flaw of a subscription: as a row that was reduced before, and tells of nothing else."""
+        nothing = np.array([NULL], np.int64)
+        row = [np.array([0], np.int64), *[nothing] * 8, np.array([flaw]), np.array([sequence])]
+        files = np.zeros(1, np.int32), np.array([file], np.int32)
+        self._partials.feed_words(np.array([pair]), files, row)
 
     def pair(self, name: Name) -> int:
         """Return the number of a (topic, subscription), a new one if it was not known."""
@@ -203,7 +217,7 @@ class Fold:
     def _resolve(self, columns: Columns, kinds: Codes) -> Codes:
         """Let acknowledgments in a transaction count if it was committed."""
         codes, actions = kinds[0].copy(), kinds[1]
-        nothing, unresolved = len(actions), len(actions) + 1
+        void, unresolved = len(actions), len(actions) + 1
         committed = None if self._resets is None else self._resets.committed
         for row, transaction in (columns.transactions or {}).items():
             if actions[codes[row]] not in (ACK, UP_TO) or not transaction:
@@ -212,8 +226,8 @@ class Fold:
             if committed is None:
                 codes[row] = unresolved
             elif (*name, transaction) not in committed:
-                codes[row] = nothing
-        return codes, np.append(actions, np.array([NOTHING, IN_TRANSACTION], np.int32))
+                codes[row] = void
+        return codes, np.append(actions, np.array([VOID, IN_TRANSACTION], np.int32))
 
     def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
         """Take the state a subscription had before all events, and its ledgers as far as they are known."""

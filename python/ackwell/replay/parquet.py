@@ -24,8 +24,9 @@ from ackwell.replay.resets import RESETTING
 if TYPE_CHECKING:
     from ackwell.replay.fold import Columns, Fold
 
-_SLICE_ROWS: Final = 65_536
-"""Rows decoded at a time: their columns stay in the second-level cache."""
+_SLICE_VALUES: Final = 1 << 20
+"""Values decoded at a time: so many rows that each of 20,000 mixed subscriptions has some, and so
+few that they take some MB."""
 
 _BUFFER: Final = 1 << 20
 """Bytes of a column read at a time."""
@@ -43,7 +44,7 @@ class RowGroups(NamedTuple):
 
     path: str
     indexes: tuple[int, ...]
-    constants: Mapping[str, str] = {}
+    constants: Mapping[str, str | None] = {}
     """Columns that stand in the file's path (`topic=t/…`)."""
 
 
@@ -78,7 +79,7 @@ def damage_named(path: str) -> Iterator[None]:
 class ParquetEvents:
     """One file, open."""
 
-    def __init__(self, path: str, constants: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: str, constants: Mapping[str, str | None] | None = None) -> None:
         filesystem, place = fs.FileSystem.from_uri(uri(path))
         self._source = filesystem.open_input_file(place)
         self._path = path
@@ -90,6 +91,8 @@ class ParquetEvents:
             with damage_named(path):
                 metadata = pq.read_metadata(self._source)
                 encoded = _dictionaries(metadata)
+                if _is_misread(metadata, encoded):
+                    metadata = _without_arrow_schema(self._source)
                 self._parquet = pq.ParquetFile(
                     self._source,
                     metadata=metadata,
@@ -168,7 +171,8 @@ class ParquetEvents:
     def _batches(self, groups: Iterable[int], names: list[str]) -> Iterator[pa.RecordBatch]:
         assert self._parquet is not None
         with damage_named(self._path):
-            yield from self._parquet.iter_batches(_SLICE_ROWS, list(groups), names, use_threads=False)
+            rows = _SLICE_VALUES // len(names)
+            yield from self._parquet.iter_batches(rows, list(groups), names, use_threads=False)
 
     def _numbered(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
         """Order the rows by their place in the file, where it says nothing of their order."""
@@ -213,7 +217,7 @@ class _Choice(NamedTuple):
     """What is read of a row group, by the name of an event's field, and what is known already."""
 
     read: dict[str, str]
-    constant: dict[str, str]
+    constant: dict[str, str | None]
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Name the columns as the fields are, and add those that hold one value."""
@@ -221,7 +225,9 @@ class _Choice(NamedTuple):
         batch = batch.rename_columns([own[name] for name in batch.schema.names])
         codes = pa.array(np.zeros(batch.num_rows, np.int32)) if self.constant else None
         for name, value in self.constant.items():
-            if _TYPES[name] == "string":
+            if value is None:
+                column = pa.nulls(batch.num_rows)
+            elif _TYPES[name] == "string":
                 column = pa.DictionaryArray.from_arrays(codes, [value])
             else:
                 column = pa.array(np.full(batch.num_rows, int(value), np.int64))
@@ -239,7 +245,7 @@ def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = Fals
     return flawed
 
 
-def _check(schema: pa.Schema, path: str, constants: Mapping[str, str]) -> None:
+def _check(schema: pa.Schema, path: str, constants: Mapping[str, str | None]) -> None:
     """Raise `SchemaError` unless the columns are those of events; names may differ in case."""
     wrong = []
     found = set()
@@ -289,6 +295,26 @@ def _dictionaries(metadata: pq.FileMetaData) -> list[str]:
         for name, found in encodings.items()
         if name.lower() in _ENCODED and found <= _DICTIONARY_ENCODINGS
     ]
+
+
+def _is_misread(metadata: pq.FileMetaData, encoded: list[str]) -> bool:
+    """Return whether PyArrow would read texts as the dictionaries that they were once, and cannot."""
+    fields = metadata.schema.to_arrow_schema()
+    return any(pa.types.is_dictionary(field.type) and field.name not in encoded for field in fields)
+
+
+_ARROW_SCHEMA: Final = b"\x18\x0cARROW:schema"
+"""The key under which the footer keeps the types that the writer had, as Thrift has it."""
+
+
+def _without_arrow_schema(source: pa.NativeFile) -> pq.FileMetaData:
+    """Read the footer without the types that the writer had: those of Parquet are enough."""
+    source.seek(source.size() - 8)
+    length = int.from_bytes(source.read(4), "little")
+    source.seek(source.size() - 8 - length)
+    before, key, after = source.read(length + 8).rpartition(_ARROW_SCHEMA)
+    hidden = key[:2] + key[2:].lower()
+    return pq.read_metadata(pa.BufferReader(b"PAR1" + before + hidden + after))
 
 
 def _chunk(group: pq.RowGroupMetaData, name: str) -> pq.ColumnChunkMetaData | None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ackwell.errors import ProtocolError
 from ackwell.position import Position
 from ackwell.replay.events import Kind
 
@@ -44,6 +43,8 @@ class Resets(NamedTuple):
     """The last cleared backlog after that seek, and the last position published before it."""
     committed: frozenset[tuple[str, str, str]] = frozenset()
     """Topic, subscription and transaction."""
+    blind: dict[Name, Order] = {}  # noqa: RUF012 (a named tuple has no other way)
+    """The cleared backlogs before which nothing was published, as far as the events tell."""
 
 
 NO_RESETS: Final = Resets({}, {})
@@ -73,19 +74,15 @@ def find_resets(batches: Batches) -> Resets:
         for row in _rows(columns, PUBLISHING):
             if row["topic"] in topics:
                 _note(last, clears, row)
-    return Resets(found.seeks, cleared_up_to(clears, last), frozenset(found.committed))
+    return with_clears(Resets(found.seeks, {}, frozenset(found.committed)), clears, last)
 
 
-def cleared_up_to(
-    clears: Mapping[Name, Order], last: Mapping[Name, Position]
-) -> dict[Name, tuple[Order, Position]]:
-    """Return the cleared backlogs with the last position published before each."""
-    for name, order in clears.items():
-        if name not in last:
-            raise ProtocolError(
-                f"{name[0]}, {name[1]}: backlog cleared at {order} before anything was published"
-            )
-    return {name: (order, last[name]) for name, order in clears.items()}
+def with_clears(resets: Resets, clears: Mapping[Name, Order], last: Mapping[Name, Position]) -> Resets:
+    """Add cleared backlogs, with the last position published before each where there is one."""
+    return resets._replace(
+        clears={name: (order, last[name]) for name, order in clears.items() if name in last},
+        blind={name: order for name, order in clears.items() if name not in last},
+    )
 
 
 class _Found:

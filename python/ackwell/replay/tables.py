@@ -174,6 +174,24 @@ STATS: Final[Table] = (
 """Names are those of `CURSORS`, so that `restart_audit` takes both."""
 
 
+SAVES: Final[Table] = (
+    Column("topic", "string", "the topic's name, where the path tells: topic=…/"),
+    Column("subscription", "string", "the subscription's name, where the path tells: subscription=…/"),
+    Column("file", "string", "where it was read; the last file of a state in several entries"),
+    Column("number", "bigint", "which of its folder's saves it is, from 0, by the files' names"),
+    Column("kind", "string", "PositionInfo, or ManagedCursorInfo of the metadata store"),
+    Column("form", "string", "how acknowledged positions are written, null where there are none"),
+    Column("size_bytes", "bigint", "as it was stored"),
+    Column("entries", "bigint", "how many entries it was stored in"),
+    Column("cursor_ledger_id", "bigint", "where a ManagedCursorInfo says that the newer state is"),
+    *_MARK_DELETE,
+    *_RANGE_COUNTS,
+    _BATCH_DELETED,
+    Column("error", "string", "why its bytes are no state; the state is null then"),
+)
+"""Persisted states, a row a save: entries of cursor ledgers, and values of the metadata store."""
+
+
 def arrow_schema(table: Table) -> pa.Schema:
     """Return a table's Arrow schema; every column may be null there, as Spark hands them over."""
     import pyarrow as pa

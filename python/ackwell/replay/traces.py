@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
 _OF_TOPIC: Final = [(kind, Kind(kind) in OF_TOPIC) for kind in _KINDS]
-_CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""Bytes read at a time: some 40,000 lines."""
+_CHUNK_BYTES: Final = 8 * 1024 * 1024
+"""Bytes read at a time: some 80,000 lines."""
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """A longer line is no event, and a small compressed file may unpack to any size."""

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.position import Position
 from ackwell.replay.events import Kind
-from ackwell.replay.resets import PUBLISHING, Resets, Seek, cleared_up_to
+from ackwell.replay.resets import PUBLISHING, Resets, Seek, with_clears
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,9 +53,8 @@ def find_resets(events: DataFrame) -> Resets:
             words = None if at.ack_set is None else tuple(at.ack_set)
             seeks[name] = Seek((at.file, at.sequence), Position(at.ledger_id, at.entry_id), words)
     clears = {name: order for name, order in clears.items() if name not in seeks or seeks[name].order < order}
-    if not clears:
-        return Resets(seeks, {}, frozenset(committed))
-    return Resets(seeks, cleared_up_to(clears, _published_before(ordered, clears)), frozenset(committed))
+    resets = Resets(seeks, {}, frozenset(committed))
+    return with_clears(resets, clears, _published_before(ordered, clears)) if clears else resets
 
 
 def _published_before(ordered: DataFrame, clears: dict[Name, Order]) -> dict[Name, Position]:

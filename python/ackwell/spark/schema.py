@@ -78,6 +78,7 @@ AUDIT: Final = spark_schema(tables.AUDIT)
 MOMENTS: Final = spark_schema(tables.MOMENTS)
 SIZING: Final = spark_schema(tables.SIZING)
 STATS: Final = spark_schema(tables.STATS)
+SAVES: Final = spark_schema(tables.SAVES)
 
 
 def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:

@@ -1,6 +1,9 @@
-"""Spark data sources: `ackwell_trace` (JSON-lines traces) and `pulsar_stats` (stats-internal dumps).
+"""Spark data sources: traces, dumps of stats-internal, and persisted cursors.
 
-Both read files and folders, plain or gzipped, as a batch and as a stream, a task a file:
+`ackwell_trace` reads JSON-lines traces, `pulsar_stats` what `stats-internal` or `ackwell collect` gave, and
+`pulsar_saves` entries of cursor ledgers and values of the metadata store.
+
+The first two read files and folders, plain or gzipped, as a batch and as a stream, a task a file:
 
     register(spark)
     spark.read.format("ackwell_trace").load("traces/")
@@ -16,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,9 +48,9 @@ except ImportError:  # PySpark 4.1: a stream then reads all that is there in one
 
 
 def register(spark: SparkSession) -> None:
-    """Make `ackwell_trace` and `pulsar_stats` known to a session."""
-    spark.dataSource.register(EventTrace)
-    spark.dataSource.register(PulsarStats)
+    """Make `ackwell_trace`, `pulsar_stats` and `pulsar_saves` known to a session."""
+    for source in (EventTrace, PulsarStats, PulsarSaves):
+        spark.dataSource.register(source)
 
 
 def read_events(spark: SparkSession, *paths: str) -> DataFrame:
@@ -88,6 +92,10 @@ def _holds_too(path: str, suffixes: tuple[str, ...]) -> bool:
     return any(not file.name.startswith((".", "_")) for file in found)
 
 
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
 class _Files(DataSource):
     """Rows of files with certain suffixes."""
 
@@ -123,12 +131,17 @@ class _Files(DataSource):
         found: set[Path] = set()
         for path in map(Path, (path.removeprefix("file:") for path in given)):
             if path.is_dir():
-                found.update(p for p in path.rglob("*") if p.name.endswith(self.suffixes))
+                inside = (p for p in path.rglob("*") if p.name.endswith(self.suffixes))
+                found.update(p for p in inside if not _is_hidden(p.relative_to(path)))
             elif path.is_file():
                 found.add(path)
             else:
                 raise FileNotFoundError(f"{path}: no such file or folder")
         return sorted(found, key=str)
+
+    def parts(self) -> list[str]:
+        """Return what one task each reads of a batch."""
+        return [str(path) for path in self.files()]
 
     def read(self, path: str) -> Iterator[pa.RecordBatch]:
         """Read one file."""
@@ -154,6 +167,24 @@ class PulsarStats(_Files):
     batches = ("ackwell.spark.tasks.sources", "stats_batches")
 
 
+class PulsarSaves(_Files):
+    """Persisted states, a row a save: a file is an entry, by the order of names, a folder a cursor ledger."""
+
+    source = "pulsar_saves"
+    table = tables.SAVES
+    suffixes = (".bin",)
+    batches = ("ackwell.spark.tasks.sources", "saved_batches")
+
+    def parts(self) -> list[str]:
+        """Return the files of each folder together: a large state is in several."""
+        folders = groupby(self.files(), key=lambda path: path.parent)
+        return [json.dumps([str(path) for path in files]) for _, files in folders]
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Refuse: a state in several entries may arrive in several micro-batches."""
+        raise ValueError(f"{self.source}: no stream; read it as a batch")
+
+
 class _File(InputPartition):
     """One file, read by one task."""
 
@@ -166,7 +197,7 @@ class _Reader(DataSourceReader):
         self._source = source
 
     def partitions(self) -> list[InputPartition]:
-        return [_File(str(path)) for path in self._source.files()]
+        return [_File(part) for part in self._source.parts()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._source.read(partition.value)

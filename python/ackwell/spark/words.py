@@ -102,7 +102,7 @@ def _mark_void(rows: DataFrame, resets: Resets) -> DataFrame:
     # A cleared backlog without position is among the resets.
     placed = F.col("ledger_id").isNotNull() & F.col("entry_id").isNotNull()
     acks = what.isin([_ACK, _UP_TO]) | ((what == _CLEAR) & placed)
-    counts = F.col("transaction").isNull() | (what == _CLEAR)
+    counts = (F.coalesce("transaction", F.lit("")) == "") | (what == _CLEAR)
     if resets.committed:
         committed = rows.sparkSession.createDataFrame(
             sorted(resets.committed), "topic string, subscription string, transaction string"

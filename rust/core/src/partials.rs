@@ -475,12 +475,13 @@ impl Partials {
     }
 }
 
-type Mixed = BuildHasherDefault<Mix>;
+/// Hashes ids and names of events; see [`Mix`].
+pub(crate) type Mixed = BuildHasherDefault<Mix>;
 
 /// Hashes a few integers by folded multiplication: the standard hasher costs more than the rest of a row. The
-/// keys are numbers that this module gives, and ids; who chooses ids to collide makes his own replay slow.
+/// keys are numbers that this module gives, ids and names; who chooses them to collide makes his own replay slow.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mix(u64);
+pub(crate) struct Mix(u64);
 
 impl Hasher for Mix {
     fn finish(&self) -> u64 {

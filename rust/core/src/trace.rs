@@ -9,7 +9,7 @@ mod quick;
 
 use std::collections::HashMap;
 
-use crate::partials::NULL;
+use crate::partials::{Mixed, NULL};
 use fields::Fields;
 
 /// Columns of events; [`NULL`] for null.
@@ -55,7 +55,7 @@ pub struct Stop {
 /// Reads the lines of one trace after the other; names keep their numbers.
 #[derive(Debug, Clone)]
 pub struct TraceReader {
-    kinds: HashMap<String, i32>,
+    kinds: HashMap<String, i32, Mixed>,
     of_topic: Vec<bool>,
     publish: Option<i32>,
     publish_failed: Option<i32>,
@@ -72,7 +72,7 @@ pub struct TraceReader {
 #[derive(Debug, Clone, Default)]
 struct Names {
     names: Vec<String>,
-    numbers: HashMap<String, i32>,
+    numbers: HashMap<String, i32, Mixed>,
     last: i32,
 }
 
@@ -100,7 +100,7 @@ impl TraceReader {
     #[must_use]
     pub fn new(kinds: Vec<(String, bool)>) -> Self {
         let of_topic = kinds.iter().map(|kind| kind.1).collect();
-        let kinds: HashMap<String, i32> =
+        let kinds: HashMap<String, i32, Mixed> =
             kinds.into_iter().enumerate().map(|(code, (kind, _))| (kind, code as i32)).collect();
         let publish = kinds.get("publish").copied();
         let publish_failed = kinds.get("publish_failed").copied();

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from ackwell.broker.stats import SubscriptionStats, read_stats
+from ackwell.diagnosis.inspection import Entry, Inspection, inspect, inspect_entries
+from ackwell.errors import AckwellError
 from ackwell.replay import tables
 from ackwell.replay.events import Event, read_events
+from ackwell.replay.files import path_columns
 
 EVENT_SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
 STATS_SCHEMA: Final = tables.arrow_schema(tables.STATS)
+SAVED_SCHEMA: Final = tables.arrow_schema(tables.SAVES)
 _ROWS: Final = 65_536
 
 
@@ -37,6 +44,57 @@ def stats_batches(path: str) -> Iterator[pa.RecordBatch]:
     """Read one dump of stats-internal; `StatsError` names the file and what is wrong with it."""
     rows = [_stats_row(stats) for stats in read_stats(path)]
     yield pa.RecordBatch.from_pylist(rows, schema=STATS_SCHEMA)
+
+
+def saved_batches(files: str) -> Iterator[pa.RecordBatch]:
+    """Read the saves of one folder, whose files are given as a JSON array in the order of the saves."""
+    rows = [
+        _saved_row(save, number, path_columns(Path(save.source)))
+        for number, save in enumerate(_saves([Path(path) for path in json.loads(files)]))
+    ]
+    yield pa.RecordBatch.from_pylist(rows, schema=SAVED_SCHEMA)
+
+
+class _NoState(NamedTuple):
+    source: str
+    error: str
+
+
+def _saves(files: list[Path]) -> Iterator[Inspection | _NoState]:
+    entries = [Entry(str(file), file.read_bytes()) for file in files]
+    try:
+        yield from (
+            save if save.entries == 1 else replace(save, source=save.source.rpartition(" … ")[2])
+            for save in inspect_entries(entries)
+        )
+    except AckwellError:
+        # One that is no state says nothing of the others.
+        for entry in entries:
+            try:
+                yield inspect(entry.data, source=entry.source)
+            except AckwellError as error:
+                yield _NoState(entry.source, str(error))
+
+
+def _saved_row(save: Inspection | _NoState, number: int, names: dict[str, str | None]) -> dict[str, Any]:
+    row: dict[str, Any] = {name: names.get(name) for name in ("topic", "subscription")}
+    row |= {"file": save.source, "number": number}
+    if isinstance(save, _NoState):
+        return row | {"error": save.error}
+    row |= {
+        name: getattr(save, name) for name in ("kind", "form", "size_bytes", "entries", "cursor_ledger_id")
+    }
+    if save.info is None:
+        return row
+    deleted = save.info.individually_deleted
+    return row | {
+        "mark_delete_ledger_id": save.info.position.ledger_id,
+        "mark_delete_entry_id": save.info.position.entry_id,
+        "individually_deleted": str(deleted),
+        "range_count": len(deleted),
+        "individually_deleted_entries": deleted.cardinality,
+        "batch_deleted": {str(at): list(words) for at, words in save.info.batch_deleted.items()},
+    }
 
 
 def _stats_row(stats: SubscriptionStats) -> dict[str, Any]:

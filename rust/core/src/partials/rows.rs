@@ -31,11 +31,13 @@ pub enum Action {
     Unknown,
     /// The kind is null.
     Missing,
+    /// An acknowledgment that does not count, for its transaction was not committed; it tells how large its batch is.
+    Void,
 }
 
 impl Action {
     /// The actions in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Nothing,
         Self::Placed,
         Self::Exists,
@@ -48,6 +50,7 @@ impl Action {
         Self::InTransaction,
         Self::Unknown,
         Self::Missing,
+        Self::Void,
     ];
 
     /// Whether it happens to a subscription, not to a topic.
@@ -219,6 +222,10 @@ impl Partials {
             }
             Action::Clear if !self.resets_known => Err(Flaw::ClearedBlindly),
             Action::InTransaction => Err(Flaw::InTransaction),
+            Action::Void => {
+                self.tell_size(pair, row, rows);
+                Ok(())
+            }
             Action::Trim => {
                 let known = &mut self.pairs[pair as usize];
                 known.trimmed_before = known.trimmed_before.max(rows.ledger_ids[row]);
@@ -233,13 +240,19 @@ impl Partials {
     }
 
     #[inline]
-    fn acknowledge(&mut self, pair: u32, row: usize, action: Action, rows: &Rows<'_>) {
-        let entry_id = rows.entry_ids[row];
-        let (index, size) = rows.batch(row);
+    fn tell_size(&mut self, pair: u32, row: usize, rows: &Rows<'_>) {
+        let (_, size) = rows.batch(row);
         if size != NULL {
             let ledger = self.ledger(pair, rows.ledger_ids[row]);
-            self.ledgers[ledger as usize].has_size(entry_id, size);
+            self.ledgers[ledger as usize].has_size(rows.entry_ids[row], size);
         }
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, pair: u32, row: usize, action: Action, rows: &Rows<'_>) {
+        let entry_id = rows.entry_ids[row];
+        let (index, _) = rows.batch(row);
+        self.tell_size(pair, row, rows);
         let known = &self.pairs[pair as usize];
         if self.ordered || known.seek.is_some() {
             let order = rows.order(row);

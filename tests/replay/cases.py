@@ -1,0 +1,73 @@
+"""Lives of subscriptions that were once folded wrongly: minimal, a topic each, replayed by every engine."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ackwell.replay.events import Event, Kind
+
+
+def _of(topic: str, *rows: tuple[Kind, dict[str, Any]]) -> list[Event]:
+    """Events of one subscription, of the topic itself where a row says `subscription=""`."""
+    return [
+        Event(topic, sequence=sequence, kind=kind, **{"subscription": "sub", **fields})
+        for sequence, (kind, fields) in enumerate(rows)
+    ]
+
+
+def _at(entry_id: int, **fields: Any) -> dict[str, Any]:
+    return {"ledger_id": 3, "entry_id": entry_id, **fields}
+
+
+_LAST_OF_64: Final = -(2**63)
+"""The word whose last bit alone is set is the number that stands for null elsewhere."""
+
+NO_EVENT: Final = "an acknowledgment that was not committed is one of a position"
+"""The topic of a row that is no event, which no trace may hold."""
+
+CASES: Final[dict[str, list[Event]]] = {
+    case[0].topic: case
+    for case in (
+        _of("entry 63 alone", (Kind.PUBLISH, _at(70)), (Kind.ACK, _at(63))),
+        _of("entry 63 alone, twice", (Kind.PUBLISH, _at(200)), (Kind.ACK, _at(63)), (Kind.ACK, _at(191))),
+        _of(
+            "index 63 alone is left",
+            (Kind.PUBLISH, _at(0, batch_size=64)),
+            (Kind.ACK, _at(0, ack_set=(_LAST_OF_64,))),
+        ),
+        _of(
+            "index 127 alone is left",
+            (Kind.PUBLISH, _at(0, batch_size=128)),
+            (Kind.ACK, _at(0, ack_set=(0, _LAST_OF_64))),
+            (Kind.ACK, _at(0, batch_index=3)),
+        ),
+        _of(
+            "an acknowledgment that was not committed tells of its batch",
+            (Kind.PUBLISH, _at(4, subscription="")),
+            (Kind.ACK, _at(1, batch_index=1, batch_size=3, transaction="1:2")),
+        ),
+        _of(
+            NO_EVENT,
+            (Kind.PUBLISH, _at(4)),
+            (Kind.ACK, {"transaction": "1:2"}),
+        ),
+        _of(
+            "a transaction without a name is none",
+            (Kind.PUBLISH, _at(4)),
+            (Kind.ACK, _at(1, transaction="")),
+        ),
+        _of(
+            "a backlog cleared before anything was published",
+            (Kind.CLEAR_BACKLOG, {}),
+            (Kind.PUBLISH, _at(4)),
+        ),
+        _of(
+            "a backlog cleared before anything was published, and a seek",
+            (Kind.CLEAR_BACKLOG, {}),
+            (Kind.PUBLISH, _at(4)),
+            (Kind.SEEK, _at(2)),
+        ),
+        _of("nothing but the topic", (Kind.PUBLISH, _at(4, subscription="")), (Kind.CONSUMER_OPEN, {})),
+    )
+}
+EVENTS: Final = [event for case in CASES.values() for event in case]
