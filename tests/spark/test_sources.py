@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackwell import PositionInfo
 from ackwell.broker.stats import read_stats
 from ackwell.spark import read_events, register, replay, restart_audit
 
@@ -46,6 +47,44 @@ def test_stats_dumps_are_read_as_the_doctor_reads_them(spark: SparkSession) -> N
         row = found[stats.source, stats.subscription]
         assert str(stats.individually_deleted) == row.individually_deleted
         assert stats.backlog_entries == row.backlog_entries
+
+
+def test_saved_cursors_are_a_row_a_save(spark: SparkSession, tmp_path: Path) -> None:
+    """A bad entry says nothing of the others, and the last save is a state to start from."""
+    folder = tmp_path / "topic=persistent%3A%2F%2Fa" / "subscription=s"
+    folder.mkdir(parents=True)
+    for number, info in enumerate((PositionInfo(3, 1), PositionInfo(3, 1, [(3, 2, 4)], {(3, 7): [-2]}))):
+        (folder / f"{number}.bin").write_bytes(info.encode("pulsar-ranges"))
+    (folder / "2.bin").write_bytes(b"\xff\xff")
+    (folder / ".3.bin").write_bytes(b"hidden")
+    register(spark)
+    table = spark.read.format("pulsar_saves").load(str(tmp_path))
+    first, second, bad = table.orderBy("number").collect()
+    assert (first.topic, first.subscription, first.number) == ("persistent://a", "s", 0)
+    assert (first.mark_delete_entry_id, first.individually_deleted, first.error) == (1, "[]", None)
+    assert (second.individually_deleted, second.batch_deleted) == ("[(3:2..3:4]]", {"3:7": [-2]})
+    assert (bad.individually_deleted, bad.error is None) == (None, False)
+    events = spark.createDataFrame(
+        [("persistent://a", "s", 1, "publish", 3, 9), ("persistent://a", "s", 2, "ack", 3, 2)],
+        "topic string, subscription string, sequence long, kind string, ledger_id long, entry_id long",
+    )
+    (row,) = replay(events, start_from=table.where("number = 1")).collect()
+    assert (row.mark_delete_entry_id, row.error) == (4, None)
+    assert dict(row.batch_deleted) == {"3:7": [-2]}
+
+
+def test_the_folders_of_collect_are_read_as_dumps(spark: SparkSession, tmp_path: Path) -> None:
+    """The manifest, and what a cut-off run left, are no dumps."""
+    run = tmp_path / "2026-11-22T07-45-00Z"
+    run.mkdir()
+    name = "holes_long_10k_graceful.before.stats.json.gz"
+    (run / name).write_bytes((TRACES / name).read_bytes())
+    (run / f".{name}.tmp").write_bytes(b"half")
+    (run / f".{name}").write_bytes(b"hidden")
+    (run / "collected.manifest").write_text("{}")
+    register(spark)
+    (row,) = spark.read.format("pulsar_stats").load(str(tmp_path)).collect()
+    assert row.file == str(run / name)
 
 
 def test_the_audit_is_the_in_process_one_worst_first(spark: SparkSession) -> None:
