@@ -126,8 +126,10 @@ class Disk:
         return self._durable is not None
 
     def flip_a_bit(self, entry_id: int) -> None:
-        """Change one bit of an entry at rest."""
+        """Change one bit of an entry at rest; one that is torn to nothing has none."""
         data = bytearray(self.ledger.entries[entry_id])
+        if not data:
+            return
         bit = self.random.randrange(8 * len(data))
         data[bit // 8] ^= 1 << bit % 8
         self.ledger.entries[entry_id] = bytes(data)
@@ -288,6 +290,7 @@ class DiskStore(MemoryStore):
         if self._generation:
             super().own()
             return
+        self._interrupted()
         fault = self._disk.begins(takes_space=True)
         super().own()
         generation, self._generation = self._generation, 0

@@ -85,8 +85,10 @@ class Life:
         self.owner: Owner | None = None
         self.zombies: list[Owner] = []
         self.owners = 0
-        self.saves: list[Save] = []
-        self.confirmed: Save | None = None
+        self.nothing = Save(EMPTY)
+        """What was saved before anything was."""
+        self.saves: list[Save] = [self.nothing]
+        self.confirmed = self.nothing
         self.lied = False
         # Some lives are quiet, so that long chains of saves are seen, too.
         self.trouble = chance.choice((0.0, 0.5, 1.0, 2.0))
@@ -165,8 +167,9 @@ class Life:
     def save(self, owner: Owner) -> None:
         """Save; what is confirmed then must be there from now on."""
         store, zombie = self.store_of(owner), owner is not self.owner
-        attempt = Save(owner.model.state())
+        attempt = Save(owner.model.state(), owner)
         before, store.author = store.appended, attempt
+        owns = store.generation > 0
         self.saves.append(attempt)
         try:
             receipts = owner.subscription.save(store)
@@ -183,10 +186,14 @@ class Life:
         if store.appended == before:
             self.saved_nothing(owner, attempt)
         else:
-            assert not zombie, "an owner that was fenced wrote"
+            assert not zombie or not owns, "an owner that was fenced wrote"
+            assert self.confirmed is owner.saved, "a save was built on another one than the newest"
             attempt.returned, attempt.entry_id = True, self.disk.ledger.last_id
             owner.saved = attempt
-        if not zombie:
+            if self.owner is not owner:
+                # It never owned the store, so nobody fenced it; and nobody has saved.
+                self.own(owner)
+        if owner is self.owner:
             self.confirmed = owner.saved
         if not self.random.randrange(8):
             self.durable_position(owner, attempt.state)
@@ -204,7 +211,10 @@ class Life:
             assert self.disk.ledger.generation > generation, f"nobody came, and: {error}"
             self.seen["writes refused by a fence"] += 1
         elif isinstance(error, NotLoadedError):
+            newest = self.disk.author.get(self.disk.ledger.last_id)
+            theirs = isinstance(newest, Save) and newest.owner is owner
             assert not wrote, f"written, and: {error}"
+            assert not theirs, f"nobody else wrote, and: {error}"
             self.seen["saves refused, as not loaded"] += 1
         else:
             return
@@ -254,6 +264,13 @@ class Life:
     def load(self, during: Callable[[], object] | None = None) -> None:
         """Start an owner from what is on the disk; the one before is fenced, and may not know it yet."""
         disk, store = self.disk, DiskStore(self.disk)
+        alone = self.owner is None and not self.zombies
+        if alone and disk.ledger.last_id < 0 and self.random.random() < 0.4:
+            # Where nothing was ever saved, a subscription may also begin by saving.
+            subscription = Subscription(self.topic.kind, self.topic.ledgers, **self.topic.options())
+            self.say("begins without loading")
+            self.begin(store, subscription, self.nothing)
+            return
         if during is not None:
             store.interrupt = self.random.randrange(3), during
         generation = disk.ledger.generation
@@ -335,7 +352,7 @@ class Life:
                 last_id -= 1
             self.seen["a torn last entry skipped"] += torn
         if asked:
-            possible = [each.state for each in self.saves] + [EMPTY]
+            possible = [each.state for each in self.saves]
             assert recovery.older or recovery.damaged, "an older state was taken, and nothing is said"
         else:
             possible = self.candidates(last_id)
@@ -350,8 +367,7 @@ class Life:
         self.say("loaded", f"entry {recovery.entry_id} of {disk.ledger.last_id}")
         save = disk.author.get(recovery.entry_id)
         if not isinstance(save, Save):
-            save = Save(EMPTY)
-            self.saves.append(save)
+            save = self.nothing
         assert save.state == state
         # Whether it returned or not: from now on an owner builds on it.
         save.entry_id = recovery.entry_id
@@ -359,7 +375,7 @@ class Life:
 
     def durability(self, state: State, *, torn: bool, asked: bool) -> None:
         """Check that what was confirmed is there, unless the disk broke its promises."""
-        if self.confirmed is None or state == self.confirmed.state:
+        if state == self.confirmed.state:
             self.seen["found: what was confirmed"] += 1
             return
         after = self.saves[self.saves.index(self.confirmed) + 1 :]
@@ -384,15 +400,21 @@ class Life:
 
     def begin(self, store: DiskStore, subscription: Subscription, save: Save) -> None:
         """Let a new owner begin from a state."""
-        if self.owner is not None:
-            self.zombies = [*self.zombies[-1:], self.owner]
-            self.seen["owners replaced"] += 1
         self.owners += 1
-        self.owner = Owner(f"#{self.owners}", self.topic, subscription, save, store)
+        self.own(Owner(f"#{self.owners}", self.topic, subscription, save, store))
+        assert self.owner is not None
         self.owner.seen = self.seen
         self.confirmed = save
         self.lied = False
         self.owner.model.check(subscription, self.topic.now_ms)
+
+    def own(self, owner: Owner) -> None:
+        """Let this one own the store; the one before may not know it yet."""
+        before, self.owner = self.owner, owner
+        self.zombies = [each for each in self.zombies if each is not owner]
+        if before is not None:
+            self.zombies = [*self.zombies[-1:], before]
+            self.seen["owners replaced"] += 1
 
     # Trouble
 
@@ -442,6 +464,9 @@ class Life:
                 self.zombies = [*self.zombies[-1:], owner]
                 self.seen["owners replaced"] += 1
                 self.seen["loads in the middle of a save"] += 1
+                if self.random.random() < 0.5:
+                    self.owner.ack_part()
+                    self.save(self.owner)
 
         store.interrupt = self.random.randrange(2), come
         self.say("another owner comes in the middle of this:")

@@ -85,6 +85,7 @@ class Save:
     """A call of `save`: the state, whether it returned, and the entry that completes it if it did."""
 
     state: State
+    owner: Owner | None = None
     returned: bool = False
     entry_id: int = -1
 

@@ -1,0 +1,87 @@
+"""A process with a subscription, saved until it is killed: `python -m tests.faults.subscriber PATH SEED`.
+
+It prints the digest of the state that it found, before each save `saving` with the digest of the state, and
+after it `saved` with the entries whose receipt it returned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from contextlib import suppress
+from itertools import count
+from random import Random
+
+from ackwell import Ledgers, PositionInfo, ProtocolError
+from ackwell.store import SqliteStore
+from ackwell.subscription import CommandAck, MessageId, Subscription, TransactionId
+
+ENTRIES = 100_000
+#: How far from the first unacknowledged entry it acknowledges.
+WINDOW = 200
+BATCH_SIZE = 4
+
+
+class SmallEntries(SqliteStore):
+    """A store whose saves are in parts, so that a kill can hit between two of them."""
+
+    entry_bytes_max = 30
+
+
+def digest(state: PositionInfo | None) -> str:
+    """Return what tells two states apart."""
+    if state is None:
+        return "none"
+    parts = (
+        state.position,
+        str(state.individually_deleted),
+        sorted(state.batch_deleted.items()),
+        sorted(state.redelivery_counts.items()),
+        sorted(state.properties.items()),
+        state.unknown_fields,
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def use(subscription: Subscription, chance: Random) -> list[int]:
+    """Do a few things to it; return the entries acknowledged with a receipt."""
+    first = subscription.cursor.mark_delete_position.entry_id + 1
+    for position in subscription.next_reads(20, 0):
+        subscription.dispatch(*position, 0, batch_size=BATCH_SIZE)
+    acked = sorted({first, *(first + chance.randrange(WINDOW) for _ in range(chance.randrange(4)))})
+    ids = tuple(MessageId(3, entry_id) for entry_id in acked)
+    subscription.handle("a", CommandAck(1, message_ids=ids, request_id=1))
+    subscription.ack("a", 3, first + chance.randrange(WINDOW), (chance.choice((14, 6, 3)),))
+    subscription.redeliver("a", list(subscription.pending("a"))[:2])
+    transaction = TransactionId(0, chance.randrange(3))
+    match chance.randrange(5):
+        case 0:
+            subscription.commit(transaction)
+        case 1:
+            subscription.abort(transaction)
+        case 2:
+            held = (MessageId(3, first + chance.randrange(WINDOW), batch_size=BATCH_SIZE),)
+            with suppress(ProtocolError):
+                subscription.handle("a", CommandAck(1, message_ids=held, transaction=transaction))
+    return acked
+
+
+def main() -> None:
+    """Use and save until killed."""
+    chance = Random(int(sys.argv[2]))
+    store = SmallEntries(sys.argv[1], timeout_s=60)
+    subscription = Subscription.load("Shared", store, Ledgers({3: ENTRIES}))
+    assert subscription.recovery is not None
+    print("found", digest(subscription.recovery.position_info), flush=True)
+    subscription.add_consumer("a")
+    subscription.flow("a", 10**9)
+    for _ in count():
+        acked = use(subscription, chance)
+        print("saving", digest(subscription.stage().info), flush=True)
+        receipts = subscription.save(store)
+        assert len(receipts) == 1
+        print("saved", *acked, flush=True)
+
+
+if __name__ == "__main__":
+    main()
