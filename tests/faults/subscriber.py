@@ -1,15 +1,14 @@
-"""A process with a subscription, saved until it is killed: `python -m tests.faults.subscriber PATH SEED`.
+"""A process with a subscription that is used and saved until it is killed.
 
-It prints the digest of the state that it found, before each save `saving` with the digest of the state, and
+It sends the digest of the state that it found, before each save `saving` with the digest of the state, and
 after it `saved` with the entries whose receipt it returned.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
 from contextlib import suppress
-from itertools import count
+from multiprocessing.connection import Connection
 from random import Random
 
 from ackwell import Ledgers, PositionInfo, ProtocolError
@@ -66,22 +65,18 @@ def use(subscription: Subscription, chance: Random) -> list[int]:
     return acked
 
 
-def main() -> None:
+def live(path: str, seed: int, told: Connection) -> None:
     """Use and save until killed."""
-    chance = Random(int(sys.argv[2]))
-    store = SmallEntries(sys.argv[1], timeout_s=60)
+    chance = Random(seed)
+    store = SmallEntries(path, timeout_s=60)
     subscription = Subscription.load("Shared", store, Ledgers({3: ENTRIES}))
     assert subscription.recovery is not None
-    print("found", digest(subscription.recovery.position_info), flush=True)
+    told.send(("found", digest(subscription.recovery.position_info)))
     subscription.add_consumer("a")
     subscription.flow("a", 10**9)
-    for _ in count():
+    while True:
         acked = use(subscription, chance)
-        print("saving", digest(subscription.stage().info), flush=True)
+        told.send(("saving", digest(subscription.stage().info)))
         receipts = subscription.save(store)
         assert len(receipts) == 1
-        print("saved", *acked, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        told.send(("saved", acked))
