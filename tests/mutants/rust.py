@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 # Checks of our own invariants, and texts for people: no test breaks an invariant to see its check fail.
 OTHER = re.compile(r"(^|::)validate$|fmt::(Debug|Display)|Debug for|Display for")
-TESTS = ("--", "--test", "model", "--test", "hostile")
+TESTS = ("--cargo-arg=--test=model", "--cargo-arg=--test=hostile")
 BUILT = ROOT / "target" / "mutants"
 VERDICTS = {"CaughtMutant": "killed", "Timeout": "killed", "MissedMutant": "survived", "Unviable": "unviable"}
 
