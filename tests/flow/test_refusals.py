@@ -94,6 +94,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "flow": {"consumer": "a", "permits": 5},
     "handle": {"consumer": "a", "command": CommandAck(1, message_ids=(MessageId(3, 5),))},
     "holder": {"ledger_id": 3, "entry_id": 5},
+    "limit_unacked": {"per_consumer": 5, "per_subscription": 50},
     "nack": {"consumer": "a", "ledger_id": 3, "entry_id": 5, "now_ms": 50},
     "next_reads": {"limit": 5, "now_ms": 50},
     "next_reads_many": {"limit": 5, "now_ms": 50},
