@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, ServerError
 from ackwell.protocol.frames import encode, frame
 from ackwell.protocol.payload import write_payload
+from ackwell.wire import varint
 from tests.devbroker.raw import RawClient
 
 
@@ -156,3 +159,143 @@ def test_a_command_that_is_not_supported_is_refused_by_name(broker: Broker) -> N
         )
         assert answer.error == ServerError.NOT_ALLOWED_ERROR
         assert "does not support command 58" in answer.message
+
+
+def test_a_client_that_does_not_read_is_not_read_either() -> None:
+    with (
+        Broker(settings=DevBrokerSettings(max_pending_write_bytes=1 << 16)) as broker,
+        RawClient(broker) as client,
+    ):
+        client.socket.settimeout(0.5)
+        pings = frame(encode(CommandType.PING, messages.CommandPing())) * 10_000
+        with pytest.raises(TimeoutError):
+            client.socket.sendall(pings * 1_000)
+        assert broker.call(lambda: _unsent(broker)) < 4 << 20
+        works(broker)
+
+
+def _unsent(broker: Broker) -> int:
+    transports = [each._transport for each in broker._broker.state.connections]
+    return sum(each.get_write_buffer_size() for each in transports if each is not None)
+
+
+def test_unfinished_frames_take_no_more_memory_than_there_may_be() -> None:
+    limit = 1 << 20
+    with Broker(settings=DevBrokerSettings(max_memory_bytes=limit)) as broker, ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(broker)) for _ in range(30)]
+        for client in clients:
+            with suppress(OSError):
+                client.socket.sendall((4 << 20).to_bytes(4) + b"\0" * 100_000)
+        state = broker._broker.state
+        deadline = time.monotonic() + 30
+        while len(state.connections) * 100_000 > limit and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert 0 < broker.call(lambda: state.waiting_bytes) <= limit
+        assert 0 < len(state.connections) < len(clients)
+        works(broker)
+        stack.close()
+        deadline = time.monotonic() + 30
+        while state.waiting_bytes and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert state.waiting_bytes == 0
+
+
+def test_a_connection_that_says_nothing_is_closed() -> None:
+    with (
+        Broker(settings=DevBrokerSettings(handshake_s=0.05)) as broker,
+        RawClient(broker) as known,
+        RawClient(broker, connect=False) as silent,
+    ):
+        silent.socket.sendall(b"\0\0\0")
+        closed(silent)
+        known.send(CommandType.PING)
+        assert known.receive().type == CommandType.PONG
+
+
+NUMBERS = (0, 1, 2, 3, 7, 100, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
+TEXTS = (
+    "t",
+    "s",
+    "a",
+    "",
+    "persistent://public/default/t",
+    "public/default",
+    "x" * 300,
+    "\u00e4/",
+    "t-partition-1",
+    ".*",
+)
+SENT = [each for each in CommandType if each not in (CommandType.CONNECT, CommandType.AUTH_RESPONSE)]
+
+
+def at_random(chance: random.Random, made: Any, depth: int = 0) -> Any:
+    """Fill a message with numbers and texts of all kinds."""
+    for field in made.DESCRIPTOR.fields:
+        if not field.is_required and chance.random() < 0.4:
+            continue
+        values = [
+            _value(chance, made, field, depth)
+            for _ in range(chance.randrange(1, 4) if field.is_repeated else 1)
+        ]
+        values = [value for value in values if value is not None]
+        with suppress(ValueError, TypeError):
+            if field.is_repeated and field.message_type is None:
+                getattr(made, field.name).extend(values)
+            elif field.message_type is None and values:
+                setattr(made, field.name, values[0])
+    return made
+
+
+def _value(chance: random.Random, made: Any, field: Any, depth: int) -> Any:
+    if field.message_type is not None:
+        if depth < 3:
+            part = getattr(made, field.name)
+            at_random(chance, part.add() if field.is_repeated else part, depth + 1)
+            if not field.is_repeated:
+                part.SetInParent()
+        return None
+    if field.type == field.TYPE_STRING:
+        return chance.choice(TEXTS)
+    if field.type == field.TYPE_BYTES:
+        return chance.randbytes(chance.randrange(20))
+    if field.type == field.TYPE_BOOL:
+        return chance.random() < 0.5
+    number = chance.choice(NUMBERS)
+    return number if chance.random() < 0.3 else number % 5
+
+
+def play_at_random(broker: Broker, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(10):
+        with RawClient(broker) as client, suppress(OSError):
+            client.produce("t", producer_id=chance.randrange(3))
+            client.subscribe("t", consumer_id=chance.randrange(3), subType=chance.randrange(4))
+            for _ in range(20):
+                client.socket.sendall(_command_at_random(chance))
+
+
+def _command_at_random(chance: random.Random) -> bytes:
+    command_type = chance.choice(SENT)
+    (name,) = {
+        row
+        for row in dict(messages.table())
+        if row.lower() == f"command{command_type.name.lower()}".replace("_", "")
+    } or {"CommandPing"}
+    body = at_random(chance, messages.message(name)()).SerializePartialToString()
+    head = b"\x08" + varint(command_type) + varint(command_type << 3 | 2) + varint(len(body))
+    metadata = at_random(chance, messages.MessageMetadata()).SerializePartialToString()
+    entry = len(metadata).to_bytes(4) + metadata + b"x"
+    return frame(head + body, entry if command_type == CommandType.SEND else b"")
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(each, marks=pytest.mark.soak) for each in range(4, 200))]
+)
+def test_commands_of_any_content_are_no_error_of_ours(
+    broker: Broker, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    play_at_random(broker, seed)
+    works(broker)
+    broker.validate()
+    broker.call(broker._broker.state.validate)
+    assert "an error in the dev broker" not in caplog.text, caplog.text

@@ -55,6 +55,8 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader(state.settings.max_message_bytes + FRAME_PADDING_BYTES)
         self._out: list[bytes] = []
         self._held = 0
+        self._waiting_bytes = 0
+        self._handshake: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
     # From asyncio
@@ -70,6 +72,13 @@ class Connection(asyncio.Protocol):
             self.close(f"more than {self.state.settings.max_connections} connections")
         else:
             self.state.connections.add(self)
+            self._handshake = asyncio.get_running_loop().call_later(
+                self.state.settings.handshake_s, self._expect_handshake
+            )
+
+    def _expect_handshake(self) -> None:
+        if not self.connected:
+            self.close(f"no CONNECT within {self.state.settings.handshake_s:g} s")
 
     def data_received(self, data: bytes) -> None:
         """Handle the commands that are whole now."""
@@ -84,11 +93,26 @@ class Connection(asyncio.Protocol):
             # An error of ours: this client is told that its connection broke, and the others go on.
             log.exception("%s: an error in the dev broker", self.address)
             self.close(f"an error in the dev broker: {error!r}")
+        if self._reader.waiting_bytes != self._waiting_bytes:
+            self._count_waiting(self._reader.waiting_bytes)
         self.state.run_woken()
+
+    def _count_waiting(self, nbytes: int) -> None:
+        """Keep the account of unfinished frames, and close what would make them too many."""
+        state = self.state
+        state.waiting_bytes += nbytes - self._waiting_bytes
+        self._waiting_bytes = nbytes
+        if state.memory_bytes + state.waiting_bytes > state.settings.max_memory_bytes and nbytes:
+            self._reader = FrameReader()
+            self._count_waiting(0)
+            self.close("its unfinished frame would take more memory than the dev broker may have")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let producers and consumers go."""
         self.state.connections.discard(self)
+        self._count_waiting(0)
+        if self._handshake is not None:
+            self._handshake.cancel()
         if self.closed_because == CRASH:
             return
         self.closed_because = self.closed_because or "the client went away"
@@ -103,12 +127,16 @@ class Connection(asyncio.Protocol):
         self.state.run_woken()
 
     def pause_writing(self) -> None:
-        """Send no more messages: the client does not read."""
+        """Send no more messages, and take no more commands to answer: the client does not read."""
         self.writable = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Send messages again."""
         self.writable = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
         for consumer in self.consumers.values():
             consumer.subscription.wake()
         self.state.run_woken()

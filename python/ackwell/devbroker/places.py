@@ -25,7 +25,7 @@ def place_of(topic: Topic, wanted: Any) -> tuple[int, int]:
     if place < topic.first_place:
         return topic.first_place
     ledgers = topic.log.ledgers
-    return place if ledgers.contains(*place) else ledgers.next_valid(ledger_id, entry_id - 1)
+    return place if ledgers.contains(*place) else ledgers.next_valid(ledger_id, max(entry_id - 1, -1))
 
 
 def message_id(place: tuple[int, int], *, partition: int = -1) -> Any:

@@ -42,8 +42,10 @@ class DevBrokerSettings:
     """`managedLedgerCursorPositionFlushSeconds`: what was not written at once is written within this time."""
     max_connections: int = 1_000
     """Connections beyond these are closed as they come."""
+    handshake_s: float = 30.0
+    """A connection that has not said who it is by then is closed."""
     max_memory_bytes: int = 1 << 30
-    """Messages that would take more are refused."""
+    """Messages that would take more are refused, and connections closed whose unfinished frames would."""
     max_events: int = 1_000_000
     """Events kept in `broker.events`; the oldest go first."""
     max_pending_write_bytes: int = 16 << 20

@@ -56,6 +56,8 @@ class State:
         self.watchers: dict[tuple[Connection, int], Any] = {}
         self.memory_bytes = 0
         """The bytes of all messages."""
+        self.waiting_bytes = 0
+        """The bytes of frames that are not whole yet."""
         self._ledger_id = -1
         self._names = 0
         self._consumers = 0

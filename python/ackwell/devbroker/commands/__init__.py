@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ackwell.errors import FrameError
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
     from ackwell.protocol.codes import CommandType
+
+E = TypeVar("E", bound=IntEnum)
 
 Handler = Callable[["Connection", Any, bytes], None]
 """Takes the connection, the command and what follows it; raises `RefusedError` to answer with an error."""
@@ -40,6 +45,14 @@ def handles(command_type: CommandType) -> Callable[[Handler], Handler]:
         return handler
 
     return register
+
+
+def enum_of(kind: type[E], value: int) -> E:
+    """Return the member of an enumeration; `FrameError` for a number that none has."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise FrameError(f"{value} is no {kind.__name__}") from None
 
 
 def handler_of(command_type: int) -> Handler | None:

@@ -117,7 +117,7 @@ def redeliver(connection: Connection, command: Any, _: bytes) -> None:
         return
     epoch = None
     if command.HasField("consumer_epoch"):
-        epoch = consumer.epoch = max(consumer.epoch, command.consumer_epoch)
+        epoch = consumer.epoch = max(consumer.epoch, signed64(command.consumer_epoch))
     ids = [(signed64(each.ledgerId), signed64(each.entryId)) for each in command.message_ids]
     places = [place for place in ids if min(place) >= 0]
     if places or not ids:

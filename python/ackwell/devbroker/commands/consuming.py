@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import handles
+from ackwell.devbroker.commands import enum_of, handles
 from ackwell.devbroker.consumers import Consumer
 from ackwell.devbroker.places import message_id, place_of
 from ackwell.devbroker.refusals import RefusedError
+from ackwell.errors import FrameError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, InitialPosition, KeySharedMode, ServerError, SubType
 from ackwell.subscription import SubscriptionType
+from ackwell.subscription.arguments import INT32_MAX
 from ackwell.subscription.consumer import NO_EPOCH
+from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
@@ -35,7 +38,7 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
     state = connection.state
     topic = state.topic(command.topic, create=command.force_topic_creation)
     connection.service.authorize(connection.role, topic.name)
-    type_ = _TYPES[SubType(command.subType)]
+    type_ = _TYPES[enum_of(SubType, command.subType)]
     subscription = topic.subscriptions.get(command.subscription) or _made(topic, command, type_)
     name = command.consumer_name or state.new_name()
     meta = command.keySharedMeta
@@ -46,7 +49,9 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
         state.new_consumer_key(),
         subscription,
         priority=command.priority_level,
-        epoch=command.consumer_epoch if command.HasField("consumer_epoch") else NO_EPOCH,
+        epoch=max(signed64(command.consumer_epoch), NO_EPOCH)
+        if command.HasField("consumer_epoch")
+        else NO_EPOCH,
         metadata={each.key: each.value for each in command.metadata},
         connected_ms=topic.clock.now_ms(),
     )
@@ -98,6 +103,8 @@ def flow(connection: Connection, command: Any, _: bytes) -> None:
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None or not command.messagePermits:
         return
+    if command.messagePermits > INT32_MAX:
+        raise FrameError(f"{command.messagePermits} permits; expected at most {INT32_MAX}")
     consumer.permits += command.messagePermits
     consumer.subscription.subscription.flow(consumer.key, command.messagePermits)
     consumer.subscription.wake()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import handles
+from ackwell.devbroker.commands import enum_of, handles
 from ackwell.devbroker.log import Entry
 from ackwell.devbroker.producers import Producer
 from ackwell.devbroker.refusals import RefusedError
@@ -37,7 +37,7 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
         command.producer_id,
         command.producer_name or state.new_name(),
         topic,
-        access_mode=AccessMode(command.producer_access_mode),
+        access_mode=enum_of(AccessMode, command.producer_access_mode),
         epoch=command.epoch,
         request_id=command.request_id,
         user_named=command.user_provided_producer_name and bool(command.producer_name),

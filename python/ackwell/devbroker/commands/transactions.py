@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import handles
+from ackwell.devbroker.commands import enum_of, handles
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.state import parsed
 from ackwell.protocol import messages
@@ -91,5 +91,5 @@ def end(connection: Connection, command: Any, _: bytes) -> None:
         command,
         CommandType.END_TXN_RESPONSE,
         "CommandEndTxnResponse",
-        lambda: state.coordinator.end(txn, TxnAction(command.txn_action), state),
+        lambda: state.coordinator.end(txn, enum_of(TxnAction, command.txn_action), state),
     )
