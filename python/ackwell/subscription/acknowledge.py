@@ -233,13 +233,15 @@ class Acknowledgments:
 def _acked_bits(message: MessageId) -> int:
     """Return the messages that an acknowledgment inside a transaction names."""
     unacked = from_words(message.ack_set)
-    if not unacked:
+    sized = message.batch_size is not None and message.batch_size >= 1
+    if not unacked and not (message.ack_set and sized):
         return WHOLE
-    if not message.batch_size or message.batch_size < 1:
+    if not sized:
         raise ProtocolError(
             f"{message.position}: part of a batch in a transaction needs the batch's size",
             code=ErrorCode.NOT_ALLOWED_ERROR,
         )
+    assert message.batch_size is not None
     return complement(unacked, message.batch_size)
 
 
