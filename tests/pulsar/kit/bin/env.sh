@@ -9,17 +9,20 @@ mkdir -p "$KIT_HOME/logs"
 DIGEST="$(cd "$KIT" && find pom.xml src -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-12)"
 BUILD="$KIT_HOME/build-$VERSION-$DIGEST"
 if [ ! -f "$BUILD/classpath" ]; then
-  mkdir -p "$BUILD" && cp -r "$KIT/pom.xml" "$KIT/src" "$BUILD/"
+  # In a folder of its own, which gets the build's name when it is whole: others may build at the same time.
+  MAKING="$(mktemp -d "$BUILD.XXXXXX")"
+  cp -r "$KIT/pom.xml" "$KIT/src" "$MAKING/"
   PROFILE=""
   case "$VERSION" in
     4.0.*) # Its classes of the persisted state have other names: no probe.
-      rm "$BUILD"/src/main/java/ackwell/kit/{RecoverProbe,BookKeeperInMemory}.java ;;
+      rm "$MAKING"/src/main/java/ackwell/kit/{RecoverProbe,BookKeeperInMemory}.java ;;
     5.*) PROFILE="-Ppulsar-5" ;;
   esac
-  (cd "$BUILD" && mvn -q -B $PROFILE -Dpulsar.version="$VERSION" compile dependency:build-classpath \
-    -Dmdep.outputFile="$BUILD/classpath.new") \
+  (cd "$MAKING" && mvn -q -B $PROFILE -Dpulsar.version="$VERSION" compile dependency:build-classpath \
+    -Dmdep.outputFile="$MAKING/classpath") \
     >"$KIT_HOME/logs/build.log" 2>&1 || { tail -30 "$KIT_HOME/logs/build.log" >&2; exit 1; }
-  mv "$BUILD/classpath.new" "$BUILD/classpath"
+  [ -f "$BUILD/classpath" ] || rm -rf "$BUILD" # what an interrupted build left
+  mv -T "$MAKING" "$BUILD" 2>/dev/null || rm -r "$MAKING"
 fi
 CLASSPATH_OF_KIT="$KIT/conf:$BUILD/target/classes:$(cat "$BUILD/classpath")"
 
