@@ -6,7 +6,7 @@ import itertools
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -201,3 +201,24 @@ def test_a_missing_folder_is_a_store_error(tmp_path: Path) -> None:
 def test_a_plain_object_with_the_methods_is_a_store() -> None:
     assert isinstance(MemoryStore(), Store)
     assert not isinstance(object(), Store)
+
+
+def test_a_damaged_schema_or_a_lost_row_is_an_error_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    with SqliteStore(path) as store:
+        store.append(b"a")
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("DELETE FROM ledger")
+            other.commit()
+        with pytest.raises(StoreError, match="is not whole"):
+            _ = store.last_id
+    whole = path.read_bytes()
+    page = slice(0, 4096)
+    schema = [at for at in range(100, 4096) if whole[page][at]]
+    assert len(schema) > 300
+    for at in schema[:: len(schema) // 100]:
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :])
+        with suppress(StoreError), SqliteStore(path) as store:
+            _ = store.last_id
+        with suppress(StoreError):
+            ledger_names(path)

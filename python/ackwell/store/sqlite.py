@@ -233,10 +233,12 @@ class SqliteStore(Store):
         with self._errors():
             if self._find() is None:
                 return 0, 0, -1
-            generation, first_id, last_id = self._connection.execute(
+            row: tuple[int, int, int] | None = self._connection.execute(
                 "SELECT generation, first_id, last_id FROM ledger WHERE key = ?", [self._key]
             ).fetchone()
-            return generation, first_id, last_id
+        if row is None:
+            raise StoreError(f"{self._path}: ledger {self._name!r} is not whole; the file is damaged")
+        return row
 
     def _value(self, statement: str) -> object:
         with self._errors():
@@ -275,7 +277,8 @@ class SqliteStore(Store):
         """Raise what SQLite raises as `StoreError`."""
         try:
             yield
-        except sqlite3.Error as error:
+        # A message that quotes damaged text cannot be decoded.
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreError(f"{self._path}: {error}") from error
 
 
@@ -286,7 +289,7 @@ def ledger_names(path: str | os.PathLike[str]) -> list[str]:
         with closing(_connect(path, 5.0, read_only=True)) as connection:
             _require_tables(path, connection)
             return [name for (name,) in connection.execute("SELECT name FROM ledger ORDER BY name")]
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: {error}") from error
 
 
