@@ -481,3 +481,14 @@ def test_ids_that_name_no_entry_are_passed_over_beside_whole_and_partial_acks() 
     assert subscription.ack_set(3, 3) == (0b10,)
     assert [position.entry_id for position in subscription.pending("a")] == [2, 3]
     subscription.validate()
+
+
+def test_a_delivery_that_was_seen_counts_its_messages_and_leaves_what_it_passed_over_to_be_read() -> None:
+    subscription = opened("Shared")
+    subscription.delivered("a", 3, 3, 0, batch_size=4)
+    assert subscription.pending("a")[Position(3, 3)].remaining == 4
+    subscription.delivered("a", 3, 5, 0)
+    assert subscription.pending("a")[Position(3, 5)].remaining == 1
+    # In whatever order they were delivered: 0 to 2 and 4 are still to come, before 6.
+    assert [position.entry_id for position in subscription.next_reads(6, 0)] == [0, 1, 2, 4, 6, 7]
+    subscription.validate()
