@@ -492,3 +492,13 @@ def test_a_delivery_that_was_seen_counts_its_messages_and_leaves_what_it_passed_
     # In whatever order they were delivered: 0 to 2 and 4 are still to come, before 6.
     assert [position.entry_id for position in subscription.next_reads(6, 0)] == [0, 1, 2, 4, 6, 7]
     subscription.validate()
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 5, 9, 13, 18, 19])
+def test_expiry_in_a_ledger_that_is_written_ends_at_the_entry_that_is_old_enough(wanted: int) -> None:
+    ledgers = Ledgers()
+    ledgers.grow(3, 20)
+    assert ledgers.state(3) == "open"
+    subscription = Subscription("Shared", ledgers)
+    subscription.expire(3, wanted)
+    assert subscription.cursor.mark_delete_position == Position(3, wanted)
