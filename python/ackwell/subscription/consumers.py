@@ -37,15 +37,39 @@ NO_LIMIT: Final = 2**62
 """More messages than there can be."""
 
 
+class _ByKey(dict["ConsumerKey", "Consumer"]):
+    """Key → consumer, found without a call of Python for one that is here."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: ConsumerKey) -> Consumer:
+        raise ProtocolError(
+            f"no consumer {key!r}; it never joined, or has left", code=ErrorCode.CONSUMER_NOT_FOUND
+        )
+
+
 class Consumers(EqualByState):
     """The consumers of a subscription, in the order in which they joined."""
 
-    __slots__ = ("_consumers", "_settings", "_structures", "blocked", "draining", "unacked")
+    __slots__ = (
+        "_blocked_at",
+        "_settings",
+        "_structures",
+        "blocked",
+        "by_key",
+        "draining",
+        "full_at",
+        "unacked",
+    )
 
     def __init__(self, structures: Structures, settings: SubscriptionSettings) -> None:
         self._structures = structures
         self._settings = settings
-        self._consumers: dict[ConsumerKey, Consumer] = {}
+        self.full_at = settings.max_unacked_per_consumer or NO_LIMIT
+        """As many messages fill a consumer."""
+        self._blocked_at = settings.max_unacked_per_subscription or NO_LIMIT
+        self.by_key = _ByKey()
+        """Who is connected, by key; a key of nobody is a `ProtocolError`."""
         self.unacked = 0
         """Messages pending at all consumers together."""
         self.blocked = False
@@ -57,22 +81,17 @@ class Consumers(EqualByState):
         self._settings = settings
 
     def __getitem__(self, key: ConsumerKey) -> Consumer:
-        consumer = self._consumers.get(key)
-        if consumer is None:
-            raise ProtocolError(
-                f"no consumer {key!r}; it never joined, or has left", code=ErrorCode.CONSUMER_NOT_FOUND
-            )
-        return consumer
+        return self.by_key[key]
 
     def __iter__(self) -> Iterator[Consumer]:
-        return iter(self._consumers.values())
+        return iter(self.by_key.values())
 
     def __len__(self) -> int:
-        return len(self._consumers)
+        return len(self.by_key)
 
     def keys(self) -> list[ConsumerKey]:
         """Return what identifies each consumer."""
-        return list(self._consumers)
+        return list(self.by_key)
 
     @property
     def entries(self) -> int:
@@ -81,18 +100,18 @@ class Consumers(EqualByState):
 
     def join(self, key: ConsumerKey, name: str, priority: int, epoch: int) -> Consumer:
         """Add a consumer without permits; `ProtocolError` for a key in use."""
-        if key in self._consumers:
+        if key in self.by_key:
             raise ProtocolError(f"consumer {key!r} is already connected", code=ErrorCode.CONSUMER_BUSY)
         settings, timeouts = self._settings, None
         if settings.ack_timeout_ms:
             timeouts = AckTimeouts(self._structures, settings.ack_timeout_ms, settings.ack_timeout_tick_ms)
         consumer = Consumer(key, name, priority, epoch, self._structures.pending_acks(), timeouts)
-        self._consumers[key] = consumer
+        self.by_key[key] = consumer
         return consumer
 
     def drop(self, consumer: Consumer) -> None:
         """Remove a consumer that has nothing pending."""
-        del self._consumers[consumer.key]
+        del self.by_key[consumer.key]
 
     def deliver(
         self,
@@ -106,7 +125,13 @@ class Consumers(EqualByState):
         """Deliver one entry that is with nobody to a consumer."""
         consumer.pending.add(ledger_id, entry_id, remaining, sticky_key_hash)
         consumer.permits -= remaining
-        self._grow(consumer, remaining)
+        # As `_grow`, without the call: this is the way of every message.
+        consumer.unacked += remaining
+        self.unacked += remaining
+        if consumer.unacked >= self.full_at:
+            consumer.blocked = True
+        if self.unacked >= self._blocked_at:
+            self.blocked = True
         if consumer.timeouts is not None:
             consumer.timeouts.delivered(ledger_id, entry_id, now_ms)
         if self.draining.pending:
@@ -247,7 +272,7 @@ class Consumers(EqualByState):
 
     def is_full(self, consumer: Consumer) -> bool:
         """Return whether a consumer has as many messages as it may; it is blocked then, as a rule."""
-        return consumer.unacked >= self._settings.max_unacked_per_consumer > 0
+        return consumer.unacked >= self.full_at
 
     def forget_up_to(self, position: Position) -> None:
         """Drop what is pending at or before a position, which is acknowledged."""
@@ -360,12 +385,11 @@ class Consumers(EqualByState):
         return removed
 
     def _grow(self, consumer: Consumer, messages: int) -> None:
-        settings = self._settings
         consumer.unacked += messages
         self.unacked += messages
-        if consumer.unacked >= settings.max_unacked_per_consumer > 0:
+        if consumer.unacked >= self.full_at:
             consumer.blocked = True
-        if self.unacked >= settings.max_unacked_per_subscription > 0:
+        if self.unacked >= self._blocked_at:
             self.blocked = True
 
     def _shrink(self, consumer: Consumer, messages: int) -> None:

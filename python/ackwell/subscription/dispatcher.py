@@ -90,21 +90,29 @@ class Dispatcher:
         """Decide who gets one entry, and deliver it."""
         state = self._state
         unread = state.unread
-        new = unread.position <= (ledger_id, entry_id)
-        if not (unread.is_next(ledger_id, entry_id) if new else state.replay.contains(ledger_id, entry_id)):
+        place = ledger_id, entry_id
+        new = unread.position <= place
+        if unread.position == place:
+            is_next = unread.ledgers.contains(ledger_id, entry_id)
+        else:
+            is_next = (unread.is_next if new else state.replay.contains)(ledger_id, entry_id)
+        if not is_next:
             return Undelivered.NOT_NEXT
-        if not new and not state.replay.is_unseen(ledger_id, entry_id):
-            deliver_at_ms = now_ms
-        reason = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms)
+        # Most entries are only acknowledged or not; the rest is looked at where there is any.
+        reason: Undelivered | None = None
+        if state.delayed is not None or state.transactions.open or state.counts.active:
+            may_wait = new or state.replay.is_unseen(ledger_id, entry_id)
+            reason = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if may_wait else now_ms)
+        elif state.cursor.is_acked(ledger_id, entry_id):
+            reason = Undelivered.ACKNOWLEDGED
         if reason is not None:
             self._pass(new, ledger_id, entry_id)
             return reason
         policy = state.policy
-        if policy.in_key_order:
-            consumer = self._choose(new, sticky_key_hash)
-        else:
-            consumer = policy.choose(sticky_key_hash, new=new)
-        if isinstance(consumer, Undelivered):
+        must_wait = policy.in_key_order and self._key_waits(new, sticky_key_hash)
+        consumer = Undelivered.KEY_WAITS if must_wait else policy.choose(sticky_key_hash, new=new)
+        # Quicker than `isinstance`, and the same: nothing is derived from an enum with members.
+        if type(consumer) is Undelivered:
             self._wait(new, ledger_id, entry_id, sticky_key_hash)
             return consumer
         if new:
@@ -232,14 +240,12 @@ class Dispatcher:
             state.delayed.saw_undelayed()
         return None
 
-    def _choose(self, new: bool, sticky_key_hash: int) -> Consumer | Undelivered:
-        """Return who gets a message of this hash, unless an older one has to go out first."""
+    def _key_waits(self, new: bool, sticky_key_hash: int) -> bool:
+        """Return whether an older message of this hash has to go out first."""
         state = self._state
-        if state.policy.in_key_order and (
-            sticky_key_hash in state.held_hashes or (new and state.replay.waits(sticky_key_hash))
-        ):
-            return Undelivered.KEY_WAITS
-        return state.policy.choose(sticky_key_hash, new=new)
+        if sticky_key_hash in state.held_hashes:
+            return True
+        return new and state.replay.active and state.replay.waits(sticky_key_hash)
 
     def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
         """Take an entry from where it was read from."""
@@ -264,7 +270,7 @@ class Dispatcher:
         held = state.transactions.held_bits(Position(ledger_id, entry_id))
         if unacked is not None:
             return (unacked & ~held).bit_count()
-        # At least one, whatever batch size a transaction was told.
+        # At least one, whatever batch size came with a transaction.
         return max((all_messages(batch_size) & ~held).bit_count(), 1)
 
     def _needs_a_look(self, new: Entries, now_ms: int) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import final
 
 
+@final
 class Undelivered(Enum):
     """The answer of `dispatch` for an entry that goes to nobody now; it is false where a consumer is true.
 

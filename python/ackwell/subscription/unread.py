@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class Unread(EqualByState):
     """Walks the ledgers from the read position on, past what is acknowledged or held by a transaction."""
 
-    __slots__ = ("_cursor", "_ledgers", "_transactions", "position")
+    __slots__ = ("_cursor", "_transactions", "ledgers", "position")
 
     def __init__(self, cursor: Cursor, transactions: Transactions) -> None:
         self._cursor = cursor
-        self._ledgers = cursor.ledgers
+        self.ledgers = cursor.ledgers
         self._transactions = transactions
         self.position: tuple[int, int] = (0, 0)
         """The first position that was not read yet; it need not exist."""
@@ -47,14 +47,12 @@ class Unread(EqualByState):
 
     def is_next(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether this entry exists and no unread entry is between the read position and it."""
-        if self.position == (ledger_id, entry_id) and self._ledgers.contains(ledger_id, entry_id):
-            return True
         ledger_ids, entry_ids = self.first(1)
         return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)
 
     def before(self, position: Position) -> list[Position]:
         """Return the unread positions before this one."""
-        count = self._ledgers.entries_between(self._just_before(), position)
+        count = self.ledgers.entries_between(self._just_before(), position)
         ledger_ids, entry_ids = self.first(count)
         pairs = zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)
         return [Position(*pair) for pair in pairs if pair < position]
@@ -68,7 +66,7 @@ class Unread(EqualByState):
         import numpy as np
 
         found: list[tuple[Int64s, Int64s]] = []
-        ledgers = self._ledgers
+        ledgers = self.ledgers
         ledger_id, entry_id = self.position
         while limit > 0 and len(ledgers):
             if not ledgers.contains(ledger_id, entry_id):

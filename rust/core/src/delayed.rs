@@ -138,6 +138,9 @@ pub trait DelayedIndex {
     /// Whether negative ledger and entry ids are taken, which [`check_positions`] refuses.
     const TAKES_ANY_IDS: bool = false;
 
+    /// Whether [`DelayedIndex::add_many`] sorts its messages, so that large batches cost less for each.
+    const SORTS_BATCHES: bool = false;
+
     /// Adds a message; returns whether it was new (a heap counts duplicates, so there it always is).
     ///
     /// # Errors

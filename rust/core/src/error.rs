@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// An argument lies outside its documented domain, for example a negative ledger id.
+    /// An argument is outside its documented domain, for example a negative ledger id.
     Value(String),
     /// The caller broke the order of events, for example an ack of a position never published.
     Protocol(String),

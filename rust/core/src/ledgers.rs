@@ -166,7 +166,7 @@ impl Ledgers {
         self.find(ledger_id).is_some()
     }
 
-    /// Forgets every ledger below `ledger_id`; gives how many. From then on they are known as trimmed.
+    /// Forgets every ledger below `ledger_id`; returns how many. From then on they are known as trimmed.
     ///
     /// # Errors
     /// [`Error::Protocol`] if the open ledger would go: a broker never trims the ledger it writes.
@@ -278,7 +278,7 @@ impl Ledgers {
     }
 
     /// The last existing entry before `position`; with none, entry −1 of the first ledger kept or of the
-    /// position's own, whichever is smaller, as Pulsar's `getPreviousPosition` has it.
+    /// position's own, whichever is smaller, as in Pulsar's `getPreviousPosition`.
     #[must_use]
     pub fn previous_valid(&self, position: Position) -> Position {
         let before = Position::new(position.ledger_id, position.entry_id.saturating_sub(1));

@@ -235,7 +235,7 @@ impl LongMap {
             assert!(before <= hash, "hashes never decrease");
             before = hash;
             let home = self.home(hash);
-            assert!(home <= at, "no key stands before its home");
+            assert!(home <= at, "no key is before its home");
             let run = &self.slots[home..at];
             assert!(run.iter().all(|slot| slot.0 != GAP && slot.0 != key), "no gap, no duplicate");
         }

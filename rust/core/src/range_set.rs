@@ -117,8 +117,9 @@ impl PositionRangeSet {
     /// As [`Self::add_many`].
     pub fn check_many(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
         same_length(&[ledger_ids.len(), entry_ids.len()])?;
-        let smallest = |ids: &[i64]| ids.iter().copied().min().unwrap_or(0);
-        if smallest(ledger_ids) < 0 || smallest(entry_ids) < 0 {
+        // One pass without branches; the offender is looked up only if there is one.
+        let signs = ledger_ids.iter().chain(entry_ids).fold(0, |signs, id| signs | id);
+        if signs < 0 {
             let mut pairs = ledger_ids.iter().zip(entry_ids);
             pairs.try_for_each(|(ledger, entry)| Position::entry(*ledger, *entry).map(drop))?;
         }
@@ -338,7 +339,7 @@ impl PositionRangeSet {
         let last_word = acks.last_entry() / 64;
         if last_word >= JAVA_BIT_SET_WORDS {
             return Err(Error::Limit(format!(
-                "entry {ledger_id}:{} lies past the 2^31 bits of a Java BitSet",
+                "entry {ledger_id}:{} is past the 2^31 bits of a Java BitSet",
                 acks.last_entry()
             )));
         }

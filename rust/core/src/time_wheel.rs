@@ -306,6 +306,8 @@ fn split(slot: &Slot) -> Vec<Option<Box<Slot>>> {
 }
 
 impl DelayedIndex for TimeWheel {
+    const SORTS_BATCHES: bool = true;
+
     fn add(&mut self, message: Delayed) -> Result<bool> {
         Ok(self.add_checked(message.checked()?))
     }

@@ -316,7 +316,7 @@ impl DelayedIndex for TripleLongHeap {
         }
         match (least, self.top_after) {
             (Some(least), Some(after)) if least.deliver_at_ms > after => {
-                Err(format!("{} lies after the ladder's end {after}", least.deliver_at_ms))
+                Err(format!("{} is after the ladder's end {after}", least.deliver_at_ms))
             }
             (Some(_), None) => Err("a ladder without an end".into()),
             (_, Some(after)) if self.top.iter().any(|message| message.deliver_at_ms <= after) => {

@@ -4,6 +4,8 @@
 //! element is read once, into a block that the core checks and uses. A small batch is copied whole while attached to
 //! the interpreter. Of a large one a block at a time is copied while detached: it stays in cache and takes no
 //! memory. Its arrays are pinned by weak references meanwhile, as NumPy does not resize an array that has one.
+//! A large batch that can be refused is read twice: first only the columns that a [`Check`] looks at, in blocks that
+//! fit the first-level cache.
 
 use std::ptr;
 
@@ -24,6 +26,9 @@ const BLOCK_ROWS: usize = 1 << 14;
 
 /// Rows of a batch that works attached: to let other threads run takes longer than such a batch does.
 const ATTACHED_ROWS: usize = 256;
+
+/// Rows of a small block. Three columns of them take 24 KiB, which the first-level cache holds.
+pub(crate) const SMALL_BLOCK_ROWS: usize = 1 << 10;
 
 /// A batch argument: a one-dimensional int64 array, or what `ackwell.arrays.as_int64` makes one of.
 pub(crate) struct Ints<'py>(Bound<'py, PyArray1<i64>>);
@@ -116,6 +121,7 @@ impl Memory {
 pub(crate) struct Rows<'py, const N: usize> {
     columns: [Ints<'py>; N],
     len: usize,
+    block_rows: usize,
 }
 
 /// A copy of some rows, column by column.
@@ -128,7 +134,12 @@ impl<'py, const N: usize> Rows<'py, N> {
         if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(PyValueError::new_err(format!("arrays of different lengths: {lengths:?}")));
         }
-        Ok(Self { columns, len: lengths[0] })
+        Ok(Self { columns, len: lengths[0], block_rows: BLOCK_ROWS })
+    }
+
+    /// The same in blocks of so many rows: small ones are faster if each row is added by itself.
+    pub(crate) fn in_blocks_of(self, block_rows: usize) -> Self {
+        Self { block_rows, ..self }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -163,37 +174,55 @@ impl<const N: usize> Blocks<N> {
     /// Calls `visit` with each block, up to the first error.
     fn for_each(
         &self,
+        block_rows: usize,
         mut visit: impl FnMut(Block<'_, N>) -> core::Result<()>,
     ) -> core::Result<()> {
         match self {
             Self::Whole(copied) => visit(copied.each_ref().map(Vec::as_slice)),
-            Self::Pinned(columns) => {
-                let mut copied = [const { Vec::new() }; N];
-                let len = columns.iter().map(|column| column.len).min().unwrap_or(0);
-                for first in (0..len).step_by(BLOCK_ROWS) {
-                    for (column, copied) in columns.iter().zip(&mut copied) {
-                        // SAFETY: see `Pinned`.
-                        unsafe { column.copy_to(first, BLOCK_ROWS.min(len - first), copied) };
-                    }
-                    visit(copied.each_ref().map(Vec::as_slice))?;
-                }
-                Ok(())
-            }
+            // SAFETY: see `Pinned`.
+            Self::Pinned(columns) => unsafe { copy_blocks(columns, block_rows, visit) },
         }
     }
 }
 
+/// Calls `visit` with a copy of each block of rows, up to the first error.
+///
+/// # Safety
+/// The elements of the columns are not freed meanwhile.
+unsafe fn copy_blocks<const N: usize>(
+    columns: &[Memory; N],
+    rows: usize,
+    mut visit: impl FnMut(Block<'_, N>) -> core::Result<()>,
+) -> core::Result<()> {
+    let mut copied = [const { Vec::new() }; N];
+    let len = columns.iter().map(|column| column.len).min().unwrap_or(0);
+    for first in (0..len).step_by(rows) {
+        for (column, copied) in columns.iter().zip(&mut copied) {
+            // SAFETY: as for this function.
+            unsafe { column.copy_to(first, rows.min(len - first), copied) };
+        }
+        visit(copied.each_ref().map(Vec::as_slice))?;
+    }
+    Ok(())
+}
+
+/// Refuses a batch before anything is changed: looks at `columns`, the places of `M` of its columns, in blocks.
+pub(crate) struct Check<const M: usize, F> {
+    pub(crate) columns: [usize; M],
+    pub(crate) refuse: F,
+}
+
 impl<T: Send> Shared<T> {
-    /// Runs a batch, detached unless it is small: `change` with every block of rows, or nothing at all if `check` refuses one. Without
-    /// a `check`, `change` refuses none.
+    /// Runs a batch, detached unless it is small: `change` with every block of rows, or nothing at all if `check`
+    /// refuses one. Without a `check`, `change` refuses none.
     ///
     /// `change` must refuse what `check` does. Where another thread changes the arrays between the two, the error
     /// comes after the blocks before it; the structure is whole all the same.
-    pub(crate) fn batch<const N: usize>(
+    pub(crate) fn batch<const N: usize, const M: usize>(
         &self,
         py: Python<'_>,
         rows: &Rows<'_, N>,
-        check: Option<impl Fn(&T, Block<'_, N>) -> core::Result<()> + Send>,
+        check: Option<Check<M, impl Fn(&T, Block<'_, M>) -> core::Result<()> + Send>>,
         mut change: impl FnMut(&mut T, Block<'_, N>) -> core::Result<()> + Send,
     ) -> PyResult<()> {
         if rows.len() <= ATTACHED_ROWS {
@@ -202,11 +231,16 @@ impl<T: Send> Shared<T> {
             return change(&mut self.locked(py), block).map_err(raise);
         }
         let (blocks, _pins) = rows.blocks()?;
+        let block_rows = rows.block_rows;
         let done = self.detached(py, move |value| {
-            if let (Some(check), Blocks::Pinned(_)) = (check, &blocks) {
-                blocks.for_each(|block| check(&*value, block))?;
+            if let (Some(check), Blocks::Pinned(columns)) = (check, &blocks) {
+                let columns = check.columns.map(|at| columns[at]);
+                // SAFETY: see `Pinned`.
+                unsafe {
+                    copy_blocks(&columns, SMALL_BLOCK_ROWS, |block| (check.refuse)(&*value, block))?
+                };
             }
-            blocks.for_each(|block| change(value, block))
+            blocks.for_each(block_rows, |block| change(value, block))
         });
         done.map_err(raise)
     }
@@ -218,7 +252,7 @@ impl<T: Send> Shared<T> {
         rows: &Rows<'_, N>,
         mut change: impl FnMut(&mut T, Block<'_, N>) + Send,
     ) -> PyResult<()> {
-        let check: Option<fn(&T, Block<'_, N>) -> core::Result<()>> = None;
+        let check: Option<Check<0, fn(&T, Block<'_, 0>) -> core::Result<()>>> = None;
         self.batch(py, rows, check, |value, block| {
             change(value, block);
             Ok(())

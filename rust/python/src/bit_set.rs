@@ -4,7 +4,7 @@ use ackwell_core::bit_set::LIMIT_DEFAULT;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::arrays::{Array, Ints, Rows, array};
+use crate::arrays::{Array, Check, Ints, Rows, array};
 use crate::convert::{self, Int, raise};
 use crate::shared::Shared;
 
@@ -126,7 +126,8 @@ impl BitSet {
     /// Set the bits of an int64 array; return how many were clear. Nothing changes if one is refused.
     fn set_many(&self, py: Python<'_>, bits: Ints<'_>) -> PyResult<usize> {
         let mut new = 0;
-        let check = |set: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| set.check_many(bits);
+        let refuse = |set: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| set.check_many(bits);
+        let check = Check { columns: [0], refuse };
         self.0.batch(py, &Rows::new([bits])?, Some(check), |set, [bits]| {
             new += set.set_many(bits)?;
             Ok(())
@@ -137,9 +138,10 @@ impl BitSet {
     /// Return, for each bit of an int64 array, whether it is set.
     fn get_many<'py>(&self, py: Python<'py>, bits: Ints<'_>) -> PyResult<Array<'py, bool>> {
         let mut found = Vec::with_capacity(bits.len());
-        let check = |_: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| {
+        let refuse = |_: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| {
             ackwell_core::BitSet::check_natural(bits)
         };
+        let check = Check { columns: [0], refuse };
         self.0.batch(py, &Rows::new([bits])?, Some(check), |set, [bits]| {
             ackwell_core::BitSet::check_natural(bits)?;
             found.extend(bits.iter().map(|&bit| set.get(bit as usize)));

@@ -86,7 +86,7 @@ pub(crate) fn named_tuple<'py>(
     new.bind(py).call1((class, fields))
 }
 
-/// The items of a mapping, or the pairs that an iterable gives: what a constructor fills a mapping from.
+/// The items of a mapping, or the pairs that an iterable gives: the contents of a new mapping.
 pub(crate) fn pairs<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     match entries.getattr("items") {
         Ok(items) => items.call0()?.try_iter(),

@@ -69,16 +69,20 @@ macro_rules! delayed_index {
                 entry_ids: $crate::arrays::Ints<'_>,
             ) -> PyResult<usize> {
                 let columns = [deliver_at_ms, ledger_ids, entry_ids];
-                let rows = $crate::arrays::Rows::new(columns)?;
+                let mut rows = $crate::arrays::Rows::new(columns)?;
+                if !ackwell_core::$class::SORTS_BATCHES {
+                    rows = rows.in_blocks_of($crate::arrays::SMALL_BLOCK_ROWS);
+                }
                 let mut new = 0;
                 self.0.batch(
                     py,
                     &rows,
-                    (!ackwell_core::$class::TAKES_ANY_IDS).then_some(
-                        |_: &ackwell_core::$class, [_, ledgers, entries]: $crate::arrays::Block<'_, 3>| {
+                    (!ackwell_core::$class::TAKES_ANY_IDS).then_some($crate::arrays::Check {
+                        columns: [1, 2],
+                        refuse: |_: &ackwell_core::$class, [ledgers, entries]: $crate::arrays::Block<'_, 2>| {
                             ackwell_core::delayed::check_positions(ledgers, entries)
                         },
-                    ),
+                    }),
                     |index, [times, ledgers, entries]| {
                         new += index.add_many(times, ledgers, entries)?;
                         Ok(())

@@ -24,7 +24,7 @@ type PyCodes<'py> = (PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>);
 /// What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
 ///
 /// Topics and subscriptions are numbers here, which the caller gives them; subscription 0 is the topic itself, whose
-/// entries all its subscriptions share. In columns, the least int64 stands for null. Events may come in any
+/// entries all its subscriptions share. In columns, the least int64 means null. Events may come in any
 /// order, and twice. Whatever is wrong with one subscription is kept as its flaw, and the others go on.
 ///
 /// Parameters
@@ -81,7 +81,7 @@ impl Partials {
 
     /// Take a seek: `ledger_id:entry_id` is the next to be read, and acknowledgments before it are void.
     ///
-    /// `ack_set` tells which messages of that entry are not acknowledged. A seek before the one known is ignored.
+    /// `ack_set` has the messages of that entry that are not acknowledged. A seek before the one known is ignored.
     #[pyo3(signature = (pair, file, sequence, ledger_id, entry_id, ack_set=None))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn seek(

@@ -4,12 +4,12 @@ mod handlers;
 mod iterator;
 
 use ackwell_core::PendingAck;
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-use crate::arrays::{Array, Block, Ints, Rows, array};
+use crate::arrays::{Array, Block, Check, Ints, Rows, SMALL_BLOCK_ROWS, array};
 use crate::convert::{self, Int, Pair, pairs, raise, view};
 use crate::shared::Shared;
 use handlers::Handlers;
@@ -167,12 +167,16 @@ impl PendingAcks {
         sticky_key_hashes: Ints<'_>,
     ) -> PyResult<usize> {
         let rows = Rows::new([ledger_ids, entry_ids, remaining, sticky_key_hashes])?;
+        let rows = rows.in_blocks_of(SMALL_BLOCK_ROWS);
         if self.handlers.ask_before_adds() {
             return self.handlers.add_many(py, &self.acks, &rows);
         }
         let mut added = 0;
-        let check = |_: &ackwell_core::PendingAcks, [_, _, remaining, hashes]: Block<'_, 4>| {
-            PendingAck::check_many(remaining, hashes)
+        let check = Check {
+            columns: [2, 3],
+            refuse: |_: &ackwell_core::PendingAcks, [remaining, hashes]: Block<'_, 2>| {
+                PendingAck::check_many(remaining, hashes)
+            },
         };
         self.acks.batch(py, &rows, Some(check), |acks, columns| {
             added += acks.add_columns(columns)?;
@@ -333,6 +337,7 @@ impl PendingAcks {
         entry_id: Int,
         callback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<usize> {
+        callback.as_ref().map_or(Ok(()), check_callable)?;
         let last = (ledger_id.0, entry_id.0);
         self.handlers.remove_up_to(py, &self.acks, last, callback.as_ref())
     }
@@ -356,6 +361,7 @@ impl PendingAcks {
     /// The entries are those at the time of the call, whatever the callback changes.
     #[pyo3(signature = (callback, /))]
     fn for_each(&self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        check_callable(callback)?;
         let entries = entries_of(&self.acks.locked(py));
         for (ledger_id, entry_id, PendingAck { remaining, sticky_key_hash }) in entries {
             callback.call1((ledger_id, entry_id, remaining, sticky_key_hash))?;
@@ -366,12 +372,14 @@ impl PendingAcks {
     /// Remove every entry, calling `callback` as `for_each` does.
     #[pyo3(signature = (callback, /))]
     fn for_each_and_clear(&self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        check_callable(callback)?;
         self.handlers.remove_up_to(py, &self.acks, LAST, Some(callback)).map(drop)
     }
 
     /// Refuse every later add, then remove every entry, calling `callback` as `for_each` does.
     #[pyo3(signature = (callback, /))]
     fn for_each_and_close(&self, py: Python<'_>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        check_callable(callback)?;
         self.acks.locked(py).close();
         self.for_each_and_clear(py, callback)
     }
@@ -471,4 +479,13 @@ impl PendingAcks {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.handlers.traverse(&visit)
     }
+}
+
+/// Refuses a callback that nobody can call, before anything is changed.
+fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    if callback.is_callable() {
+        return Ok(());
+    }
+    let kind = callback.get_type().name()?;
+    Err(PyTypeError::new_err(format!("expected a callable, got {kind}")))
 }

@@ -6,7 +6,7 @@ use ackwell_core::{self as core, Position, PositionRange};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
-use crate::arrays::{Array, Block, Ints, Rows, array};
+use crate::arrays::{Array, Block, Check, Ints, Rows, array};
 use crate::convert::{Int, Pair, position, raise};
 use crate::shared::Shared;
 
@@ -109,8 +109,11 @@ impl PositionRangeSet {
     fn add_many(&self, py: Python<'_>, ledger_ids: Ints<'_>, entry_ids: Ints<'_>) -> PyResult<u64> {
         let rows = Rows::new([ledger_ids, entry_ids])?;
         let mut new = 0;
-        let check = |_: &core::PositionRangeSet, [ledger_ids, entry_ids]: Block<'_, 2>| {
-            core::PositionRangeSet::check_many(ledger_ids, entry_ids)
+        let check = Check {
+            columns: [0, 1],
+            refuse: |_: &core::PositionRangeSet, [ledger_ids, entry_ids]: Block<'_, 2>| {
+                core::PositionRangeSet::check_many(ledger_ids, entry_ids)
+            },
         };
         self.0.batch(py, &rows, Some(check), |set, [ledger_ids, entry_ids]| {
             new += set.add_many(ledger_ids, entry_ids)?;
@@ -129,8 +132,11 @@ impl PositionRangeSet {
     ) -> PyResult<u128> {
         let rows = Rows::new([ledger_ids, lowers_exclusive, uppers_inclusive])?;
         let mut new = 0;
-        let check = |_: &core::PositionRangeSet, [ledger_ids, lowers, uppers]: Block<'_, 3>| {
-            core::PositionRangeSet::check_ranges(ledger_ids, lowers, uppers)
+        let check = Check {
+            columns: [0, 1, 2],
+            refuse: |_: &core::PositionRangeSet, [ledger_ids, lowers, uppers]: Block<'_, 3>| {
+                core::PositionRangeSet::check_ranges(ledger_ids, lowers, uppers)
+            },
         };
         self.0.batch(py, &rows, Some(check), |set, [ledger_ids, lowers, uppers]| {
             new += set.add_ranges(ledger_ids, lowers, uppers)?;

@@ -305,7 +305,10 @@ class Ours:
         found = []
         for position in self.subscription.next_reads(MANY, NOW_MS):
             new = self.read_position <= position
-            if dispatcher._choose(new, self.log[position].hash):
+            key_hash = self.log[position].hash
+            policy = self.subscription._state.policy
+            waits = policy.in_key_order and dispatcher._key_waits(new, key_hash)
+            if not waits and policy.choose(key_hash, new=new):
                 found.append(position)
         return found
 

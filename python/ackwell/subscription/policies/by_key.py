@@ -41,11 +41,11 @@ class ByKey(EqualByState):
         self._owners: NDArray[np.int16] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The table of owners follows from the selector and is made anew.
+        # The table of owners follows from the selector and is built again when needed.
         return {**self.__dict__, "_owners": None}
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Give the consumer its slots; what others have of them drains first."""
+        """Assign the consumer its slots; what others have of them drains first."""
         self.selector.add(consumer.key, hash_ranges, name=consumer.name)
         self._reassign()
         return False
@@ -65,10 +65,10 @@ class ByKey(EqualByState):
         key = self.selector.select(sticky_key_hash)
         if key is None:
             return Undelivered.NO_CONSUMER
-        consumer = consumers[key]
+        consumer = consumers.by_key[key]
         if consumers.blocked and consumers.room(new=new) <= 0:
             return Undelivered.SUBSCRIPTION_BLOCKED
-        if consumer.blocked or consumers.is_full(consumer):
+        if consumer.blocked or consumer.unacked >= consumers.full_at:
             return Undelivered.CONSUMER_BLOCKED
         if consumer.permits <= 0:
             return Undelivered.NO_PERMITS
@@ -89,7 +89,7 @@ class ByKey(EqualByState):
         if hashes is None or self._consumers.draining.pending or self._replay.active:
             return None
         if self._owners is None:
-            # A byte pair a slot, made anew when somebody comes or goes, saves a search for each message.
+            # Two bytes a slot, built again after a consumer joined or left, save a search for each message.
             self._owners = owners_of_slots(self.selector, [consumer.key for consumer in consumers])
         if not count or hashes.min() < 0 or hashes.max() >= SLOTS:
             return None
@@ -116,7 +116,7 @@ class ByKey(EqualByState):
         return why(self._consumers, self._consumers, new=new)
 
     def audit(self) -> list[str]:
-        """Count the draining hashes anew."""
+        """Recount the draining hashes."""
         if not self.in_key_order:
             return []
         return self._consumers.draining.audit(self._consumers, self.selector)

@@ -9,7 +9,7 @@ from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.subscription.policies.base import why
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -91,12 +91,14 @@ class RoundRobin(EqualByState):
         turns: list[int] = []
         lengths: list[int] = []
         done = 0
+
+        def is_available(consumer: Consumer) -> bool:
+            return allowance[index_of[consumer.key]] > 0
+
         while done < count and rest > 0:
-            if self._left <= 0 or self._current is None or allowance[index_of[self._current.key]] <= 0:
-                candidates = [each for each in self._order if allowance[index_of[each.key]] > 0]
-                if not candidates:
-                    break
-                self._begin(candidates)
+            goes_on = self._left > 0 and self._current is not None and is_available(self._current)
+            if not goes_on and not self._begin(is_available):
+                break
             assert self._current is not None
             index = index_of[self._current.key]
             wanted = min(self._left, count - done)
@@ -141,7 +143,7 @@ class RoundRobin(EqualByState):
         index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
         keys = [each.key for each in first]
         if self._left <= 0 or self._current is None or self._current.key not in keys:
-            self._begin(first)
+            self._begin(lambda _: True)
         assert self._current is not None
         start, used = keys.index(self._current.key), self._batch_size - self._left
         turns = (np.arange(used, used + count) // self._batch_size + start) % len(first)
@@ -153,18 +155,31 @@ class RoundRobin(EqualByState):
         return owners
 
     def _next_turn(self, *, new: bool) -> Consumer | Undelivered:
-        candidates = [each for each in self._order if self._consumers.allowance(each, new=new) > 0]
-        if not candidates:
+        if self._consumers.room(new=new) <= 0 or not self._begin(_has_permits):
             return why(self._consumers, self._order, new=new)
-        self._begin(candidates)
         self._left -= 1
         assert self._current is not None
         return self._current
 
-    def _begin(self, candidates: list[Consumer]) -> None:
-        """Start the turn of the next consumer after the current one, among the highest priority."""
-        first = [each for each in candidates if each.priority == candidates[0].priority]
-        place = {each.key: index for index, each in enumerate(self._order)}
-        current = place[self._current.key] if self._current is not None else -1
-        self._current = next((each for each in first if place[each.key] > current), first[0])
-        self._left = self._batch_size
+    def _begin(self, available: Callable[[Consumer], bool]) -> bool:
+        """Start the turn of the next available consumer of the highest priority; return whether one is."""
+        chosen = None
+        is_behind = self._current is None
+        for consumer in self._order:
+            if chosen is not None and consumer.priority != chosen.priority:
+                break
+            if available(consumer):
+                if is_behind:
+                    chosen = consumer
+                    break
+                # The first one begins the next round if nobody behind the current one is available.
+                chosen = chosen or consumer
+            is_behind = is_behind or consumer is self._current
+        if chosen is None:
+            return False
+        self._current, self._left = chosen, self._batch_size
+        return True
+
+
+def _has_permits(consumer: Consumer) -> bool:
+    return consumer.permits > 0 and not consumer.blocked

@@ -11,7 +11,7 @@
 //! ledger    entries, last entry acknowledged cumulatively + 2 (0: none), acknowledged entries, sizes, ack sets
 //! ```
 //!
-//! Each part stands there if its flag is set; numbers are varints, texts have their length before them.
+//! Each part is there if its flag is set; numbers are varints, texts have their length before them.
 //! Acknowledged entries are ranges, or words of 64 bits where those are shorter.
 
 use std::collections::HashMap;
@@ -230,7 +230,7 @@ struct Part {
     ledger: Option<Ledger>,
 }
 
-/// Tells another version from damage, by the checksum, which every version has at its end or at byte 5.
+/// Distinguishes another version from damage by the checksum, which is at the end or at byte 5 in every version.
 fn refuse_other_versions(state: &[u8]) -> Result<()> {
     let Some((body, checksum)) = state.split_last_chunk::<4>() else { return Ok(()) };
     let version = state.get(4).copied().unwrap_or(VERSION);

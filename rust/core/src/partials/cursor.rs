@@ -138,7 +138,7 @@ impl Partials {
         Ok(Cursor { info, sizes: sizes.collect(), ledgers })
     }
 
-    /// The ledgers of a pair, by id, with what was told for its whole topic.
+    /// The ledgers of a pair, by id, with what is known for its whole topic.
     fn parts<'a>(&'a self, pair: &'a Pair, topic: Option<&'a Pair>) -> Vec<Part<'a>> {
         let ledgers =
             |pair: &'a Pair| pair.ledgers.iter().map(|ledger| &self.ledgers[*ledger as usize]);
@@ -154,7 +154,7 @@ impl Partials {
     }
 }
 
-/// One ledger: what was told of it for the subscription, and for its topic.
+/// What is known of one ledger, for the subscription and for its topic.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     own: &'a Ledger,
@@ -188,7 +188,7 @@ impl Part<'_> {
     }
 }
 
-/// The ledgers as far as the events tell them; the greatest is open.
+/// The ledgers as far as the events show them; the greatest is open.
 ///
 /// A recording begins in the middle of a topic's life: what was acknowledged in ledgers before the first one
 /// that something was published in, existed.
@@ -273,7 +273,7 @@ fn partly_acked(
                 }
                 (Some(_), None) => {
                     return Err(Error::Protocol(format!(
-                        "acknowledgment of a part of {position}, but no event tells how many messages it holds"
+                        "acknowledgment of a part of {position}, but no event says how many messages it holds"
                     )));
                 }
             };

@@ -25,7 +25,7 @@ pub enum Action {
     Trim,
     /// The subscription is deleted.
     Delete,
-    /// An acknowledgment of which nobody knows whether it counts.
+    /// An acknowledgment that may or may not count.
     InTransaction,
     /// The kind is not known.
     Unknown,
@@ -63,7 +63,7 @@ impl Action {
     }
 }
 
-/// A column of names: a code a row, and what number each code stands for.
+/// A column of names: a code a row, and the number of each code.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes<'a> {
     /// A code a row.
@@ -106,7 +106,7 @@ pub struct Words<'a> {
     pub pairs: &'a [i64],
     /// The file.
     pub files: Codes<'a>,
-    /// What a row tells: 0 entries, 1 a batch's size, 2 a word of an ack set, 3 a trimmed ledger, 4 a deletion.
+    /// The kind of a row: 0 entries, 1 a batch's size, 2 a word of an ack set, 3 a trimmed ledger, 4 a deletion.
     pub branches: &'a [i64],
     /// The ledger; null for what belongs to none.
     pub ledger_ids: &'a [i64],

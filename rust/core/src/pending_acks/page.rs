@@ -100,7 +100,7 @@ impl Page {
         self.contains(slot).then(|| self.remaining().read(&self.bytes, 0, self.place(slot)))
     }
 
-    /// Changes the remaining count of a slot in place if `change` gives a new one; returns whether it did.
+    /// Changes the remaining count of a slot in place if `change` returns a new one; returns whether it did.
     #[inline]
     pub(super) fn update_remaining(
         &mut self,
@@ -140,7 +140,7 @@ impl Page {
         is_new
     }
 
-    /// Sets the values of slots; how many had none. From the first one on that the page has no place for,
+    /// Sets the values of slots; returns how many had none. From the first one on that the page has no place for,
     /// all are laid out together: a page that many entries come to at once is reshaped once.
     pub(super) fn put_all(
         &mut self,
@@ -149,7 +149,8 @@ impl Page {
         let before = self.present;
         while let Some((slot, value)) = entries.next() {
             if self.has_room_for(slot, value) {
-                self.put(slot, value);
+                self.write(self.place(slot), value);
+                self.present |= 1 << slot;
                 continue;
             }
             let mut values = self.by_slot();

@@ -91,7 +91,7 @@ impl Sparse {
         is_new
     }
 
-    /// Changes a remaining count in place if `change` gives a new one; returns whether it did.
+    /// Changes a remaining count in place if `change` returns a new one; returns whether it did.
     pub(super) fn update_remaining(
         &mut self,
         entry_id: i64,

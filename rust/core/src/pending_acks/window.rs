@@ -91,7 +91,7 @@ impl Window {
         page.remaining_of(slot)
     }
 
-    /// Changes a remaining count in place if `change` gives a new one; returns whether it did.
+    /// Changes a remaining count in place if `change` returns a new one; returns whether it did.
     #[inline]
     pub(super) fn update_remaining(
         &mut self,

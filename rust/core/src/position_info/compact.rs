@@ -119,7 +119,7 @@ fn checksum(entry: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Checks the header; gives the body.
+/// Checks the header; returns the body.
 fn open(bytes: &[u8], max_bytes: usize) -> Result<Body<'_>> {
     let Some(header) = bytes.get(..HEADER_BYTES).filter(|header| header[0] == MAGIC) else {
         return Err(Error::corrupt(

@@ -187,7 +187,7 @@ pub(super) fn put_all(out: &mut Vec<u8>, number: u32, set: &PositionRangeSet) {
     out.extend_from_slice(&laid[..at]);
 }
 
-/// Appends what is laid, and a range behind it, and gives the frame of that.
+/// Appends what was written ahead and a range behind it; returns the frame of that range.
 #[cold]
 #[inline(never)]
 fn put_first(

@@ -57,7 +57,7 @@ impl Bits {
     }
 }
 
-/// Reads bits; past the end they are 0, and [`BitReader::overrun`] tells.
+/// Reads bits; past the end they are 0, and [`BitReader::overrun`] is true.
 #[derive(Debug, Clone)]
 pub(super) struct BitReader<'a> {
     words: &'a [u64],

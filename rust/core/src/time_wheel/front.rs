@@ -213,7 +213,7 @@ impl Front {
         }
         match (self.last_tick(), self.messages().map(|message| message.deliver_at_ms).max()) {
             (None, Some(_)) => Err("messages in front without an open slot".into()),
-            (Some(last), Some(tick)) if tick > last => Err(format!("{tick} lies after {last}")),
+            (Some(last), Some(tick)) if tick > last => Err(format!("{tick} is after {last}")),
             _ => Ok(()),
         }
     }

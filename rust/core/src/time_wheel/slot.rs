@@ -315,7 +315,7 @@ impl Slot {
         let tail = self.tail.iter().map(|tail| tail.run);
         for run in self.stream.runs(self.bits).chain(tail) {
             if (run.ledger, run.entry) <= before {
-                return Err(format!("{run:?} does not lie after {before:?}"));
+                return Err(format!("{run:?} is not after {before:?}"));
             }
             before = (run.ledger, run.last_entry());
             if run.last_tick() >> self.bits > 0 {

@@ -115,7 +115,7 @@ impl Stream {
             self.record(&run, slot_bits);
             self.number(run.count - 1);
             self.number(run.first);
-            // A run of one stair has no `per` yet; the reader does not look at it either.
+            // A run of one stair has no `per` yet; the reader ignores it, too.
             self.number(if run.step == 0 { 1 } else { run.per.min(run.count) });
             self.number(run.step);
             self.state.entry = run.last_entry();
