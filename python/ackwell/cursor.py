@@ -3,7 +3,7 @@
 Everything up to the *mark-delete position* is acknowledged. Beyond it are the *individually deleted*
 ranges, and for entries that hold a batch of messages the *ack sets*: the messages of the batch that are
 not yet acknowledged (`ackwell.ack_sets`). The mark-delete position moves as soon as no existing entry
-lies between it and the first range. Then everything at or before it leaves the ranges and the ack sets.
+is between it and the first range. Then everything at or before it leaves the ranges and the ack sets.
 
 Acknowledgments commute, and the same acknowledgment twice has the effect of one. Only `reset` takes
 acknowledgments back. (With `CursorSettings.replace_ack_sets` a cumulative acknowledgment inside a batch
@@ -27,6 +27,7 @@ from ackwell.arrays import as_int64
 from ackwell.cursor_settings import CursorSettings
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
+from ackwell.saving.carried import Carried
 from ackwell.saving.journal import Journal
 from ackwell.saving.source import Baseline, Changed, Tracked, TrackedDict
 
@@ -52,7 +53,7 @@ class Cursor:
     Parameters
     ----------
     ledgers : Ledgers
-        The ledger directory. It is shared with whoever publishes, and the cursor never changes it.
+        The ledger directory. It is shared with the code that publishes, and the cursor never changes it.
     mark_delete : tuple of int, optional
         Everything up to this position is acknowledged. The default is before the first entry.
     settings : CursorSettings, optional
@@ -197,8 +198,9 @@ class Cursor:
         if self._ack_sets:
             self._ack_sets.pop(Position(ledger_id, entry_id), None)
         elif (ledger_id, entry_id - 1) == mark_delete and not deleted.cardinality:
-            # In order, with nothing beyond: the ranges would only be passed through.
-            self._mark_delete = Position(ledger_id, entry_id)
+            # In order, with nothing beyond: the ranges would only be passed through. And without the named
+            # tuple's own constructor, which takes half of the time of this method.
+            self._mark_delete = tuple.__new__(Position, (ledger_id, entry_id))
             self._consumed_before += 1
             return True
         if not deleted.add(ledger_id, entry_id):
@@ -250,7 +252,7 @@ class Cursor:
         when nothing is left the entry is acknowledged as a whole. Raises as `ack` and
         `ack_sets.from_words` do. O(words).
         """
-        position = Position(ledger_id, entry_id)
+        position = Position(index(ledger_id), index(entry_id))
         bits = from_words(ack_set)
         if not self._settings.batch_index_acks and bits:
             self._require_passed(position)
@@ -281,7 +283,7 @@ class Cursor:
         Behind the mark-delete position it changes nothing, or is a `ProtocolError` if
         `CursorSettings.refuse_cumulative_behind`. Raises as `ack_batch` does.
         """
-        position = Position(ledger_id, entry_id)
+        position = Position(index(ledger_id), index(entry_id))
         words = () if ack_set is None else tuple(ack_set)
         bits = from_words(words) if words else 0
         new_properties = None if properties is None else _checked_properties(properties)
@@ -346,7 +348,7 @@ class Cursor:
 
         `others` are fields of `PositionInfo` that replace those.
         """
-        fields = self.carried.fields(self) | others
+        fields = self.carried.fields(self.is_acked) | others
         info: PositionInfo = self._engine.PositionInfo(
             *self._mark_delete,
             individually_deleted=self.individually_deleted,
@@ -485,9 +487,9 @@ class Cursor:
         """Return the cursor of the newest state in a store; a new cursor if none was saved.
 
         The cursor's `recovery` says how it was found. `form` and `compression` are those of saves to come;
-        what is there is read in any. Whoever saved the state, the next save writes all of it back. Unless
-        the store is read-only, it is owned by this process now. `check` may raise to refuse a state; none of
-        the errors below takes the store from its owner. `loaded_as` is for `recovery`.
+        what is there is read in any. The next save writes all of it back, also what a subscription saved.
+        Unless the store is read-only, it is owned by this process now. `check` may raise to refuse a state;
+        none of the errors below takes the store from its owner. `loaded_as` is for `recovery`.
 
         Raises
         ------
@@ -550,7 +552,7 @@ class Cursor:
         return deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A module and a store belong to a process; a copy saves anew.
+        # A module and a store belong to a process; a copy has none, and saves the whole state.
         return self.__dict__ | {"_engine": self._engine.__name__, "_journal": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -667,38 +669,6 @@ class Cursor:
             del self._ack_sets[position]
 
 
-class Carried:
-    """What a loaded state holds beside the cursor's part: read by a `Subscription`, else written back."""
-
-    __slots__ = ("idle_since", "redelivery_counts", "taken", "unknown_fields")
-
-    def __init__(
-        self,
-        redelivery_counts: Mapping[Position, int] | None = None,
-        idle_since: int | None = None,
-        unknown_fields: bytes = b"",
-    ) -> None:
-        self.redelivery_counts = TrackedDict()
-        self.redelivery_counts.update(redelivery_counts or {})
-        """How often entries were redelivered."""
-        self.idle_since = idle_since
-        """Since when a broker saw the cursor idle, in milliseconds since the epoch."""
-        self.unknown_fields = unknown_fields
-        """Open transactions of a subscription, and the fields of newer brokers."""
-        self.taken = False
-        """Whether a subscription has taken the state over, which now saves all of it."""
-
-    def fields(self, cursor: Cursor) -> dict[str, Any]:
-        """Return the fields of `PositionInfo`, without the counts of acknowledged entries. O(counts)."""
-        for position in [each for each in self.redelivery_counts if cursor.is_acked(*each)]:
-            del self.redelivery_counts[position]
-        return {
-            "redelivery_counts": self.redelivery_counts,
-            "idle_since": self.idle_since,
-            "unknown_fields": self.unknown_fields,
-        }
-
-
 def acknowledged(
     ledgers: Ledgers, mark_delete: tuple[int, int], individually_deleted: PositionRangeSet
 ) -> PositionRangeSet:
@@ -741,6 +711,8 @@ def _recovered_mark_delete(position: Position, ledgers: Ledgers) -> Position:
 
 def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
     """Return properties as a dictionary of their own."""
+    if not isinstance(properties, Mapping):
+        raise TypeError(f"properties are {properties!r}; expected names and values")
     checked = {}
     for name, value in properties.items():
         if not isinstance(name, str):

@@ -18,10 +18,10 @@ clock and no timer here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+import operator
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 
 from ackwell._native import PositionRangeSet, TimeBuckets, TimeWheel
-from ackwell.diagnosis.delay_advice import DelayAdvice, WidthAdvice, advise
 from ackwell.equality import EqualByState
 from ackwell.errors import LimitError
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["DelayAdvice", "DelayedDeliveryTracker", "DelayedIndex", "WidthAdvice", "advise"]
+_INT64_MAX: Final = 2**63 - 1
 
 # Pulsar's delayedDeliveryTickTimeMillis and delayedDeliveryFixedDelayDetectionLookahead.
 TICK_TIME_MS = 1000
@@ -210,6 +210,8 @@ class DelayedDeliveryTracker(EqualByState):
 
     def cutoff(self, now_ms: int) -> int:
         """Return the latest delivery time that is due at `now_ms`."""
+        if now_ms.__class__ is not int:
+            now_ms = _int64("now_ms", now_ms)
         return now_ms if self.strict else now_ms + self.tick_time_ms
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
@@ -218,9 +220,12 @@ class DelayedDeliveryTracker(EqualByState):
         Whether it is due is decided first: a message that waits here and whose time has come is left to the
         caller, and removed. Raises `ValueError` for negative ids, `LimitError` at `max_bytes`.
         """
+        if deliver_at_ms.__class__ is not int or not -_INT64_MAX <= deliver_at_ms <= _INT64_MAX:
+            deliver_at_ms = _int64("deliver_at_ms", deliver_at_ms)
         if deliver_at_ms <= self.cutoff(now_ms):
-            if self._positions.remove(ledger_id, entry_id):
+            if self._positions.contains(ledger_id, entry_id):
                 self._take_out(deliver_at_ms, ledger_id, entry_id)
+                self._positions.remove(ledger_id, entry_id)
             self.saw_undelayed()
             return False
         if not self._positions.contains(ledger_id, entry_id):
@@ -390,7 +395,8 @@ class DelayedDeliveryTracker(EqualByState):
 
     def should_pause_dispatch(self, now_ms: int) -> bool:
         """Return whether `waits_for_fixed_delay`, and no message is due."""
-        return self.waits_for_fixed_delay and not self.has_due(now_ms)
+        due = self.has_due(now_ms)
+        return self.waits_for_fixed_delay and not due
 
     @property
     def waits_for_fixed_delay(self) -> bool:
@@ -434,3 +440,11 @@ class DelayedDeliveryTracker(EqualByState):
         _, ledgers, entries = self.index.to_arrays()
         assert self._positions.cardinality == len(self.index) == len(ledgers)
         assert bool(self._positions.contains_many(ledgers, entries).all())
+
+
+def _int64(name: str, value: int) -> int:
+    """Return an integer that int64 holds."""
+    number = operator.index(value)
+    if not -_INT64_MAX - 1 <= number <= _INT64_MAX:
+        raise ValueError(f"{name} is {number}; expected an int64")
+    return number

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ackwell import TimeBuckets, TimeWheel
-from ackwell.delayed import advise
+from ackwell.diagnosis.delay_advice import advise
 
 
 def test_a_fixed_delay_costs_nothing_and_needs_no_wide_bucket() -> None:

@@ -32,7 +32,7 @@ class DelayedList:
         return deliver_at_ms
 
     def _settings(self) -> str:
-        """Name the constructor's arguments, for `repr` and `==`."""
+        """Return the constructor's arguments, for `repr` and `==`."""
         return ""
 
     def _accept(self, ledger_id: int, entry_id: int) -> None:

@@ -36,6 +36,8 @@ class FrameReader:
     """Reads a frame whose checksum holds; everything else is a `CorruptStateError`."""
 
     def __init__(self, data: bytes, magic: bytes, name: str) -> None:
+        if not isinstance(data, bytes):
+            raise TypeError(f"expected bytes, got {type(data).__name__}")
         if data[:4] != magic:
             raise CorruptStateError(f"not a saved {name}", 0)
         if len(data) < 5 or data[4] != VERSION:

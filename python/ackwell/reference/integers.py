@@ -33,6 +33,17 @@ def is_int64(value: object) -> TypeGuard[int]:
     return True
 
 
+def boolean(value: object) -> bool:
+    """Return a bool; `TypeError` for anything else.
+
+    >>> boolean(True)
+    True
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"expected a bool, got {type(value).__name__}")
+    return value
+
+
 def pair(values: tuple[int, int]) -> tuple[int, int]:
     """Return both integers of a tuple; `TypeError` for anything else, `ValueError` for another length.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from ackwell.arrays import as_int64, same_length
 from ackwell.errors import LimitError, ProtocolError
 from ackwell.position import Position
-from ackwell.reference.integers import INT64_MAX, int64
+from ackwell.reference.integers import INT64_MAX, int64, pair
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -212,7 +212,7 @@ def checked(ledger_id: int, entries: int) -> tuple[int, int]:
 
 def bound(place: tuple[int, int]) -> Position:
     """Return a place in the order of positions: entry -1 is before the first."""
-    ledger_id, entry_id = place
-    if int64(ledger_id) < 0 or int64(entry_id) < -1:
+    ledger_id, entry_id = pair(place)
+    if ledger_id < 0 or entry_id < -1:
         raise ValueError(f"bound {place}: the ledger id is at least 0, the entry id at least -1")
     return Position(ledger_id, entry_id)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ackwell.arrays import as_int64, same_length
-from ackwell.reference.integers import int64, is_int64
+from ackwell.reference.integers import int64, is_int64, pair
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ Default = TypeVar("Default")
 def checked_pairs(entries: Entries) -> list[tuple[int, int]]:
     """Return the pairs of a mapping or an iterable, all of them int64."""
     pairs = entries.items() if isinstance(entries, Mapping) else entries
-    return [(int64(key), int64(value)) for key, value in pairs]
+    return [pair(each) for each in pairs]
 
 
 class LongMap(MutableMapping[int, int]):

@@ -15,6 +15,7 @@ from ackwell.position import Position
 from ackwell.reference.ledgers import Ledgers
 from ackwell.reference.position_info import PositionInfo
 from ackwell.reference.range_set import PositionRangeSet
+from ackwell.wire import varint
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -639,7 +640,7 @@ def _within(position: Position, bits: int, size: int | None, *, unknown: bool) -
         size = (greatest // 64 + 1) * 64
     if size is None:
         raise ProtocolError(
-            f"acknowledgment of a part of {position}, but no event tells how many messages it holds"
+            f"acknowledgment of a part of {position}, but no event says how many messages it holds"
         )
     if greatest >= size:
         raise ProtocolError(
@@ -648,32 +649,23 @@ def _within(position: Position, bits: int, size: int | None, *, unknown: bool) -
     return bits & (1 << size) - 1
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _text(text: str) -> bytes:
-    return _varint(len(text.encode())) + text.encode()
+    return varint(len(text.encode())) + text.encode()
 
 
 def _order(order: Order) -> bytes:
-    return _text(order[0]) + _varint(0 if order[1] == NULL else order[1] + 1)
+    return _text(order[0]) + varint(0 if order[1] == NULL else order[1] + 1)
 
 
 def _encode(pair: _Pair, ledger_id: int | None) -> bytes:
     whole = ledger_id is None
     parts = [
-        (1, pair.seek is not None and _order(pair.seek[0]) + b"".join(map(_varint, pair.seek[1]))),
+        (1, pair.seek is not None and _order(pair.seek[0]) + b"".join(map(varint, pair.seek[1]))),
         (2, pair.acked is not None and b"".join(map(_order, pair.acked))),
         (4, whole and pair.settings is not None and _order(pair.settings[0]) + _text(pair.settings[1])),
         (8, whole and pair.flaw is not None and _order(pair.flaw[0]) + bytes([pair.flaw[1]])),
         (16, whole and pair.deleted is not None and _order(pair.deleted)),
-        (32, whole and pair.trimmed_before > 0 and _varint(pair.trimmed_before)),
+        (32, whole and pair.trimmed_before > 0 and varint(pair.trimmed_before)),
         (64, not whole and _encode_ledger(pair.ledgers[ledger_id or 0])),
     ]
     present = [(flag, part) for flag, part in parts if part is not False]
@@ -683,17 +675,17 @@ def _encode(pair: _Pair, ledger_id: int | None) -> bytes:
 
 def _encode_ledger(ledger: _Ledger) -> bytes:
     up_to = 0 if ledger.up_to is None else ledger.up_to + 2
-    out = [_varint(ledger.entries), _varint(up_to), _encode_entries(ledger.acked), _varint(len(ledger.sizes))]
+    out = [varint(ledger.entries), varint(up_to), _encode_entries(ledger.acked), varint(len(ledger.sizes))]
     before = 0
     for entry_id, size in sorted(ledger.sizes.items()):
-        out += [_varint(entry_id - before), _varint(size)]
+        out += [varint(entry_id - before), varint(size)]
         before = entry_id
-    out.append(_varint(len(ledger.left)))
+    out.append(varint(len(ledger.left)))
     before = 0
     for entry_id, bits in sorted(ledger.left.items()):
         words = to_signed_words(bits)
         packed = b"".join(word.to_bytes(8, "little", signed=True) for word in words)
-        out += [_varint(entry_id - before), bytes([bits < 0]), _varint(len(words)), packed]
+        out += [varint(entry_id - before), bytes([bits < 0]), varint(len(words)), packed]
         before = entry_id
     return b"".join(out)
 
@@ -707,10 +699,10 @@ def _encode_entries(entries: set[int]) -> bytes:
             ranges[-1][1] = entry_id
         else:
             ranges.append([entry_id - 1, entry_id])
-    out = [b"\1", _varint(len(ranges))]
+    out = [b"\1", varint(len(ranges))]
     end = -1
     for lower, upper in ranges:
-        out += [_varint(lower - end), _varint(upper - lower)]
+        out += [varint(lower - end), varint(upper - lower)]
         end = upper
     return b"".join(out)
 

@@ -14,7 +14,7 @@ from ackwell.pending_ack import (
     RemoveHandler,
 )
 from ackwell.position import Position
-from ackwell.reference.integers import INT64_MAX, int64, pair
+from ackwell.reference.integers import INT64_MAX, boolean, int64, pair
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +73,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
         """Build a map, without handlers, of four int64 arrays of one length."""
         built = cls()
         built.add_many(ledger_ids, entry_ids, remaining, sticky_key_hashes)
-        built._closed = closed
+        built._closed = boolean(closed)
         return built
 
     @staticmethod
@@ -214,6 +214,8 @@ class PendingAcks(Mapping[Position, PendingAck]):
 
     def remove_all_up_to(self, ledger_id: int, entry_id: int, callback: EntryCallback | None = None) -> int:
         """Remove every entry up to and with a position; return how many there were."""
+        if callback is not None:
+            _check_callable(callback)
         return self._remove(self._up_to(self._position(ledger_id, entry_id)), callback)
 
     def take_all_up_to(self, ledger_id: int, entry_id: int, /) -> Columns:
@@ -225,15 +227,18 @@ class PendingAcks(Mapping[Position, PendingAck]):
 
     def for_each(self, callback: EntryCallback, /) -> None:
         """Call `callback` with every entry, in order, as they are at the time of the call."""
+        _check_callable(callback)
         for position, value in sorted(self._values.items()):
             callback(*position, *value)
 
     def for_each_and_clear(self, callback: EntryCallback, /) -> None:
         """Remove every entry, calling `callback` with each."""
+        _check_callable(callback)
         self._remove(self._up_to(LAST), callback)
 
     def for_each_and_close(self, callback: EntryCallback, /) -> None:
         """Refuse every later add, then remove every entry, calling `callback` with each."""
+        _check_callable(callback)
         self._closed = True
         self.for_each_and_clear(callback)
 
@@ -286,3 +291,8 @@ class PendingAcks(Mapping[Position, PendingAck]):
         return copied
 
     __copy__ = copy
+
+
+def _check_callable(callback: object) -> None:
+    if not callable(callback):
+        raise TypeError(f"expected a callable, got {type(callback).__name__}")

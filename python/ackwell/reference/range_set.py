@@ -180,7 +180,7 @@ class PositionRangeSet:
 
         ranges = self._ledgers.get(int64(ledger_id), [])
         if ranges and ranges[-1][1] >= JAVA_BIT_SET_BITS:
-            raise LimitError("an entry lies past the 2**31 bits of a Java BitSet")
+            raise LimitError("an entry is past the 2**31 bits of a Java BitSet")
         bits = sum((1 << high + 1) - (1 << low + 1) for low, high in ranges)
         length = (bits.bit_length() + 63) // 64
         return np.frombuffer(bits.to_bytes(8 * length, "little"), dtype="<i8").astype(np.int64)

@@ -8,7 +8,7 @@ from ackwell.errors import CorruptStateError, LimitError
 from ackwell.reference import roaring
 from ackwell.reference.delayed import DelayedList
 from ackwell.reference.frame import RESTORED_MAX, FrameReader, framed, varint, zigzag
-from ackwell.reference.integers import INT64_MAX, INT64_MIN, int64
+from ackwell.reference.integers import INT64_MAX, INT64_MIN, boolean, int64
 
 BITS_MAX = 62
 MAGIC = b"AKTB"
@@ -24,6 +24,8 @@ class TimeBuckets(DelayedList):
         bits = int64(bits)
         if not 0 <= bits <= BITS_MAX:
             raise ValueError(f"bits are 0 to {BITS_MAX}, got {bits}")
+        if not isinstance(mode, str):
+            raise TypeError(f"mode is {mode!r}; expected one of {MODES}")
         if mode not in MODES:
             raise ValueError(f"mode is one of {MODES}, got {mode!r}")
         self._bits = bits
@@ -58,7 +60,7 @@ class TimeBuckets(DelayedList):
         return min(-(-deliver_at_ms // width) * width, INT64_MAX)
 
     def _settings(self) -> str:
-        """Name the constructor's arguments."""
+        """Return the constructor's arguments."""
         return f"bits={self.bits}, mode={self.mode!r}"
 
     @property
@@ -174,7 +176,7 @@ class TimeBuckets(DelayedList):
         deliver_at_ms, ledger_id = int64(deliver_at_ms), int64(ledger_id)
         self._accept(ledger_id, 0)
         try:
-            entries = roaring.load(data, wide=wide)
+            entries = roaring.load(data, wide=boolean(wide))
         except roaring.NotRoaringError as error:
             raise CorruptStateError(str(error), 0) from None
         if not entries or entries[-1] > INT64_MAX:

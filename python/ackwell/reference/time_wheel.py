@@ -35,7 +35,7 @@ class TimeWheel(DelayedList):
         return min(-(-deliver_at_ms // self.tick_ms) * self.tick_ms, INT64_MAX)
 
     def _settings(self) -> str:
-        """Name the constructor's argument."""
+        """Return the constructor's argument."""
         return f"tick_ms={self.tick_ms}"
 
     @property

@@ -4,7 +4,7 @@ A state below a threshold is one entry. A larger one is cut into chunks, followe
 `{"numParts":N,"length":L}`. A `PositionInfo` never begins with `{`, so the first byte of an entry says
 whether it is a footer.
 
-The format has no checksum: chunks of two saves cannot be told apart, and the last chunk of an unfinished
+The format has no checksum: chunks of two saves cannot be distinguished, and the last chunk of an unfinished
 save can look like a state. Our own stores therefore use another format, see `ackwell.saving.parts`.
 """
 

@@ -4,7 +4,7 @@ A *delta* can be applied to either of the two saves before it, and both lead to 
 different entries. So each confirmed save but the last stays readable, exactly, whichever one entry is damaged
 later; and the last one follows with the next save. A save is a *full* one, the whole state, if there
 are no two saves to build on yet, if no change can say it (see `ackwell.saving.delta`), or if the deltas
-since the last full save have become too many or too large. Then what lies before the full save before it is
+since the last full save have become too many or too large. Then the entries before the previous full save are
 deleted. Only the form `compact` has deltas.
 
 A save takes effect with its last entry. After a crash the store holds the save before it, or the save itself.
