@@ -3,7 +3,7 @@
 A batch is one entry that holds many messages. Pulsar writes the messages of a batch that are *not yet*
 acknowledged as an **ack set**: 64-bit words, least significant bit first, bit set = not acknowledged
 (Java's `BitSet.toLongArray`). ackwell computes with **bits**: one integer whose bit `i` belongs to batch
-index `i`. A negative integer has ones without end; it stands for a batch whose size is not known.
+index `i`. A negative integer has ones without end; it means a batch whose size is not known.
 
 Every conversion takes time linear in the number of words, and every size is checked against
 `BATCH_SIZE_MAX` before memory is allocated for it.

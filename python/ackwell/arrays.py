@@ -35,7 +35,7 @@ def as_int64(values: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 1:
         raise ValueError(f"expected a one-dimensional array, got shape {array.shape}")
     if array.size == 0 and array.dtype == np.float64:
-        # An empty list has no integers to tell its type by.
+        # An empty list has no integers that would show its type.
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind == "O" and all(isinstance(value, int) for value in array):
         raise ValueError("integer outside int64")

@@ -33,7 +33,7 @@ class CursorSettings:
 
     False: the set is AND-ed to the stored one, so that no acknowledged message is delivered again, and
     an ack set without a bit acknowledges the whole entry. True, as the broker: the set replaces the
-    stored one when its first unacknowledged message lies further on, and is ignored otherwise; an ack
+    stored one when its first unacknowledged message is further on, and is ignored otherwise; an ack
     set without a bit leaves the entry unacknowledged, with an empty ack set.
     """
 
@@ -59,7 +59,7 @@ class CursorSettings:
 
         Raises `ValueError` for a version whose behaviour is not known.
         """
-        minor = ".".join(version.split(".")[:2])
+        minor = minor_version(version)
         if minor not in PULSAR_VERSIONS:
             raise ValueError(
                 f"the behaviour of broker version {version!r} is not known; "
@@ -71,3 +71,12 @@ class CursorSettings:
             keep_missing_positions=True,
             refuse_cumulative_behind=minor == "5.0",
         )
+
+
+def minor_version(version: str) -> str:
+    """Return the minor version of a broker's release.
+
+    >>> minor_version("4.2.4"), minor_version("5.0.0-M1")
+    ('4.2', '5.0')
+    """
+    return ".".join(version.split("-")[0].split(".")[:2])

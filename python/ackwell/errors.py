@@ -42,7 +42,7 @@ class ProtocolError(AckwellError):
 
 
 class EventError(ProtocolError):
-    """An event that cannot be read or replayed; `file` and `line` (from 1) say where it stands."""
+    """An event that cannot be read or replayed; `file` and `line` (from 1) say where it is."""
 
     def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
         where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "

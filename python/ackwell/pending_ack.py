@@ -1,4 +1,4 @@
-"""The value under a position of `PendingAcks`, and who may be told of changes; shared by both engines."""
+"""The values of `PendingAcks`, and the handlers that are called on changes; shared by both engines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AddHandler(Protocol):
 
 
 class RemoveHandler(Protocol):
-    """Told of every entry that leaves, as Pulsar's `PendingAcksRemoveHandler`."""
+    """Called with every entry that leaves, as Pulsar's `PendingAcksRemoveHandler`."""
 
     def handle_removing(
         self, ledger_id: int, entry_id: int, sticky_key_hash: int, closing: bool, /
@@ -49,7 +49,7 @@ class RemoveHandler(Protocol):
         """Prepare for the entries of one call that may remove more than one."""
 
     def end_batch(self) -> object:
-        """Finish that call; it is told also if a handler or callback has raised."""
+        """Finish that call. It is also called if a handler or callback has raised."""
 
 
 class EntryCallback(Protocol):

@@ -85,7 +85,7 @@ class Admin:
         for name in wanted:
             domain, scheme, local = name.rpartition("://")
             if scheme and domain != "persistent":
-                yield Unread(name, name, f"a {domain} topic keeps no acknowledgments to look at")
+                yield Unread(name, name, f"a {domain} topic keeps no acknowledgments")
             elif local.count("/") >= 2:
                 yield from self._partitions(local)
             elif "/" in local:

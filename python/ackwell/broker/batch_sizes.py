@@ -110,10 +110,10 @@ class BatchSizes:
     def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Count:
         """Count the acknowledged messages of one entry in which those of `words` are not."""
         unacked = from_words(words)
-        owed, highest = unacked.bit_count(), last_unacked(unacked)
+        unacked_count, highest = unacked.bit_count(), last_unacked(unacked)
         size = self.of.get(position, self.each)
         if size is not None and size > max(highest, 1):
-            return Count(size - owed, size - owed)
+            return Count(size - unacked_count, size - unacked_count)
         # The words end at the last unacknowledged message, so later ones do not show; an ack
         # set is kept because at least one message was acknowledged.
-        return Count(max(highest + 1 - owed, 1), None)
+        return Count(max(highest + 1 - unacked_count, 1), None)

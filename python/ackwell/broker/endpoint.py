@@ -60,7 +60,7 @@ class Endpoint:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_allow_insecure: bool = False
-    """Accept any certificate: for a look at a test cluster only."""
+    """Accept any certificate: for test clusters only."""
     timeout_seconds: float = 30.0
     trusted_hosts: tuple[str, ...] = ()
     """Hosts that may get the credentials beside those that the cluster lists."""
@@ -203,7 +203,7 @@ def _milliseconds(date: str | None) -> int | None:
 
 
 def _why(error: urllib.error.HTTPError) -> str:
-    """Prefer the reason that the broker gives in its JSON answer."""
+    """Prefer the reason in the broker's JSON answer."""
     hint = _STATUS.get(error.code, error.reason)
     try:
         reason = json.loads(error.read(1 << 16))["reason"]

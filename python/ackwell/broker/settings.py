@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, Final, Self
 
+from ackwell.cursor_settings import minor_version
+
 VERSIONS: Final = ("4.0", "4.2", "5.0")
 """The broker versions whose defaults are known; a patch release has those of its minor version."""
 
@@ -80,7 +82,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
         Raises `ValueError` for one whose defaults are not known.
         """
-        minor = _minor(version)
+        minor = minor_version(version)
         if minor not in VERSIONS:
             raise ValueError(
                 f"defaults of broker version {version!r} are not known; known are "
@@ -96,7 +98,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     @classmethod
     def nearest(cls, version: str) -> Self:
         """Return the defaults of the newest known version that is not newer, else of the oldest known one."""
-        known = [minor for minor in VERSIONS if _number(minor) <= _number(_minor(version))]
+        known = [minor for minor in VERSIONS if _number(minor) <= _number(minor_version(version))]
         return cls.of(known[-1] if known else VERSIONS[0])
 
     def with_known(self, values: Mapping[str, str]) -> Self:
@@ -151,10 +153,6 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     def max_entry_bytes(self) -> int:
         """The largest entry that BookKeeper accepts from this broker."""
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split("-")[0].split(".")[:2])
 
 
 def _number(minor: str) -> tuple[int, ...]:

@@ -184,7 +184,7 @@ def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _what_it_is(document: Any) -> str:
-    """Say what a JSON document without an answer is, as far as its keys show."""
+    """Describe a JSON document without an answer, as far as its keys show."""
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"

@@ -327,7 +327,7 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
 
 
 def hidden_reason(most: int | None) -> Reason:
-    """Say what the admin API leaves out."""
+    """List what the admin API leaves out."""
     up_to = "an unknown number of" if most is None else f"up to {most:,}"
     return Reason(
         "batch-index-hidden",

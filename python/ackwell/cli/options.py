@@ -100,7 +100,7 @@ def admin_client(
 
 
 def asks_a_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `admin_client`, and call it with the client they describe.
+    """Add the options of `admin_client` to a command, and call it with the client they describe.
 
     The command takes the client as its parameter `client`, which is no option.
     """

@@ -38,7 +38,7 @@ def replay(
         bool, typer.Option("--keep-going", help="Report subscriptions with bad events; exit code 1.")
     ] = False,
 ) -> None:
-    r"""Replay recorded events: where each subscription's cursor stands at the end, or after event N.
+    r"""Replay recorded events: the cursor of each subscription at the end, or after event N.
 
     \b
     ackwell replay examples/traces
@@ -111,7 +111,7 @@ def _holds(path: Path, name: str) -> bool:
 
 
 def print_states(states: Iterable[SubscriptionState]) -> None:
-    """Print where each cursor stands, and what a restart with 4.2's default limits would deliver again."""
+    """Print each cursor, and what a restart with 4.2's default limits would deliver again."""
     headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, comes back")
     print_subscriptions(headings, ((state.topic, state.subscription, _values(state)) for state in states))
 

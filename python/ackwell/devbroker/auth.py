@@ -1,4 +1,4 @@
-"""Who may connect, and to which topics: everybody and to all, unless a broker is told otherwise."""
+"""Who may connect, and to which topics: everybody and to all, unless a broker is set up otherwise."""
 
 from __future__ import annotations
 

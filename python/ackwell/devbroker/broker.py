@@ -1,7 +1,7 @@
 """The dev broker: a Pulsar broker in this process, for tests of clients.
 
 `AsyncBroker` lives in an event loop, `Broker` has one in a thread of its own. Both listen on 127.0.0.1 and
-a free port unless told otherwise, keep everything in memory unless given a file, and go away with their
+a free port unless one is given, keep everything in memory unless given a file, and go away with their
 context.
 """
 
@@ -217,7 +217,7 @@ class AsyncBroker:
         return restarted
 
     def unload(self, topic: Topic) -> Restarted:
-        """Close a topic and load it anew, as this version does."""
+        """Close a topic and load it again, as this version does."""
         topic.record(Kind.UNLOAD)
         return self.state.reload("graceful", "pulsar", [str(topic.name)])
 

@@ -48,7 +48,7 @@ class Clock:
         self._frozen_ms = self.now_ms()
 
     def resume(self) -> None:
-        """Let a frozen clock run on from where it stands."""
+        """Let a frozen clock run on from its time."""
         if self._frozen_ms is not None:
             self._offset_ms = self._frozen_ms - time.time_ns() // 1_000_000
             self._frozen_ms = None
@@ -56,7 +56,7 @@ class Clock:
 
     @property
     def frozen(self) -> bool:
-        """Whether the clock stands still."""
+        """Whether the clock is stopped."""
         return self._frozen_ms is not None
 
     def call_at(self, at_ms: int, call: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.state import State
 
 CRASH: Final = "the broker crashed"
-"""Why a connection was closed that nobody is to leave."""
+"""Why a connection was closed without a farewell of its producers and consumers."""
 
 _ACK: Final = int(CommandType.ACK)
 _SEND: Final = int(CommandType.SEND)
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             self.close(str(error))
         except Exception as error:
-            # An error of ours: this client is told that its connection broke, and the others go on.
+            # An error of ours: this client sees its connection break, and the others continue.
             log.exception("%s: an error in the dev broker", self.address)
             self.close(f"an error in the dev broker: {error!r}")
         if self._reader.waiting_bytes != self._waiting_bytes:
@@ -223,7 +223,7 @@ class Connection(asyncio.Protocol):
             self.flush()
 
     def send_active(self, consumer_id: int, *, active: bool) -> None:
-        """Tell a consumer whether it is the active one."""
+        """Notify a consumer of whether it is the active one."""
         change = messages.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=active)
         self.send(CommandType.ACTIVE_CONSUMER_CHANGE, change)
 
@@ -254,12 +254,12 @@ class Connection(asyncio.Protocol):
     # Ends
 
     def producer_ready(self, producer: Producer) -> None:
-        """Tell a producer that waited that it may send."""
+        """Notify a waiting producer that it may send."""
         producing.ready(self, producer)
         self.flush()
 
     def close_producer(self, producer: Producer) -> None:
-        """Close a producer from our side; its client makes it anew."""
+        """Close a producer from our side; its client opens it again."""
         if self.producers.pop(producer.producer_id, None) is producer:
             producer.topic.producers.leave(producer)
             self.closed_producers.add(producer.producer_id)
@@ -269,7 +269,7 @@ class Connection(asyncio.Protocol):
             )
 
     def close_consumer(self, consumer: Consumer) -> None:
-        """Close a consumer from our side; its client makes it anew."""
+        """Close a consumer from our side; its client subscribes again."""
         if self.consumers.pop(consumer.consumer_id, None) is consumer:
             consumer.subscription.leave(consumer)
             self.send(
@@ -280,7 +280,7 @@ class Connection(asyncio.Protocol):
     def topics_changed(
         self, watcher_id: int, watched: Any, made: list[TopicName], deleted: list[TopicName]
     ) -> None:
-        """Tell a watcher of a list of topics what changed."""
+        """Notify a watcher of a list of topics of a change."""
         topic_lists.changed(self, watcher_id, watched, made, deleted)
 
     def close(self, reason: str) -> None:
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection as a crash does: nothing more is sent, and nobody leaves."""
+        """Close the connection as a crash does: nothing more is sent, and no consumer leaves in order."""
         self.closed_because = CRASH
         self._out.clear()
         self.producers.clear()

@@ -24,7 +24,7 @@ class Faults:
         """Whether anything may go wrong: looked at for every command."""
 
     def seed(self, seed: int) -> None:
-        """Begin the row of random numbers anew."""
+        """Restart the sequence of random numbers."""
         self._random = Random(seed)
 
     def clear(self) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RefusedError(AckwellError):
-    """A command that is answered with an error; the connection goes on."""
+    """A command that is answered with an error; the connection stays open."""
 
     def __init__(self, code: ServerError, message: str) -> None:
         super().__init__(message)

@@ -21,7 +21,7 @@ _RESOLVED: Final = (SchemaType.AVRO, SchemaType.JSON)
 """Types whose versions are compared; of the others every version may follow."""
 
 DEFAULT_STRATEGY: Final = "FULL"
-"""`schemaCompatibilityStrategy` of a broker that was told nothing."""
+"""`schemaCompatibilityStrategy` of a broker without a setting."""
 
 
 class Schemas:

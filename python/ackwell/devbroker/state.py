@@ -150,7 +150,7 @@ class State:
         return sorted(topic.name for topic in self.topics.values() if topic.name.in_namespace == namespace)
 
     def topics_changed(self, made: list[TopicName], deleted: list[TopicName]) -> None:
-        """Tell those who watch lists of topics."""
+        """Notify the watchers of lists of topics."""
         for (connection, watcher_id), watched in list(self.watchers.items()):
             connection.topics_changed(watcher_id, watched, made, deleted)
 
@@ -232,7 +232,7 @@ class State:
             connection.flush()
 
     def time_jumped(self) -> None:
-        """Let every subscription look at the clock."""
+        """Move the time of every subscription on to the clock's."""
         for subscription in self.subscriptions():
             self.wake(subscription)
         self.run_woken()

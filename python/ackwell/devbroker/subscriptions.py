@@ -142,7 +142,7 @@ class TopicSubscription:
             self.wake()
 
     def tell_active(self, newcomer: Consumer | None = None) -> None:
-        """Tell the consumers of Exclusive and Failover who is active, where that changed, and a newcomer."""
+        """Notify the consumers of Exclusive and Failover of a new active one, and each newcomer."""
         if self.type not in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
             return
         active = self.subscription.active_consumer
@@ -205,7 +205,7 @@ class TopicSubscription:
         ]
 
     def acknowledge_unseen(self, place: tuple[int, int]) -> None:
-        """Acknowledge an entry that nobody is to see."""
+        """Acknowledge an entry that no consumer is to see."""
         self.subscription.ack(None, *place)
         self.acknowledged(whole=True)
         self.record(Kind.ACK, place)

@@ -175,5 +175,5 @@ class ThreadedClock:
         self._broker.call(self._clock.freeze)
 
     def resume(self) -> None:
-        """Let a frozen clock run on from where it stands."""
+        """Let a frozen clock run on from its time."""
         self._broker.call(self._clock.resume)

@@ -55,7 +55,7 @@ class Topic:
         """Add an entry, and let the subscriptions have it; `fields` go to its event."""
         self.check_open()
         if not self.name.persistent and not self.subscriptions:
-            # Nobody is there to get it, and nobody will be told of it later.
+            # There is no consumer to get it now or to hear of it later.
             return Position(0, 0)
         size = len(entry.data)
         self.broker.take_memory(size)
@@ -150,7 +150,7 @@ class Topic:
             self.record(Kind.TRIM, (needed, 0))
 
     def recover(self, saved: SavedCursor) -> None:
-        """Take up a subscription where the broker's file has it; transactions that were open are aborted."""
+        """Take up a subscription as it is in the broker's file; transactions that were open are aborted."""
         kind = SubscriptionType(saved.type)
         made = TopicSubscription(self, saved.subscription, kind, info=saved.info, ledger="read-only")
         made.properties = saved.properties
@@ -159,7 +159,7 @@ class Topic:
         self.subscriptions[saved.subscription] = made
 
     def terminate(self) -> Position:
-        """Take no more messages; consumers are told when they have read the last one."""
+        """Take no more messages; consumers are notified when they have read the last one."""
         self.terminated = True
         if self.broker.disk is not None:
             self.broker.disk.topic(self.full_name, terminated=True)

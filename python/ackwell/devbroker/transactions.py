@@ -64,7 +64,7 @@ class TopicTransactions:
         self._aborted = published - committed
 
     def moved_to(self, topic: Topic) -> TopicTransactions:
-        """Return what a topic that was loaded anew holds back."""
+        """Return what a topic that was loaded again holds back."""
         moved = TopicTransactions(topic)
         moved._first, moved._aborted = self._first, self._aborted
         moved.held_from, moved.committed = self.held_from, self.committed

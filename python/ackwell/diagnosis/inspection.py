@@ -91,7 +91,7 @@ class Inspection:
 
     @property
     def cannot_say(self) -> tuple[str, ...]:
-        """Name what the bytes do not hold."""
+        """List what the bytes do not hold."""
         missing = ["topic", "subscription", "backlogEntries", "entries of ledgers", "batch sizes"]
         if self.cursor_ledger_id is not None:
             missing.append(f"the newest state: it is in cursor ledger {self.cursor_ledger_id}")
@@ -296,7 +296,7 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
 def _is_cursor_info(data: bytes) -> bool:
     """Return a ManagedCursorInfo from a PositionInfo by its second and third field.
 
-    A PositionInfo begins with two required int64 fields and goes on with messages (wire type 2) under
+    A PositionInfo begins with two required int64 fields and continues with messages (wire type 2) under
     number 3. A ManagedCursorInfo may lack the second; with it, it has an int64 under number 3, the entry of
     its mark-delete position.
     """

@@ -55,7 +55,7 @@ class FrameReader:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Take bytes in, and give the frames that are whole now, in order.
+        """Take bytes in, and return the frames that are whole now, in order.
 
         `FrameError` for sizes that cannot be, among them a frame of more than `max_frame_bytes`. The
         connection cannot go on then: nothing says where the next frame begins.

@@ -35,7 +35,7 @@ class Payload(NamedTuple):
 
 
 def read_payload(data: bytes) -> Payload:
-    """Split an entry; `FrameError` for bytes that are none. A wrong checksum is told, not raised.
+    """Split an entry; `FrameError` for bytes that are none. A wrong checksum is returned, not raised.
 
     >>> metadata = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
     >>> read_payload(write_payload(metadata, b"hello")).body

@@ -55,5 +55,5 @@ class Book:
         )
 
     def gap(self, what: str, topic: str = "") -> None:
-        """Say what was not seen."""
+        """Record what was not seen."""
         self.record(topic or "*", "", Kind.GAP, detail=what)

@@ -82,7 +82,7 @@ class Proxy:
         return broker_url in self._ports
 
     async def listen_for(self, broker_url: str, port: int = 0) -> None:
-        """Give a broker a port of the proxy's."""
+        """Open a port of the proxy's for a broker."""
         if broker_url in self._servers:
             return
         server = await asyncio.get_running_loop().create_server(
@@ -132,7 +132,7 @@ class Link:
             _write(self.broker, data)
 
     def from_client(self, given: Frame) -> None:
-        """Pass a frame on to the broker, then look at it."""
+        """Pass a frame on to the broker, then read it."""
         self.to_broker(frame(*given))
         self.watch.from_client(given)
 

@@ -75,7 +75,7 @@ class Sent(NamedTuple):
 
 
 class Watch:
-    """One connection; both directions are told to it in their order.
+    """One connection; it sees the frames of both directions in their order.
 
     `ask` sends a frame of ours to the broker. `from_broker` returns the frames that go to the client: none
     for the answer to a question of ours, and for the answer to a subscribe until that is known.

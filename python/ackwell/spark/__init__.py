@@ -1,6 +1,6 @@
 """Replay whole fleets of subscriptions on Spark; needs the extra `ackwell[spark]`.
 
-Every function takes DataFrames and gives a DataFrame, and uses nothing that Spark Connect lacks. The
+Every function takes DataFrames and returns a DataFrame, and uses nothing that Spark Connect lacks. The
 names are loaded when they are first used, so that the executors, which import this package to find
 the functions they run, load only those.
 """

@@ -1,7 +1,7 @@
 """The strategy `files`: each task reads its row groups' columns itself and folds them.
 
 Handing a row with two strings from the JVM to Python costs more than everything else together, so
-nothing is handed over: a task gets the names of its files and answers with partials. Row groups are packed
+nothing is passed to it: a task gets the names of its files and answers with partials. Row groups are packed
 into as few tasks as the cores allow, by bytes, and a task makes one fold of all it gets, so a thousand small
 files cost what one large file does.
 """
@@ -69,7 +69,7 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
 def survey(events: DataFrame, paths: list[str]) -> tuple[Plan | None, str]:
     """Plan the reading of files, or return why their columns are not those of the DataFrame.
 
-    The driver looks at them where it can, else a small job: at the footers, and the column `kind` alone.
+    The driver reads the footers and the column `kind` where it can, else a small job does.
     """
     expected = {field.name: field.dataType for field in events.schema}
     found = _look(events.sparkSession, paths)

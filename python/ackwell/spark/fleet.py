@@ -67,7 +67,7 @@ class Fleet:
         if unknown or not self.patterns:
             raise ValueError(f"unknown patterns {sorted(unknown)}; known are {PATTERNS}")
         if not 0 <= self.hot_share <= 1 or not 0 <= self.delayed_share <= 1:
-            raise ValueError("a share lies between 0 and 1")
+            raise ValueError("a share is between 0 and 1")
         if min(self.subscriptions, self.entries_per_ledger, self.ack_window, self.consumers) < 1:
             raise ValueError("subscriptions, entries per ledger, window and consumers are >= 1")
 
@@ -132,7 +132,7 @@ def chunk_events(fleet: Fleet, chunk: Chunk) -> pa.RecordBatch:
     batch_index = np.tile(np.arange(batched), chunk.entries) if batched else None
 
     acked = _acked(pattern, entry, random)
-    # The moment of an event, in entries published; ties fall in the order publish, receive, ack.
+    # The time of an event, in entries published; at equal times the order is publish, receive, ack.
     ack_moment = entry[acked] + random.integers(1, fleet.ack_window + 1, int(acked.sum()))
     ack_kind = _ACK
     if pattern == "cumulative":
@@ -184,7 +184,7 @@ def _acked(pattern: str, entry: NDArray[np.int64], random: np.random.Generator) 
 def _delays(fleet: Fleet, subscription: int, entry: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Draw delays in ms: fixed, exponential around an hour, or uniform over seven days, by subscription.
 
-    They are a function of the entry, for a batch has one time.
+    They depend on the entry alone, because a batch has one time.
     """
     if (subscription * 61 % 100) >= fleet.delayed_share * 100:
         return None
@@ -199,7 +199,7 @@ def _delays(fleet: Fleet, subscription: int, entry: NDArray[np.int64]) -> NDArra
 
 
 def _first_ledger(subscription: int) -> int:
-    """Each topic has its own ledger ids, as in a cluster."""
+    """Return the ledger ids of each topic's entries, which no other topic has, as in a cluster."""
     return 1 + subscription * 1_000_000
 
 
@@ -212,7 +212,7 @@ def _constant(value: str, length: int) -> pa.Array:
 
 
 def _consumers(fleet: Fleet, kind: NDArray[np.int64], entry: NDArray[np.int64]) -> pa.Array:
-    """Entries go round the consumers; a publish has none."""
+    """Return the consumer of each event, in turn by entry; a publish has none."""
     names = [f"consumer-{number}" for number in range(fleet.consumers)]
     indexes = pa.array((entry % fleet.consumers).astype(np.int32), mask=kind == _PUBLISH)
     return pa.DictionaryArray.from_arrays(indexes, names).cast(pa.string())

@@ -27,6 +27,6 @@ def replay_files(files: Sequence[str | Path], *, at: int | None = None) -> list[
 def first(events: DataFrame, at: int) -> DataFrame:
     """Return the first `at` events in the order of replay."""
     if "file" not in events.columns:
-        # Rows of plain Parquet do not tell their file; Spark does.
+        # Rows of plain Parquet do not name their file; Spark does.
         events = events.withColumn("file", F.col("_metadata.file_path"))
     return events.orderBy("file", "sequence").limit(at)

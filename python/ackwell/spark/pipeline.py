@@ -124,7 +124,7 @@ def cursors(parts: DataFrame, ledgers: DataFrame | None = None, *, strict: bool 
     parts
         Partials, merged or not; join several tables with `unionByName` or `merge`.
     ledgers
-        The topics' ledgers (`ackwell.spark.schema.LEDGERS`), instead of what the events tell of them.
+        The topics' ledgers (`ackwell.spark.schema.LEDGERS`), instead of what the events show.
     strict
         Fail for the first subscription without a cursor, instead of giving its `error`.
 
@@ -175,7 +175,7 @@ def explode_ranges(cursors: DataFrame) -> DataFrame:
 
 
 def collect_states(table: DataFrame) -> list[SubscriptionState]:
-    """Bring cursors to the driver as the states that local replay gives, by topic and subscription.
+    """Bring cursors to the driver as the states that local replay returns, by topic and subscription.
 
     Raises `ProtocolError` where a row has an `error`.
     """

@@ -34,12 +34,12 @@ _QUIET: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 _LOCAL: Final = {
-    # The driver talks to itself alone; without these, Spark resolves the machine's host name.
+    # The driver talks to itself alone; without these, Spark looks up the machine's host name.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
-    # No limit by bytes: to keep one, Spark weighs the batch after every row, and lists and maps take
+    # No limit by bytes: for one, Spark measures the batch after every row, and lists and maps take
     # time proportional to the batch each time.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -61,7 +61,7 @@ def local_session(
     conf: dict[str, str] | None = None,
     connect: bool = False,
 ) -> SparkSession:
-    """Start, or find, a Spark session with the settings that ackwell's functions want.
+    """Start, or find, a Spark session with the settings that ackwell's functions need.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def local_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():
-        # Some settings are the server's alone: it has them, and says that the client cannot have them.
+        # Some settings belong to the server, which refuses a client that sets them.
         warnings.filterwarnings("ignore", "Failed to set", UserWarning)
         return builder.getOrCreate()
 
@@ -130,7 +130,7 @@ def find_java() -> Path:
 
 
 def java_version(java: Path) -> int:
-    """Ask a `java` for its major version; 0 where it cannot say."""
+    """Return the major version of a `java`; 0 if it does not start."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

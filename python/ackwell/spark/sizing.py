@@ -48,7 +48,7 @@ def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) ->
         .where((F.col("kind") == Kind.PUBLISH.value) & F.col("deliver_at_ms").isNotNull())
         .where(F.col("time_ms").isNotNull())
         .select(*columns)
-        # An entry has one time, however many messages its batch holds and however often it was told.
+        # An entry has one time, whatever the size of its batch and however many events name it.
         .dropDuplicates(["topic", "subscription", "ledger_id", "entry_id"])
     )
     return delayed.groupBy("topic", "subscription").applyInArrow(weigher(widths), SIZING)

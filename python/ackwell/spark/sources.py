@@ -103,7 +103,7 @@ class _Files(DataSource):
     table: ClassVar[tables.Table]
     suffixes: ClassVar[tuple[str, ...]]
     batches: ClassVar[tuple[str, str]]
-    """Module and function that give a file's batches, imported where they run."""
+    """Module and function that return a file's batches, imported where they run."""
 
     @classmethod
     def name(cls) -> str:

@@ -9,7 +9,7 @@ out of an old blob.
 
 Order matters for seeks alone: a subscription that has them must come in order and by one task (one
 partition of a topic, one file), and a cleared backlog must name its position. What cannot be folded is the
-`error` of its subscription, and the stream goes on.
+`error` of its subscription, and the stream continues.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def cursor_stream(
     fold = tasks.FoldBuckets(buckets)
     return (
         # A list would cross from the JVM in time quadratic in the rows of an Arrow batch: after each row
-        # Spark asks for the batch's size, and a list column walks all of its rows to tell.
+        # Spark asks for the batch's size, and a list column reads all of its rows to answer.
         rows.withColumn("ack_set", F.array_join("ack_set", ",", "null"))
         .mapInArrow(lambda batches: fold(batches), tasks.FOLDED)
         .groupBy("bucket")
@@ -97,7 +97,7 @@ class _Bucket(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Join the micro-batch's partials into the state, and give the cursors that it touched."""
+        """Join the micro-batch's partials into the state, and return the cursors that it touched."""
         now_ms = None if self._forget_after_ms is None else timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()
         bucket.join((bytes(row.payload) for row in rows), now_ms)

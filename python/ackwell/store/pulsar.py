@@ -11,7 +11,7 @@ earlier owner and refuses what it still sends. And a reader ignores a record of 
 one it has already seen, so a write that slipped through is void. A record that a client sent twice, because
 the answer to the first was lost, has the same id and counts once.
 
-A subscription of the ledger's own keeps what the broker would otherwise delete because nobody reads it,
+A subscription of the ledger's own keeps what the broker would otherwise delete because no consumer reads it,
 and `delete_up_to` releases it by acknowledging. Give the topic no message TTL, no backlog quota that evicts
 (`consumer_backlog_eviction`), and no other producers.
 """

@@ -164,12 +164,12 @@ class Acknowledgments:
             unacked = 0 if held.acked_bits == WHOLE else complement(held.acked_bits, held.batch_size)
             changed += self.batch(None, position, unacked)
         if content.cumulative is not None:
-            words = to_words(content.cumulative.owed_bits)
+            words = to_words(content.cumulative.unacked_bits)
             changed += self._commit_cumulative(content.cumulative.position, words)
         return changed
 
     def abort(self, transaction: TransactionId) -> int:
-        """Give up what a transaction holds; return how many entries go back to be delivered again.
+        """Release what a transaction holds; return how many entries go back to be delivered again.
 
         Where consumers share they go back entry by entry; else everything unacknowledged is read again.
         """

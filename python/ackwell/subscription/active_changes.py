@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ActiveChange(NamedTuple):
-    """What to tell one consumer: the broker's `CommandActiveConsumerChange`."""
+    """The notification of one consumer: the broker's `CommandActiveConsumerChange`."""
 
     consumer: ConsumerKey
     active: bool
@@ -22,13 +22,13 @@ class Removed(NamedTuple):
     entries: int
     """How many of its entries go back to be delivered again."""
     active_changes: list[ActiveChange]
-    """On Failover, what to tell the others."""
+    """On Failover, the notifications of the others."""
 
 
 def active_changes(
     consumers: Consumers, before: Consumer | None, active: Consumer | None, joined: Consumer | None = None
 ) -> list[ActiveChange]:
-    """Return what to tell whom: all, when the active one is another; else only the one that joined."""
+    """Return the notifications to send: to all if the active one changed, else to the one that joined."""
     if active is before:
         return [] if joined is None else [ActiveChange(joined.key, joined is active)]
     return [ActiveChange(each.key, each is active) for each in consumers]

@@ -47,7 +47,7 @@ def integer(name: str, value: int, minimum: int = -INT64_MAX - 1, maximum: int =
 
 
 def position(ledger_id: int, entry_id: int, ledger_id_min: int = 0, entry_id_min: int = 0) -> Position:
-    """Return the position of two ids, which are at least 0 unless told otherwise."""
+    """Return the position of two ids, which are at least 0 by default."""
     return Position(
         integer("ledger_id", ledger_id, ledger_id_min), integer("entry_id", entry_id, entry_id_min)
     )

@@ -34,7 +34,7 @@ class Backoffs(EqualByState):
         return len(self.due_ms)
 
     def start(self, position: Position, now_ms: int, redelivery_count: int) -> None:
-        """Let an entry wait; a second negative acknowledgment before the end starts the wait anew."""
+        """Let an entry wait; a second negative acknowledgment before the end restarts the wait."""
         due_ms = now_ms + self._backoff.delay_ms(redelivery_count)
         self._deadlines.add(due_ms, *position)
         self.due_ms[position] = due_ms

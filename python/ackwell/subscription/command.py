@@ -162,7 +162,7 @@ class AckColumns(NamedTuple):
     def decode(cls, data: bytes, *, engine: Engine | None = None) -> Self:
         """Read a command. O(bytes).
 
-        The last value of a repeated single field counts, as protobuf has it; a transaction id needs
+        The last value of a repeated single field counts, as in protobuf; a transaction id needs
         both halves, else the acknowledgment is a plain one, as for the broker. Ids near 2^64 (earliest,
         latest) read as negative. Raises `CorruptStateError` with the offset for bytes that are no command,
         `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.

@@ -54,7 +54,7 @@ class DrainingHashes(EqualByState):
             self._remove(consumer, sticky_key_hash)
 
     def audit(self, consumers: Iterable[Consumer], selector: Selector) -> list[str]:
-        """Count anew; describe what differs."""
+        """Recount; describe what differs."""
         found = drained(consumers, selector)
         return [] if found == self.pending else [f"draining hashes are {self.pending}, found {found}"]
 

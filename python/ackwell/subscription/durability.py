@@ -1,6 +1,6 @@
 """Stage, save, confirm: an acknowledgment is never reported durable before it is.
 
-An acknowledgment changes the state in memory at once, so that nobody gets the message again. Its receipt
+An acknowledgment changes the state in memory at once, so that no consumer gets the message again. Its receipt
 waits here until a saved state holds it, and no log is trimmed beyond `mark_delete`, the durable position.
 (apache/pulsar#25528: a broker that reports and trims before it writes loses that when the write fails.)
 When a save fails, the receipts wait for the next one.
@@ -44,7 +44,7 @@ class Durability(EqualByState):
         self.mark_delete: Position = cursor.mark_delete_position
         """Everything up to here is acknowledged in a durable state."""
 
-    def owe(self, receipt: Receipt) -> None:
+    def add(self, receipt: Receipt) -> None:
         """Add a receipt that waits for the next state that is staged."""
         self._waiting.append(receipt)
 

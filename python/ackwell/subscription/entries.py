@@ -91,7 +91,7 @@ class Entries(NamedTuple):
         return [ordered.pick(slice(ends[index], ends[index + 1])) for index in range(count)]
 
     def rows(self) -> Iterable[tuple[int, int, int, int, int]]:
-        """Return the entries one by one, with the values that columns left out stand for."""
+        """Return the entries one by one, with the values of columns that were left out."""
         sizes = repeat(1) if self.sizes is None else self.sizes.tolist()
         hashes = repeat(0) if self.hashes is None else self.hashes.tolist()
         times = repeat(0) if self.deliver_at_ms is None else self.deliver_at_ms.tolist()

@@ -49,7 +49,7 @@ class Redelivery:
         return returned
 
     def negative(self, consumer: Consumer, position: Position, now_ms: int) -> bool:
-        """Let an entry wait out its back-off; return whether this consumer has it."""
+        """Let an entry wait out its back-off; return whether it was pending at this consumer."""
         state = self._state
         if state.policy.individual:
             has = consumer.pending.contains(*position)

@@ -152,5 +152,5 @@ class RedeliveryCounts:
         """Check the structures, and that every dead letter has a count."""
         self._counts.validate()
         self._dead.validate()
-        assert self.active == (len(self._counts) > 0), "counts that nobody looks at"
+        assert self.active == (len(self._counts) > 0), "counts that are never read"
         assert all(self._counts.contains(*position) for position in self._dead.positions())

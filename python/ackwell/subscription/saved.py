@@ -2,7 +2,7 @@
 
 Counts have their place in the `compact` form. Open transactions and the type of the subscription are
 among the unknown fields, which every form and every reader keeps, under numbers far from those of
-Pulsar. Who has which message is not saved: after a restart nobody is connected, and what is not
+Pulsar. Who has which message is not saved: after a restart no consumer is connected, and what is not
 acknowledged is delivered again.
 """
 
@@ -28,7 +28,7 @@ TRANSACTION_FIELD: Final = 20_601
 """`Transaction {most=1, least=2, repeated Entry=3, Cumulative=4}`.
 
 `Entry {ledger=1, entry=2, batch_size=3, hash=4, repeated acked words=5}`, no words for the whole entry;
-`Cumulative {ledger=1, entry=2, repeated owed words=5}`.
+`Cumulative {ledger=1, entry=2, repeated unacked words=5}`.
 """
 OUR_FIELDS: Final = (TRANSACTION_FIELD, SAVED_AS_FIELD)
 INT32_END: Final = 1 << 31
@@ -76,8 +76,8 @@ def encode_transactions(transactions: Transactions) -> bytes:
             entry = _place(position) + int_field(3, held.batch_size)
             body += bytes_field(3, entry + int_field(4, held.sticky_key_hash) + _words(words))
         if content.cumulative is not None:
-            owed = to_words(content.cumulative.owed_bits)
-            body += bytes_field(4, _place(content.cumulative.position) + _words(owed))
+            unacked = to_words(content.cumulative.unacked_bits)
+            body += bytes_field(4, _place(content.cumulative.position) + _words(unacked))
         out += bytes_field(TRANSACTION_FIELD, body)
     return out
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ackwell.cursor_settings import CursorSettings
+from ackwell.cursor_settings import CursorSettings, minor_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class SubscriptionSettings:
         `ValueError` for any other. `settings` replace single ones.
         """
         cursor = CursorSettings.pulsar(version)
-        name = ".".join(version.split(".")[:2])
+        name = minor_version(version)
         return cls(**{"cursor": cursor, **_PULSAR, **_PULSAR_OF_VERSION.get(name, {}), **settings})
 
 

@@ -55,7 +55,7 @@ class State:
     """The hashes that had to wait in this round of dispatch; none of them goes out before the next."""
 
     def become(self, kind: SubscriptionType, selector: Selector | None) -> None:
-        """Be of another type, with everything unacknowledged unread. Nobody is connected."""
+        """Change to another type, with everything unacknowledged unread. No consumer is connected."""
         replay = ReplayQueue(self.structures, by_key=kind is SubscriptionType.KEY_SHARED)
         policy = policy_of(kind, self.consumers, replay, self.settings, selector, self.topic, self.partition)
         self.start_over()
@@ -97,7 +97,7 @@ class State:
             self._forget_up_to(Position(trimmed_before - 1, 2**63 - 1))
 
     def start_over(self) -> None:
-        """Let nobody have anything and read everything unacknowledged again; counts stay."""
+        """Take back everything pending and read everything unacknowledged again; counts stay."""
         for consumer in self.consumers:
             self.consumers.take_all(consumer)
         self.replay.clear()

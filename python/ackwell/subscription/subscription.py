@@ -76,7 +76,7 @@ class Subscription:
     type : SubscriptionType or str
         One of Pulsar's four types.
     ledgers : Ledgers, optional
-        The ledgers of the topic, shared with whoever publishes; a `cursor` brings its own.
+        The ledgers of the topic, shared with the code that publishes; a `cursor` brings its own.
     cursor : Cursor, optional
         What is acknowledged already; its own settings count, not `settings.cursor`.
     settings : SubscriptionSettings, optional
@@ -91,7 +91,7 @@ class Subscription:
     chunk_entries : callable, optional
         `chunk_entries(first, last)` returns the entries of a message sent in chunks. Without it an
         acknowledgment that names a first chunk acknowledges only the entry that it names, as in the
-        broker: other producers' entries can lie between.
+        broker: entries of other producers can be between them.
     durable : bool
         False for a reader's cursor: `save` writes nothing and returns the receipts at once.
     engine : module, optional
@@ -242,7 +242,7 @@ ActiveChange(consumer='a', active=True)])
         return self._active_changes(before, consumer)
 
     def remove_consumer(self, consumer: ConsumerKey) -> Removed:
-        """Remove a consumer; return how many of its entries go back, and whom to tell what.
+        """Remove a consumer; return how many of its entries go back, and the notifications to send.
 
         The entries keep their redelivery count: that its consumer left is no failure of a message. On
         Exclusive and Failover the next active consumer starts from the first unacknowledged message.
@@ -435,7 +435,7 @@ ActiveChange(consumer='a', active=True)])
         holds 64-bit words, least significant bit first, bit set = not acknowledged. O(log ledgers), and
         O(consumers) where another has the message.
         """
-        who = None if consumer is None else self._state.consumers[consumer]
+        who = None if consumer is None else self._state.consumers.by_key[consumer]
         if ledger_id.__class__ is not int or entry_id.__class__ is not int or ledger_id < 0 or entry_id < 0:
             ledger_id, entry_id = arguments.position(ledger_id, entry_id)
         if ack_set:
@@ -486,7 +486,7 @@ ActiveChange(consumer='a', active=True)])
         if columns.validation_error is not None:
             self._validation_errors[columns.validation_error] += len(columns.ledger_ids)
         if columns.request_id is not None:
-            self._durability.owe(Receipt(consumer, columns.request_id))
+            self._durability.add(Receipt(consumer, columns.request_id))
         return changed
 
     # Transactions
@@ -499,7 +499,7 @@ ActiveChange(consumer='a', active=True)])
         return self._acks.commit(arguments.transaction(transaction))
 
     def abort(self, transaction: TransactionId) -> int:
-        """Give up what a transaction holds; return how many entries go back to be delivered again."""
+        """Release what a transaction holds; return how many entries go back to be delivered again."""
         return self._acks.abort(arguments.transaction(transaction))
 
     @property

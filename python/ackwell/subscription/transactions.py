@@ -35,10 +35,10 @@ class Held(NamedTuple):
 
 
 class HeldCumulative(NamedTuple):
-    """A cumulative acknowledgment: everything before `position`, and of it all but `owed_bits`."""
+    """A cumulative acknowledgment: everything before `position`, and of it all but `unacked_bits`."""
 
     position: Position
-    owed_bits: int
+    unacked_bits: int
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Transactions(EqualByState):
                 continue
             if other != transaction:
                 raise _conflict(f"{_name(other)}, which is open, has acknowledged cumulatively")
-            if (position, _reach(unacked_bits)) <= (held.position, _reach(held.owed_bits)):
+            if (position, _reach(unacked_bits)) <= (held.position, _reach(held.unacked_bits)):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
     def restore(self, other: Transactions) -> None:
@@ -164,7 +164,7 @@ class Transactions(EqualByState):
         return content
 
     def end_cumulative(self, transaction: TransactionId) -> Transaction:
-        """Return what a transaction acknowledged cumulatively; what else it holds, it goes on holding."""
+        """Return what a transaction acknowledged cumulatively; it still holds the rest."""
         content = self.open.get(transaction)
         if content is None or content.cumulative is None:
             return Transaction()

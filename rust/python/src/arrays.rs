@@ -212,6 +212,9 @@ pub(crate) struct Check<const M: usize, F> {
     pub(crate) refuse: F,
 }
 
+/// The check of a batch that refuses no row.
+type NoCheck<T> = Check<0, fn(&T, Block<'_, 0>) -> core::Result<()>>;
+
 impl<T: Send> Shared<T> {
     /// Runs a batch, detached unless it is small: `change` with every block of rows, or nothing at all if `check`
     /// refuses one. Without a `check`, `change` refuses none.
@@ -252,7 +255,7 @@ impl<T: Send> Shared<T> {
         rows: &Rows<'_, N>,
         mut change: impl FnMut(&mut T, Block<'_, N>) + Send,
     ) -> PyResult<()> {
-        let check: Option<Check<0, fn(&T, Block<'_, 0>) -> core::Result<()>>> = None;
+        let check: Option<NoCheck<T>> = None;
         self.batch(py, rows, check, |value, block| {
             change(value, block);
             Ok(())

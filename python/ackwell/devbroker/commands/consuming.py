@@ -156,7 +156,7 @@ def seek(connection: Connection, command: Any, _: bytes) -> None:
 
 @handles(CommandType.GET_LAST_MESSAGE_ID)
 def last_message_id(connection: Connection, command: Any, _: bytes) -> None:
-    """Say which message is the last one, and what the consumer's subscription has acknowledged."""
+    """Answer with the last message's id and the mark-delete position of the consumer's subscription."""
     consumer = _consumer(connection, command)
     topic = consumer.subscription.topic
     last = topic.last_message(compacted=consumer.subscription.read_compacted)
@@ -173,7 +173,7 @@ def last_message_id(connection: Connection, command: Any, _: bytes) -> None:
 
 @handles(CommandType.CONSUMER_STATS)
 def consumer_stats(connection: Connection, command: Any, _: bytes) -> None:
-    """Say what a consumer has."""
+    """Answer with the statistics of a consumer."""
     consumer = _consumer(connection, command)
     source = consumer.subscription
     mine = next(

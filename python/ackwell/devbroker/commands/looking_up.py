@@ -19,7 +19,7 @@ FAILED = 1
 
 @handles(CommandType.LOOKUP)
 def look_up(connection: Connection, command: Any, _: bytes) -> None:
-    """Name this broker."""
+    """Answer with this broker's address."""
     answer = messages.CommandLookupTopicResponse(request_id=command.request_id)
     try:
         name = parsed(command.topic)
@@ -41,7 +41,7 @@ def look_up(connection: Connection, command: Any, _: bytes) -> None:
 
 @handles(CommandType.PARTITIONED_METADATA)
 def partitions(connection: Connection, command: Any, _: bytes) -> None:
-    """Say how many partitions a topic has."""
+    """Answer with the number of a topic's partitions."""
     answer = messages.CommandPartitionedTopicMetadataResponse(request_id=command.request_id)
     state = connection.state
     try:

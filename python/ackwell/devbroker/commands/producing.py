@@ -64,7 +64,7 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
 
 
 def ready(connection: Connection, producer: Producer) -> None:
-    """Tell a producer that it may send."""
+    """Send a producer the success that lets it send."""
     answer = messages.CommandProducerSuccess(
         request_id=producer.request_id,
         producer_name=producer.name,
@@ -79,7 +79,7 @@ def ready(connection: Connection, producer: Producer) -> None:
 
 @handles(CommandType.SEND)
 def publish(connection: Connection, command: Any, payload: bytes) -> None:
-    """Add an entry to the log, and give its receipt."""
+    """Add an entry to the log, and return its receipt."""
     producer = connection.producers.get(command.producer_id)
     if producer is None and command.producer_id in connection.closed_producers:
         return
@@ -142,7 +142,7 @@ def _entry(command: Any, metadata: Any, data: bytes, now_ms: int) -> Entry:
 
 
 _CHECKSUM_BYTES = 64
-"""What stands beside metadata and payload."""
+"""The bytes beside metadata and payload."""
 
 
 @handles(CommandType.CLOSE_PRODUCER)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @handles(CommandType.GET_SCHEMA)
 def get(connection: Connection, command: Any, _: bytes) -> None:
-    """Give a version of a topic's schema."""
+    """Answer with a version of a topic's schema."""
     answer = messages.CommandGetSchemaResponse(request_id=command.request_id)
     found = connection.state.schemas.get(
         str(parsed(command.topic).partitioned), command.schema_version or None
@@ -31,7 +31,7 @@ def get(connection: Connection, command: Any, _: bytes) -> None:
 
 @handles(CommandType.GET_OR_CREATE_SCHEMA)
 def get_or_create(connection: Connection, command: Any, _: bytes) -> None:
-    """Take a schema in, and give its version."""
+    """Add a schema; answer with its version."""
     answer = messages.CommandGetOrCreateSchemaResponse(request_id=command.request_id)
     try:
         version = connection.state.put_schema(parsed(command.topic), command.schema)

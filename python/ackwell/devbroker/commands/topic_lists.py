@@ -46,7 +46,7 @@ def topics_of_namespace(connection: Connection, command: Any, _: bytes) -> None:
 
 @handles(CommandType.WATCH_TOPIC_LIST)
 def watch(connection: Connection, command: Any, _: bytes) -> None:
-    """List the topics that a pattern names, and tell of changes from now on."""
+    """List the topics that a pattern names, and report changes from now on."""
     found = matching(
         [str(name) for name in connection.state.topics_in(command.namespace) if name.persistent],
         command.topics_pattern,
@@ -67,7 +67,7 @@ def watch(connection: Connection, command: Any, _: bytes) -> None:
 
 @handles(CommandType.WATCH_TOPIC_LIST_CLOSE)
 def unwatch(connection: Connection, command: Any, _: bytes) -> None:
-    """Tell of changes no more."""
+    """Stop watching."""
     connection.state.watchers.pop((connection, command.watcher_id), None)
     connection.succeed(command.request_id)
 
@@ -79,7 +79,7 @@ def changed(
     made: Iterable[TopicName],
     deleted: Iterable[TopicName],
 ) -> None:
-    """Tell a watcher which of the topics it watches were made or deleted."""
+    """Send a watcher the names of the topics it watches that were made or deleted."""
     namespace, pattern = watched
 
     def of(names: Iterable[TopicName]) -> list[str]:

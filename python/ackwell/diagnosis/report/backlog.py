@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Colours that keep their distance from each other, also without red and green, and from both a white
 # and a black page; text and grid are a grey that is readable on either.
-OWED: Final = "#8a8f9c"
+UNACKED: Final = "#8a8f9c"
 KEPT: Final = "#2a9d8f"
 COMES_BACK: Final = "#e4572e"
 GREY: Final = "#7b8088"
@@ -134,7 +134,7 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
         toolbar_location=None,
         output_backend="canvas",
     )
-    layers = [_Layer("not acknowledged", OWED, row_starts[:-1], row_starts[1:])]
+    layers = [_Layer("not acknowledged", UNACKED, row_starts[:-1], row_starts[1:])]
     layers += _acknowledged(diagnosis, axis)
     if not in_detail:
         edges = np.linspace(0, axis.length, min(BINS * len(names), axis.length) + 1).astype(np.int64)
@@ -186,7 +186,7 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
         tools="",
     )
     lines = (
-        ("backlog entries", OWED, [d.stats.backlog_entries for d in history]),
+        ("backlog entries", UNACKED, [d.stats.backlog_entries for d in history]),
         ("ranges", KEPT, [len(d.stats.individually_deleted) for d in history]),
         ("come back on a restart", COMES_BACK, [d.messages_lost.at_least for d in history]),
     )

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
 SURVEY = "path string, group_bytes array<bigint>, has_resets boolean, fields string"
-"""What `look_at` tells of each file."""
+"""The columns of `look_at`, a row for each file."""
 
 
 def look_at(path: str) -> pa.RecordBatch:
-    """Return what a file's footer and its column `kind` tell, as a row."""
+    """Return what a file's footer and its column `kind` contain, as a row."""
     with ParquetEvents(path) as events:
         survey = events.survey()
     row = {

@@ -21,10 +21,10 @@ MOMENT_SCHEMA: Final = tables.arrow_schema(tables.MOMENTS)
 _ROWS: Final = 64
 
 _NOWHERE: Final = Cursor(Ledgers()).mark_delete_position
-"""Where a cursor stands before any ledger is known."""
+"""The position of a cursor before any ledger is known."""
 
 NO_LIMITS: Final = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
-"""What a broker let happen is not held back a second time."""
+"""The broker has decided already, so no limit of ours holds anything back."""
 
 
 class Followed:
@@ -43,7 +43,7 @@ class Followed:
         return self._subscription.cursor
 
     def feed(self, event: Event) -> None:  # noqa: C901 (one case a kind)
-        """Let one event happen."""
+        """Apply one event."""
         position = Position(event.ledger_id or 0, event.entry_id or 0)
         consumer = event.consumer or ""
         match event.kind:
@@ -103,7 +103,7 @@ class Followed:
             self._sizes[position] = size
 
     def _receive(self, event: Event, position: Position) -> None:
-        """A batch is one delivery, its messages are received one by one."""
+        """Apply a receive: a batch is one delivery, but its messages are received one by one."""
         consumer = event.consumer or ""
         self._open(consumer)
         # Only the first message of a batch is the delivery; those after it come with it.
@@ -124,7 +124,7 @@ class Followed:
     def _acknowledge(self, event: Event, position: Position) -> None:
         cumulative = event.kind is Kind.ACK_CUMULATIVE
         if cumulative and self._type == "Shared":
-            # Nothing said what type it is, and no Shared one would have been allowed this.
+            # No event names the type, and a broker refuses this on Shared.
             self._take_type("Exclusive")
         ack_set = event.ack_set or ()
         size = event.batch_size or self._sizes.get(position, 0)
@@ -145,13 +145,13 @@ class Followed:
             self._subscription.remove_consumer(consumer)
 
     def _take_type(self, detail: str | None) -> None:
-        """Become the type that the broker said, as long as nobody is connected."""
+        """Take the type that the broker reported, as long as no consumer is connected."""
         if detail and detail != self._type and not self._subscription.consumers:
             self._type = detail
             self._begin(self.cursor)
 
     def _reset(self, position: Position) -> None:
-        """A seek closes all consumers; what they had is nobody's."""
+        """Apply a seek: it closes all consumers, and nothing is pending any more."""
         self.cursor.reset(*position)
         self._begin(self.cursor)
 

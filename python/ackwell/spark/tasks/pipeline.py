@@ -31,7 +31,7 @@ class Finish:
         self._strict = strict
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return rows of the table `CURSORS`; rows with a `directory` tell of a topic's ledgers."""
+        """Return rows of the table `CURSORS`; rows with a `directory` are a topic's ledgers."""
         fold = Fold()
         directories: dict[str, list[tuple[int, int]]] = {}
         for batch in batches:

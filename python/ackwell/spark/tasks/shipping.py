@@ -20,7 +20,7 @@ FOLDER: Final = "shipped"
 
 
 def unpack(archive: Path) -> Path:
-    """Unpack the archive beside itself, once for all workers, and give the folder."""
+    """Unpack the archive beside itself, once for all workers, and return the folder."""
     place = archive.with_name(f"{archive.name}.unpacked")
     if not place.exists():
         scratch = Path(tempfile.mkdtemp(prefix=place.name, dir=archive.parent))

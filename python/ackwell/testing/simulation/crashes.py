@@ -95,7 +95,7 @@ def reordered(writes: Sequence[Write]) -> Iterator[Crash]:
 
 
 def _after(before: MemoryLedger, writes: Iterable[Write]) -> MemoryLedger:
-    """Return the ledger with these writes done, whatever others lie between them."""
+    """Return the ledger with these writes done, whatever others are between them."""
     ledger = copy_of(before)
     for write in writes:
         for entry_id in write.appended:
