@@ -42,6 +42,7 @@ GOOD: dict[str, Any] = {
     "max": 2,
     "mode": "round_up",
     "now_ms": 7_000,
+    "passed": (3, 1),
     "position": (3, 5),
     "properties": {"p": 1},
     "remaining": 2,
