@@ -1,7 +1,7 @@
 """A broker's file: log, cursors and what else a killed process must find again, in SQLite.
 
 Everything that a round of commands changed is one transaction, committed before any receipt of the round is
-sent: so what a client was answered is there after `kill -9`. Cursors are saved in ackwell's own form, which
+sent: so what a client was told is there after `kill -9`. Cursors are saved in ackwell's own form, which
 forgets nothing; transactions that were open are aborted.
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell import PositionInfo
 from ackwell.devbroker.log import Entry
 from ackwell.errors import StoreError
-from ackwell.store.sqlite import sqlite_errors
 
 if TYPE_CHECKING:
     import os
@@ -63,7 +64,7 @@ class Disk:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._cursors: dict[TopicSubscription, None] = {}
-        with sqlite_errors(self._path):
+        with self._errors():
             self._connection = sqlite3.connect(
                 self._path, timeout=0.1, isolation_level=None, check_same_thread=False
             )
@@ -149,7 +150,7 @@ class Disk:
             self._write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?)", *row)
         self._cursors.clear()
         if self._connection.in_transaction:
-            with sqlite_errors(self._path):
+            with self._errors():
                 self._connection.execute("COMMIT")
 
     def close(self) -> None:
@@ -191,11 +192,18 @@ class Disk:
         return {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM fact")}
 
     def _write(self, statement: str, *values: Any) -> None:
-        with sqlite_errors(self._path):
+        with self._errors():
             if not self._connection.in_transaction:
                 self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute(statement, values)
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
-        with sqlite_errors(self._path):
+        with self._errors():
             return self._connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: {error}") from error
