@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ackwell import FencedError, StoreError
+from ackwell import CorruptStateError, FencedError, PositionInfo, StoreError
+from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore, Store
 from ackwell.store.sqlite import APPLICATION_ID, VERSION, ledger_names
 from ackwell.testing.stores import Opener, StoreConformance
@@ -222,3 +223,22 @@ def test_a_damaged_schema_or_a_lost_row_is_an_error_of_ours(tmp_path: Path) -> N
             _ = store.last_id
         with suppress(StoreError):
             ledger_names(path)
+
+
+def test_a_save_after_lost_entries_whose_deletion_was_kept_is_found(tmp_path: Path) -> None:
+    """A disk that lies can keep a deletion and lose the entries: seed 58163 of the simulation."""
+    state = PositionInfo(3, 5)
+    ledger, path = MemoryLedger(first_id=4, last_id=2), tmp_path / "acks.db"
+    SqliteStore(path).own()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE ledger SET first_id = 4, last_id = 2")
+    openers: list[Callable[[], Store]] = [lambda: MemoryStore(ledger), lambda: SqliteStore(path)]
+    for opened in openers:
+        with opened() as store:
+            assert store.last_id == 3
+            with pytest.raises(CorruptStateError, match="those before were deleted"):
+                Journal(store).load()
+            Journal(store).save(state, replace=True)
+        with opened() as store:
+            assert store.last_id == 4
+            assert Journal(store).load().position_info == state

@@ -81,12 +81,14 @@ class MemoryStore(Store):
 
     @property
     def last_id(self) -> int:
-        return self._reading().last_id
+        ledger = self._reading()
+        # A disk that lost entries and kept their deletion: ids before the first are never used again.
+        return max(ledger.last_id, ledger.first_id - 1)
 
     def append(self, data: bytes) -> int:
         entry = checked_entry(data)
         ledger = self._writing()
-        ledger.last_id += 1
+        ledger.last_id = self.last_id + 1
         ledger.entries[ledger.last_id] = entry
         return ledger.last_id
 
@@ -96,8 +98,8 @@ class MemoryStore(Store):
     def delete_up_to(self, entry_id: int) -> None:
         entry_id = checked_id(entry_id)
         ledger = self._writing()
-        if entry_id > ledger.last_id:
-            raise ValueError(f"entry {entry_id} is beyond the last, {ledger.last_id}")
+        if entry_id > self.last_id:
+            raise ValueError(f"entry {entry_id} is beyond the last, {self.last_id}")
         for deleted in range(ledger.first_id, entry_id + 1):
             ledger.entries.pop(deleted, None)
         ledger.first_id = max(ledger.first_id, entry_id + 1)

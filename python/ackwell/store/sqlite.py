@@ -229,12 +229,16 @@ class SqliteStore(Store):
                 self._connection.execute("PRAGMA journal_mode = WAL")
 
     def _row(self) -> tuple[int, int, int]:
-        """Return the ledger's generation, first and last id, as they are in the file."""
+        """Return the ledger's generation, first and last id.
+
+        In a damaged file the last id may be too low: ids before the first one are never used again.
+        """
         with self._errors():
             if self._find() is None:
                 return 0, 0, -1
             row: tuple[int, int, int] | None = self._connection.execute(
-                "SELECT generation, first_id, last_id FROM ledger WHERE key = ?", [self._key]
+                "SELECT generation, first_id, max(last_id, first_id - 1) FROM ledger WHERE key = ?",
+                [self._key],
             ).fetchone()
         if row is None:
             raise StoreError(f"{self._path}: ledger {self._name!r} is not whole; the file is damaged")
