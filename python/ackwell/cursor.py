@@ -21,10 +21,10 @@ from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ackwell import engine as engines
 from ackwell.ack_sets import first_unacked, from_words, to_words
 from ackwell.arrays import as_int64
 from ackwell.cursor_settings import CursorSettings
+from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
 from ackwell.saving.carried import Carried
@@ -91,7 +91,7 @@ class Cursor:
         settings: CursorSettings | None = None,
         engine: Engine | None = None,
     ) -> None:
-        self._engine = engine or engines.native()
+        self._engine = engine or native_engine()
         self._ledgers = ledgers
         self._settings = settings or CursorSettings()
         self._mark_delete = _before_first(ledgers) if mark_delete is None else _bound(mark_delete)
@@ -556,7 +556,7 @@ class Cursor:
         return self.__dict__ | {"_engine": self._engine.__name__, "_journal": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {"_engine": engines.named(state["_engine"])})
+        self.__dict__.update(state | {"_engine": engine_named(state["_engine"])})
 
     def __repr__(self) -> str:
         return (

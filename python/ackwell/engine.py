@@ -43,13 +43,11 @@ class Engine(Protocol):
         """Read a `CommandAck`; `ackwell.subscription.AckColumns` names what is returned."""
 
 
-def native() -> Engine:
+def native_engine() -> Engine:
     """Return the default engine."""
-    from ackwell import _native
-
-    return _native
+    return engine_named("ackwell._native")
 
 
-def named(name: str) -> Engine:
+def engine_named(name: str) -> Engine:
     """Return the engine whose module has this name; a copied or unpickled object finds its engine so."""
     return cast("Engine", import_module(name))

@@ -9,8 +9,9 @@ import pytest
 
 from ackwell import PositionInfo, _native, reference
 from ackwell.errors import AckwellError
+from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.fold import Fold, columns_of
+from ackwell.replay.fold import Fold
 from ackwell.replay.resets import NO_RESETS, Resets, find_resets
 from tests.replay.cases import CASES
 from tests.replay.histories import random_history

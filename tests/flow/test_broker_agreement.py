@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ackwell.replay.agreement import Verdict, replayed_agreements
-from ackwell.replay.events import event_files, read_events
+from ackwell.replay.files import event_files, read_events
 from tests.shared import shared_folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "traces"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ackwell import EventError
-from ackwell.replay.events import Event, Kind, TraceParser, event_files, event_from_fields, read_events
+from ackwell.replay.events import Event, Kind, TraceParser, event_from_fields
+from ackwell.replay.files import event_files, read_events
 
 META = {"t": 1, "ev": "meta", "topic": "t", "sub": "s", "config": {"managedLedgerMaxEntriesPerLedger": 5}}
 PUBLISH = {"t": 2, "ev": "publish", "l": 3, "e": 0, "ok": True}

@@ -13,7 +13,8 @@ import pytest
 from ackwell import Ledgers, Position
 from ackwell.ack_sets import to_words
 from ackwell.cursor import acknowledged
-from ackwell.replay.events import Event, Kind, read_events
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import read_events
 from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash
 from tests.shared import shared_folder
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ackwell.errors import AckwellError
-from ackwell.replay.events import read_events
+from ackwell.replay.files import read_events
 from tests.hostile.commands import ackwell, held
 from tests.hostile.values import damaged
 

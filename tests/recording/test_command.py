@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ackwell.devbroker import Broker
-from ackwell.replay.events import read_events
+from ackwell.replay.files import read_events
 
 pulsar = pytest.importorskip("pulsar")
 

@@ -13,7 +13,8 @@ from ackwell.devbroker import Broker
 from ackwell.recording.book import Book
 from ackwell.recording.files import EventFiles
 from ackwell.recording.proxy import Proxy
-from ackwell.replay.events import Event, Kind, read_events
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import read_events
 from ackwell.replay.states import Replay
 
 pulsar = pytest.importorskip("pulsar")

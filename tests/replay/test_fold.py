@@ -11,8 +11,9 @@ import pytest
 
 from ackwell.errors import CorruptStateError, NewerVersionError
 from ackwell.replay.columns import cursor_batches, merge_rows, partial_batches
+from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.fold import Fold, columns_of
+from ackwell.replay.fold import Fold
 from ackwell.replay.resets import Resets, find_resets
 from tests.replay.cases import CASES
 from tests.replay.histories import random_history

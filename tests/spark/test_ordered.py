@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ackwell import TimeBuckets
-from ackwell.replay.events import Event, Kind, read_events
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import read_events
 from ackwell.spark import delayed_sizing, ordered_replay
 from ackwell.spark.tasks.ordered import Followed
 from ackwell.spark.tasks.sources import to_batches

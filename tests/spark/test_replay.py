@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import SchemaError
-from ackwell.replay.events import Event, Kind, read_events
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import read_events
 from ackwell.spark import collect_states, cursors, explode_ranges, merge, partials, replay
 from ackwell.spark.schema import EVENTS
 from tests.replay.histories import random_history

@@ -146,7 +146,8 @@ def _published(path: Path) -> NDArray[np.int64]:
     """Take the delays from the publishes of a trace."""
     import numpy as np
 
-    from ackwell.replay.events import Kind, read_events
+    from ackwell.replay.events import Kind
+    from ackwell.replay.files import read_events
 
     found = [
         max(event.deliver_at_ms - event.time_ms, 0)

@@ -45,7 +45,7 @@ def replay(
     ackwell replay --spark --save cursors.db examples/traces
     ackwell replay --json --at 1000 trace.jsonl.gz | jq '.[0].markDeletePosition'
     """
-    from ackwell.replay.events import event_files
+    from ackwell.replay.files import event_files
     from ackwell.replay.states import replay_files
 
     files = event_files(sources)

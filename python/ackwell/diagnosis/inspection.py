@@ -186,14 +186,14 @@ def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
     The file is only read, and no owner is fenced. Raises `StoreError` for a file that is not ackwell's or has
     no such ledger, and what `ackwell.saving.recovery.recover` raises.
     """
-    from ackwell import engine
+    from ackwell.engine import native_engine
     from ackwell.saving.recovery import recover
     from ackwell.store.sqlite import SqliteStore, ledger_names
 
     found = []
     for name in ledger_names(path) if ledger is None else [ledger]:
         with SqliteStore(path, name, read_only=True) as store:
-            recovery = recover(store, engine.native())
+            recovery = recover(store, native_engine())
         found.append(
             Inspection(
                 source=f"{path}, {name}",

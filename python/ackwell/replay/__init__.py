@@ -1,7 +1,7 @@
 """Events to state: what the cursor of each subscription holds once its events have happened.
 
-`events` is the schema of events, `traces`, `parquet` and `files` read them, `fold` and `columns` make
-partials and cursors of them, `resets` are the events whose order matters, `states` is the replay of files
-into one state for each subscription, and `agreement` compares that state with the broker's own. Nothing
-here needs Spark.
+`events` is the schema of events, and `event_columns` their form as arrays. `traces`, `parquet` and `files`
+read them. `fold` and `columns` make partials and cursors of them, `resets` are the events whose order
+matters. `states` is the replay of files into one state for each subscription, and `agreement` compares that
+state with the broker's own. Nothing here needs Spark.
 """

@@ -13,8 +13,9 @@ from ackwell import Ledgers, PositionInfo
 from ackwell.broker.restart import BatchSizes, restart_loss
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay import tables
+from ackwell.replay.event_columns import NULL, Columns
 from ackwell.replay.events import Kind
-from ackwell.replay.fold import NULL, Columns, Fold, cursor_settings
+from ackwell.replay.fold import Fold, cursor_settings
 from ackwell.saving.chunks import chunk_count
 
 if TYPE_CHECKING:

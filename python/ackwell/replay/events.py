@@ -17,11 +17,8 @@ are.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
-from io import BytesIO
-from itertools import chain
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Never
 
 from ackwell.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
@@ -309,76 +306,3 @@ class TraceParser:
         if isinstance(after_ms, int) and isinstance(time_ms, int):
             fields.setdefault("deliver_at_ms", time_ms + after_ms)
         return fields
-
-
-def event_files(sources: Iterable[str | Path]) -> list[Path]:
-    """List the event files that `sources` name, folders searched, in the order of replay (by name).
-
-    Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without any
-    trace (`.jsonl`, `.jsonl.gz`, `.parquet`).
-    """
-    files: set[Path] = set()
-    for source in map(Path, sources):
-        if source.is_dir():
-            found = [path for path in source.rglob("*") if _is_events(path.relative_to(source))]
-            if not found:
-                raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
-            files.update(found)
-        elif source.exists():
-            files.add(source)
-        else:
-            raise FileNotFoundError(f"{source}: no such file or folder")
-    return sorted(files, key=str)
-
-
-def _is_events(path: Path) -> bool:
-    """Return whether a file of a folder holds events; hidden ones do not, as everywhere in Spark."""
-    hidden = any(part.startswith((".", "_")) for part in path.parts)
-    return not hidden and path.name.endswith(_SUFFIXES)
-
-
-_SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
-
-
-def read_events(
-    sources: Iterable[str | Path], *, on_file: Callable[[Path], None] = lambda _: None
-) -> Iterator[Event]:
-    """Read the events of files and folders in order; `on_file` is told each file before it is read.
-
-    Memory is that of one event for JSON lines, of one row group for Parquet (which needs `pyarrow`).
-    """
-    for path in event_files(sources):
-        on_file(path)
-        yield from _read_parquet(path) if path.suffix == ".parquet" else _read_trace(path)
-
-
-def _read_trace(path: Path) -> Iterator[Event]:
-    from ackwell.replay.traces import DAMAGE, chunks, open_trace, unreadable
-
-    parser = TraceParser(str(path))
-    line = 0
-    try:
-        with open_trace(path) as file:
-            for data in chain.from_iterable(map(BytesIO, chunks(file))):
-                event = parser.parse(data.decode(), line + 1)
-                line += 1
-                if event:
-                    yield event
-    except DAMAGE as error:
-        raise unreadable(error, path, line + 1) from None
-
-
-def _read_parquet(path: Path) -> Iterator[Event]:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        message = f"{path}: reading Parquet needs pyarrow; pip install 'ackwell[spark]'"
-        raise ModuleNotFoundError(message) from None
-    from ackwell.replay.parquet import damage_named
-
-    line = 0
-    with damage_named(str(path)):
-        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
-            for fields in batch.to_pylist():
-                line += 1
-                yield event_from_fields(fields, file=str(path), line=line)

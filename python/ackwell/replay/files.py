@@ -1,23 +1,83 @@
-"""Files of events, whatever their format, through the fold: local replay."""
+"""Files of events, whatever their format: which there are, their events one by one, and their fold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from ackwell.replay.events import event_files, read_events
-from ackwell.replay.fold import Columns, Fold, columns_of
+from ackwell.errors import EventError
+from ackwell.replay.event_columns import Columns, columns_of
+from ackwell.replay.events import event_from_fields
+from ackwell.replay.fold import Fold
 from ackwell.replay.resets import NO_RESETS, Resets, find_resets
-from ackwell.replay.traces import trace_columns
+from ackwell.replay.traces import SUFFIXES, trace_columns, trace_events
 
 if TYPE_CHECKING:
     from ackwell.engine import Engine
+    from ackwell.replay.events import Event
 
 Progress = Callable[[Path], None]
 _EVENTS: int = 4_096
 """Events of one batch, where they are Python objects."""
+
+
+_SUFFIXES: Final = (*SUFFIXES, ".parquet")
+
+
+def event_files(sources: Iterable[str | Path]) -> list[Path]:
+    """List the event files that `sources` name, folders searched, in the order of replay (by name).
+
+    Raises `FileNotFoundError` for a source that does not exist, `EventError` for a folder without any
+    trace (`.jsonl`, `.jsonl.gz`, `.parquet`).
+    """
+    files: set[Path] = set()
+    for source in map(Path, sources):
+        if source.is_dir():
+            found = [path for path in source.rglob("*") if _is_events(path.relative_to(source))]
+            if not found:
+                raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
+            files.update(found)
+        elif source.exists():
+            files.add(source)
+        else:
+            raise FileNotFoundError(f"{source}: no such file or folder")
+    return sorted(files, key=str)
+
+
+def _is_events(path: Path) -> bool:
+    """Return whether a file of a folder holds events; hidden ones do not, as everywhere in Spark."""
+    hidden = any(part.startswith((".", "_")) for part in path.parts)
+    return not hidden and path.name.endswith(_SUFFIXES)
+
+
+def read_events(
+    sources: Iterable[str | Path], *, on_file: Callable[[Path], None] = lambda _: None
+) -> Iterator[Event]:
+    """Read the events of files and folders in order; `on_file` is called with each file before it is read.
+
+    Memory is that of one event for JSON lines, of one row group for Parquet (which needs `pyarrow`).
+    """
+    for path in event_files(sources):
+        on_file(path)
+        yield from _parquet_events(path) if path.suffix == ".parquet" else trace_events(path)
+
+
+def _parquet_events(path: Path) -> Iterator[Event]:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        message = f"{path}: reading Parquet needs pyarrow; pip install 'ackwell[spark]'"
+        raise ModuleNotFoundError(message) from None
+    from ackwell.replay.parquet import damage_named
+
+    line = 0
+    with damage_named(str(path)):
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+            for fields in batch.to_pylist():
+                line += 1
+                yield event_from_fields(fields, file=str(path), line=line)
 
 
 def fold_files(

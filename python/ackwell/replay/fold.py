@@ -8,17 +8,18 @@ Spark and its streams all use it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ackwell import engine as engines
 from ackwell.ack_sets import BATCH_SIZE_MAX
 from ackwell.cursor import Cursor
 from ackwell.cursor_settings import CursorSettings
+from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
-from ackwell.replay.events import NEED_POSITION, Event, Kind
+from ackwell.replay.event_columns import NULL, Columns, Numbers, name_at
+from ackwell.replay.events import NEED_POSITION, Kind
 from ackwell.replay.resets import NO_RESETS, Name, Resets
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Codes = tuple[NDArray[np.int32], NDArray[np.int32]]
-
-NULL: Final = -(2**63)
-"""Stands for null in the columns of `Partials`."""
 
 # What the kinds do, by the numbers of `Partials.feed`.
 NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK = range(7)
@@ -56,78 +54,6 @@ ACTIONS: Final = {kind.value: PLACED if kind in NEED_POSITION else NOTHING for k
 """The action of each kind."""
 
 
-class Columns(NamedTuple):
-    """Events as columns: codes and what each code stands for, and int64 arrays with `NULL` for null."""
-
-    topics: tuple[NDArray[np.int32], Sequence[str]]
-    subscriptions: tuple[NDArray[np.int32], Sequence[str]]
-    """The empty name stands for the topic as a whole."""
-    kinds: tuple[NDArray[np.int32], Sequence[str | None]]
-    ledger_ids: Ints
-    entry_ids: Ints
-    sequences: Ints | None = None
-    """None where no event needs to be ordered or named."""
-    batch_indexes: Ints | None = None
-    batch_sizes: Ints | None = None
-    ack_sets: tuple[Ints, Ints] | None = None
-    """Where each row's words begin and end."""
-    words: Ints | None = None
-    files: tuple[NDArray[np.int32], Sequence[str]] | None = None
-    transactions: dict[int, str] | None = None
-    """Row → transaction, of the rows that have one."""
-    settings: dict[int, str] | None = None
-    """Row → JSON text, of the `meta` rows that have it."""
-
-    def head(self, rows: int) -> Columns:
-        """Return the first rows."""
-        if rows >= len(self.ledger_ids):
-            return self
-
-        def few(values: Ints | None) -> Ints | None:
-            return None if values is None else values[:rows]
-
-        def named(codes: Any) -> Any:
-            return None if codes is None else (codes[0][:rows], codes[1])
-
-        return Columns(
-            named(self.topics),
-            named(self.subscriptions),
-            named(self.kinds),
-            self.ledger_ids[:rows],
-            self.entry_ids[:rows],
-            few(self.sequences),
-            few(self.batch_indexes),
-            few(self.batch_sizes),
-            self.ack_sets and (self.ack_sets[0][:rows], self.ack_sets[1][:rows]),
-            self.words,
-            named(self.files),
-            {row: text for row, text in (self.transactions or {}).items() if row < rows},
-            {row: text for row, text in (self.settings or {}).items() if row < rows},
-        )
-
-    def row(self, row: int) -> dict[str, Any]:
-        """Return one row by name; None for null."""
-
-        def integer(values: Ints | None) -> int | None:
-            value = NULL if values is None else int(values[row])
-            return None if value == NULL else value
-
-        ack_set = None
-        if self.ack_sets is not None and self.words is not None and self.ack_sets[0][row] != NULL:
-            ack_set = self.words[self.ack_sets[0][row] : self.ack_sets[1][row]].tolist()
-        return {
-            "topic": _name(self.topics, row),
-            "subscription": _name(self.subscriptions, row),
-            "kind": self.kinds[1][self.kinds[0][row]],
-            "ledger_id": integer(self.ledger_ids),
-            "entry_id": integer(self.entry_ids),
-            "sequence": integer(self.sequences),
-            "ack_set": ack_set,
-            "transaction": (self.transactions or {}).get(row),
-            "file": "" if self.files is None else _name(self.files, row),
-        }
-
-
 class Fold:
     """The partials of many subscriptions.
 
@@ -139,7 +65,7 @@ class Fold:
     def __init__(
         self, resets: Resets | None = None, *, ordered: bool = True, engine: Engine | None = None
     ) -> None:
-        self._engine = engine or engines.native()
+        self._engine = engine or native_engine()
         self._resets = resets
         known = resets is not None
         self._partials = self._engine.Partials(
@@ -222,7 +148,7 @@ class Fold:
         for row, transaction in (columns.transactions or {}).items():
             if actions[codes[row]] not in (ACK, UP_TO) or not transaction:
                 continue
-            name = _name(columns.topics, row), _name(columns.subscriptions, row)
+            name = name_at(columns.topics, row), name_at(columns.subscriptions, row)
             if committed is None:
                 codes[row] = unresolved
             elif (*name, transaction) not in committed:
@@ -330,85 +256,11 @@ class Fold:
         return cursor, {(ledger_id, entry_id): size for ledger_id, entry_id, size in sizes}
 
 
-class Numbers:
-    """Gives each name a number."""
-
-    def __init__(self, names: Iterable[str] = (), on_new: Callable[[str], None] | None = None) -> None:
-        self.names = list(names)
-        self._on_new = on_new
-        self._numbers = {name: number for number, name in enumerate(self.names)}
-        self._last: tuple[Sequence[str], NDArray[np.int32]] | None = None
-
-    def __getitem__(self, name: str) -> int:
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = len(self.names)
-            self.names.append(name)
-            if self._on_new is not None:
-                self._on_new(name)
-        return number
-
-    def of(self, names: Sequence[str]) -> NDArray[np.int32]:
-        """Return the numbers of names; at once for the list of the call before, which may be longer now."""
-        if self._last is None or self._last[0] is not names:
-            self._last = names, np.empty(0, np.int32)
-        known = self._last[1]
-        if len(known) < len(names):
-            more = [self[names[place]] for place in range(len(known), len(names))]
-            known = np.concatenate((known, np.array(more, np.int32)))
-            self._last = names, known
-        return known
-
-
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
     """Return the cursor's part of these broker settings; batch index acks are on by default, as in 4.2."""
     value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
     return CursorSettings(batch_index_acks=value != "false")
 
 
-def _name(codes: tuple[NDArray[np.int32], Sequence[str]], row: int) -> str:
-    return codes[1][int(codes[0][row])]
-
-
 def _actions(kinds: Sequence[str | None]) -> NDArray[np.int32]:
     return np.array([MISSING if kind is None else ACTIONS.get(kind, UNKNOWN) for kind in kinds], np.int32)
-
-
-def columns_of(events: Sequence[Event]) -> Columns:
-    """Return events as columns."""
-    topics, subscriptions, files = Numbers(), Numbers([""]), Numbers()
-    integers = {
-        name: np.array(
-            [NULL if (value := getattr(event, name)) is None else value for event in events], np.int64
-        )
-        for name in ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size")
-    }
-    sets = [event.ack_set for event in events]
-    ends = np.cumsum([len(words or ()) for words in sets], dtype=np.int64)
-    starts = ends - np.array([len(words or ()) for words in sets], np.int64)
-    starts[np.array([words is None for words in sets], bool)] = NULL
-    kinds = list(ACTIONS)
-    codes = {kind: code for code, kind in enumerate(kinds)}
-
-    def numbered(numbers: Numbers, names: Iterable[str | None]) -> NDArray[np.int32]:
-        return np.array([numbers[name or ""] for name in names], np.int32)
-
-    return Columns(
-        (numbered(topics, (event.topic for event in events)), topics.names),
-        (numbered(subscriptions, (event.subscription for event in events)), subscriptions.names),
-        (np.array([codes[event.kind.value] for event in events], np.int32), kinds),
-        integers["ledger_id"],
-        integers["entry_id"],
-        integers["sequence"],
-        integers["batch_index"],
-        integers["batch_size"],
-        (starts, ends),
-        np.array([word for words in sets for word in words or ()], np.int64),
-        (numbered(files, (event.file for event in events)), files.names),
-        {row: event.transaction for row, event in enumerate(events) if event.transaction is not None},
-        {
-            row: event.detail
-            for row, event in enumerate(events)
-            if event.kind is Kind.META and event.detail is not None
-        },
-    )

@@ -22,7 +22,8 @@ from ackwell.replay.columns import COLUMNS, Reader
 from ackwell.replay.resets import RESETTING
 
 if TYPE_CHECKING:
-    from ackwell.replay.fold import Columns, Fold
+    from ackwell.replay.event_columns import Columns
+    from ackwell.replay.fold import Fold
 
 _SLICE_VALUES: Final = 1 << 20
 """Values decoded at a time: so many rows that each of 20,000 mixed subscriptions has some, and so

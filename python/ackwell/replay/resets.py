@@ -16,7 +16,7 @@ from ackwell.position import Position
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
-    from ackwell.replay.fold import Columns
+    from ackwell.replay.event_columns import Columns
 
 Name = tuple[str, str]
 """Topic and subscription."""

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.errors import EventError, ProtocolError
 from ackwell.position import Position
-from ackwell.replay.events import Event, Kind, read_events
-from ackwell.replay.fold import Fold, columns_of
+from ackwell.replay.event_columns import columns_of
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import fold_files, read_events
+from ackwell.replay.fold import Fold
 
 if TYPE_CHECKING:
     from ackwell.broker.restart import BrokerSettings, RestartLoss
@@ -203,7 +205,6 @@ def replay_files(
     Raises `EventError` with file and line for anything that is no event, and for an acknowledgment of what
     was never published.
     """
-    from ackwell.replay.files import fold_files
 
     def begin(fold: Fold) -> None:
         for state in start_from:

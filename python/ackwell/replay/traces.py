@@ -10,17 +10,21 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from io import BytesIO
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
+from ackwell.replay.event_columns import Columns, columns_of
 from ackwell.replay.events import OF_TOPIC, Kind, TraceParser
-from ackwell.replay.fold import Columns, columns_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ackwell.replay.events import Event
 
 _KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
 _OF_TOPIC: Final = [(kind, Kind(kind) in OF_TOPIC) for kind in _KINDS]
@@ -41,6 +45,21 @@ def unreadable(error: Exception, path: Path, line: int) -> Exception:
     if isinstance(error, OSError) and error.errno is not None:
         return error
     return EventError(f"unreadable: {error}", file=str(path), line=line)
+
+
+def trace_events(path: Path) -> Iterator[Event]:
+    """Read the events of one trace, one by one."""
+    parser = TraceParser(str(path))
+    line = 0
+    try:
+        with open_trace(path) as file:
+            for data in chain.from_iterable(map(BytesIO, chunks(file))):
+                event = parser.parse(data.decode(), line + 1)
+                line += 1
+                if event:
+                    yield event
+    except DAMAGE as error:
+        raise unreadable(error, path, line + 1) from None
 
 
 def trace_columns(path: Path) -> Iterator[Columns]:

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ackwell import engine as engines
+from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def compress(data: bytes, compression: str, engine: Engine | None = None) -> byt
     """Return the bytes as they are stored: the size and the compressed bytes, or `data` for NONE."""
     if compression == COMPRESSIONS[0]:
         return data
-    engine = engine or engines.native()
+    engine = engine or native_engine()
     return len(data).to_bytes(SIZE_BYTES, "big") + engine.compress(data, compression)
 
 
@@ -186,7 +186,7 @@ def decompress(
     if len(stored) < SIZE_BYTES:
         raise CorruptStateError("no size before the compressed state", len(stored))
     size = int.from_bytes(stored[:SIZE_BYTES], "big")
-    engine = engine or engines.native()
+    engine = engine or native_engine()
     return engine.decompress(stored[SIZE_BYTES:], compression, size, max_bytes)
 
 

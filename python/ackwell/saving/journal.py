@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ackwell import engine as engines
+from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError, NotLoadedError
 from ackwell.saving import delta
 from ackwell.saving.chunks import (
@@ -105,7 +105,7 @@ class Journal:
         self._store = store
         self._entry_bytes_max = entry_bytes_max
         self._max_bytes = max_bytes
-        self._engine = engine or engines.native()
+        self._engine = engine or native_engine()
         #: Whether what the store held was loaded, or was replaced.
         self._known = False
         #: The newest save, and the save before it; None if they are not known, such as after an error.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.ack_sets import BATCH_SIZE_MAX, WORDS_MAX
+from ackwell.replay.event_columns import NULL
 from ackwell.replay.events import ENTRY_ID_MAX, NEED_POSITION, Kind
-from ackwell.replay.fold import NULL
 from ackwell.spark.schema import PARTIALS
 from ackwell.spark.tasks import words as tasks
 

@@ -12,7 +12,6 @@ import operator
 from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex, runtime_checkable
 
 from ackwell.errors import StoreError
-from ackwell.saving.chunks import ENTRY_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,9 +37,9 @@ class Store(Protocol):
 
     atomic_appends: bool = True
     """Whether a crash leaves an append done or not done. If false, the last entry may be torn."""
-    entry_bytes_max: int = ENTRY_BYTES_MAX
-    """How many bytes of a state go into one entry; a header of at most 50 bytes comes on top. A larger save
-    is written in parts."""
+    entry_bytes_max: int = 1 << 20
+    """How many bytes of a state go into one entry: 1 MiB by default, as in PIP-381. A header of at most 50
+    bytes comes on top. A larger save is written in parts."""
     read_only: bool = False
     """Whether the store was opened for reading alone."""
 

@@ -15,7 +15,7 @@ from enum import IntEnum
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ackwell import engine as engines
+from ackwell.engine import native_engine
 from ackwell.position import Position
 from ackwell.wire import bytes_field, int_field
 
@@ -167,7 +167,7 @@ class AckColumns(NamedTuple):
         latest) read as negative. Raises `CorruptStateError` with the offset for bytes that are no command,
         `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
         """
-        decoded = (engine or engines.native()).decode_command_ack(data)
+        decoded = (engine or native_engine()).decode_command_ack(data)
         consumer_id, cumulative, ledger_ids, entry_ids, starts, words, others, error, properties = decoded[:9]
         most_bits, least_bits, request_id, unknown_fields = decoded[9:]
         return cls(

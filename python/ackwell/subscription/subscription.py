@@ -27,10 +27,10 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ackwell import engine as engines
 from ackwell.ack_sets import BATCH_SIZE_MAX, from_words
 from ackwell.arrays import as_int64
 from ackwell.cursor import Cursor
+from ackwell.engine import native_engine
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
 from ackwell.subscription import arguments, handle, saved
@@ -145,7 +145,7 @@ class Subscription:
             delayed,
             topic,
             partition,
-            Structures.of(engine or engines.native()),
+            Structures.of(engine or native_engine()),
         )
         self._unknown_fields = saved.take_over(state)
         self._dispatcher = Dispatcher(state)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -15,8 +15,10 @@ from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.diagnosis.inspection import Entry, Inspection, inspect, inspect_entries
 from ackwell.errors import AckwellError
 from ackwell.replay import tables
-from ackwell.replay.events import Event, read_events
-from ackwell.replay.files import path_columns
+from ackwell.replay.files import path_columns, read_events
+
+if TYPE_CHECKING:
+    from ackwell.replay.events import Event
 
 EVENT_SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
 STATS_SCHEMA: Final = tables.arrow_schema(tables.STATS)

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from ackwell.errors import EventError
 from ackwell.replay.columns import named_codes, partial_batches
-from ackwell.replay.fold import NULL, Fold
+from ackwell.replay.event_columns import NULL
+from ackwell.replay.fold import Fold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ackwell.errors import StoreError
-from ackwell.saving.chunks import ENTRY_BYTES_MAX
+from ackwell.store import Store
 from ackwell.store.memory import MemoryLedger, MemoryStore
 from ackwell.testing.simulation.crashes import copy_of
 
@@ -79,7 +79,7 @@ class Disk:
 
     random: random.Random
     atomic_appends: bool = True
-    entry_bytes_max: int = ENTRY_BYTES_MAX
+    entry_bytes_max: int = Store.entry_bytes_max
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     written: dict[int, bytes] = field(default_factory=dict)
     """Entry → its bytes as they were given to `append`, or none where nobody wrote it."""

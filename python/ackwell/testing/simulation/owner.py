@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ackwell import engine as engines
 from ackwell.ack_sets import to_words
 from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.engine import native_engine
 from ackwell.errors import ProtocolError
 from ackwell.subscription import (
     AckType,
@@ -54,7 +54,7 @@ class Topic:
     @classmethod
     def of(cls, chance: Random, kind: str, engine: Engine | None) -> Topic:
         """Return an empty topic."""
-        engine = engine or engines.native()
+        engine = engine or native_engine()
         settings = SubscriptionSettings(
             max_unacked_per_consumer=chance.choice((0, 8, 50)),
             max_unacked_per_subscription=chance.choice((0, 15, 90)),
