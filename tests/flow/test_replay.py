@@ -117,5 +117,5 @@ def test_a_batch_index_that_no_batch_has_is_refused() -> None:
     batch = [event(0, Kind.PUBLISH, 1, 0, batch_size=3)]
     with pytest.raises(Exception, match="batch index 3 of 1:0, which holds 3 messages"):
         fold([*batch, event(1, Kind.ACK, 1, 0, batch_index=3)])
-    with pytest.raises(Exception, match="no event tells how many messages"):
+    with pytest.raises(Exception, match="no event says how many messages"):
         fold([PUBLISHED[0], event(1, Kind.ACK, 1, 0, batch_index=0)])

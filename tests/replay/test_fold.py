@@ -150,7 +150,7 @@ def test_a_bad_subscription_has_an_error_and_the_others_go_on() -> None:
         ({"ledger_id": -3, "entry_id": 0}, "sequence 2: a negative"),
         ({"ledger_id": None, "entry_id": 0}, "sequence 2: no position"),
         ({"ledger_id": 3, "entry_id": 8}, "3:8, which was never published"),
-        ({"ledger_id": 3, "entry_id": 0, "batch_index": 4}, "no event tells how many"),
+        ({"ledger_id": 3, "entry_id": 0, "batch_index": 4}, "no event says how many"),
         ({"ledger_id": 3, "entry_id": 0, "batch_index": 4, "batch_size": 3}, "which holds 3 messages"),
         ({"ledger_id": 3, "entry_id": 0, "batch_index": 10**9}, "beyond the largest batch"),
         ({"ledger_id": 3, "entry_id": 0, "batch_size": 10**9}, "beyond the largest batch"),

@@ -119,6 +119,8 @@ def chunks(file: IO[bytes]) -> Iterator[bytes]:
             begun = []
         begun.append(data[end:])
         if len(begun) > LINE_BYTES_MAX // _CHUNK_BYTES:
+            # The error would keep it alive, as long as somebody has the error.
+            begun.clear()
             raise EOFError(f"a line of more than {LINE_BYTES_MAX >> 20} MiB")
     if rest := b"".join(begun):
         yield rest
