@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from ackwell.devbroker import AsyncBroker
+from ackwell.devbroker.commands import handler_of
 from ackwell.devbroker.connection import Connection
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType
@@ -50,7 +51,7 @@ def command(command_type: CommandType, payload: bytes = b"", **fields: Any) -> b
 
 def connected(broker: AsyncBroker, key_shared: bool) -> Connection:
     """Return a connection with a producer and a consumer."""
-    made = Connection(broker.state, broker.service)
+    made = Connection(broker.state, broker.service, handler_of)
     made.connection_made(Nowhere())
     made.data_received(command(CommandType.CONNECT, client_version="bench", protocol_version=21))
     made.data_received(command(CommandType.PRODUCER, topic="t", producer_id=1, request_id=1))

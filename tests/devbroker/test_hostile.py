@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.devbroker.connection import Connection
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, ServerError
 from ackwell.protocol.frames import encode, frame
@@ -175,7 +176,9 @@ def test_a_client_that_does_not_read_is_not_read_either() -> None:
 
 
 def _unsent(broker: Broker) -> int:
-    transports = [each._transport for each in broker._broker.state.connections]
+    connections = [each for each in broker._broker.state.connections if isinstance(each, Connection)]
+    assert connections
+    transports = [each._transport for each in connections]
     return sum(each.get_write_buffer_size() for each in transports if each is not None)
 
 

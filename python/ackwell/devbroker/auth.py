@@ -27,6 +27,7 @@ class Service:
     tls_url: str | None = None
     authenticate_by: Authenticate | None = None
     authorize_by: Authorize | None = None
+    admin_url: str = ""
 
     def authenticate(self, method: str, data: bytes) -> str | None:
         """Return a client's role; `RefusedError` for one that may not connect."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from ackwell.devbroker.admin import AdminServer
 from ackwell.devbroker.auth import Authenticate, Authorize, Service
 from ackwell.devbroker.clock import Clock
+from ackwell.devbroker.commands import handler_of
 from ackwell.devbroker.connection import Connection
 from ackwell.devbroker.disk import Disk
 from ackwell.devbroker.settings import DevBrokerSettings
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
     from ackwell.devbroker.faults import Faults
     from ackwell.devbroker.restarts import Persona, Restarted
-    from ackwell.devbroker.topic import Topic
     from ackwell.replay.events import Event
 
 LOOPBACK: Final = "127.0.0.1"
@@ -86,14 +86,19 @@ class AsyncBroker:
             self._tls_port = await self._listen(self._tls_port, self._tls)
             self.service.tls_url = f"pulsar+ssl://{self._advertised_host}:{self._tls_port}"
         if self._admin_port is not None:
-            admin = AdminServer(self)
+            admin = AdminServer(self.state, self.service)
             self._admin_port = await admin.start(self._host, self._admin_port)
+            self.service.admin_url = self.admin_url
             self._servers.append(admin)
 
     async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
-            lambda: Connection(self.state, self.service), self._host, port, ssl=tls, reuse_address=True
+            lambda: Connection(self.state, self.service, handler_of),
+            self._host,
+            port,
+            ssl=tls,
+            reuse_address=True,
         )
         self._servers.append(server)
         taken: int = server.sockets[0].getsockname()[1]
@@ -109,8 +114,7 @@ class AsyncBroker:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
-        if self.state.disk is not None:
-            self.state.disk.close()
+        self.state.close()
 
     @property
     def url(self) -> str:
@@ -215,11 +219,6 @@ class AsyncBroker:
         self._crashed = False
         await self.start()
         return restarted
-
-    def unload(self, topic: Topic) -> Restarted:
-        """Close a topic and load it again, as this version does."""
-        topic.record(Kind.UNLOAD)
-        return self.state.reload("graceful", "pulsar", [str(topic.name)])
 
 
 def _persona(as_: str | None, version: str) -> Persona:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ackwell.devbroker.log import Entry, Log
+    from ackwell.devbroker.entries import Entry
+    from ackwell.devbroker.log import Log
     from ackwell.position import Position
 
 Newest = dict[str, tuple[int, int, int]]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.commands import handler_of, producing, topic_lists
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.errors import FrameError
 from ackwell.protocol import messages
@@ -16,10 +15,10 @@ from ackwell.protocol.frames import FRAME_PADDING_BYTES, FrameReader, decode, en
 
 if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
-    from ackwell.devbroker.consumers import Consumer
-    from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.producers import Producer
     from ackwell.devbroker.state import State
+    from ackwell.devbroker.subscriptions import Subscriber
+    from ackwell.devbroker.topic import Topic
 
 CRASH: Final = "the broker crashed"
 """Why a connection was closed without a farewell of its producers and consumers."""
@@ -30,15 +29,22 @@ _SIGNS_OF_LIFE: Final = frozenset({int(CommandType.PING), int(CommandType.PONG)}
 
 log = logging.getLogger("ackwell.devbroker")
 
+Handler = Callable[["Connection", Any, bytes], None]
+"""Takes the connection, the command and what follows it; raises `RefusedError` to answer with an error."""
+
 
 class Connection(asyncio.Protocol):
-    """A connection; a bad frame closes it and nothing else."""
+    """A connection; a bad frame closes it and nothing else.
 
-    def __init__(self, state: State, service: Service) -> None:
+    `handler_of` returns what handles a command, None for one that is not supported.
+    """
+
+    def __init__(self, state: State, service: Service, handler_of: Callable[[int], Handler | None]) -> None:
         self.state = state
         self.service = service
-        self.producers: dict[int, Producer] = {}
-        self.consumers: dict[int, Consumer] = {}
+        self._handler_of = handler_of
+        self.producers: dict[int, Producer[Topic]] = {}
+        self.consumers: dict[int, Subscriber] = {}
         self.closed_producers: set[int] = set()
         """Those that we closed: what their client has sent before it knew is passed over."""
         self.client_version = ""
@@ -160,7 +166,7 @@ class Connection(asyncio.Protocol):
         if self.state.faults.any and self.state.faults.drops_connection():
             self.close("a fault that was asked for: drop_connections")
             return
-        handle = handler_of(command_type)
+        handle = self._handler_of(command_type)
         if handle is None:
             self._not_supported(command_type, message)
             return
@@ -198,7 +204,7 @@ class Connection(asyncio.Protocol):
         """Send a frame that is ready."""
         self._out.append(data)
 
-    def send_messages(self, consumer: Consumer, frames: Iterable[bytes]) -> None:
+    def send_messages(self, consumer: Subscriber, frames: Iterable[bytes]) -> None:
         """Send the frames of messages; under a fault, twice or slowly."""
         faults = self.state.faults
         if not faults.any:
@@ -212,7 +218,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._send_slowly(consumer, copies, 1 / rate)
 
-    def _send_slowly(self, consumer: Consumer, frames: list[bytes], pause_s: float) -> None:
+    def _send_slowly(self, consumer: Subscriber, frames: list[bytes], pause_s: float) -> None:
         loop = asyncio.get_running_loop()
         consumer.next_s = max(consumer.next_s, loop.time()) + pause_s
         loop.call_at(consumer.next_s, self._send_late, frames)
@@ -226,6 +232,19 @@ class Connection(asyncio.Protocol):
         """Notify a consumer of whether it is the active one."""
         change = messages.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=active)
         self.send(CommandType.ACTIVE_CONSUMER_CHANGE, change)
+
+    def send_ready(self, producer: Producer[Topic]) -> None:
+        """Send a producer the success that lets it send."""
+        answer = messages.CommandProducerSuccess(
+            request_id=producer.request_id,
+            producer_name=producer.name,
+            last_sequence_id=producer.topic.producers.last_sequence_id(producer.name),
+            schema_version=producer.schema_version or b"",
+            producer_ready=True,
+        )
+        if producer.topic_epoch is not None:
+            answer.topic_epoch = producer.topic_epoch
+        self.send(CommandType.PRODUCER_SUCCESS, answer)
 
     def ping(self) -> None:
         """Ask for a sign of life; the answer comes behind everything that the client has sent."""
@@ -253,12 +272,7 @@ class Connection(asyncio.Protocol):
 
     # Ends
 
-    def producer_ready(self, producer: Producer) -> None:
-        """Notify a waiting producer that it may send."""
-        producing.ready(self, producer)
-        self.flush()
-
-    def close_producer(self, producer: Producer) -> None:
+    def close_producer(self, producer: Producer[Topic]) -> None:
         """Close a producer from our side; its client opens it again."""
         if self.producers.pop(producer.producer_id, None) is producer:
             producer.topic.producers.leave(producer)
@@ -268,7 +282,7 @@ class Connection(asyncio.Protocol):
                 messages.CommandCloseProducer(producer_id=producer.producer_id, request_id=0),
             )
 
-    def close_consumer(self, consumer: Consumer) -> None:
+    def close_consumer(self, consumer: Subscriber) -> None:
         """Close a consumer from our side; its client subscribes again."""
         if self.consumers.pop(consumer.consumer_id, None) is consumer:
             consumer.subscription.leave(consumer)
@@ -276,12 +290,6 @@ class Connection(asyncio.Protocol):
                 CommandType.CLOSE_CONSUMER,
                 messages.CommandCloseConsumer(consumer_id=consumer.consumer_id, request_id=0),
             )
-
-    def topics_changed(
-        self, watcher_id: int, watched: Any, made: list[TopicName], deleted: list[TopicName]
-    ) -> None:
-        """Notify a watcher of a list of topics of a change."""
-        topic_lists.changed(self, watcher_id, watched, made, deleted)
 
     def close(self, reason: str) -> None:
         """Close the connection, and say why in the log."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.clients import Client
+
+T = TypeVar("T")
 
 
-class Consumer:
-    """One consumer of one connection."""
+class Consumer(Generic[T]):
+    """One consumer of one connection; its subscription is there for whoever finds the consumer."""
 
     __slots__ = (
         "bytes_out",
@@ -32,11 +33,11 @@ class Consumer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Client,
         consumer_id: int,
         name: str,
         key: int,
-        subscription: TopicSubscription,
+        subscription: T,
         *,
         priority: int,
         epoch: int,
@@ -64,4 +65,4 @@ class Consumer:
         self.redelivered = 0
 
     def __repr__(self) -> str:
-        return f"<Consumer {self.name!r} of {self.subscription.name!r}>"
+        return f"<Consumer {self.name!r}>"

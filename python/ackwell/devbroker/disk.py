@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell import PositionInfo
-from ackwell.devbroker.log import Entry
+from ackwell.devbroker.entries import Entry
 from ackwell.errors import StoreError
 
 if TYPE_CHECKING:
     import os
-
-    from ackwell.devbroker.subscriptions import TopicSubscription
 
 APPLICATION_ID: Final = 0x61636462
 """`acdb`: marks the file as ours."""
@@ -63,7 +61,6 @@ class Disk:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._cursors: dict[TopicSubscription, None] = {}
         with self._errors():
             self._connection = sqlite3.connect(
                 self._path, timeout=0.1, isolation_level=None, check_same_thread=False
@@ -122,16 +119,14 @@ class Disk:
         for table in ("entry", "cursor", "sequence"):
             self._write(f"DELETE FROM {table} WHERE topic = ?", name)
 
-    def changed(self, subscription: TopicSubscription) -> None:
-        """Let a cursor be saved with the next commit."""
-        if subscription.durable:
-            self._cursors[subscription] = None
+    def cursor(self, topic: str, saved: SavedCursor) -> None:
+        """Write a subscription."""
+        state, properties = saved.info.encode("compact"), json.dumps(saved.properties)
+        row = topic, saved.subscription, saved.type, properties, state
+        self._write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?)", *row)
 
     def forget_cursor(self, topic: str, subscription: str) -> None:
         """Delete a cursor."""
-        self._cursors = {
-            each: None for each in self._cursors if (each.topic.full_name, each.name) != (topic, subscription)
-        }
         self._write("DELETE FROM cursor WHERE topic = ? AND subscription = ?", topic, subscription)
 
     def sequence_id(self, topic: str, producer: str, last: int) -> None:
@@ -144,11 +139,6 @@ class Disk:
 
     def commit(self) -> None:
         """Make what changed durable, in the system's cache at least: a killed process loses none of it."""
-        for each in self._cursors:
-            state = each.subscription.stage().info.encode("compact")
-            row = each.topic.full_name, each.name, str(each.type), json.dumps(each.properties), state
-            self._write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?)", *row)
-        self._cursors.clear()
         if self._connection.in_transaction:
             with self._errors():
                 self._connection.execute("COMMIT")

@@ -8,13 +8,13 @@ from ackwell.protocol import messages
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.topic import Topic
+    from ackwell.devbroker.content import TopicContent
 
 _LATEST: Final = 2**63 - 1
 """The ledger id of the client's `MessageId.latest`; `MessageId.earliest` has -1."""
 
 
-def place_of(topic: Topic, wanted: Any) -> tuple[int, int]:
+def place_of(topic: TopicContent, wanted: Any) -> tuple[int, int]:
     """Return the position of a `MessageIdData`, the first one for earliest, the end for latest."""
     ledger_id, entry_id = signed64(wanted.ledgerId), signed64(wanted.entryId)
     if ledger_id < 0:

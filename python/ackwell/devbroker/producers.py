@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.protocol.codes import AccessMode, ServerError
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.topic import Topic
+    from ackwell.devbroker.clients import Client
+    from ackwell.devbroker.content import TopicContent
+
+T = TypeVar("T")
 
 
-class Producer:
-    """One producer of one connection."""
+class Producer(Generic[T]):
+    """One producer of one connection; its topic is there for whoever finds the producer."""
 
     __slots__ = (
         "access_mode",
@@ -35,10 +37,10 @@ class Producer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Client,
         producer_id: int,
         name: str,
-        topic: Topic,
+        topic: T,
         *,
         access_mode: AccessMode,
         epoch: int,
@@ -46,6 +48,7 @@ class Producer:
         user_named: bool,
         topic_epoch: int | None,
         metadata: dict[str, str],
+        connected_ms: int,
     ) -> None:
         self.connection = connection
         self.producer_id = producer_id
@@ -60,26 +63,26 @@ class Producer:
         self.metadata = metadata
         self.schema_version: bytes | None = None
         self.ready = False
-        self.connected_ms = topic.clock.now_ms()
+        self.connected_ms = connected_ms
         self.messages_in = 0
 
     def __repr__(self) -> str:
-        return f"<Producer {self.name!r} of {self.topic.name}>"
+        return f"<Producer {self.name!r}>"
 
 
 class Producers:
     """Who may produce to a topic."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: TopicContent) -> None:
         self._topic = topic
-        self.by_name: dict[str, Producer] = {}
-        self._waiting: deque[Producer] = deque()
-        self._exclusive: Producer | None = None
+        self.by_name: dict[str, Producer[Any]] = {}
+        self._waiting: deque[Producer[Any]] = deque()
+        self._exclusive: Producer[Any] | None = None
         self.topic_epoch: int | None = None
         self.last_sequence_ids: dict[str, int] = {}
         """By producer name; what deduplication compares."""
 
-    def join(self, producer: Producer) -> bool:
+    def join(self, producer: Producer[Any]) -> bool:
         """Take a producer in; False while it waits for its turn. `RefusedError` as the broker refuses it."""
         self._replace_known(producer)
         mode = producer.access_mode
@@ -99,7 +102,7 @@ class Producers:
         self._admit(producer)
         return True
 
-    def leave(self, producer: Producer) -> None:
+    def leave(self, producer: Producer[Any]) -> None:
         """Let a producer go, and the next one that waits have its turn."""
         if producer in self._waiting:
             self._waiting.remove(producer)
@@ -110,7 +113,8 @@ class Producers:
         if self._waiting and not self.by_name:
             following = self._waiting.popleft()
             self._admit(following)
-            following.connection.producer_ready(following)
+            following.connection.send_ready(following)
+            following.connection.flush()
 
     def close_all(self) -> None:
         """Close every producer; those that wait too."""
@@ -139,7 +143,7 @@ class Producers:
             self._topic.broker.disk.sequence_id(self._topic.full_name, name, self.last_sequence_ids[name])
         return False
 
-    def _replace_known(self, producer: Producer) -> None:
+    def _replace_known(self, producer: Producer[Any]) -> None:
         """Let a client that came back take the place of its older self; refuse a name that is taken."""
         known = self.by_name.get(producer.name)
         if known is None:
@@ -150,14 +154,14 @@ class Producers:
         known.connection.producers.pop(known.producer_id, None)
         self.leave(known)
 
-    def _fenced(self, producer: Producer) -> bool:
+    def _fenced(self, producer: Producer[Any]) -> bool:
         return (
             producer.topic_epoch is not None
             and self.topic_epoch is not None
             and producer.topic_epoch < self.topic_epoch
         )
 
-    def _admit(self, producer: Producer) -> None:
+    def _admit(self, producer: Producer[Any]) -> None:
         self.by_name[producer.name] = producer
         producer.ready = True
         if producer.access_mode is not AccessMode.SHARED:

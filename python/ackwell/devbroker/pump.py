@@ -19,9 +19,8 @@ from ackwell.subscription.undelivered import Undelivered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ackwell.devbroker.consumers import Consumer
-    from ackwell.devbroker.log import Entry
-    from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.entries import Entry
+    from ackwell.devbroker.subscriptions import Subscriber, TopicSubscription
     from ackwell.subscription import Delivery
     from ackwell.subscription.consumer import ConsumerKey
 
@@ -29,7 +28,20 @@ READ_MAX: Final = 1_000
 """Entries read at a time; a consumer's default queue holds as many messages."""
 
 
-def pump(source: TopicSubscription) -> None:
+def deliver(source: TopicSubscription) -> None:
+    """Deliver what can be delivered, and come back when a delay is over."""
+    if not source.waits:
+        _pump(source)
+    if not source.topic.name.persistent:
+        # Nothing waits there, and nothing comes again.
+        source.subscription.clear_backlog()
+        return
+    due_ms = source.subscription.next_wakeup_ms()
+    if due_ms is not None and source.consumers:
+        source.topic.broker.wake_at(source, due_ms)
+
+
+def _pump(source: TopicSubscription) -> None:
     """Deliver all that can be delivered now."""
     before: tuple[object, ...] | None = None
     while source.consumers and all(each.connection.writable for each in source.consumers.values()):
@@ -115,7 +127,7 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
     source.record_run(Kind.DISPATCH, consumer, ledger_ids, entry_ids, sizes, counts)
 
 
-def _count(source: TopicSubscription, consumer: Consumer, entries: int, messages: int, nbytes: int) -> None:
+def _count(source: TopicSubscription, consumer: Subscriber, entries: int, messages: int, nbytes: int) -> None:
     consumer.permits -= messages
     consumer.messages_out += messages
     average = messages / entries

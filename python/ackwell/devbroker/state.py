@@ -6,28 +6,31 @@ loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.faults import Faults
+from ackwell.devbroker.coordinator import Coordinator
+from ackwell.devbroker.core import BrokerCore
 from ackwell.devbroker.names import TopicName
 from ackwell.devbroker.policies import unacked_limits
-from ackwell.devbroker.recorder import Recorder
+from ackwell.devbroker.pump import deliver
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.restarts import Restarted, survive
 from ackwell.devbroker.schemas import Schemas
-from ackwell.devbroker.topic import Topic, loaded
-from ackwell.devbroker.transactions import Coordinator
-from ackwell.protocol.codes import ServerError
+from ackwell.devbroker.topic import Topic
+from ackwell.protocol.codes import ServerError, TxnAction
+from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
+    from ackwell.devbroker.clients import Client
     from ackwell.devbroker.clock import Clock
-    from ackwell.devbroker.connection import Connection
     from ackwell.devbroker.disk import Disk
     from ackwell.devbroker.restarts import Persona, SubscriptionLoss
     from ackwell.devbroker.settings import DevBrokerSettings
     from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.transactions import Txn
+    from ackwell.devbroker.watchers import Watcher
 
 
 SYSTEM: Final = "pulsar/system"
@@ -36,44 +39,23 @@ COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
 """The topic by whose partitions the Java client finds the transaction coordinators; there is one."""
 
 
-class State:
-    """The state of a broker, and who is to run next."""
+class State(BrokerCore):
+    """The state of a broker."""
 
     def __init__(self, settings: DevBrokerSettings, clock: Clock, disk: Disk | None = None) -> None:
-        self.settings = settings
-        self.clock = clock
-        self.disk = disk
-        self.recorder = Recorder(clock, settings.max_events)
-        self.faults = Faults()
+        super().__init__(settings, clock, disk, deliver)
+        self.policies = {name: {} for name in (*settings.namespaces, SYSTEM)}
         self.topics: dict[str, Topic] = {}
         self.partitioned: dict[str, int] = {COORDINATORS: 1}
-        self.policies: dict[str, dict[str, Any]] = {name: {} for name in (*settings.namespaces, SYSTEM)}
-        """Namespace → policy → value, as an operator set them."""
         self.made_tenants: set[str] = set()
         self.schemas = Schemas()
         self.coordinator = Coordinator()
-        self.connections: set[Connection] = set()
-        self.watchers: dict[tuple[Connection, int], Any] = {}
-        self.memory_bytes = 0
-        """The bytes of all messages."""
-        self.waiting_bytes = 0
-        """The bytes of frames that are not whole yet."""
-        self._ledger_id = -1
+        self.watchers: dict[tuple[Client, int], Watcher] = {}
         self._names = 0
         self._consumers = 0
-        self._woken: dict[TopicSubscription, None] = {}
-        self._running = False
-        self._when_durable: list[Callable[[], None]] = []
         clock.on_jump = self.time_jumped
 
     # Names and topics
-
-    def new_ledger_id(self) -> int:
-        """Return a ledger id greater than all before."""
-        self._ledger_id += 1
-        if self.disk is not None:
-            self.disk.fact("ledger", self._ledger_id)
-        return self._ledger_id
 
     def new_name(self) -> str:
         """Return a name for a producer or consumer that brought none."""
@@ -151,15 +133,10 @@ class State:
 
     def topics_changed(self, made: list[TopicName], deleted: list[TopicName]) -> None:
         """Notify the watchers of lists of topics."""
-        for (connection, watcher_id), watched in list(self.watchers.items()):
-            connection.topics_changed(watcher_id, watched, made, deleted)
+        for each in list(self.watchers.values()):
+            each.changed(made, deleted, self.topics_in)
 
-    # Policies and limits
-
-    def deduplicates(self, name: TopicName) -> bool:
-        """Return whether messages of a topic are deduplicated."""
-        policy = self.policies.get(name.in_namespace, {}).get("deduplication")
-        return self.settings.deduplication if policy is None else bool(policy)
+    # Policies
 
     def set_policy(self, namespace: str, policy: str, value: Any) -> None:
         """Set a namespace's policy, or remove it with None; topics that are there have it from now on."""
@@ -186,50 +163,33 @@ class State:
         self.save_facts()
         return version
 
-    def take_memory(self, nbytes: int) -> None:
-        """Count a message's bytes; `RefusedError` where they would pass the limit."""
-        if self.memory_bytes + nbytes > self.settings.max_memory_bytes:
-            raise RefusedError(
-                ServerError.PERSISTENCE_ERROR,
-                f"the dev broker holds {self.memory_bytes:,} bytes of messages; max_memory_bytes is "
-                f"{self.settings.max_memory_bytes:,}",
-            )
-        self.memory_bytes += nbytes
+    # Transactions
 
-    # Who runs next
+    def begin_transaction(self, coordinator_id: int, ttl_ms: int) -> Txn:
+        """Open a transaction that is aborted after `ttl_ms` unless it ended; 0 for never."""
+        txn = self.coordinator.begin(coordinator_id)
+        if ttl_ms:
+            self.clock.call_at(self.clock.now_ms() + ttl_ms, lambda: self._expire(txn))
+        return txn
 
-    def wake(self, subscription: TopicSubscription) -> None:
-        """Let a subscription deliver when `run_woken` is called."""
-        self._woken[subscription] = None
+    def end_transaction(self, txn: Txn, action: TxnAction) -> None:
+        """Commit or abort a transaction, in every topic and subscription that takes part."""
+        content = self.coordinator.take(txn)
+        for name in sorted(content.topics):
+            if (topic := self.topics.get(name)) is not None:
+                topic.end_transaction(txn, action)
+        for name, subscription_name in sorted(content.subscriptions):
+            topic = self.topics.get(name)
+            found = topic.subscriptions.get(subscription_name) if topic else None
+            if found is not None:
+                found.end_transaction(txn, action)
 
-    def wake_at(self, subscription: TopicSubscription, at_ms: int) -> None:
-        """Wake a subscription at a time."""
-
-        def run() -> None:
-            self.wake(subscription)
+    def _expire(self, txn: Txn) -> None:
+        if txn in self.coordinator.open:
+            self.end_transaction(txn, TxnAction.ABORT)
             self.run_woken()
 
-        self.clock.call_at(max(at_ms, self.clock.now_ms() + 1), run)
-
-    def run_woken(self) -> None:
-        """Let the subscriptions that were woken deliver, and send what connections hold."""
-        if self._running:
-            return
-        self._running = True
-        try:
-            while self._woken:
-                subscription = next(iter(self._woken))
-                del self._woken[subscription]
-                subscription.run()
-        finally:
-            self._running = False
-        if self.disk is not None:
-            self.disk.commit()
-            for call in self._when_durable:
-                call()
-            self._when_durable.clear()
-        for connection in self.connections:
-            connection.flush()
+    # Time
 
     def time_jumped(self) -> None:
         """Move the time of every subscription on to the clock's."""
@@ -243,16 +203,6 @@ class State:
 
     # What a killed process finds again
 
-    def forget_cursor(self, subscription: TopicSubscription) -> None:
-        """Delete what is kept of a subscription."""
-        if self.disk is not None:
-            self.disk.forget_cursor(subscription.topic.full_name, subscription.name)
-
-    def changed(self, subscription: TopicSubscription) -> None:
-        """Take note that a subscription's state is to be saved."""
-        if self.disk is not None:
-            self.disk.changed(subscription)
-
     def save_facts(self) -> None:
         """Let policies, partitions and schemas be saved."""
         if self.disk is not None:
@@ -265,7 +215,7 @@ class State:
         if self.disk is None:
             return
         facts = self.disk.facts()
-        self._ledger_id = facts.get("ledger", -1)
+        self.ledger_id = facts.get("ledger", -1)
         self.policies |= facts.get("policies", {})
         self.partitioned |= facts.get("partitioned", {})
         self.schemas = Schemas.from_json(facts.get("schemas", {}))
@@ -273,7 +223,7 @@ class State:
             topic = Topic(self, TopicName.parse(name), self.disk.ledgers(name))
             topic.terminated = terminated
             topic.producers.last_sequence_ids = self.disk.sequence_ids(name)
-            topic.transactions.recover()
+            topic.transactions.recover(topic.log)
             self.memory_bytes += topic.log.nbytes
             for saved in self.disk.cursors(name):
                 topic.recover(saved)
@@ -297,16 +247,20 @@ class State:
                 # A timer that is still to come finds nobody to deliver to.
                 each.consumers.clear()
             if topic.name.persistent:
-                self.topics[name] = loaded(self, topic, survivors)
+                self.topics[name] = Topic.loaded(self, topic, survivors)
                 losses |= {(name, each): survivor.loss for each, survivor in survivors.items()}
         return Restarted(how, f"pulsar-{self.settings.version}" if as_ == "pulsar" else "ackwell", losses)
 
-    def when_durable(self, subscription: TopicSubscription, call: Callable[[], None]) -> None:
-        """Call a function when what a subscription has acknowledged is durable."""
-        if self.disk is None:
-            call()
-        else:
-            self._when_durable.append(call)
+    def unload(self, topic: Topic) -> Restarted:
+        """Close a topic and load it again, as this version does."""
+        topic.record(Kind.UNLOAD)
+        return self.reload("graceful", "pulsar", [str(topic.name)])
+
+    def close(self) -> None:
+        """Save what changed, and close the file."""
+        if self.disk is not None:
+            self.save()
+            self.disk.close()
 
     def validate(self) -> None:
         """Check every subscription; `AssertionError` names what does not hold."""

@@ -10,39 +10,49 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import Cursor
 from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.devbroker.consumers import Consumer
+from ackwell.devbroker.disk import SavedCursor
 from ackwell.devbroker.keys import key_of
 from ackwell.devbroker.policies import unacked_limits
-from ackwell.devbroker.pump import pump
 from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.transactions import KINDS
 from ackwell.devbroker.writes import CursorWrites
 from ackwell.errors import ProtocolError
-from ackwell.protocol.codes import ServerError
+from ackwell.protocol.codes import ServerError, TxnAction
 from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
-from ackwell.subscription import StickyRanges, Subscription, SubscriptionType
+from ackwell.subscription import StickyRanges, Subscription, SubscriptionType, TransactionId
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ackwell._native import PositionInfo
     from ackwell.broker.writes import CursorLedger
-    from ackwell.devbroker.consumers import Consumer
-    from ackwell.devbroker.log import Entry
-    from ackwell.devbroker.topic import Topic
+    from ackwell.devbroker.content import TopicContent
+    from ackwell.devbroker.disk import Disk
+    from ackwell.devbroker.entries import Entry
+    from ackwell.devbroker.transactions import Txn
     from ackwell.position import Position
     from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.sticky_key import HashRange
 
+Subscriber = Consumer["TopicSubscription"]
+"""A consumer of a subscription."""
+
 
 class TopicSubscription:
-    """One subscription and its consumers; `cursor` is a new one, `info` what a restart left of it."""
+    """One subscription and its consumers.
+
+    `cursor` is a new one, `info` what a restart left of it. `on_delete` lets its topic forget it.
+    """
 
     def __init__(
         self,
-        topic: Topic,
+        topic: TopicContent,
         name: str,
         kind: SubscriptionType,
         *,
+        on_delete: Callable[[TopicSubscription], None],
         cursor: Cursor | None = None,
         info: PositionInfo | None = None,
         durable: bool = True,
@@ -51,7 +61,8 @@ class TopicSubscription:
         self.topic = topic
         self.name = name
         self.durable = durable
-        self.consumers: dict[ConsumerKey, Consumer] = {}
+        self._on_delete = on_delete
+        self.consumers: dict[ConsumerKey, Subscriber] = {}
         self.properties: dict[str, str] = {}
         self.messages_out = 0
         self.bytes_out = 0
@@ -93,7 +104,7 @@ class TopicSubscription:
 
     def join(
         self,
-        consumer: Consumer,
+        consumer: Subscriber,
         kind: SubscriptionType,
         *,
         sticky: bool = False,
@@ -128,7 +139,7 @@ class TopicSubscription:
         self.typed = True
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
-    def leave(self, consumer: Consumer) -> None:
+    def leave(self, consumer: Subscriber) -> None:
         """Let a consumer go; what it has goes back."""
         if self.consumers.pop(consumer.key, None) is None:
             return
@@ -136,12 +147,16 @@ class TopicSubscription:
         self.topic.broker.changed(self)
         self.record(Kind.CONSUMER_CLOSE, consumer=consumer.name)
         if not self.consumers and not self.durable and not self._seeking:
-            self.topic.forget(self)
+            self.delete()
         else:
             self.tell_active()
             self.wake()
 
-    def tell_active(self, newcomer: Consumer | None = None) -> None:
+    def delete(self) -> None:
+        """Delete it; its consumers are gone."""
+        self._on_delete(self)
+
+    def tell_active(self, newcomer: Subscriber | None = None) -> None:
         """Notify the consumers of Exclusive and Failover of a new active one, and each newcomer."""
         if self.type not in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
             return
@@ -178,18 +193,6 @@ class TopicSubscription:
     def wake(self) -> None:
         """Let the pump run before the broker waits again."""
         self.topic.broker.wake(self)
-
-    def run(self) -> None:
-        """Deliver what can be delivered, and come back when a delay is over."""
-        if not self._changing:
-            pump(self)
-        if not self.topic.name.persistent:
-            # Nothing waits there, and nothing comes again.
-            self.subscription.clear_backlog()
-            return
-        due_ms = self.subscription.next_wakeup_ms()
-        if due_ms is not None and self.consumers:
-            self.topic.broker.wake_at(self, due_ms)
 
     def no_messages(self, places: list[tuple[int, int]], entries: list[Entry]) -> list[tuple[int, int]]:
         """Return the entries that are never delivered: markers, and what an aborted transaction published."""
@@ -230,7 +233,10 @@ class TopicSubscription:
     # What consumers say
 
     def redeliver(
-        self, consumer: Consumer, places: Sequence[tuple[int, int]] | None, epoch: int | None = None
+        self,
+        consumer: Subscriber,
+        places: Sequence[tuple[int, int]] | None,
+        epoch: int | None = None,
     ) -> int:
         """Take back what a consumer has, all or some entries, and deliver it again; return how many."""
         taken = self.subscription.redeliver(consumer.key, places, epoch=epoch)
@@ -254,6 +260,18 @@ class TopicSubscription:
         self.acknowledged(whole=True)
         self.record(Kind.SEEK, place, ack_set=tuple(ack_set) or None)
 
+    def end_transaction(self, txn: Txn, action: TxnAction) -> None:
+        """Let what was acknowledged in a transaction count, or not."""
+        ended = TransactionId(*txn)
+        if action is TxnAction.COMMIT:
+            self.subscription.commit(ended)
+            self.acknowledged(whole=True)
+        else:
+            self.subscription.abort(ended)
+        self.topic.broker.changed(self)
+        self.record(KINDS[action], transaction=f"{txn[0]}:{txn[1]}")
+        self.wake()
+
     def skip(self, entries: int) -> None:
         """Acknowledge the next entries, for an operator."""
         self.subscription.skip(entries)
@@ -275,12 +293,24 @@ class TopicSubscription:
             self.record(kind, position)
         self.wake()
 
+    # What is kept
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Its topic and its own name."""
+        return self.topic.full_name, self.name
+
+    def save(self, disk: Disk) -> None:
+        """Write its state into the broker's file."""
+        info = self.subscription.stage().info
+        disk.cursor(self.topic.full_name, SavedCursor(self.name, str(self.type), self.properties, info))
+
     def acknowledged(self, *, whole: bool) -> None:
         """Let the cursor be written, if it is time."""
         self.writes.changed(whole=whole)
         self.topic.broker.changed(self)
 
-    def record_run(self, kind: Kind, consumer: Consumer, *columns: Sequence[int] | None) -> None:
+    def record_run(self, kind: Kind, consumer: Subscriber, *columns: Sequence[int] | None) -> None:
         """Take down what happened to many entries: ledger ids, entry ids, batch sizes, redelivery counts."""
         self.topic.broker.recorder.record_run(
             self.topic.full_name,

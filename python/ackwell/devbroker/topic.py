@@ -1,51 +1,39 @@
-"""A topic: its log, its producers and its subscriptions."""
+"""A topic: its content, its producers and its subscriptions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import Cursor
-from ackwell.devbroker.log import Entry, Log
+from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.producers import Producers
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.subscriptions import TopicSubscription
-from ackwell.devbroker.transactions import TopicTransactions
+from ackwell.devbroker.transactions import KINDS, marker
 from ackwell.position import Position
 from ackwell.protocol.codes import ServerError
-from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.compaction import Compacted
+    from ackwell.devbroker.core import BrokerCore
     from ackwell.devbroker.disk import SavedCursor
+    from ackwell.devbroker.entries import Entry
     from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.restarts import Survivor
-    from ackwell.devbroker.state import State
+    from ackwell.devbroker.transactions import Txn
+    from ackwell.protocol.codes import TxnAction
 
 
-class Topic:
+class Topic(TopicContent):
     """One topic, or one partition of a partitioned topic."""
 
-    def __init__(self, broker: State, name: TopicName, ledgers: dict[int, list[Entry]] | None = None) -> None:
-        self.broker = broker
-        self.name = name
-        self.full_name = str(name)
-        self.namespace = name.in_namespace
-        self.partition = name.partition
-        self.settings = broker.settings
-        self.clock = broker.clock
-        self.log = Log(
-            str(name),
-            broker.new_ledger_id,
-            broker.settings.entries_per_ledger,
-            broker.disk if name.persistent else None,
-            ledgers,
-        )
+    def __init__(
+        self, broker: BrokerCore, name: TopicName, ledgers: dict[int, list[Entry]] | None = None
+    ) -> None:
+        super().__init__(broker, name, ledgers)
         self.producers = Producers(self)
         self.subscriptions: dict[str, TopicSubscription] = {}
-        self.transactions = TopicTransactions(self)
-        self.compacted: Compacted | None = None
         self.terminated = False
         self.messages_in = 0
         self.entries_added = 0
@@ -91,46 +79,23 @@ class Topic:
         """Make a subscription whose next position to be read is `start`."""
         mark_delete = self.log.ledgers.previous_valid(*start)
         cursor = Cursor(self.log.ledgers, mark_delete=mark_delete, settings=self.settings.subscription.cursor)
-        made = TopicSubscription(self, name, kind, cursor=cursor, durable=durable)
-        self.subscriptions[name] = made
+        made = self._made(name, kind, cursor=cursor, durable=durable)
         self.broker.changed(made)
         made.record(Kind.SEEK, start, detail="made")
         return made
 
-    @property
-    def first_place(self) -> Position:
-        """The first entry, or where it will be."""
-        return self.log.ledgers.next_valid(*(self.log.ledgers.first_position or self.log.end))
+    def _made(self, name: str, kind: SubscriptionType, **options: Any) -> TopicSubscription:
+        made = TopicSubscription(self, name, kind, on_delete=self.forget, **options)
+        self.subscriptions[name] = made
+        return made
 
-    @property
-    def end_place(self) -> Position:
-        """Where the next entry will be."""
-        return Position(self.log.end.ledger_id, self.log.end.entry_id + 1)
-
-    def last_message(self, *, compacted: bool = False) -> Position:
-        """Return the last entry that is a message, or that a compacted read gets; -1:-1 for none."""
-        place = self.log.last_position
-        while place.entry_id >= 0 and (
-            self.log.read(*place).marker or (compacted and self.is_compacted_out(place))
-        ):
-            place = self.log.ledgers.previous_valid(*place)
-        return place if place.entry_id >= 0 else Position(-1, -1)
-
-    def batch_size(self, place: tuple[int, int]) -> int | None:
-        """Return how many messages an entry's batch holds; None where it is no batch."""
-        if place[1] < 0:
-            return None
-        metadata = read_payload(self.log.read(*place).data).metadata
-        return metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
-
-    def batch_sizes(self) -> dict[tuple[int, int], int]:
-        """Return how many messages each entry holds that holds several."""
-        return {
-            (ledger_id, entry_id): entry.batch_size
-            for ledger_id, entries in self.log.entries.items()
-            for entry_id, entry in enumerate(entries)
-            if entry.batch_size > 1
-        }
+    def end_transaction(self, txn: Txn, action: TxnAction) -> None:
+        """End a transaction, which may have published here."""
+        if self.transactions.end(txn, action):
+            self.record(KINDS[action], transaction=f"{txn[0]}:{txn[1]}")
+            self.publish(marker(txn, action, self.clock.now_ms()))
+            for each in self.subscriptions.values():
+                each.wake()
 
     def forget(self, subscription: TopicSubscription) -> None:
         """Delete a subscription; its consumers are gone."""
@@ -152,11 +117,10 @@ class Topic:
     def recover(self, saved: SavedCursor) -> None:
         """Take up a subscription as it is in the broker's file; transactions that were open are aborted."""
         kind = SubscriptionType(saved.type)
-        made = TopicSubscription(self, saved.subscription, kind, info=saved.info, ledger="read-only")
+        made = self._made(saved.subscription, kind, info=saved.info, ledger="read-only")
         made.properties = saved.properties
         for transaction in made.subscription.transactions:
             made.subscription.abort(transaction)
-        self.subscriptions[saved.subscription] = made
 
     def terminate(self) -> Position:
         """Take no more messages; consumers are notified when they have read the last one."""
@@ -169,10 +133,6 @@ class Topic:
             each.wake()
         return self.log.last_position
 
-    def is_compacted_out(self, place: tuple[int, int]) -> bool:
-        """Return whether a compacted read leaves an entry out."""
-        return self.compacted is not None and self.compacted.leaves_out(place)
-
     def close(self) -> None:
         """Close producers and consumers; clients look the topic up again."""
         self.producers.close_all()
@@ -180,22 +140,17 @@ class Topic:
             for consumer in list(subscription.consumers.values()):
                 consumer.connection.close_consumer(consumer)
 
-    def record(self, kind: Kind, place: tuple[int, int] | None = None, **fields: Any) -> None:
-        """Take down what happened to the topic."""
-        self.broker.recorder.record(self.full_name, "", kind, place, **fields)
-
-
-def loaded(broker: State, before: Topic, survivors: dict[str, Survivor]) -> Topic:
-    """Return a topic as it is after a restart: its log with a new open ledger, and its subscriptions."""
-    ledgers = {ledger_id: entries for ledger_id, entries in before.log.entries.items() if entries}
-    topic = Topic(broker, before.name, ledgers)
-    topic.producers.last_sequence_ids = before.producers.last_sequence_ids
-    topic.producers.topic_epoch = before.producers.topic_epoch
-    topic.transactions = before.transactions.moved_to(topic)
-    topic.compacted, topic.terminated = before.compacted, before.terminated
-    for name, survivor in survivors.items():
-        known = before.subscriptions[name]
-        made = TopicSubscription(topic, name, known.type, info=survivor.info, ledger=survivor.ledger)
-        made.properties = known.properties
-        topic.subscriptions[name] = made
-    return topic
+    @classmethod
+    def loaded(cls, broker: BrokerCore, before: Topic, survivors: dict[str, Survivor]) -> Topic:
+        """Return a topic as it is after a restart: its log with a new open ledger, and its subscriptions."""
+        ledgers = {ledger_id: entries for ledger_id, entries in before.log.entries.items() if entries}
+        topic = cls(broker, before.name, ledgers)
+        topic.producers.last_sequence_ids = before.producers.last_sequence_ids
+        topic.producers.topic_epoch = before.producers.topic_epoch
+        topic.transactions = before.transactions
+        topic.compacted, topic.terminated = before.compacted, before.terminated
+        for name, survivor in survivors.items():
+            known = before.subscriptions[name]
+            made = topic._made(name, known.type, info=survivor.info, ledger=survivor.ledger)
+            made.properties = known.properties
+        return topic

@@ -1,4 +1,4 @@
-"""Transactions: the coordinator that opens and ends them, and what a topic holds back for them.
+"""The transactions of a topic: what it holds back for them.
 
 A topic is delivered up to the first message of the oldest open transaction, as the broker does; what was
 published in an aborted one is never delivered. What a subscription's acknowledgments mean in a transaction is
@@ -7,20 +7,16 @@ published in an aborted one is never delivered. What a subscription's acknowledg
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ackwell.devbroker.log import Entry
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.entries import Entry
 from ackwell.protocol import messages
-from ackwell.protocol.codes import ServerError, TxnAction
+from ackwell.protocol.codes import TxnAction
 from ackwell.protocol.payload import write_payload
 from ackwell.replay.events import Kind
-from ackwell.subscription import TransactionId
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.state import State
-    from ackwell.devbroker.topic import Topic
+    from ackwell.devbroker.log import Log
     from ackwell.position import Position
 
 Txn = tuple[int, int]
@@ -33,8 +29,7 @@ _MARKER_TYPES = {TxnAction.COMMIT: 21, TxnAction.ABORT: 22}
 class TopicTransactions:
     """The transactions that published to one topic."""
 
-    def __init__(self, topic: Topic) -> None:
-        self._topic = topic
+    def __init__(self) -> None:
         self._first: dict[Txn, Position] = {}
         self._aborted: set[Txn] = set()
         self.committed = 0
@@ -49,11 +44,11 @@ class TopicTransactions:
         self._first.setdefault(txn, position)
         self.held_from = min(self._first.values())
 
-    def recover(self) -> None:
+    def recover(self, log: Log) -> None:
         """Find what was ended in the log; what was not is aborted, for its coordinator is gone."""
         published: set[Txn] = set()
         committed: set[Txn] = set()
-        for entries in self._topic.log.entries.values():
+        for entries in log.entries.values():
             for entry in entries:
                 if entry.transaction is not None and not entry.marker:
                     published.add(entry.transaction)
@@ -62,14 +57,6 @@ class TopicTransactions:
         self.seen = bool(published)
         self.committed = len(committed)
         self._aborted = published - committed
-
-    def moved_to(self, topic: Topic) -> TopicTransactions:
-        """Return what a topic that was loaded again holds back."""
-        moved = TopicTransactions(topic)
-        moved._first, moved._aborted = self._first, self._aborted
-        moved.held_from, moved.committed = self.held_from, self.committed
-        moved.seen = self.seen
-        return moved
 
     @property
     def ongoing(self) -> int:
@@ -85,83 +72,24 @@ class TopicTransactions:
         """Return whether the messages of a transaction are to be skipped."""
         return txn in self._aborted
 
-    def end(self, txn: Txn, action: TxnAction) -> None:
-        """End a transaction that published here."""
+    def end(self, txn: Txn, action: TxnAction) -> bool:
+        """End a transaction; return whether it published here."""
         if self._first.pop(txn, None) is None:
-            return
+            return False
         if action is TxnAction.ABORT:
             self._aborted.add(txn)
         else:
             self.committed += 1
         self.held_from = min(self._first.values(), default=None)
-        self._topic.record(_KINDS[action], transaction=f"{txn[0]}:{txn[1]}")
-        self._topic.publish(_marker(txn, action, self._topic.clock.now_ms()))
-        for each in self._topic.subscriptions.values():
-            each.wake()
+        return True
 
 
-@dataclass(slots=True)
-class OpenTransaction:
-    """A transaction that was not ended: the topics and subscriptions that take part."""
-
-    topics: set[str] = field(default_factory=set)
-    subscriptions: set[tuple[str, str]] = field(default_factory=set)
+KINDS: Final = {TxnAction.COMMIT: Kind.COMMIT, TxnAction.ABORT: Kind.ABORT}
+"""The event of each end."""
 
 
-class Coordinator:
-    """Opens transactions and ends them, after their time too."""
-
-    def __init__(self) -> None:
-        self.open: dict[Txn, OpenTransaction] = {}
-        self._next = 0
-
-    def begin(self, coordinator_id: int, ttl_ms: int, state: State) -> Txn:
-        """Open a transaction that is aborted after `ttl_ms` unless it ended; 0 for never."""
-        txn = coordinator_id, self._next
-        self._next += 1
-        self.open[txn] = OpenTransaction()
-        if ttl_ms:
-            state.clock.call_at(state.clock.now_ms() + ttl_ms, lambda: self._expire(txn, state))
-        return txn
-
-    def get(self, txn: Txn) -> OpenTransaction:
-        """Return an open transaction; `RefusedError` for any other."""
-        if txn not in self.open:
-            raise RefusedError(ServerError.TRANSACTION_NOT_FOUND, f"transaction {txn} is not open")
-        return self.open[txn]
-
-    def end(self, txn: Txn, action: TxnAction, state: State) -> None:
-        """Commit or abort a transaction, in every topic and subscription that takes part."""
-        content = self.get(txn)
-        del self.open[txn]
-        for name in sorted(content.topics):
-            if (topic := state.topics.get(name)) is not None:
-                topic.transactions.end(txn, action)
-        for name, subscription_name in sorted(content.subscriptions):
-            topic = state.topics.get(name)
-            found = topic.subscriptions.get(subscription_name) if topic else None
-            if found is None:
-                continue
-            ended = TransactionId(*txn)
-            if action is TxnAction.COMMIT:
-                found.subscription.commit(ended)
-                found.acknowledged(whole=True)
-            else:
-                found.subscription.abort(ended)
-            state.changed(found)
-            found.record(_KINDS[action], transaction=f"{txn[0]}:{txn[1]}")
-            found.wake()
-
-    def _expire(self, txn: Txn, state: State) -> None:
-        if txn in self.open:
-            self.end(txn, TxnAction.ABORT, state)
-            state.run_woken()
-
-
-_KINDS = {TxnAction.COMMIT: Kind.COMMIT, TxnAction.ABORT: Kind.ABORT}
-
-
-def _marker(txn: Txn, action: TxnAction, now_ms: int) -> Entry:
+def marker(txn: Txn, action: TxnAction, now_ms: int) -> Entry:
+    """Return the entry that ends a transaction in a topic's log."""
     metadata = messages.MessageMetadata(
         producer_name="",
         sequence_id=0,

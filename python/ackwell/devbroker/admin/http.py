@@ -8,54 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from ackwell.devbroker.admin.requests import Backend, HttpError, Raw, Request
+from ackwell.devbroker.admin.routes import route
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.protocol.codes import ServerError
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.auth import Service
+    from ackwell.devbroker.state import State
 
 HEAD_MAX_BYTES: Final = 64 * 1024
 BODY_MAX_BYTES: Final = 1024 * 1024
-
-
-class Raw(NamedTuple):
-    """An answer that is bytes, with headers of its own."""
-
-    body: bytes
-    headers: dict[str, str]
-
-
-class HttpError(Exception):
-    """An answer with another status than 200."""
-
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-@dataclass(slots=True)
-class Request:
-    """One request."""
-
-    method: str
-    path: list[str]
-    """The parts of the path, with their escapes undone."""
-    query: dict[str, str]
-    body: bytes = b""
-    role: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def json(self) -> Any:
-        """Return the body, None for an empty one; 400 for what is not JSON."""
-        try:
-            return json.loads(self.body) if self.body.strip() else None
-        except ValueError:
-            raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
 
 
 _STATUS: Final = {
@@ -68,18 +35,11 @@ _STATUS: Final = {
 }
 
 
-def number(text: str) -> int:
-    """Read a number of a path; 400 for what is none."""
-    if not text.isdecimal() or len(text) > 18:
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is no number")
-    return int(text)
-
-
 class AdminServer:
     """Answers admin requests on a port; closing it ends the conversations, too."""
 
-    def __init__(self, broker: AsyncBroker) -> None:
-        self._broker = broker
+    def __init__(self, state: State, service: Service) -> None:
+        self._backend = Backend(state, service)
         self._server: asyncio.Server | None = None
         self._talks: set[asyncio.Task[None]] = set()
 
@@ -108,7 +68,7 @@ class AdminServer:
         self._talks.add(task)
         try:
             while (request := await _read(reader)) is not None:
-                _write(writer, *_answer(self._broker, request), head_only=request.method == "HEAD")
+                _write(writer, *_answer(self._backend, request), head_only=request.method == "HEAD")
                 await writer.drain()
         except HttpError as error:
             _write(writer, error.status, {"reason": str(error)})
@@ -163,17 +123,15 @@ def _number(text: bytes, base: int) -> int:
     return number
 
 
-def _answer(broker: AsyncBroker, request: Request) -> tuple[HTTPStatus, Any]:
-    from ackwell.devbroker.admin.routes import route
-
+def _answer(backend: Backend, request: Request) -> tuple[HTTPStatus, Any]:
     try:
-        answer = route(broker, request)
+        answer = route(backend, request)
     except RefusedError as refusal:
         return _STATUS.get(refusal.code, HTTPStatus.CONFLICT), {"reason": str(refusal)}
     except HttpError as error:
         return error.status, {"reason": str(error)}
     finally:
-        broker.state.run_woken()
+        backend.state.run_woken()
     return (HTTPStatus.NO_CONTENT if answer is None else HTTPStatus.OK), answer
 
 

@@ -6,7 +6,7 @@ import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.http import HttpError, Raw, number
+from ackwell.devbroker.admin.requests import HttpError, Raw, number
 from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.stats import timestamp
 from ackwell.devbroker.admin.subscription_routes import subscriptions
@@ -16,17 +16,16 @@ from ackwell.protocol.codes import COMPRESSIONS
 from ackwell.protocol.payload import read_payload, uncompressed
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.http import Request
-    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.admin.requests import Backend, Request
+    from ackwell.devbroker.content import TopicContent
     from ackwell.devbroker.names import TopicName
-    from ackwell.devbroker.topic import Topic
     from ackwell.position import Position
 
 
 @on_topic("GET", "lastMessageId")
-def last(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def last(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Name the last message."""
-    topic = existing(broker, name)
+    topic = existing(backend, name)
     place = topic.last_message()
     batch_size = topic.batch_size(place)
     more = {"outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
@@ -36,17 +35,17 @@ def last(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) 
 
 
 @on_topic("GET", "messageid", "*")
-def at_time(broker: AsyncBroker, _request: Request, name: TopicName, rest: list[str]) -> Any:
+def at_time(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
     """Name the first message published at or after a time in ms; -1:-1 where that is the very first."""
-    topic = existing(broker, name)
+    topic = existing(backend, name)
     place = topic.log.first_published_at(number(rest[1]))
     return _message_id(topic, place if place > topic.first_place else (-1, -1))
 
 
 @on_topic("GET", "subscription", "*", "position", "*")
-def peek(broker: AsyncBroker, _request: Request, name: TopicName, rest: list[str]) -> Raw:
+def peek(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
     """Give the n-th entry that a subscription has not acknowledged, from 1 on."""
-    (source,) = subscriptions(broker, name, rest[1])
+    (source,) = subscriptions(backend, name, rest[1])
     cursor, ledgers = source.cursor, source.topic.log.ledgers
     place, wanted = cursor.mark_delete_position, max(number(rest[3]), 1)
     while wanted:
@@ -58,15 +57,15 @@ def peek(broker: AsyncBroker, _request: Request, name: TopicName, rest: list[str
 
 
 @on_topic("GET", "ledger", "*", "entry", "*")
-def by_id(broker: AsyncBroker, _request: Request, name: TopicName, rest: list[str]) -> Raw:
+def by_id(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
     """Give the entry at a place."""
-    return _entry(existing(broker, name), (number(rest[1]), number(rest[3])))
+    return _entry(existing(backend, name), (number(rest[1]), number(rest[3])))
 
 
 @on_topic("GET", "examinemessage")
-def examine(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> Raw:
+def examine(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Raw:
     """Give the n-th entry of a topic, from its first or from its last."""
-    topic = existing(broker, name)
+    topic = existing(backend, name)
     count = max(number(request.query.get("messagePosition", "1")), 1)
     ledgers = topic.log.ledgers
     if request.query.get("initialPosition", "latest") == "earliest":
@@ -80,7 +79,7 @@ def examine(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]
     return _entry(topic, place)
 
 
-def _message_id(topic: Topic, place: tuple[int, int]) -> dict[str, int]:
+def _message_id(topic: TopicContent, place: tuple[int, int]) -> dict[str, int]:
     ledger_id, entry_id = place
     return {
         "ledgerId": ledger_id,
@@ -91,7 +90,7 @@ def _message_id(topic: Topic, place: tuple[int, int]) -> dict[str, int]:
     }
 
 
-def _entry(topic: Topic, place: Position | tuple[int, int]) -> Raw:
+def _entry(topic: TopicContent, place: Position | tuple[int, int]) -> Raw:
     """Return an entry's messages, uncompressed, and what its metadata says as headers."""
     if place[1] < 0 or not topic.log.ledgers.contains(*place):
         raise HttpError(HTTPStatus.NOT_FOUND, "Message not found")

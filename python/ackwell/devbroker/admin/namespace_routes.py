@@ -5,80 +5,79 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.http import HttpError
+from ackwell.devbroker.admin.requests import HttpError
 from ackwell.devbroker.admin.routes import on_namespace
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.http import Request
-    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.admin.requests import Backend, Request
 
 
 @on_namespace("GET", "topics")
-def topics(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) -> Any:
+def topics(backend: Backend, request: Request, namespace: str, _: list[str]) -> Any:
     """List the topics, partitions one by one."""
-    existing_namespace(broker, namespace)
+    existing_namespace(backend, namespace)
     mode = request.query.get("mode", "PERSISTENT")
     return [
         str(name)
-        for name in broker.state.topics_in(namespace)
+        for name in backend.state.topics_in(namespace)
         if mode == "ALL" or name.persistent is (mode == "PERSISTENT")
     ]
 
 
 @on_namespace("PUT")
-def create(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) -> None:
+def create(backend: Backend, request: Request, namespace: str, _: list[str]) -> None:
     """Make a namespace."""
     tenant = namespace.partition("/")[0]
-    if tenant not in broker.state.tenants():
+    if tenant not in backend.state.tenants():
         raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
-    if namespace in broker.state.policies:
+    if namespace in backend.state.policies:
         raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
-    broker.state.policies[namespace] = dict(request.json() or {})
-    broker.state.save_facts()
+    backend.state.policies[namespace] = dict(request.json() or {})
+    backend.state.save_facts()
 
 
 @on_namespace("DELETE")
-def delete(broker: AsyncBroker, request: Request, namespace: str, _: list[str]) -> None:
+def delete(backend: Backend, request: Request, namespace: str, _: list[str]) -> None:
     """Delete a namespace; refused while it has topics."""
-    existing_namespace(broker, namespace)
+    existing_namespace(backend, namespace)
     if request.query.get("force") == "true":
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of namespaces")
-    if broker.state.topics_in(namespace):
+    if backend.state.topics_in(namespace):
         raise HttpError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
-    del broker.state.policies[namespace]
-    broker.state.save_facts()
+    del backend.state.policies[namespace]
+    backend.state.save_facts()
 
 
-def existing_namespace(broker: AsyncBroker, namespace: str) -> None:
+def existing_namespace(backend: Backend, namespace: str) -> None:
     """Answer 404 for a namespace that was not made."""
-    if namespace not in broker.state.policies:
+    if namespace not in backend.state.policies:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {namespace} not found")
 
 
 @on_namespace("GET")
-def policies(broker: AsyncBroker, _request: Request, namespace: str, _: list[str]) -> Any:
+def policies(backend: Backend, _request: Request, namespace: str, _: list[str]) -> Any:
     """Give all policies that were set."""
-    existing_namespace(broker, namespace)
-    return broker.state.policies[namespace]
+    existing_namespace(backend, namespace)
+    return backend.state.policies[namespace]
 
 
 @on_namespace("GET", "*")
-def policy(broker: AsyncBroker, _request: Request, namespace: str, rest: list[str]) -> Any:
+def policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> Any:
     """Give one policy."""
-    existing_namespace(broker, namespace)
-    return broker.state.policies.get(namespace, {}).get(rest[0])
+    existing_namespace(backend, namespace)
+    return backend.state.policies.get(namespace, {}).get(rest[0])
 
 
 @on_namespace("PUT", "*")
 @on_namespace("POST", "*")
-def set_policy(broker: AsyncBroker, request: Request, namespace: str, rest: list[str]) -> None:
+def set_policy(backend: Backend, request: Request, namespace: str, rest: list[str]) -> None:
     """Set a policy; those that the dev broker does not know of are kept and do nothing."""
-    existing_namespace(broker, namespace)
-    broker.state.set_policy(namespace, rest[0], request.json())
+    existing_namespace(backend, namespace)
+    backend.state.set_policy(namespace, rest[0], request.json())
 
 
 @on_namespace("DELETE", "*")
-def remove_policy(broker: AsyncBroker, _request: Request, namespace: str, rest: list[str]) -> None:
+def remove_policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:
     """Remove a policy."""
-    existing_namespace(broker, namespace)
-    broker.state.set_policy(namespace, rest[0], None)
+    existing_namespace(backend, namespace)
+    backend.state.set_policy(namespace, rest[0], None)

@@ -10,15 +10,15 @@ from http import HTTPStatus
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.admin.http import HttpError, Request
+from ackwell.devbroker.admin.requests import HttpError, Request
 from ackwell.devbroker.names import TopicName
 from ackwell.devbroker.state import parsed
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.admin.requests import Backend
 
-Route = Callable[["AsyncBroker", Request, Any, "list[str]"], Any]
-"""Takes the broker, the request, the topic or namespace, and the rest of the path."""
+Route = Callable[["Backend", Request, Any, "list[str]"], Any]
+"""Takes the backend, the request, the topic or namespace, and the rest of the path."""
 
 TOPIC_ROUTES: dict[tuple[str, ...], Route] = {}
 """By method and the words of the path behind a topic; `*` stands for any one part."""
@@ -36,31 +36,33 @@ def on_namespace(*key: str) -> Callable[[Route], Route]:
     return lambda route: NAMESPACE_ROUTES.setdefault(key, route)
 
 
-def route(broker: AsyncBroker, request: Request) -> Any:
+def route(backend: Backend, request: Request) -> Any:
     """Answer a request: what is to be written as JSON, None for no content."""
     _rooms()
-    request.role = _role(broker, request)
+    request.role = _role(backend, request)
     match request.path:
         case ["lookup", "v2", "topic", domain, tenant, namespace, *local]:
-            return _look_up(broker, request, TopicName(domain, tenant, namespace, "/".join(local)))
+            return _look_up(backend, request, TopicName(domain, tenant, namespace, "/".join(local)))
         case ["admin", "v2", "tenants" | "namespaces" | "clusters" | "brokers" as kind, *rest]:
-            return _AROUND[kind](broker, request, rest)
+            return _AROUND[kind](backend, request, rest)
         case ["admin", "v2", "schemas", tenant, namespace, local, "schema", *rest]:
             name = TopicName("persistent", tenant, namespace, local)
-            return _found(TOPIC_ROUTES, request.method, ["schema"])(broker, request, name, rest)
+            return _found(TOPIC_ROUTES, request.method, ["schema"])(backend, request, name, rest)
         case ["admin", "v2", "persistent" | "non-persistent" as domain, tenant, namespace]:
-            if f"{tenant}/{namespace}" not in broker.state.policies:
+            if f"{tenant}/{namespace}" not in backend.state.policies:
                 raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {tenant}/{namespace} not found")
             return [
-                str(name) for name in broker.state.topics_in(f"{tenant}/{namespace}") if name.domain == domain
+                str(name)
+                for name in backend.state.topics_in(f"{tenant}/{namespace}")
+                if name.domain == domain
             ]
         case ["admin", "v2", "persistent" | "non-persistent" as domain, tenant, namespace, "partitioned"]:
             prefix = f"{domain}://{tenant}/{namespace}/"
-            return sorted(name for name in broker.state.partitioned if name.startswith(prefix))
+            return sorted(name for name in backend.state.partitioned if name.startswith(prefix))
         case ["admin", "v2", "persistent" | "non-persistent" as domain, tenant, namespace, local, *rest]:
             name = parsed(f"{domain}://{tenant}/{namespace}/{local}")
-            broker.service.authorize(request.role, name)
-            return _found(TOPIC_ROUTES, request.method, rest)(broker, request, name, rest)
+            backend.service.authorize(request.role, name)
+            return _found(TOPIC_ROUTES, request.method, rest)(backend, request, name, rest)
     raise HttpError(HTTPStatus.NOT_FOUND, f"the dev broker has no /{'/'.join(request.path)}")
 
 
@@ -72,51 +74,55 @@ def _found(routes: dict[tuple[str, ...], Route], method: str, rest: list[str]) -
     raise HttpError(HTTPStatus.NOT_FOUND, f"the dev broker does not support {method} …/{'/'.join(rest)}")
 
 
-def _look_up(broker: AsyncBroker, request: Request, name: TopicName) -> Any:
-    broker.service.authorize(request.role, name)
-    broker.state.check_namespace(name)
-    broker.service.listener(request.query.get("listenerName", ""))
-    urls = {"brokerUrl": broker.url, "nativeUrl": broker.url, "httpUrl": broker.admin_url}
-    return urls | ({"brokerUrlTls": broker.tls_url} if broker.tls_url else {})
+def _look_up(backend: Backend, request: Request, name: TopicName) -> Any:
+    backend.service.authorize(request.role, name)
+    backend.state.check_namespace(name)
+    backend.service.listener(request.query.get("listenerName", ""))
+    urls = {
+        "brokerUrl": backend.service.url,
+        "nativeUrl": backend.service.url,
+        "httpUrl": backend.service.admin_url,
+    }
+    return urls | ({"brokerUrlTls": backend.service.tls_url} if backend.service.tls_url else {})
 
 
-def _existing_tenant(broker: AsyncBroker, tenant: str) -> None:
-    if tenant not in broker.state.tenants():
+def _existing_tenant(backend: Backend, tenant: str) -> None:
+    if tenant not in backend.state.tenants():
         raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
 
 
-def _tenants(broker: AsyncBroker, request: Request, rest: list[str]) -> Any:
+def _tenants(backend: Backend, request: Request, rest: list[str]) -> Any:
     """List the tenants; describe, make or delete one."""
     if not rest:
-        return sorted(broker.state.tenants())
+        return sorted(backend.state.tenants())
     tenant = rest[0]
     if request.method == "PUT":
-        if tenant in broker.state.tenants():
+        if tenant in backend.state.tenants():
             raise HttpError(HTTPStatus.CONFLICT, "Tenant already exists")
-        broker.state.made_tenants.add(tenant)
+        backend.state.made_tenants.add(tenant)
         return None
-    _existing_tenant(broker, tenant)
+    _existing_tenant(backend, tenant)
     if request.method == "DELETE":
-        if any(name.startswith(f"{tenant}/") for name in broker.state.policies):
+        if any(name.startswith(f"{tenant}/") for name in backend.state.policies):
             raise HttpError(HTTPStatus.CONFLICT, "The tenant still has active namespaces")
-        broker.state.made_tenants.discard(tenant)
+        backend.state.made_tenants.discard(tenant)
         return None
     return {"adminRoles": [], "allowedClusters": ["standalone"]}
 
 
-def _namespaces(broker: AsyncBroker, request: Request, rest: list[str]) -> Any:
+def _namespaces(backend: Backend, request: Request, rest: list[str]) -> Any:
     """List a tenant's namespaces, or answer about one."""
     match rest:
         case [tenant]:
-            _existing_tenant(broker, tenant)
-            return sorted(name for name in broker.state.policies if name.startswith(f"{tenant}/"))
+            _existing_tenant(backend, tenant)
+            return sorted(name for name in backend.state.policies if name.startswith(f"{tenant}/"))
         case [tenant, namespace, *more]:
             name = f"{tenant}/{namespace}"
-            return _found(NAMESPACE_ROUTES, request.method, more)(broker, request, name, more)
+            return _found(NAMESPACE_ROUTES, request.method, more)(backend, request, name, more)
     raise HttpError(HTTPStatus.NOT_FOUND, "expected a tenant")
 
 
-def _cluster(_broker: AsyncBroker, request: Request, rest: list[str]) -> Any:
+def _cluster(_broker: Backend, request: Request, rest: list[str]) -> Any:
     if request.method == "GET" and rest[-1:] in (["health"], ["ready"]):
         return "ok"
     if request.method == "GET":
@@ -124,7 +130,7 @@ def _cluster(_broker: AsyncBroker, request: Request, rest: list[str]) -> Any:
     return None
 
 
-_AROUND: Final[dict[str, Callable[[AsyncBroker, Request, list[str]], Any]]] = {
+_AROUND: Final[dict[str, Callable[[Backend, Request, list[str]], Any]]] = {
     "tenants": _tenants,
     "namespaces": _namespaces,
     "clusters": _cluster,
@@ -132,17 +138,17 @@ _AROUND: Final[dict[str, Callable[[AsyncBroker, Request, list[str]], Any]]] = {
 }
 
 
-def _role(broker: AsyncBroker, request: Request) -> str | None:
+def _role(backend: Backend, request: Request) -> str | None:
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     method = request.headers.get("x-pulsar-auth-method-name", "")
     if scheme.lower() == "basic":
         try:
-            return broker.service.authenticate(method or "basic", b64decode(credentials))
+            return backend.service.authenticate(method or "basic", b64decode(credentials))
         except Base64Error:
             raise HttpError(HTTPStatus.UNAUTHORIZED, "the credentials are not base64") from None
     if scheme.lower() == "bearer":
-        return broker.service.authenticate(method or "token", credentials.encode())
-    return broker.service.authenticate(method, b"")
+        return backend.service.authenticate(method or "token", credentials.encode())
+    return backend.service.authenticate(method, b"")
 
 
 @cache

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.consumers import Consumer
-    from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.subscriptions import Subscriber, TopicSubscription
     from ackwell.devbroker.topic import Topic
     from ackwell.subscription import ConsumerSummary
 
@@ -190,7 +189,7 @@ def _active(subscription: TopicSubscription) -> dict[str, str]:
     return {"activeConsumerName": "" if active is None else subscription.consumers[active].name}
 
 
-def _consumer(consumer: Consumer, summary: ConsumerSummary) -> dict[str, Any]:
+def _consumer(consumer: Subscriber, summary: ConsumerSummary) -> dict[str, Any]:
     return {
         "consumerName": consumer.name,
         **_RATES_OUT,

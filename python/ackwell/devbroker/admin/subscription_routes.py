@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.http import HttpError, number
+from ackwell.devbroker.admin.requests import HttpError, number
 from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.topic_routes import with_partitions
 from ackwell.devbroker.places import message_id, place_of
@@ -15,89 +15,88 @@ from ackwell.subscription import SubscriptionType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ackwell.devbroker.admin.http import Request
-    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.admin.requests import Backend, Request
+    from ackwell.devbroker.content import TopicContent
     from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.subscriptions import TopicSubscription
-    from ackwell.devbroker.topic import Topic
 
 
-def subscriptions(broker: AsyncBroker, topic: TopicName, name: str) -> Iterator[TopicSubscription]:
+def subscriptions(backend: Backend, topic: TopicName, name: str) -> Iterator[TopicSubscription]:
     """Find a subscription, on every partition; 404 where there is none."""
-    for each in with_partitions(broker, topic):
+    for each in with_partitions(backend, topic):
         if name not in each.subscriptions:
             raise HttpError(HTTPStatus.NOT_FOUND, f"Subscription {name} not found on {each.name}")
         yield each.subscriptions[name]
 
 
 @on_topic("GET", "subscriptions")
-def names(broker: AsyncBroker, _request: Request, topic: TopicName, _: list[str]) -> Any:
+def names(backend: Backend, _request: Request, topic: TopicName, _: list[str]) -> Any:
     """List the subscriptions."""
-    return sorted({name for each in with_partitions(broker, topic) for name in each.subscriptions})
+    return sorted({name for each in with_partitions(backend, topic) for name in each.subscriptions})
 
 
 @on_topic("PUT", "subscription", "*")
-def create(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+def create(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Make a subscription, at a message id; at the end without one."""
-    if str(topic) not in broker.state.partitioned:
-        broker.state.topic(str(topic))
-    for each in with_partitions(broker, topic):
+    if str(topic) not in backend.state.partitioned:
+        backend.state.topic(str(topic))
+    for each in with_partitions(backend, topic):
         if rest[1] in each.subscriptions:
             raise HttpError(HTTPStatus.CONFLICT, "Subscription already exists for topic")
         each.subscribe(rest[1], SubscriptionType.EXCLUSIVE, _place(each, request.json()), durable=True)
 
 
 @on_topic("DELETE", "subscription", "*")
-def delete(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+def delete(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Delete a subscription; refused while it has consumers, unless forced."""
-    for each in list(subscriptions(broker, topic, rest[1])):
+    for each in list(subscriptions(backend, topic, rest[1])):
         if each.consumers and request.query.get("force") != "true":
             raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
         for consumer in list(each.consumers.values()):
             consumer.connection.close_consumer(consumer)
-        each.topic.forget(each)
+        each.delete()
 
 
 @on_topic("POST", "subscription", "*", "resetcursor", "*")
-def seek_to_time(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def seek_to_time(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Put a subscription at a time, milliseconds since the epoch."""
-    for each in subscriptions(broker, topic, rest[1]):
+    for each in subscriptions(backend, topic, rest[1]):
         each.seek(each.topic.log.first_published_at(number(rest[3])))
 
 
 @on_topic("POST", "subscription", "*", "resetcursor")
-def seek(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+def seek(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Put a subscription at a message id."""
-    for each in subscriptions(broker, topic, rest[1]):
+    for each in subscriptions(backend, topic, rest[1]):
         each.seek(_place(each.topic, request.json()))
 
 
 @on_topic("POST", "subscription", "*", "skip_all")
-def clear(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def clear(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge everything."""
-    for each in subscriptions(broker, topic, rest[1]):
+    for each in subscriptions(backend, topic, rest[1]):
         each.clear_backlog()
 
 
 @on_topic("POST", "subscription", "*", "skip", "*")
-def skip(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def skip(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge the next entries that are not acknowledged."""
-    for each in subscriptions(broker, topic, rest[1]):
+    for each in subscriptions(backend, topic, rest[1]):
         each.skip(number(rest[3]))
 
 
 @on_topic("POST", "subscription", "*", "expireMessages", "*")
-def expire(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def expire(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge what was published longer than so many seconds ago."""
-    for each in subscriptions(broker, topic, rest[1]):
+    for each in subscriptions(backend, topic, rest[1]):
         _expire(each, number(rest[3]))
 
 
 @on_topic("POST", "subscription", "*", "expireMessages")
-def expire_up_to(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
-    """Acknowledge everything up to a message id; as a broker, up to the one behind it if excluded."""
+def expire_up_to(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
+    """Acknowledge everything up to a message id; as a backend, up to the one behind it if excluded."""
     given = request.json()
-    for each in subscriptions(broker, topic, rest[1]):
+    for each in subscriptions(backend, topic, rest[1]):
         place = _place(each.topic, given)
         ledgers = each.topic.log.ledgers
         last = Position(*place) if ledgers.contains(*place) else ledgers.previous_valid(*place)
@@ -106,25 +105,25 @@ def expire_up_to(broker: AsyncBroker, request: Request, topic: TopicName, rest: 
 
 
 @on_topic("GET", "subscription", "*", "properties")
-def properties(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> Any:
+def properties(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> Any:
     """Give the properties that its first consumer brought, or an operator set."""
-    found = list(subscriptions(broker, topic, rest[1]))
+    found = list(subscriptions(backend, topic, rest[1]))
     return found[0].properties
 
 
 @on_topic("PUT", "subscription", "*", "properties")
-def set_properties(broker: AsyncBroker, request: Request, topic: TopicName, rest: list[str]) -> None:
+def set_properties(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Set the properties of a subscription."""
     given = {str(name): str(value) for name, value in (request.json() or {}).items()}
-    for each in subscriptions(broker, topic, rest[1]):
+    for each in subscriptions(backend, topic, rest[1]):
         each.properties = dict(given)
-        broker.state.changed(each)
+        backend.state.changed(each)
 
 
 @on_topic("POST", "all_subscription", "expireMessages", "*")
-def expire_all(broker: AsyncBroker, _request: Request, topic: TopicName, rest: list[str]) -> None:
+def expire_all(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Do that for every subscription."""
-    for each in with_partitions(broker, topic):
+    for each in with_partitions(backend, topic):
         for subscription in each.subscriptions.values():
             _expire(subscription, number(rest[2]))
 
@@ -137,7 +136,7 @@ def _expire(subscription: TopicSubscription, seconds: int) -> None:
         subscription.expire(before)
 
 
-def _place(topic: Topic, given: Any) -> tuple[int, int]:
+def _place(topic: TopicContent, given: Any) -> tuple[int, int]:
     if given is None or given == "latest":
         return topic.end_place
     if given == "earliest":

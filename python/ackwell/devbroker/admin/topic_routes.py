@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.http import HttpError
+from ackwell.devbroker.admin.requests import HttpError
 from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.stats import internal_stats, stats, together
 from ackwell.devbroker.compaction import Compacted
@@ -13,69 +13,68 @@ from ackwell.protocol import messages
 from ackwell.protocol.codes import SchemaType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.http import Request
-    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.admin.requests import Backend, Request
     from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.topic import Topic
 
 
-def existing(broker: AsyncBroker, name: TopicName) -> Topic:
+def existing(backend: Backend, name: TopicName) -> Topic:
     """Return a topic that exists; 404 for any other."""
-    topic = broker.state.topics.get(str(name))
+    topic = backend.state.topics.get(str(name))
     if topic is None:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Topic {name} not found")
     return topic
 
 
-def with_partitions(broker: AsyncBroker, name: TopicName) -> list[Topic]:
+def with_partitions(backend: Backend, name: TopicName) -> list[Topic]:
     """Return a topic, or all partitions of a partitioned one."""
-    partitions = broker.state.partitioned.get(str(name))
+    partitions = backend.state.partitioned.get(str(name))
     names = [name] if partitions is None else [name.of_partition(index) for index in range(partitions)]
-    return [existing(broker, each) for each in names]
+    return [existing(backend, each) for each in names]
 
 
 @on_topic("PUT")
-def create(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> None:
+def create(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
     """Make a topic without partitions."""
-    if str(name) in broker.state.topics or str(name) in broker.state.partitioned:
+    if str(name) in backend.state.topics or str(name) in backend.state.partitioned:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
-    broker.state.topic(str(name), create=True)
+    backend.state.topic(str(name), create=True)
 
 
 @on_topic("DELETE")
-def delete(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> None:
+def delete(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
     """Delete a topic; refused while it is in use, unless forced."""
-    if str(name) in broker.state.partitioned:
+    if str(name) in backend.state.partitioned:
         raise HttpError(
             HTTPStatus.CONFLICT, f"{name} is a partitioned topic instead of non-partitioned topic"
         )
-    topic = existing(broker, name)
+    topic = existing(backend, name)
     used = topic.producers.by_name or any(each.consumers for each in topic.subscriptions.values())
     if used and request.query.get("force") != "true":
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Topic has active producers/subscriptions")
-    broker.state.delete_topic(name)
+    backend.state.delete_topic(name)
 
 
 @on_topic("PUT", "partitions")
-def create_partitioned(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> None:
+def create_partitioned(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
     """Make a partitioned topic."""
-    if str(name) in broker.state.partitioned or str(name) in broker.state.topics:
+    if str(name) in backend.state.partitioned or str(name) in backend.state.topics:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
-    broker.state.create_partitioned(name, _partitions(request))
+    backend.state.create_partitioned(name, _partitions(request))
 
 
 @on_topic("POST", "partitions")
-def add_partitions(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> None:
+def add_partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
     """Give a partitioned topic more partitions."""
     wanted = _partitions(request)
-    before = broker.state.partitioned.get(str(name))
+    before = backend.state.partitioned.get(str(name))
     if before is None:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Topic {name} is not a partitioned topic")
     if wanted < before:
         raise HttpError(
             HTTPStatus.UNPROCESSABLE_ENTITY, f"{wanted} partitions; a topic of {before} may only get more"
         )
-    broker.state.create_partitioned(name, wanted)
+    backend.state.create_partitioned(name, wanted)
 
 
 def _partitions(request: Request) -> int:
@@ -87,33 +86,33 @@ def _partitions(request: Request) -> int:
 
 
 @on_topic("GET", "partitions")
-def partitions(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> Any:
+def partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
     """Say how many partitions a topic has."""
     create_ = request.query.get("checkAllowAutoCreation") == "true"
-    found = broker.state.partitions_of(name, create=create_)
+    found = backend.state.partitions_of(name, create=create_)
     if not found and not create_:
-        existing(broker, name)
+        existing(backend, name)
     return {"partitions": found}
 
 
 @on_topic("DELETE", "partitions")
-def delete_partitioned(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> None:
+def delete_partitioned(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
     """Delete a partitioned topic with its partitions."""
-    for topic in with_partitions(broker, name):
-        delete(broker, request, topic.name, [])
-    broker.state.partitioned.pop(str(name), None)
+    for topic in with_partitions(backend, name):
+        delete(backend, request, topic.name, [])
+    backend.state.partitioned.pop(str(name), None)
 
 
 @on_topic("GET", "stats")
-def topic_stats(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def topic_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe a topic."""
-    return stats(existing(broker, name))
+    return stats(existing(backend, name))
 
 
 @on_topic("GET", "partitioned-stats")
-def partitioned_stats(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def partitioned_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe each partition, and all of them together."""
-    described = {str(topic.name): stats(topic) for topic in _partitions_of(broker, name)}
+    described = {str(topic.name): stats(topic) for topic in _partitions_of(backend, name)}
     return together(list(described.values())) | {
         "metadata": {"partitions": len(described), "deleted": False},
         "partitions": described,
@@ -121,65 +120,65 @@ def partitioned_stats(broker: AsyncBroker, _request: Request, name: TopicName, _
 
 
 @on_topic("GET", "partitioned-internalStats")
-def partitioned_internal_stats(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def partitioned_internal_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe the ledgers and cursors of each partition."""
-    described = {str(topic.name): internal_stats(topic) for topic in _partitions_of(broker, name)}
+    described = {str(topic.name): internal_stats(topic) for topic in _partitions_of(backend, name)}
     return {"metadata": {"partitions": len(described), "deleted": False}, "partitions": described}
 
 
-def _partitions_of(broker: AsyncBroker, name: TopicName) -> list[Topic]:
-    if str(name) not in broker.state.partitioned:
+def _partitions_of(backend: Backend, name: TopicName) -> list[Topic]:
+    if str(name) not in backend.state.partitioned:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Partitioned Topic {name} not found")
-    return with_partitions(broker, name)
+    return with_partitions(backend, name)
 
 
 @on_topic("GET", "internalStats")
-def topic_internal_stats(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def topic_internal_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe a topic's ledgers and cursors."""
-    return internal_stats(existing(broker, name))
+    return internal_stats(existing(backend, name))
 
 
 @on_topic("GET", "properties")
 @on_topic("GET", "permissions")
-def nothing(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def nothing(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Give what a topic of the dev broker never has."""
-    with_partitions(broker, name)
+    with_partitions(backend, name)
     return {}
 
 
 @on_topic("PUT", "unload")
-def unload(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> None:
+def unload(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
     """Close a topic and load it anew, as a graceful restart of its broker does."""
-    for topic in with_partitions(broker, name):
-        broker.unload(topic)
+    for topic in with_partitions(backend, name):
+        backend.state.unload(topic)
 
 
 @on_topic("POST", "terminate")
-def terminate(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def terminate(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Let a topic take no more messages."""
-    ledger_id, entry_id = existing(broker, name).terminate()
+    ledger_id, entry_id = existing(backend, name).terminate()
     return {"ledgerId": ledger_id, "entryId": entry_id, "partitionIndex": name.partition}
 
 
 @on_topic("PUT", "compaction")
-def compact(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> None:
+def compact(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
     """Compact a topic; it is done when this is answered."""
-    for topic in with_partitions(broker, name):
+    for topic in with_partitions(backend, name):
         topic.compacted = Compacted(topic.log)
 
 
 @on_topic("GET", "compaction")
-def compaction(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def compaction(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Say whether a topic was compacted."""
-    ran = any(topic.compacted for topic in with_partitions(broker, name))
+    ran = any(topic.compacted for topic in with_partitions(backend, name))
     return {"status": "SUCCESS" if ran else "NOT_RUN", "lastError": ""}
 
 
 @on_topic("GET", "schema")
-def schema(broker: AsyncBroker, _request: Request, name: TopicName, rest: list[str]) -> Any:
+def schema(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
     """Give a topic's schema, the newest or one version."""
     wanted = int(rest[0]).to_bytes(8) if rest and rest[0].isdecimal() else None
-    found = broker.state.schemas.get(str(name.partitioned), wanted)
+    found = backend.state.schemas.get(str(name.partitioned), wanted)
     if found is None:
         raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")
     return {
@@ -192,7 +191,7 @@ def schema(broker: AsyncBroker, _request: Request, name: TopicName, rest: list[s
 
 
 @on_topic("POST", "schema")
-def put_schema(broker: AsyncBroker, request: Request, name: TopicName, _: list[str]) -> Any:
+def put_schema(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
     """Take a schema in."""
     given = request.json()
     if not isinstance(given, dict) or given.get("type") not in SchemaType.__members__:
@@ -200,15 +199,15 @@ def put_schema(broker: AsyncBroker, request: Request, name: TopicName, _: list[s
     made = messages.Schema(
         name=name.local, type=SchemaType[given["type"]], schema_data=str(given.get("schema", "")).encode()
     )
-    version = broker.state.put_schema(name, made)
+    version = backend.state.put_schema(name, made)
     return {"version": int.from_bytes(version or b"")}
 
 
 @on_topic("DELETE", "schema")
-def delete_schema(broker: AsyncBroker, _request: Request, name: TopicName, _: list[str]) -> Any:
+def delete_schema(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Delete a topic's schemas, and say which version was the newest."""
-    found = broker.state.schemas.get(str(name.partitioned), None)
+    found = backend.state.schemas.get(str(name.partitioned), None)
     if found is None:
         raise HttpError(HTTPStatus.NOT_FOUND, "Schema not found")
-    broker.state.schemas.delete(str(name.partitioned))
+    backend.state.schemas.delete(str(name.partitioned))
     return {"version": int.from_bytes(found[1])}

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ackwell.errors import FrameError
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
+    from collections.abc import Callable
+
+    from ackwell.devbroker.connection import Handler
     from ackwell.protocol.codes import CommandType
 
 E = TypeVar("E", bound=IntEnum)
-
-Handler = Callable[["Connection", Any, bytes], None]
-"""Takes the connection, the command and what follows it; raises `RefusedError` to answer with an error."""
 
 _HANDLERS: dict[int, Handler] = {}
 """Those of the rooms that are imported."""

@@ -16,7 +16,7 @@ from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.consumers import Consumer
+    from ackwell.devbroker.subscriptions import Subscriber
 
 log = logging.getLogger("ackwell.devbroker")
 
@@ -42,12 +42,10 @@ def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
         error_ = _other(consumer, columns)
     consumer.subscription.wake()
     if columns.request_id is not None:
-        consumer.subscription.topic.broker.when_durable(
-            consumer.subscription, lambda: _answer(connection, columns, error_)
-        )
+        connection.state.when_durable(lambda: _answer(connection, columns, error_))
 
 
-def _individual(consumer: Consumer, columns: AckColumns) -> None:
+def _individual(consumer: Subscriber, columns: AckColumns) -> None:
     """Acknowledge messages one by one; what is against the rules is ignored, as a broker ignores it."""
     source = consumer.subscription
     ledger_ids, entry_ids = columns.ledger_ids.tolist(), columns.entry_ids.tolist()
@@ -68,7 +66,7 @@ def _individual(consumer: Consumer, columns: AckColumns) -> None:
     source.acknowledged(whole=whole)
 
 
-def _acknowledge(consumer: Consumer, place: tuple[int, int], ack_set: tuple[int, ...]) -> bool:
+def _acknowledge(consumer: Subscriber, place: tuple[int, int], ack_set: tuple[int, ...]) -> bool:
     source = consumer.subscription
     try:
         source.subscription.ack(consumer.key, *place, ack_set)
@@ -79,7 +77,7 @@ def _acknowledge(consumer: Consumer, place: tuple[int, int], ack_set: tuple[int,
     return True
 
 
-def _other(consumer: Consumer, columns: AckColumns) -> ProtocolError | None:
+def _other(consumer: Subscriber, columns: AckColumns) -> ProtocolError | None:
     """Acknowledge everything up to a message, or in a transaction; return what is answered with an error."""
     source, transaction = consumer.subscription, columns.transaction
     try:

@@ -18,7 +18,7 @@ from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.devbroker.subscriptions import Subscriber, TopicSubscription
     from ackwell.devbroker.topic import Topic
 
 _TYPES = {
@@ -66,7 +66,7 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
         )
     except RefusedError:
         if not subscription.durable and not subscription.consumers:
-            topic.forget(subscription)
+            subscription.delete()
         raise
     subscription.read_compacted = command.read_compacted
     connection.consumers[consumer.consumer_id] = consumer
@@ -88,7 +88,7 @@ def _made(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscript
     return made
 
 
-def _consumer(connection: Connection, command: Any) -> Consumer:
+def _consumer(connection: Connection, command: Any) -> Subscriber:
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         raise RefusedError(
@@ -125,7 +125,7 @@ def unsubscribe(connection: Connection, command: Any, _: bytes) -> None:
             subscription.leave(consumer)
         else:
             each.connection.close_consumer(each)
-    subscription.topic.forget(subscription)
+    subscription.delete()
     connection.succeed(command.request_id)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.commands import enum_of, handles
-from ackwell.devbroker.log import Entry
+from ackwell.devbroker.entries import Entry
 from ackwell.devbroker.producers import Producer
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.errors import FrameError
@@ -17,6 +17,7 @@ from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.topic import Topic
 
 
 @handles(CommandType.PRODUCER)
@@ -30,7 +31,7 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
     if known is not None:
         # The client asks again, because it did not see our answer.
         if known.ready:
-            ready(connection, known)
+            connection.send_ready(known)
         return
     producer = Producer(
         connection,
@@ -43,6 +44,7 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
         user_named=command.user_provided_producer_name and bool(command.producer_name),
         topic_epoch=command.topic_epoch if command.HasField("topic_epoch") else None,
         metadata={each.key: each.value for each in command.metadata},
+        connected_ms=state.clock.now_ms(),
     )
     if command.HasField("schema"):
         producer.schema_version = state.put_schema(topic.name, command.schema)
@@ -55,26 +57,12 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
             command.initial_subscription_name, SubscriptionType.EXCLUSIVE, topic.first_place, durable=True
         )
     if admitted:
-        ready(connection, producer)
+        connection.send_ready(producer)
     else:
         waiting = messages.CommandProducerSuccess(
             request_id=producer.request_id, producer_name=producer.name, producer_ready=False
         )
         connection.send(CommandType.PRODUCER_SUCCESS, waiting)
-
-
-def ready(connection: Connection, producer: Producer) -> None:
-    """Send a producer the success that lets it send."""
-    answer = messages.CommandProducerSuccess(
-        request_id=producer.request_id,
-        producer_name=producer.name,
-        last_sequence_id=producer.topic.producers.last_sequence_id(producer.name),
-        schema_version=producer.schema_version or b"",
-        producer_ready=True,
-    )
-    if producer.topic_epoch is not None:
-        answer.topic_epoch = producer.topic_epoch
-    connection.send(CommandType.PRODUCER_SUCCESS, answer)
 
 
 @handles(CommandType.SEND)
@@ -108,8 +96,8 @@ def publish(connection: Connection, command: Any, payload: bytes) -> None:
     )
 
 
-def _publish(producer: Producer, command: Any, data: bytes) -> tuple[int, int]:
-    state, topic = producer.connection.state, producer.topic
+def _publish(producer: Producer[Topic], command: Any, data: bytes) -> tuple[int, int]:
+    state, topic = producer.topic.broker, producer.topic
     if state.faults.any and state.faults.refuses_send():
         raise RefusedError(ServerError.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
     if len(data) > state.settings.max_message_bytes + _CHECKSUM_BYTES:

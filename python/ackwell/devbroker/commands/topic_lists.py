@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from ackwell._native import crc32c
 from ackwell.devbroker.commands import handles
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.watchers import Watcher, hash_of, matching
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, ServerError, TopicsMode
+from ackwell.protocol.codes import CommandType, TopicsMode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.names import TopicName
 
 
 @handles(CommandType.GET_TOPICS_OF_NAMESPACE)
@@ -51,7 +46,8 @@ def watch(connection: Connection, command: Any, _: bytes) -> None:
         [str(name) for name in connection.state.topics_in(command.namespace) if name.persistent],
         command.topics_pattern,
     )
-    connection.state.watchers[connection, command.watcher_id] = (command.namespace, command.topics_pattern)
+    watcher = Watcher(connection, command.watcher_id, command.namespace, command.topics_pattern)
+    connection.state.watchers[connection, command.watcher_id] = watcher
     hash_ = hash_of(found)
     known = command.HasField("topics_hash") and command.topics_hash == hash_
     connection.send(
@@ -70,49 +66,3 @@ def unwatch(connection: Connection, command: Any, _: bytes) -> None:
     """Stop watching."""
     connection.state.watchers.pop((connection, command.watcher_id), None)
     connection.succeed(command.request_id)
-
-
-def changed(
-    connection: Connection,
-    watcher_id: int,
-    watched: tuple[str, str],
-    made: Iterable[TopicName],
-    deleted: Iterable[TopicName],
-) -> None:
-    """Send a watcher the names of the topics it watches that were made or deleted."""
-    namespace, pattern = watched
-
-    def of(names: Iterable[TopicName]) -> list[str]:
-        return matching(
-            [str(name) for name in names if name.persistent and name.in_namespace == namespace], pattern
-        )
-
-    new, gone = of(made), of(deleted)
-    if new or gone:
-        now = matching([str(name) for name in connection.state.topics_in(namespace)], pattern)
-        connection.send(
-            CommandType.WATCH_TOPIC_UPDATE,
-            messages.CommandWatchTopicUpdate(
-                watcher_id=watcher_id, new_topics=new, deleted_topics=gone, topics_hash=hash_of(now)
-            ),
-        )
-
-
-def matching(names: list[str], pattern: str) -> list[str]:
-    """Return the names that a pattern matches without their domain; a partition by its topic's name."""
-    try:
-        wanted = re.compile(re.sub(r"^(non-)?persistent://", "", pattern))
-    except re.error as error:
-        raise RefusedError(ServerError.NOT_ALLOWED_ERROR, f"the pattern {pattern!r}: {error}") from None
-    return [
-        name
-        for name in names
-        if wanted.fullmatch(re.sub(r"-partition-\d+$", "", name.partition("://")[2]))
-        or wanted.fullmatch(name.partition("://")[2])
-    ]
-
-
-def hash_of(names: Iterable[str]) -> str:
-    """Return a hash of a list of topics, whatever its order, as the broker works it out (CRC-32C)."""
-    joined = ",".join(sorted(names))
-    return f"{crc32c(joined.encode()):08x}"

@@ -46,7 +46,7 @@ def connect(connection: Connection, command: Any, _: bytes) -> None:
 def begin(connection: Connection, command: Any, _: bytes) -> None:
     """Open a transaction."""
     state = connection.state
-    most, least = state.coordinator.begin(command.tc_id, command.txn_ttl_millis, state)
+    most, least = state.begin_transaction(command.tc_id, command.txn_ttl_millis)
     answer = messages.CommandNewTxnResponse(
         request_id=command.request_id, txnid_most_bits=most, txnid_least_bits=least
     )
@@ -91,5 +91,5 @@ def end(connection: Connection, command: Any, _: bytes) -> None:
         command,
         CommandType.END_TXN_RESPONSE,
         "CommandEndTxnResponse",
-        lambda: state.coordinator.end(txn, enum_of(TxnAction, command.txn_action), state),
+        lambda: state.end_transaction(txn, enum_of(TxnAction, command.txn_action)),
     )

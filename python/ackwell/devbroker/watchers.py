@@ -1,0 +1,67 @@
+"""Watchers of a namespace's topics: what regex subscriptions ask for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ackwell._native import crc32c
+from ackwell.devbroker.refusals import RefusedError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType, ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ackwell.devbroker.clients import Client
+    from ackwell.devbroker.names import TopicName
+
+
+class Watcher(NamedTuple):
+    """One client that watches the topics of a namespace whose names match a pattern."""
+
+    client: Client
+    watcher_id: int
+    namespace: str
+    pattern: str
+
+    def changed(
+        self,
+        made: Iterable[TopicName],
+        deleted: Iterable[TopicName],
+        topics_in: Callable[[str], list[TopicName]],
+    ) -> None:
+        """Send the client the names of the topics it watches that were made or deleted."""
+        new, gone = self._watched(made), self._watched(deleted)
+        if new or gone:
+            now = matching([str(name) for name in topics_in(self.namespace)], self.pattern)
+            self.client.send(
+                CommandType.WATCH_TOPIC_UPDATE,
+                messages.CommandWatchTopicUpdate(
+                    watcher_id=self.watcher_id, new_topics=new, deleted_topics=gone, topics_hash=hash_of(now)
+                ),
+            )
+
+    def _watched(self, names: Iterable[TopicName]) -> list[str]:
+        watched = [str(name) for name in names if name.persistent and name.in_namespace == self.namespace]
+        return matching(watched, self.pattern)
+
+
+def matching(names: list[str], pattern: str) -> list[str]:
+    """Return the names that a pattern matches without their domain; a partition by its topic's name."""
+    try:
+        wanted = re.compile(re.sub(r"^(non-)?persistent://", "", pattern))
+    except re.error as error:
+        raise RefusedError(ServerError.NOT_ALLOWED_ERROR, f"the pattern {pattern!r}: {error}") from None
+    return [
+        name
+        for name in names
+        if wanted.fullmatch(re.sub(r"-partition-\d+$", "", name.partition("://")[2]))
+        or wanted.fullmatch(name.partition("://")[2])
+    ]
+
+
+def hash_of(names: Iterable[str]) -> str:
+    """Return a hash of a list of topics, whatever its order, as the broker works it out (CRC-32C)."""
+    joined = ",".join(sorted(names))
+    return f"{crc32c(joined.encode()):08x}"
