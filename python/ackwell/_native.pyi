@@ -1188,7 +1188,7 @@ class Partials:
     """What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
 
     Topics and subscriptions are numbers here, which the caller gives them; subscription 0 is the topic itself, whose
-    entries all its subscriptions share. In columns, the least int64 stands for null. Events may come in any
+    entries all its subscriptions share. In columns, the least int64 means null. Events may come in any
     order, and twice. Whatever is wrong with one subscription is kept as its flaw, and the others go on.
 
     Parameters
@@ -1233,7 +1233,7 @@ class Partials:
     ) -> None:
         """Take a seek: `ledger_id:entry_id` is the next to be read, and acknowledgments before it are void.
 
-        `ack_set` tells which messages of that entry are not acknowledged. A seek before the one known is ignored.
+        `ack_set` has the messages of that entry that are not acknowledged. A seek before the one known is ignored.
         """
     def clear(self, pair: int, file: int, sequence: int, ledger_id: int, entry_id: int) -> None:
         """Take a cleared backlog: everything up to `ledger_id:entry_id` is acknowledged."""

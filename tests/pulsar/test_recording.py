@@ -37,7 +37,7 @@ SNAPSHOTS = 10
 STEPS = 5
 """Between two snapshots."""
 EVENTS_PER_FILE = 5_000
-ON_SPARK = 3
+ON_SPARK = int(os.environ.get("ON_SPARK", "3"))
 """Snapshots that Spark replays, too: the last, and others of those before."""
 PATIENCE_S = 60.0
 """How long the broker may work on after the recording rests before that is a difference."""
@@ -184,13 +184,15 @@ def test_recorded_traffic_replayed_is_the_brokers_own_state(
         )
     assert len(taken) == SESSIONS * SNAPSHOTS
     assert not found, "\n".join(found)
-    _on_spark(taken, folder)
+    _on_spark(taken, folder, capsys)
 
 
-def _on_spark(taken: list[Snapshot], folder: Path) -> None:
+def _on_spark(taken: list[Snapshot], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyspark")
     from ackwell.spark import replay_files as replay_on_spark
 
     chosen = taken[-1 :: -max(len(taken) // ON_SPARK, 1)][:ON_SPARK]
-    for each in chosen:
-        assert not different(each, replay_on_spark([folder], at=each.at))
+    found = [line for each in chosen for line in different(each, replay_on_spark([folder], at=each.at))]
+    with capsys.disabled():
+        print(f"{len(chosen)} of them on Spark, {len(found)} different")
+    assert not found, "\n".join(found)
