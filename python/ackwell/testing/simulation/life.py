@@ -166,10 +166,9 @@ class Life:
 
     def save(self, owner: Owner) -> None:
         """Save; what is confirmed then must be there from now on."""
-        store, zombie = self.store_of(owner), owner is not self.owner
+        store = self.store_of(owner)
         attempt = Save(owner.model.state(), owner)
         before, store.author = store.appended, attempt
-        owns = store.generation > 0
         self.saves.append(attempt)
         try:
             receipts = owner.subscription.save(store)
@@ -186,12 +185,14 @@ class Life:
         if store.appended == before:
             self.saved_nothing(owner, attempt)
         else:
-            assert not zombie or not owns, "an owner that was fenced wrote"
+            # One that began without loading, and has not saved since, has fenced nobody.
+            fenced = store.generation < self.disk.ledger.generation
+            assert not fenced, "an owner that was fenced wrote"
             assert self.confirmed is owner.saved, "a save was built on another one than the newest"
             attempt.returned, attempt.entry_id = True, self.disk.ledger.last_id
             owner.saved = attempt
             if self.owner is not owner:
-                # It never owned the store, so nobody fenced it; and nobody has saved.
+                # Nobody fenced it, and nobody has saved.
                 self.own(owner)
         if owner is self.owner:
             self.confirmed = owner.saved
