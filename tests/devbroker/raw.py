@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ackwell.protocol import messages
@@ -31,12 +30,7 @@ class RawClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.socket.close()
 
     def send(self, command_type: CommandType, payload: bytes = b"", **fields: Any) -> None:

@@ -54,6 +54,27 @@ CALLS: dict[str, tuple[Callable[[], Any], int, Batch]] = {
 }
 
 
+def race(write: Callable[[], None], read: Callable[[], None]) -> None:
+    """Let a thread write again and again, while this one reads: once at least, and for a while."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        while not over.is_set():
+            write()
+
+    writer = threading.Thread(target=go_on)
+    end = monotonic() + BUDGET_SECONDS
+    with eager_switching():
+        writer.start()
+        try:
+            read()
+            while monotonic() < end:
+                read()
+        finally:
+            over.set()
+            writer.join()
+
+
 @pytest.mark.parametrize(("make", "width", "call"), CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("bad", BAD)
 def test_a_writer_beside_a_batch_breaks_nothing(
@@ -61,61 +82,43 @@ def test_a_writer_beside_a_batch_breaks_nothing(
 ) -> None:
     good = np.arange(ROWS)
     columns = [good.copy() for _ in range(width)]
-    over = threading.Event()
 
     def write() -> None:
         # Half of a column at a time, so that a check may pass before, and a use come after.
-        while not over.is_set():
-            for column in columns:
-                column[ROWS // 2 :] = bad
-            for column in columns:
-                column[ROWS // 2 :] = good[ROWS // 2 :]
+        for column in columns:
+            column[ROWS // 2 :] = bad
+        for column in columns:
+            column[ROWS // 2 :] = good[ROWS // 2 :]
 
-    writer = threading.Thread(target=write)
-    end, calls = monotonic() + BUDGET_SECONDS, 0
-    with eager_switching():
-        writer.start()
-        try:
-            while not calls or monotonic() < end:
-                structure = make()
-                calls += 1
-                with contextlib.suppress(ValueError, MemoryError, LimitError):
-                    call(structure, columns)
-                structure.validate()
-                restored = pickle.loads(pickle.dumps(structure))
-                assert restored == structure
-        finally:
-            over.set()
-            writer.join()
+    def read() -> None:
+        structure = make()
+        with contextlib.suppress(ValueError, MemoryError, LimitError):
+            call(structure, columns)
+        structure.validate()
+        restored = pickle.loads(pickle.dumps(structure))
+        assert restored == structure
+
+    race(write, read)
 
 
 def test_codes_that_change_are_folded_or_refused() -> None:
     codes, zeros, rows = np.zeros(ROWS, np.int32), np.zeros(ROWS, np.int32), np.zeros(ROWS, np.int64)
     numbers, acks = np.arange(1, 11, dtype=np.int32), np.array([3], np.int32)
-    over = threading.Event()
 
     def write() -> None:
-        while not over.is_set():
-            codes[:] = 2_000_000
-            codes[:] = 1
+        codes[:] = 2_000_000
+        codes[:] = 1
 
-    writer = threading.Thread(target=write)
-    end, calls = monotonic() + BUDGET_SECONDS, 0
-    with eager_switching():
-        writer.start()
+    def read() -> None:
+        partials = Partials()
         try:
-            while not calls or monotonic() < end:
-                calls += 1
-                partials = Partials()
-                try:
-                    partials.feed((codes, numbers), (zeros, numbers), (zeros, acks), rows, rows)
-                except ValueError:
-                    assert len(partials) == 0
-                else:
-                    assert 0 < len(partials) <= 10
-        finally:
-            over.set()
-            writer.join()
+            partials.feed((codes, numbers), (zeros, numbers), (zeros, acks), rows, rows)
+        except ValueError:
+            assert len(partials) == 0
+        else:
+            assert 0 < len(partials) <= 10
+
+    race(write, read)
 
 
 def test_a_handler_that_alters_the_arrays_changes_nothing_of_the_batch() -> None:

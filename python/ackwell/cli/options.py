@@ -99,29 +99,37 @@ def admin_client(
     return Admin(endpoint, requests_at_once=concurrency)
 
 
-def asks_a_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `admin_client` to a command, and call it with the client they describe.
+def made_of(make: Callable[..., object], name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the parameters of `make` to a command as options.
 
-    The command takes the client as its parameter `client`, which is no option.
+    The command takes what `make` returns as its parameter `name`, which is no option.
     """
-    own = [each for each in _parameters(command) if each.name != "client"]
-    shared = _parameters(admin_client)
 
-    @wraps(command)
-    def wrapped(**values: Any) -> None:
-        client = admin_client(**{each.name: values.pop(each.name) for each in shared})
-        command(client=client, **values)
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        own = [each for each in _parameters(command) if each.name != name]
+        shared = _parameters(make)
 
-    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
-    # Typer reads a command's options off its signature.
-    wrapped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
-    return wrapped
+        @wraps(command)
+        def wrapped(**values: Any) -> None:
+            made = make(**{each.name: values.pop(each.name) for each in shared})
+            command(**{name: made}, **values)
+
+        parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
+        # Typer reads a command's options off its signature.
+        wrapped.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+        return wrapped
+
+    return add
 
 
 def _parameters(function: Callable[..., object]) -> list[Parameter]:
     # `Admin` is imported for type checkers alone; no option has it.
     return list(signature(function, eval_str=True, locals={"Admin": object}).parameters.values())
+
+
+asks_a_broker = made_of(admin_client, "client")
+"""Add the options of `admin_client` to a command, which takes the client as its parameter `client`."""
 
 
 def assignments(given: Sequence[str] | None) -> Iterator[str]:

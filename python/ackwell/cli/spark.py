@@ -7,6 +7,7 @@ prints a summary that was counted while it was written.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,31 +29,71 @@ app = typer.Typer(
 
 Input = Annotated[
     list[str],
-    typer.Option("--input", "-i", metavar="PATH", help="Files or folders; may be given again."),
+    typer.Option("--input", "-i", metavar="PATH", help="Files or folders to read; repeatable."),
 ]
-Output = Annotated[str, typer.Option("--output", "-o", metavar="PATH", help="Where to write.")]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="PATH", help="The folder to write.")]
 Master = Annotated[
     str | None,
-    typer.Option("--master", metavar="URL", help="Where Spark runs; all local cores by default."),
+    typer.Option("--master", metavar="URL", help="The Spark master; by default all cores of this machine."),
 ]
 Format = Annotated[
-    str, typer.Option("--format", metavar="NAME", help="Any format that the session can write.")
+    str,
+    typer.Option("--format", metavar="NAME", help="The format to write; any that the Spark session knows."),
 ]
 Mode = Annotated[
-    str, typer.Option("--mode", help="If the output exists: error, overwrite, append or ignore.")
+    str, typer.Option("--mode", help="What to do if the output exists: error, overwrite, append or ignore.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
+@dataclass
+class Target:
+    """Where a command's table goes, and the session that makes it."""
+
+    output: Output
+    master: Master = None
+    file_format: Format = "parquet"
+    mode: Mode = "error"
+    as_json: AsJson = False
+
+    def session(self) -> SparkSession:
+        """Return the session."""
+        return _session(self.master)
+
+    def write(self, table: DataFrame, summary: dict[str, Column]) -> None:
+        """Write a table and print its summary, which is counted on the way, without reading it again."""
+        from pyspark.sql import Observation
+
+        observation = Observation("ackwell")
+        columns = [column.alias(name) for name, column in summary.items()]
+        observed = table.observe(observation, *columns)
+        observed.write.mode(self.mode).format(self.file_format).save(self.output)
+        if self.as_json:
+            print_json({**observation.get, "output": self.output})
+            return
+        shown = Table(box=box.SIMPLE_HEAD, caption=f"written to {self.output}", show_header=False)
+        shown.add_column()
+        shown.add_column(justify="right")
+        for name, value in observation.get.items():
+            shown.add_row(name, "-" if value is None else f"{value:,}")
+        out.print(shown)
+
+
+writes_a_table = options.made_of(Target, "target")
+
+
 @app.command()
+@writes_a_table
 def replay(
+    target: Target,
     source: Input,
-    output: Output,
-    master: Master = None,
-    file_format: Format = "parquet",
-    mode: Mode = "error",
-    strategy: Annotated[str, typer.Option(help="auto, files or words.")] = "auto",
-    as_json: AsJson = False,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            help="How to fold: files (tasks read Parquet themselves), words (Spark SQL reduces the rows "
+            "first), or auto."
+        ),
+    ] = "auto",
 ) -> None:
     """Replay events (traces or Parquet) into the cursor of each subscription."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -60,14 +101,10 @@ def replay(
     from ackwell.spark import read_events
     from ackwell.spark import replay as replay_events
 
-    spark = _session(master)
+    spark = target.session()
     table = replay_events(read_events(spark, *source), strategy=strategy)  # type: ignore[arg-type]
-    _write(
+    target.write(
         table,
-        output,
-        file_format,
-        mode,
-        as_json,
         {
             "subscriptions": F.count(F.lit(1)),
             "ranges": F.sum("range_count"),
@@ -80,17 +117,14 @@ def replay(
 
 
 @app.command()
+@writes_a_table
 def audit(
+    target: Target,
     source: Input,
-    output: Output,
-    master: Master = None,
-    file_format: Format = "parquet",
-    mode: Mode = "error",
     broker_version: options.BrokerVersion = None,
     broker_setting: options.BrokerSetting = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Return what a restart would lose: of events, of replayed cursors, or of stats-internal dumps."""
+    """Show what a restart would lose: of events, of replayed cursors, or of stats-internal dumps."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from ackwell.broker.restart import BrokerSettings
@@ -99,15 +133,11 @@ def audit(
     settings = BrokerSettings.of(broker_version or BrokerSettings.NEWEST_VERSION).with_values(
         options.assignments(broker_setting)
     )
-    spark = _session(master)
+    spark = target.session()
     table = restart_audit(_cursors(spark, source), settings)
     lossy = F.col("lost_messages_min") > 0
-    _write(
+    target.write(
         table,
-        output,
-        file_format,
-        mode,
-        as_json,
         {
             "subscriptions and restarts": F.count(F.lit(1)),
             "lose messages": F.count_if(lossy),
@@ -118,31 +148,24 @@ def audit(
 
 
 @app.command()
+@writes_a_table
 def sizing(
+    target: Target,
     source: Input,
-    output: Output,
-    master: Master = None,
-    file_format: Format = "parquet",
-    mode: Mode = "error",
     width: Annotated[
         list[int] | None,
-        typer.Option("--width", metavar="MS", help="A bucket width; may be given again."),
+        typer.Option("--width", metavar="MS", help="A bucket width to compare, in milliseconds; repeatable."),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
-    """Return what an index of the delayed messages would weigh, and which bucket width to choose."""
+    """Show how large an index of the delayed messages would be, and which bucket width is the best."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from ackwell.spark import delayed_sizing, read_events
 
-    spark = _session(master)
+    spark = target.session()
     table = delayed_sizing(read_events(spark, *source), width or None)
-    _write(
+    target.write(
         table,
-        output,
-        file_format,
-        mode,
-        as_json,
         {
             "subscriptions and widths": F.count(F.lit(1)),
             "bytes, heap": F.sum("heap_bytes"),
@@ -154,7 +177,7 @@ def sizing(
 
 @app.command()
 def stream(
-    source: Annotated[str, typer.Option("--input", "-i", metavar="PATH", help="A folder.")],
+    source: Annotated[str, typer.Option("--input", "-i", metavar="PATH", help="The folder to follow.")],
     output: Output,
     checkpoint: Annotated[
         str, typer.Option(metavar="PATH", help="Where the stream keeps its place and its state.")
@@ -162,7 +185,7 @@ def stream(
     master: Master = None,
     file_format: Format = "parquet",
     once: Annotated[bool, typer.Option(help="Read what is there, then stop.")] = False,
-    files: Annotated[int, typer.Option(min=1, help="Files of one micro-batch.")] = 8,
+    files: Annotated[int, typer.Option(min=1, help="The most files of one micro-batch.")] = 8,
 ) -> None:
     """Follow a folder of events (traces or Parquet): the cursors after each micro-batch."""
     from ackwell.spark import cursor_stream, register
@@ -189,17 +212,16 @@ def stream(
 
 
 @app.command()
+@writes_a_table
 def generate(
-    output: Output,
-    master: Master = None,
-    file_format: Format = "parquet",
-    mode: Mode = "error",
-    subscriptions: Annotated[int, typer.Option(min=1)] = 200,
-    entries: Annotated[int, typer.Option(min=1, help="Entries of all subscriptions.")] = 1_000_000,
-    hot_share: Annotated[float, typer.Option(min=0, max=1, help="The first one's share.")] = 0.5,
-    receives: Annotated[bool, typer.Option(help="Add what the consumers received.")] = False,
-    seed: Annotated[int, typer.Option()] = 0,
-    as_json: AsJson = False,
+    target: Target,
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many subscriptions.")] = 200,
+    entries: Annotated[int, typer.Option(min=1, help="How many entries in all.")] = 1_000_000,
+    hot_share: Annotated[
+        float, typer.Option(min=0, max=1, help="The first one's share of the entries.")
+    ] = 0.5,
+    receives: Annotated[bool, typer.Option(help="Add what consumers receive.")] = False,
+    seed: Annotated[int, typer.Option(help="Another number makes another fleet.")] = 0,
 ) -> None:
     """Write the events of a synthetic fleet: the same for the same options."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -207,7 +229,7 @@ def generate(
     from ackwell.spark import generate as generate_events
     from ackwell.spark.fleet import Fleet
 
-    spark = _session(master)
+    spark = target.session()
     fleet = Fleet(
         subscriptions=subscriptions,
         entries=entries,
@@ -215,12 +237,8 @@ def generate(
         receives=receives,
         seed=seed,
     )
-    _write(
+    target.write(
         generate_events(spark, fleet),
-        output,
-        file_format,
-        mode,
-        as_json,
         {"events": F.count(F.lit(1)), "last": F.max("time_ms")},
     )
 
@@ -249,27 +267,6 @@ def _cursors(spark: SparkSession, source: list[str]) -> DataFrame:
 
 def _files(path: Path) -> list[Path]:
     return sorted(path.rglob("*")) if path.is_dir() else [path]
-
-
-def _write(
-    table: DataFrame, output: str, file_format: str, mode: str, as_json: bool, summary: dict[str, Column]
-) -> None:
-    """Write a table and print its summary, which is counted on the way, without reading it again."""
-    from pyspark.sql import Observation
-
-    observation = Observation("ackwell")
-    columns = [column.alias(name) for name, column in summary.items()]
-    observed = table.observe(observation, *columns)
-    observed.write.mode(mode).format(file_format).save(output)
-    if as_json:
-        print_json({**observation.get, "output": output})
-        return
-    shown = Table(box=box.SIMPLE_HEAD, caption=f"written to {output}", show_header=False)
-    shown.add_column()
-    shown.add_column(justify="right")
-    for name, value in observation.get.items():
-        shown.add_row(name, "-" if value is None else f"{value:,}")
-    out.print(shown)
 
 
 if __name__ == "__main__":

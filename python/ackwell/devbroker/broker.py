@@ -23,7 +23,6 @@ from ackwell.replay.events import Kind
 if TYPE_CHECKING:
     import os
     import ssl
-    from types import TracebackType
 
     from ackwell.broker.writes import Restart
     from ackwell.devbroker.faults import Faults
@@ -70,12 +69,7 @@ class AsyncBroker:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:

@@ -11,7 +11,6 @@ from ackwell.devbroker.broker import AsyncBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from types import TracebackType
 
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.faults import Faults
@@ -37,12 +36,7 @@ class Broker:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:

@@ -208,15 +208,6 @@ def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
     return found
 
 
-def _only_part(data: bytes) -> tuple[bytes, str]:
-    """Return the state in an entry of our stores, and its compression."""
-    part = parts.Part.decode(data)
-    if part.parts > 1 or part.save.bases:
-        what = "a delta" if part.save.bases else f"part {part.number + 1} of {part.parts}"
-        raise CorruptStateError(f"{what} of a store's saves; give the store's file", 0)
-    return part.save.body, part.save.compression
-
-
 def _alone(entry: Entry, compression: str | None) -> Inspection:
     try:
         return inspect(entry.data, source=entry.source, compression=compression)
@@ -241,7 +232,7 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
     if is_footer(data):
         raise CorruptStateError("a footer of PIP-381; give the entries before it too, in their order", 0)
     if data[:1] == parts.MAGIC:
-        data, compression = _only_part(data)
+        data, compression = parts.whole_save(data)
     data = decompress(data, compression or "NONE")
     return Inspection(
         source=source,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 Format = Literal["jsonl", "parquet"]
@@ -58,12 +57,7 @@ class EventFiles:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def write(self, event: Event) -> None:

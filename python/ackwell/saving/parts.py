@@ -110,6 +110,15 @@ class Part(NamedTuple):
         return cls(own_id, number, parts, checksum, save)
 
 
+def whole_save(data: bytes) -> tuple[bytes, str]:
+    """Return the state in an entry of our stores, and its compression."""
+    part = Part.decode(data)
+    if part.parts > 1 or part.save.bases:
+        what = "a delta" if part.save.bases else f"part {part.number + 1} of {part.parts}"
+        raise CorruptStateError(f"{what} of a store's saves; give the store's file", 0)
+    return part.save.body, part.save.compression
+
+
 def cut(save: Save, first_id: int, part_bytes_max: int) -> list[bytes]:
     """Return the entries of a save, of which `first_id` is the first, with so many bytes of the body each.
 

@@ -36,7 +36,7 @@ COLUMNS: Final = (
     "flaw_at",
     "detail",
 )
-"""What the branches of `words` give: each uses some, and the rest is null."""
+"""The columns of the branches of `words`: each branch uses some, and the others are null."""
 
 _ENTRIES = 0
 """The branch of whole entries."""
@@ -44,19 +44,8 @@ _ENTRIES = 0
 TRIMMED, DELETED, SETTINGS = 3, 4, 5
 """The rare branches."""
 
-_NUMBERS: Final = (
-    "branch",
-    "ledger_id",
-    "at",
-    "word",
-    "bits",
-    "exists",
-    "up_to",
-    "first",
-    "last",
-    "flaw",
-    "flaw_at",
-)
+_TEXTS: Final = ("topic", "subscription", "file", "detail")
+_NUMBERS: Final = tuple(name for name in COLUMNS if name not in _TEXTS)
 
 
 class Assemble:

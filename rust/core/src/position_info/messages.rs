@@ -104,24 +104,35 @@ fn text(bytes: Reader<'_>) -> Result<String> {
     }
 }
 
-/// `LongProperty{name=1, value=2}`, both required. A name that comes twice has its last value.
-pub(crate) fn read_long_property(
-    mut message: Reader<'_>,
-    properties: &mut BTreeMap<String, i64>,
-    budget: &mut Budget,
-) -> Result<()> {
+/// The fields `name=1` and `value=2` of a property, both required; `value_of` returns None for another wire type.
+fn name_and_value<'a, T>(
+    mut message: Reader<'a>,
+    value_of: impl Fn(Value<'a>) -> Option<T>,
+    missing: &'static str,
+) -> Result<(Reader<'a>, T)> {
     let offset = message.offset();
     let (mut name, mut value) = (None, None);
     while let Some(field) = message.field()? {
         match (field.number, field.value) {
             (1, Value::Bytes(bytes)) => name = Some(bytes),
-            (2, Value::Varint(number)) => value = Some(number as i64),
+            (2, found) => value = value_of(found).or(value),
             _ => {}
         }
     }
-    let (Some(name), Some(value)) = (name, value) else {
-        return Err(Error::corrupt(offset, "a property without name or value"));
+    name.zip(value).ok_or_else(|| Error::corrupt(offset, missing))
+}
+
+/// `LongProperty{name=1, value=2}`, both required. A name that comes twice has its last value.
+pub(crate) fn read_long_property(
+    message: Reader<'_>,
+    properties: &mut BTreeMap<String, i64>,
+    budget: &mut Budget,
+) -> Result<()> {
+    let number = |value| match value {
+        Value::Varint(number) => Some(number as i64),
+        _ => None,
     };
+    let (name, value) = name_and_value(message, number, "a property without name or value")?;
     budget.spend(MAP_ENTRY_BYTES + name.rest().len())?;
     properties.insert(text(name)?, value);
     Ok(())
@@ -143,22 +154,15 @@ pub(crate) fn put_long_properties(
 
 /// `StringProperty{name=1, value=2}`, both required. A name that comes twice has its last value.
 pub(crate) fn read_string_property(
-    mut message: Reader<'_>,
+    message: Reader<'_>,
     properties: &mut BTreeMap<String, String>,
     budget: &mut Budget,
 ) -> Result<()> {
-    let offset = message.offset();
-    let (mut name, mut value) = (None, None);
-    while let Some(field) = message.field()? {
-        match (field.number, field.value) {
-            (1, Value::Bytes(bytes)) => name = Some(bytes),
-            (2, Value::Bytes(bytes)) => value = Some(bytes),
-            _ => {}
-        }
-    }
-    let (Some(name), Some(value)) = (name, value) else {
-        return Err(Error::corrupt(offset, "a cursor property without name or value"));
+    let bytes = |value| match value {
+        Value::Bytes(bytes) => Some(bytes),
+        _ => None,
     };
+    let (name, value) = name_and_value(message, bytes, "a cursor property without name or value")?;
     budget.spend(MAP_ENTRY_BYTES + name.rest().len() + value.rest().len())?;
     properties.insert(text(name)?, text(value)?);
     Ok(())
