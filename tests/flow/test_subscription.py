@@ -64,6 +64,20 @@ def test_shared_serves_a_lower_priority_only_when_the_higher_has_no_permits() ->
     assert deliver(subscription) == {"high": [0, 1], "low": [2, 3, 4, 5]}
 
 
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+def test_limits_that_are_set_later_hold_from_then_on(kind: str) -> None:
+    subscription = opened(kind, 10)
+    subscription.limit_unacked(4, 0)
+    assert deliver(subscription) == {"a": [0, 1, 2, 3]}
+    subscription.limit_unacked(0, 6)
+    subscription.ack("a", 3, 0)
+    subscription.ack("a", 3, 1)
+    assert deliver(subscription) == {"a": [4, 5, 6, 7]}
+    subscription.limit_unacked(0, 0)
+    subscription.ack("a", 3, 2)
+    assert deliver(subscription) == {"a": [8, 9]}
+
+
 def test_permits_are_messages_and_a_batch_may_overdraw_them() -> None:
     subscription = opened("Shared", 5, "a", permits=4)
     assert deliver(subscription, batch_size=3) == {"a": [0, 1]}

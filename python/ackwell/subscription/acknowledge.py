@@ -74,6 +74,15 @@ class Acknowledgments:
         state.forget_many(ledger_ids, entry_ids)
         return changed
 
+    def require(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+        """Raise `ProtocolError` where one of these entries is ahead of the last."""
+        self._existing(ledger_ids, entry_ids)
+
+    def part_unblocks_nobody(self) -> bool:
+        """Return whether some consumer is blocked, and a part of a batch does not unblock it."""
+        state = self._state
+        return not state.settings.partial_ack_unblocks and any(each.blocked for each in state.consumers)
+
     def _existing(self, ledger_ids: Int64s, entry_ids: Int64s) -> tuple[Int64s, Int64s]:
         import numpy as np
 
@@ -158,11 +167,14 @@ class Acknowledgments:
 
     def commit(self, transaction: TransactionId) -> int:
         """Acknowledge what a transaction holds; return the entries that changed."""
+        state = self._state
         content = self._end(transaction)
         changed = 0
         for position, held in content.entries.items():
             unacked = 0 if held.acked_bits == WHOLE else complement(held.acked_bits, held.batch_size)
             changed += self.batch(None, position, unacked)
+            if unacked and state.settings.plain_acks_conflict and not state.cursor.is_acked(*position):
+                state.transactions.acked_plainly(position, held.acked_bits)
         if content.cumulative is not None:
             words = to_words(content.cumulative.unacked_bits)
             changed += self._commit_cumulative(content.cumulative.position, words)

@@ -53,17 +53,27 @@ def apply_individual(
             return acks.many(who, ledger_ids, entry_ids)
         except ValueError:
             pass  # Some id is negative.
-    in_part = [
-        (Position(int(ledger_ids[row]), int(entry_ids[row])), from_words(command.ack_set(row)))
+    in_part = {
+        row: (Position(int(ledger_ids[row]), int(entry_ids[row])), from_words(command.ack_set(row)))
         for row in rows
-    ]
-    for position, _ in in_part:
+    }
+    for position, _ in in_part.values():
         acks.exists(position)
     # Ids before 0 (earliest, latest) name no entry.
     whole = (ledger_ids >= 0) & (entry_ids >= 0)
     whole[rows] = False
-    changed = acks.many(who, ledger_ids[whole], entry_ids[whole])
-    return changed + sum(acks.batch(who, position, bits) for position, bits in in_part)
+    if not acks.part_unblocks_nobody():
+        changed = acks.many(who, ledger_ids[whole], entry_ids[whole])
+        return changed + sum(acks.batch(who, position, bits) for position, bits in in_part.values())
+    # Whether somebody is unblocked depends on the order. All whole ids have to exist before one is applied.
+    acks.require(ledger_ids[whole], entry_ids[whole])
+    changed, start = 0, 0
+    for row, (position, bits) in in_part.items():
+        before = slice(start, row)
+        changed += acks.many(who, ledger_ids[before][whole[before]], entry_ids[before][whole[before]])
+        changed += acks.batch(who, position, bits)
+        start = row + 1
+    return changed + acks.many(who, ledger_ids[start:][whole[start:]], entry_ids[start:][whole[start:]])
 
 
 def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -114,6 +114,10 @@ class SubscriptionSettings:
     """A consumer that asks for redelivery is unblocked however many messages it still has, until it grants
     permits. On Shared it then gets at least one entry more."""
 
+    key_shared_ignores_blocked: bool = False
+    """On Key_Shared a consumer that is blocked, and below its limit, gets its messages as soon as another
+    one that has permits and is not blocked lets the broker read."""
+
     cumulative_abort_rewinds: bool = True
     """The abort of a cumulative acknowledgment in a transaction reads everything unacknowledged again, as
     that of an individual one does on Exclusive and Failover."""
@@ -123,8 +127,8 @@ class SubscriptionSettings:
     was acknowledged individually held."""
 
     plain_acks_conflict: bool = False
-    """A batch that was acknowledged in part outside of transactions conflicts with the acknowledgment of
-    the whole entry in a transaction."""
+    """A batch that was acknowledged in part, outside of transactions or in one that is committed, conflicts
+    with the acknowledgment of the whole entry in a transaction."""
 
     expires_by_search: bool = False
     """Expiry in the open ledger ends early where the newest entries are acknowledged: see `expiry`."""
@@ -156,6 +160,7 @@ _PULSAR: dict[str, Any] = {
     "partial_ack_unblocks": False,
     "transaction_part_unblocks": False,
     "redelivery_unblocks": True,
+    "key_shared_ignores_blocked": True,
     "cumulative_abort_rewinds": False,
     "cumulative_hides_individual": True,
     "plain_acks_conflict": True,

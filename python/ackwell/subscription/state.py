@@ -87,6 +87,7 @@ class State:
         """Drop what is at or before the mark-delete position, which moved past unacknowledged entries."""
         mark_delete = self.cursor.mark_delete_position
         self.consumers.forget_up_to(mark_delete)
+        self.transactions.forget_plain_up_to(mark_delete)
         self._forget_up_to(mark_delete)
         self.unread.skip_acknowledged()
 

@@ -64,7 +64,7 @@ class Transactions(EqualByState):
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
         self.plain: dict[Position, int] = {}
-        """What plain acknowledgments took of a batch, where they conflict with those in transactions."""
+        """What was acknowledged of a batch and not in an open transaction, where that conflicts with one."""
 
     @property
     def entries(self) -> int:
@@ -175,7 +175,7 @@ class Transactions(EqualByState):
         return ended
 
     def acked_plainly(self, position: Position, acked_bits: int) -> None:
-        """Remember what a plain acknowledgment took of a batch."""
+        """Remember what a plain acknowledgment, or a commit, took of a batch."""
         self.plain[position] = self.plain.get(position, 0) | acked_bits
 
     def forget_plain(self, position: Position) -> None:
@@ -188,6 +188,11 @@ class Transactions(EqualByState):
         if self.plain:
             for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.plain.pop(Position(*pair), None)
+
+    def forget_plain_up_to(self, position: Position) -> None:
+        """Do the same for everything up to a position."""
+        for entry in [each for each in self.plain if each <= position]:
+            del self.plain[entry]
 
     def validate(self) -> None:
         """Check that no message is held twice and that the union is the sum."""

@@ -95,6 +95,8 @@ def _acked(
         ack_set: AckSet = ()
         if size > 1 and chance.random() < part:
             ack_set = words(chance.getrandbits(size) | chance.getrandbits(size))
+        if transaction is None and ack_set and ours.ends(position, ack_set):
+            ack_set = ()
         ids.append((position, ack_set, size))
     if not ids:
         return None

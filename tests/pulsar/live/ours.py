@@ -12,13 +12,16 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import Cursor, Ledgers, Position, ProtocolError
-from ackwell.ack_sets import to_words
+from ackwell.ack_sets import WHOLE, from_words, to_words
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.command import AckType, CommandAck, MessageId
+from ackwell.subscription.consumer import Consumer
 from tests.pulsar.live import actions
 from tests.pulsar.live.compare import ConsumerState, State
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ackwell.errors import ErrorCode
     from tests.pulsar.live.actions import Action
     from tests.pulsar.live.client import Delivered
@@ -61,6 +64,8 @@ class Ours:
         self.transactional = sequence.transactions
         self.in_part: set[actions.Transaction] = set()
         """The transactions that acknowledged a part of a batch."""
+        self.given_back: set[Position] = set()
+        """What was given back by its ids, and may wait."""
 
     def begin(self, dump: dict[str, Any]) -> None:
         """Start where the broker's new subscription is."""
@@ -128,6 +133,11 @@ class Ours:
         """Return whether an acknowledgment is of a part of a batch, or of what is left of one."""
         return bool(ack_set) or self.subscription.ack_set(*position) is not None
 
+    def ends(self, position: Position, ack_set: actions.AckSet) -> bool:
+        """Return whether an acknowledgment of a part leaves nothing of its batch."""
+        unacked = self.subscription.cursor.unacked_bits(*position)
+        return not from_words(ack_set) & (WHOLE if unacked is None else unacked)
+
     def held(self, consumer_id: int) -> list[Position]:
         """Return the entries that a consumer has got and not acknowledged."""
         if self.individual:
@@ -157,13 +167,32 @@ class Ours:
             self.subscription = before
 
     def answers_otherwise(self, action: Action) -> bool:
-        """Return whether ours answers on purpose otherwise than the broker; see the README."""
+        """Return whether ours is going to answer on purpose otherwise than the broker; see the README."""
         if isinstance(action, actions.AckCumulative):
-            return self.individual or bool(action.ack_set and self.cursor_settings.refuse_cumulative_behind)
+            if self.individual:
+                return True
+            at_end = self._ends_closed_ledger(action.position)
+            return self.cursor_settings.refuse_cumulative_behind and (bool(action.ack_set) or at_end)
+        if isinstance(action, actions.EndTransaction):
+            return self.cursor_settings.refuse_cumulative_behind and self._ends_behind(action)
         last = self.last
         return isinstance(action, actions.Ack) and any(
             last is None or each[0] > last for each in action.message_ids
         )
+
+    def _ends_closed_ledger(self, position: Position) -> bool:
+        """Return whether everything up to a position is acknowledged, and it is the last of its ledger."""
+        return (
+            self.subscription.cursor.mark_delete_position == position
+            and self.ledgers.next_valid(*position).ledger_id != position.ledger_id
+        )
+
+    def _ends_behind(self, action: actions.EndTransaction) -> bool:
+        """Return whether a commit is of a cumulative acknowledgment that the mark-delete position passed."""
+        transaction = self.subscription._state.transactions.open.get(TransactionId(*action.transaction))
+        if not action.commit or transaction is None or transaction.cumulative is None:
+            return False
+        return transaction.cumulative.position <= self.subscription.cursor.mark_delete_position
 
     @singledispatchmethod
     def _do(self, action: Any) -> None:
@@ -217,6 +246,7 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Redeliver) -> None:
+        self.given_back.update(action.positions or ())
         self.subscription.redeliver(action.consumer_id, action.positions)
 
     @_do.register
@@ -289,8 +319,10 @@ class Ours:
         return found
 
     def _can_take(self, consumer_id: int) -> bool:
-        one = self.subscription._state.consumers[consumer_id]
-        return one.permits > 0 and not one.blocked
+        consumers = self.subscription._state.consumers
+        one = consumers[consumer_id]
+        may_take = consumers.may_take_of_key(one) if self.type == "Key_Shared" else not one.blocked
+        return one.permits > 0 and may_take
 
     def _deliverable(self, position: Position) -> bool:
         if not self.subscription._state.unread.wanted(*position):
@@ -299,8 +331,33 @@ class Ours:
             return position >= self.read_position
         return self.subscription.holder(*position) is None
 
-    def would_deliver(self) -> list[Position]:
-        """Return what ours would deliver now."""
+    @property
+    def blocked(self) -> set[int]:
+        """The consumers that are blocked."""
+        return {each for each in self.consumers if self.subscription._state.consumers[each].blocked}
+
+    @property
+    def full(self) -> set[int]:
+        """The consumers that have as many messages as they may."""
+        consumers = self.subscription._state.consumers
+        return {each for each in self.consumers if consumers.is_full(consumers[each])}
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a broker of Key_Shared may read on instead of what waits, and reads nothing.
+
+        What is given back by its ids waits without its hash. If it then can go to nobody, the broker looks
+        ahead, and where the subscription is blocked it finds nothing.
+        """
+        state = self.subscription._state
+        self.given_back = {each for each in self.given_back if self._waits(each)}
+        return self.type == "Key_Shared" and state.consumers.blocked and bool(self.given_back)
+
+    def _waits(self, position: Position) -> bool:
+        return self.subscription._state.unread.wanted(*position) and not self.subscription.holder(*position)
+
+    def would_deliver(self, *, but_to: Collection[int] = ()) -> list[Position]:
+        """Return what ours would deliver now to others than these consumers."""
         dispatcher = self.subscription._dispatcher
         found = []
         for position in self.subscription.next_reads(MANY, NOW_MS):
@@ -308,7 +365,8 @@ class Ours:
             key_hash = self.log[position].hash
             policy = self.subscription._state.policy
             waits = policy.in_key_order and dispatcher._key_waits(new, key_hash)
-            if not waits and policy.choose(key_hash, new=new):
+            chosen = None if waits else policy.choose(key_hash, new=new)
+            if isinstance(chosen, Consumer) and chosen.key not in but_to:
                 found.append(position)
         return found
 

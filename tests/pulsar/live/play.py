@@ -42,6 +42,8 @@ class Played:
         self.rested = 0
         """How often the broker had something to deliver and waited for the next event."""
         self._idle = self._rests = False
+        self._full: set[int] = set()
+        """The consumers that were full, and not blocked, before the action."""
         self.theirs = Theirs(broker, sequence)
         self.ours = Ours(sequence, self.theirs.topic, broker.version)
 
@@ -75,6 +77,8 @@ class Played:
         if isinstance(action, Unload):
             prediction = restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
         self._idle = self._wakes_nobody(action)
+        self._full = self.ours.full - self.ours.blocked
+        otherwise = self.ours.answers_otherwise(action)
         error = self.theirs.apply(action)
         if isinstance(action, Publish):
             self._published(action)
@@ -85,7 +89,7 @@ class Played:
         if not isinstance(action, Expire) or error is None:
             # The admin API refuses to expire what it finds too near the end; the caller's decision with us.
             refusal = self.ours.apply(action)
-            if error != refusal and not self.ours.answers_otherwise(action):
+            if error != refusal and not otherwise:
                 raise DifferenceError(step, action, [f"ours answers {refusal!r}, the broker {error!r}"])
         self._settle(step, action)
 
@@ -112,6 +116,10 @@ class Played:
         given_back = held if isinstance(action, Close) or action.positions is None else action.positions
         return not set(given_back) & set(held)
 
+    def _may_rest(self, unseen: set[int]) -> bool:
+        """Return whether the broker may rest with something to deliver, perhaps to these consumers alone."""
+        return self._idle or self.ours.looks_ahead or not self.ours.would_deliver(but_to=unseen)
+
     def _settle(self, step: int, what: object) -> None:
         """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
         deadline = time.monotonic() + PATIENCE_S
@@ -133,7 +141,8 @@ class Played:
             if before or after:
                 self._rests = False
             waiting = [] if found or self._rests else self.ours.would_deliver()
-            if waiting and time.monotonic() > deadline and self._idle:
+            unseen = self._full | self.ours.blocked
+            if waiting and time.monotonic() > deadline and self._may_rest(unseen):
                 self._rests, waiting = True, []
                 self.rested += 1
                 deadline += PATIENCE_S

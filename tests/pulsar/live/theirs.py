@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.error
 import uuid
 from functools import singledispatchmethod
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.pulsar.live.operations import Sequence
 
 SUBSCRIPTION = "billing"
+REWIND_S = 0.3
 SUB_TYPES = {
     "Exclusive": SubType.EXCLUSIVE,
     "Shared": SubType.SHARED,
@@ -122,6 +124,9 @@ class Theirs:
     @_do.register
     def _(self, action: actions.Redeliver) -> None:
         self.client.redeliver(action.consumer_id, action.positions or ())
+        if self._sequence.type in ("Exclusive", "Failover"):
+            # Nothing answers, and it is done on another thread than a flow that comes after it.
+            time.sleep(REWIND_S)
 
     @_do.register
     def _(self, action: actions.Seek) -> None:

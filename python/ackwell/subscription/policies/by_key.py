@@ -68,7 +68,7 @@ class ByKey(EqualByState):
         consumer = consumers.by_key[key]
         if consumers.blocked and consumers.room(new=new) <= 0:
             return Undelivered.SUBSCRIPTION_BLOCKED
-        if consumer.blocked or consumer.unacked >= consumers.full_at:
+        if not consumers.may_take_of_key(consumer):
             return Undelivered.CONSUMER_BLOCKED
         if consumer.permits <= 0:
             return Undelivered.NO_PERMITS
@@ -111,7 +111,8 @@ class ByKey(EqualByState):
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
         consumers = self._consumers
-        if any(consumers.allowance(each, new=new) > 0 and not consumers.is_full(each) for each in consumers):
+        readers = [each for each in consumers if consumers.allowance(each, new=new) > 0]
+        if readers and any(each.permits > 0 and consumers.may_take_of_key(each) for each in consumers):
             return None
         return why(self._consumers, self._consumers, new=new)
 
