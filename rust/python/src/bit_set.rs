@@ -127,7 +127,7 @@ impl BitSet {
     fn set_many(&self, py: Python<'_>, bits: Ints<'_>) -> PyResult<usize> {
         let mut new = 0;
         let refuse = |set: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| set.check_many(bits);
-        let check = Check { columns: [0], refuse };
+        let check = Check { columns: [0], passes_naturals: false, refuse };
         self.0.batch(py, &Rows::new([bits])?, Some(check), |set, [bits]| {
             new += set.set_many(bits)?;
             Ok(())
@@ -141,7 +141,7 @@ impl BitSet {
         let refuse = |_: &ackwell_core::BitSet, [bits]: [&[i64]; 1]| {
             ackwell_core::BitSet::check_natural(bits)
         };
-        let check = Check { columns: [0], refuse };
+        let check = Check { columns: [0], passes_naturals: true, refuse };
         self.0.batch(py, &Rows::new([bits])?, Some(check), |set, [bits]| {
             ackwell_core::BitSet::check_natural(bits)?;
             found.extend(bits.iter().map(|&bit| set.get(bit as usize)));

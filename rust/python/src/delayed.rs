@@ -79,6 +79,7 @@ macro_rules! delayed_index {
                     &rows,
                     (!ackwell_core::$class::TAKES_ANY_IDS).then_some($crate::arrays::Check {
                         columns: [1, 2],
+                        passes_naturals: true,
                         refuse: |_: &ackwell_core::$class, [ledgers, entries]: $crate::arrays::Block<'_, 2>| {
                             ackwell_core::delayed::check_positions(ledgers, entries)
                         },

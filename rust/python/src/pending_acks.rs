@@ -174,6 +174,7 @@ impl PendingAcks {
         let mut added = 0;
         let check = Check {
             columns: [2, 3],
+            passes_naturals: false,
             refuse: |_: &ackwell_core::PendingAcks, [remaining, hashes]: Block<'_, 2>| {
                 PendingAck::check_many(remaining, hashes)
             },

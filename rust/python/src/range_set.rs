@@ -111,6 +111,7 @@ impl PositionRangeSet {
         let mut new = 0;
         let check = Check {
             columns: [0, 1],
+            passes_naturals: true,
             refuse: |_: &core::PositionRangeSet, [ledger_ids, entry_ids]: Block<'_, 2>| {
                 core::PositionRangeSet::check_many(ledger_ids, entry_ids)
             },
@@ -134,6 +135,7 @@ impl PositionRangeSet {
         let mut new = 0;
         let check = Check {
             columns: [0, 1, 2],
+            passes_naturals: false,
             refuse: |_: &core::PositionRangeSet, [ledger_ids, lowers, uppers]: Block<'_, 3>| {
                 core::PositionRangeSet::check_ranges(ledger_ids, lowers, uppers)
             },
