@@ -469,7 +469,7 @@ class Life:
                     self.owner.ack_part()
                     self.save(self.owner)
 
-        store.interrupt = self.random.randrange(2), come
+        store.interrupt = self.random.randrange(2), lambda: self.in_between(come)
         self.say("another owner comes in the middle of this:")
         self.save(owner)
 
@@ -485,7 +485,14 @@ class Life:
                 self.save(owner)
 
         self.say("another owner comes, and in the middle of its load:")
-        self.load(late)
+        self.load(lambda: self.in_between(late))
+
+    def in_between(self, act: Callable[[], object]) -> None:
+        """Let another process act in the middle of an operation, which ends if the power is lost then."""
+        before = self.disk.faults["power lost"]
+        act()
+        if self.disk.faults["power lost"] > before:
+            raise CrashError(power=True)
 
     def fault_in_a_write(self) -> None:
         """Let a write fail, or the process or the machine die in it."""
