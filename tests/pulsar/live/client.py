@@ -39,13 +39,15 @@ class Delivered(NamedTuple):
     position: Position
     redelivery_count: int
     ack_set: AckSet
+    epoch: int | None = None
+    """The consumer's epoch at this time; `None` where it never named one."""
 
 
 class Client:
     """A connection to one topic; every request waits for its answer."""
 
     def __init__(self, port: int, topic: str, subscription: str) -> None:
-        self._topic, self._subscription = topic, subscription
+        self.topic, self._subscription = topic, subscription
         self._socket = socket.create_connection(("127.0.0.1", port), ANSWER_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = FrameReader()
@@ -56,8 +58,8 @@ class Client:
         self.producer_name = ""
         self.closed: list[int] = []
         """Consumers that the broker closed, and nobody took note of yet."""
-        self.active: dict[int, bool] = {}
-        """What the broker last said to each consumer about being the active one."""
+        self.active: list[tuple[int, bool]] = []
+        """What the broker said to each consumer about being the active one."""
         self._send(
             CommandType.CONNECT,
             client_version="ackwell",
@@ -73,9 +75,9 @@ class Client:
 
     def open_producer(self) -> None:
         # A broker serves a topic once somebody has looked it up.
-        asked = self._ask(CommandType.LOOKUP, topic=self._topic)
+        asked = self._ask(CommandType.LOOKUP, topic=self.topic)
         self._wait(CommandType.LOOKUP_RESPONSE, asked)
-        request_id = self._ask(CommandType.PRODUCER, topic=self._topic, producer_id=PRODUCER_ID)
+        request_id = self._ask(CommandType.PRODUCER, topic=self.topic, producer_id=PRODUCER_ID)
         self.producer_name = self._wait(CommandType.PRODUCER_SUCCESS, request_id).producer_name
 
     def publish(self, size: int | None, key: str | None) -> Position:
@@ -115,15 +117,16 @@ class Client:
         *,
         priority: int = 0,
         out_of_order: bool = False,
+        epoch: int | None = None,
     ) -> None:
-        request: dict[str, Any] = {}
+        request: dict[str, Any] = {} if epoch is None else {"consumer_epoch": epoch}
         if type is SubType.KEY_SHARED:
             request["keySharedMeta"] = messages.KeySharedMeta(
                 keySharedMode=0, allowOutOfOrderDelivery=out_of_order
             )
         self._request(
             CommandType.SUBSCRIBE,
-            topic=self._topic,
+            topic=self.topic,
             subscription=self._subscription,
             subType=type,
             consumer_id=consumer_id,
@@ -174,7 +177,7 @@ class Client:
             CommandType.END_TXN_ON_SUBSCRIPTION,
             txnid_most_bits=transaction[0],
             txnid_least_bits=transaction[1],
-            subscription=messages.Subscription(topic=self._topic, subscription=self._subscription),
+            subscription=messages.Subscription(topic=self.topic, subscription=self._subscription),
             txn_action=0 if commit else 1,
             # 4.0 closes the connection where it is missing.
             txnid_least_bits_of_low_watermark=0,
@@ -183,12 +186,14 @@ class Client:
         if answer.HasField("error"):
             raise RefusedError(answer.error, answer.message)
 
-    def redeliver(self, consumer_id: int, positions: Iterable[Position]) -> None:
+    def redeliver(self, consumer_id: int, positions: Iterable[Position], *, epoch: int | None = None) -> None:
         """Ask for these entries again, or for all that the consumer has."""
+        named: dict[str, Any] = {} if epoch is None else {"consumer_epoch": epoch}
         self._send(
             CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES,
             consumer_id=consumer_id,
             message_ids=[message_id(position) for position in positions],
+            **named,
         )
 
     def seek(self, consumer_id: int, position: Position, ack_set: AckSet = ()) -> None:
@@ -254,6 +259,7 @@ class Client:
                     Position(ids.ledgerId, ids.entryId),
                     message.redelivery_count,
                     tuple(message.ack_set),
+                    message.consumer_epoch if message.HasField("consumer_epoch") else None,
                 )
             )
         elif command.type == CommandType.PING:
@@ -261,7 +267,7 @@ class Client:
         elif command.type == CommandType.CLOSE_CONSUMER:
             self.closed.append(message.consumer_id)
         elif command.type == CommandType.ACTIVE_CONSUMER_CHANGE:
-            self.active[message.consumer_id] = message.is_active
+            self.active.append((message.consumer_id, message.is_active))
         elif command.type == CommandType.SEND_RECEIPT:
             self._answers[CommandType.SEND_RECEIPT, message.sequence_id] = message
         else:

@@ -55,7 +55,10 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
     mark_delete = Position(*cursor["markDelete"])
     consumers = {}
     for each in dump["consumers"]:
-        pending = sorted((Position(*row[:2]), row[2]) for row in each["pending"])
+        # What it leaves pending of a batch that ack sets have acknowledged to the end is not compared.
+        pending = sorted(
+            (Position(*row[:2]), row[2]) for row in each["pending"] if not _is_acked(cursor, *row[:2])
+        )
         consumers[each["id"]] = ConsumerState(
             each["permits"] + each["permitsWhileBlocked"], each["unacked"], each["blocked"], tuple(pending)
         )
@@ -80,4 +83,13 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
         active=dispatcher.get("active"),
         unacked=dispatcher.get("unacked", 0) if individual else 0,
         blocked=dispatcher.get("blocked", False),
+    )
+
+
+def _is_acked(cursor: dict[str, Any], ledger_id: int, entry_id: int) -> bool:
+    """Return whether an entry is acknowledged for the broker's cursor."""
+    position = [ledger_id, entry_id]
+    return position <= cursor["markDelete"] or any(
+        [lower_ledger_id, lower] < position <= [upper_ledger_id, upper]
+        for lower_ledger_id, lower, upper_ledger_id, upper in cursor["ranges"]
     )

@@ -342,8 +342,11 @@ class Ours:
         consumers = self.subscription._state.consumers
         return {each for each in self.consumers if consumers.is_full(consumers[each])}
 
-    @property
-    def looks_ahead(self) -> bool:
+    def may_wait(self, unseen: set[int]) -> bool:
+        """Return whether a broker may leave what ours would deliver to these consumers until it is woken."""
+        return self._looks_ahead() or not self.would_deliver(but_to=unseen | self.blocked)
+
+    def _looks_ahead(self) -> bool:
         """Whether a broker of Key_Shared may read on instead of what waits, and reads nothing.
 
         What is given back by its ids waits without its hash. If it then can go to nobody, the broker looks

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 PATIENCE_S = 10.0
 """How long two states may differ before that is a difference: the broker works on after it answered."""
 
+RESTS_ON_S = 2.0
+"""How long a broker that rested may take to deliver after the next operation, which may not wake it."""
+
 Restart = Literal["graceful", "crash"]
 
 
@@ -116,13 +119,11 @@ class Played:
         given_back = held if isinstance(action, Close) or action.positions is None else action.positions
         return not set(given_back) & set(held)
 
-    def _may_rest(self, unseen: set[int]) -> bool:
-        """Return whether the broker may rest with something to deliver, perhaps to these consumers alone."""
-        return self._idle or self.ours.looks_ahead or not self.ours.would_deliver(but_to=unseen)
-
     def _settle(self, step: int, what: object) -> None:
         """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
-        deadline = time.monotonic() + PATIENCE_S
+        start = time.monotonic()
+        deadline = start + PATIENCE_S
+        resting = False
         same = 0
         missed: list[str] = []
         while True:
@@ -139,13 +140,14 @@ class Played:
                 compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual),
             )
             if before or after:
-                self._rests = False
-            waiting = [] if found or self._rests else self.ours.would_deliver()
-            unseen = self._full | self.ours.blocked
-            if waiting and time.monotonic() > deadline and self._may_rest(unseen):
-                self._rests, waiting = True, []
-                self.rested += 1
-                deadline += PATIENCE_S
+                self._rests = resting = False
+            waiting = [] if found or resting else self.ours.would_deliver()
+            if waiting and time.monotonic() > start + (RESTS_ON_S if self._rests else PATIENCE_S):
+                resting = self._rests or self._idle or self.ours.may_wait(self._full)
+                if resting:
+                    self.rested += not self._rests
+                    self._rests, waiting = True, []
+                    deadline += PATIENCE_S
             if waiting:
                 found.append(f"ours would deliver {waiting[:5]}, the broker rests")
             same = 0 if found or before or after else same + 1

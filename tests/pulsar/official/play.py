@@ -228,8 +228,9 @@ class PlayedByClient:
 
     def _settle(self, number: int, what: str) -> None:
         """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
-        deadline = time.monotonic() + PATIENCE_S
-        same = 0
+        start = time.monotonic()
+        deadline = start + PATIENCE_S
+        same, resting = 0, False
         missed: list[str] = []
         while True:
             self.theirs.taken()
@@ -241,7 +242,13 @@ class PlayedByClient:
             missed += self._wire.follow(after)
             theirs = compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual)
             found = compare.differences(self.ours.state(), theirs)
-            waiting = self.ours.would_deliver()
+            if before or after:
+                resting = False
+            waiting = [] if found or resting else self.ours.would_deliver()
+            if waiting and time.monotonic() > start + PATIENCE_S and self.ours.may_wait(set()):
+                self.rested += 1
+                resting, waiting = True, []
+                deadline += PATIENCE_S
             if waiting:
                 found.append(f"ours would deliver {waiting[:5]}, the broker rests")
             same = 0 if found or before or after else same + 1
