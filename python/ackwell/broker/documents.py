@@ -40,7 +40,7 @@ _TOPIC_BEGINS: Final = re.compile(r"\{\s*(?=[^:]*://)" + _KEY)
 _MEMBER: Final = re.compile(r"\s*,\s*" + _KEY)
 
 _PLACE: Final = "ackwell:ranges"
-"""The key of what stands for a long text of ranges while the rest is decoded."""
+"""The key of the stand-in for a long text of ranges while the rest is decoded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,7 @@ def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _integer(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
-    """Return an int64 of an answer; `missing` stands for one that is not there."""
+    """Return an int64 of an answer; `missing` is returned for one that is not there."""
     value = values[name] if missing is None else values.get(name, missing)
     if not isinstance(value, int) or isinstance(value, bool) or not -_ID_END - 1 <= value <= _ID_END:
         raise ValueError(f"{name} is {_short(value)}; expected an integer of 64 bits")

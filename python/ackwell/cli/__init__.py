@@ -1,4 +1,4 @@
-"""The command line `ackwell`: one file a command; each only parses, calls the library and prints."""
+"""The command line `ackwell`: one file for each command; each only parses, calls the library and prints."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ COMMANDS = (
 
 
 def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Put the program together; a command's module, and what it prints with, is imported only here."""
+    """Build the program; only here are the module of a command and what it prints with imported."""
     made = typer.Typer(
         name="ackwell",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
-        help="Look at, replay and rescue the acknowledgment state of Pulsar subscriptions.",
+        help="Inspect, replay and rescue the acknowledgment state of Pulsar subscriptions.",
     )
     made.callback()(program_options)
     for command in commands:
@@ -79,7 +79,7 @@ def program_options(
 
 
 def main() -> None:
-    """Run the command line; what is the user's to mend becomes one line and exit code 1."""
+    """Run the command line; an error that the user can mend becomes one line and exit code 1."""
     wanted = [argument for argument in sys.argv[1:2] if argument in COMMANDS]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -30,10 +30,15 @@ whole. Exit code: 0 all collected, 5 some topics could not be read; 1 an error, 
 def collect(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]…", help="Tenants, tenant/namespace or topics; none for all."),
+        typer.Argument(
+            metavar="[TOPIC]…", help="Tenants, namespaces (tenant/namespace) or topics; all by default."
+        ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the dated folders go.")
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", help="The folder in which each run makes a dated one."
+        ),
     ] = Path("stats"),
     client: Admin | None = None,
 ) -> None:

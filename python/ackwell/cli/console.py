@@ -103,7 +103,7 @@ def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) ->
 
 
 def write_utf8(text: str) -> None:
-    """Write a format that is UTF-8 by its own rules, whatever the code page of the console is."""
+    """Write a format that is always UTF-8, whatever the code page of the console is."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode())
 

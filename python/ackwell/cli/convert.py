@@ -28,18 +28,18 @@ def convert(
     target: Annotated[
         Path, typer.Argument(metavar="TARGET", help="The file to write; `-` is standard output.")
     ],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help=", ".join(FORMATS))],
-    max_ranges: Annotated[int | None, typer.Option(min=0, metavar="N", help="Hold no more ranges.")] = None,
-    max_bytes: Annotated[int | None, typer.Option(min=0, metavar="N", help="Be no larger.")] = None,
-    lossy: Annotated[
-        bool, typer.Option("--lossy", help="Cut what a limit does not hold, and say what.")
-    ] = False,
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="The form to write: " + ", ".join(FORMATS))],
+    max_ranges: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Write at most N ranges.")
+    ] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=0, metavar="N", help="Write at most N bytes.")] = None,
+    lossy: Annotated[bool, typer.Option("--lossy", help="Cut what exceeds a limit, and report it.")] = False,
     subscription: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which one, where an answer has several.")
+        str | None, typer.Option(metavar="NAME", help="The subscription, if the answer has several.")
     ] = None,
     compression: Compression = None,
 ) -> None:
-    """Write a state in another form; what a limit would cut is refused, unless --lossy."""
+    """Write a state in another form; refuse to exceed a limit, unless --lossy."""
     from ackwell.diagnosis.difference import read_state
     from ackwell.errors import StateTooLargeError
 

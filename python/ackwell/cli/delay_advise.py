@@ -40,16 +40,18 @@ def delay_advise(
         ),
     ],
     tolerance: Annotated[
-        str, typer.Option(metavar="TIME", help="How far off its time a message may be: 500ms, 1s.")
+        str, typer.Option(metavar="TIME", help="How early or late a message may come: 500ms, 1s.")
     ] = "1s",
     rate: Annotated[float, typer.Option(metavar="N", help="Messages a second, delayed or not.")] = 1_000.0,
-    share: Annotated[float, typer.Option(metavar="X", help="The share of them that is delayed.")] = 1.0,
+    share: Annotated[
+        float, typer.Option(metavar="X", help="The share of the messages that is delayed.")
+    ] = 1.0,
     entries_per_ledger: Annotated[
-        int, typer.Option(min=1, metavar="N", help="As the broker is set.")
+        int, typer.Option(min=1, metavar="N", help="The broker's setting of that name.")
     ] = 50_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
 ) -> None:
-    """Recommend a width of time buckets, with the bytes a message takes and the least any index needs."""
+    """Recommend a width of time buckets; show the bytes for a message, and the least any index needs."""
     from dataclasses import asdict
 
     from ackwell.diagnosis.delay_advice import advise

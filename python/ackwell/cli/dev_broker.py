@@ -14,17 +14,17 @@ from ackwell.cli.console import out
 def dev_broker(
     port: Annotated[int, typer.Option(min=0, help="Where clients connect; 0 for any free port.")] = 6650,
     admin_port: Annotated[int, typer.Option(min=0, help="Where the admin REST API listens.")] = 8080,
-    host: Annotated[str, typer.Option(help="The address to listen on; others can use what is not local.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; others can reach one that is not local.")
+    ] = ("127.0.0.1"),
     as_version: Annotated[str, typer.Option("--as", metavar="VERSION", help="Behave as 4.0, 4.2 or 5.0.")] = (
         "4.2"
     ),
     namespace: Annotated[
-        list[str] | None, typer.Option(metavar="TENANT/NAMESPACE", help="Another namespace; repeatable.")
+        list[str] | None, typer.Option(metavar="TENANT/NAMESPACE", help="A namespace to create; repeatable.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep everything in this SQLite file, across kills.")
+        Path | None, typer.Option(metavar="FILE", help="Keep everything in this SQLite file.")
     ] = None,
 ) -> None:
     r"""Run a Pulsar broker for tests on this machine until it is interrupted, in memory unless given a file.

@@ -32,15 +32,15 @@ def diff(
             metavar="A", help="Persisted bytes, a file of saved cursors, or an answer of a broker."
         ),
     ],
-    after: Annotated[Path, typer.Argument(metavar="B", help="The same, later.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="A later state of the same cursor.")],
     subscription: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which one, where an answer has several.")
+        str | None, typer.Option(metavar="NAME", help="The subscription, if an answer has several.")
     ] = None,
     compression: Compression = None,
     ledger: Ledger = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
 ) -> None:
-    """Show what is acknowledged in B and not in A, and the other way round."""
+    """Show what is acknowledged in B and not in A, and what in A and not in B."""
     from ackwell.diagnosis.difference import difference, read_state
 
     states = (

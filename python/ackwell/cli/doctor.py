@@ -1,4 +1,4 @@
-"""`ackwell doctor` says whether a restart would bring acknowledged messages back."""
+"""`ackwell doctor` shows whether a restart would bring acknowledged messages back."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Format(StrEnum):
 
 
 class FailOn(StrEnum):
-    """From which verdict on the exit code is not 0."""
+    """The mildest verdict for which the exit code is not 0."""
 
     AT_RISK = "at-risk"
     LOSING = "losing"
@@ -81,18 +81,18 @@ def doctor(
         typer.Argument(
             metavar="[SOURCE]…",
             help="Answers of `stats-internal`: files, folders (.json, .json.gz) or `-`. With --admin: "
-            "tenants, tenant/namespace or topics; none for all.",
+            "tenants, namespaces or topics; all by default.",
         ),
     ] = None,
     broker_version: options.BrokerVersion = None,
     broker_setting: options.BrokerSetting = None,
     restart: Annotated[
         options.RestartKind,
-        typer.Option(help="A restart that closes cursors, a crash, or the worse of both."),
+        typer.Option(help="Judge a restart that closes cursors, a crash, or the worse of both."),
     ] = options.RestartKind.BOTH,
     messages_per_entry: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="The batch size, where the source does not prove one."),
+        typer.Option(min=1, metavar="N", help="Messages in an entry, where the source does not show it."),
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
     html: Annotated[
@@ -100,7 +100,7 @@ def doctor(
         typer.Option(metavar="FILE", help="Write a report, one self-contained page; `-` prints it."),
     ] = None,
     fail_on: Annotated[
-        FailOn, typer.Option(help="From which verdict on the exit code is not 0.")
+        FailOn, typer.Option(help="The mildest verdict for which the exit code is not 0.")
     ] = FailOn.AT_RISK,
     client: Admin | None = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`ackwell holes` shows what holds the mark-delete position back, and what that costs."""
+"""`ackwell holes` shows what blocks the mark-delete position, and what that costs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def holes(
         typer.Argument(
             metavar="[SOURCE]…",
             help="Answers of `stats-internal`: files or folders (.json, .json.gz). With --admin: tenants, "
-            "tenant/namespace or topics; none for all.",
+            "tenant/namespace or topics; all by default.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,

@@ -38,7 +38,7 @@ def inspect(
         list[str],
         typer.Argument(
             metavar="FILE…",
-            help="Entries or metadata values; a footer takes those before it; `-` reads stdin. "
+            help="Entries or metadata values; a footer joins those before it; `-` reads stdin. "
             "Or SQLite files of saved cursors, which are only read.",
         ),
     ],

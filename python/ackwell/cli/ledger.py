@@ -8,5 +8,5 @@ import typer
 
 Ledger = Annotated[
     str | None,
-    typer.Option("--ledger", metavar="NAME", help="Which saved cursor, if an SQLite file has several."),
+    typer.Option("--ledger", metavar="NAME", help="The saved cursor, if an SQLite file has several."),
 ]

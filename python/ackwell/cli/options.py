@@ -1,4 +1,4 @@
-"""Options that several commands share, each spelt and explained in one place."""
+"""Options that several commands share, each defined in one place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BrokerSetting = Annotated[
 
 
 class RestartKind(StrEnum):
-    """Which restarts to look at."""
+    """Which restarts to judge."""
 
     GRACEFUL = "graceful"
     CRASH = "crash"
@@ -46,13 +46,11 @@ class RestartKind(StrEnum):
 def admin_client(
     admin: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Ask a live broker, reading only: http://host:8080."),
+        typer.Option(metavar="URL", help="Ask a live broker (read-only): http://host:8080."),
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The token for --admin; without it $PULSAR_TOKEN, where it is set."
-        ),
+        typer.Option(metavar="FILE", help="A file with the token for --admin; by default $PULSAR_TOKEN."),
     ] = None,
     trust_host: Annotated[
         list[str] | None,
@@ -62,7 +60,8 @@ def admin_client(
         ),
     ] = None,
     tls_trust_certs: Annotated[
-        Path | None, typer.Option(metavar="PEM", help="Authorities to trust, instead of the machine's list.")
+        Path | None,
+        typer.Option(metavar="PEM", help="Certificate authorities to trust, instead of the machine's."),
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(metavar="PEM", help="The client certificate.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="PEM", help="Its private key.")] = None,

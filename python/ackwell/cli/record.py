@@ -20,15 +20,15 @@ class FileFormat(StrEnum):
 
 def record(
     broker: Annotated[str, typer.Option(metavar="URL", help="The broker: pulsar://host:6650, without TLS.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where files go.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")],
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where clients connect; port 0 for any free one.")
+        str, typer.Option(metavar="HOST:PORT", help="The address for clients; port 0 takes any free one.")
     ] = "127.0.0.1:6651",
     file_format: Annotated[
         FileFormat, typer.Option("--format", help="JSON lines, or Parquet where PyArrow is installed.")
     ] = FileFormat.JSONL,
     events_per_file: Annotated[
-        int, typer.Option(min=1, help="Begin another file after so many.")
+        int, typer.Option(min=1, help="The events of a file, before the next begins.")
     ] = 1_000_000,
 ) -> None:
     r"""Record the traffic between clients and a broker until it is interrupted; `ackwell replay` reads it.

@@ -21,7 +21,7 @@ def replay(
         list[Path],
         typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders."),
     ],
-    spark: Annotated[bool, typer.Option("--spark", help="Replay on a Spark of this machine.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Replay with Spark on this machine.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
     save: Annotated[
         Path | None, typer.Option(metavar="DB", help="Save every cursor to this SQLite file.")
@@ -32,10 +32,10 @@ def replay(
     at: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after the first N events.")] = None,
     start_from: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DUMP", help="What the broker answered before the events: stats-internal."),
+        typer.Option(metavar="DUMP", help="The broker's stats-internal from before the first event."),
     ] = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Report subscriptions with bad events; exit code 1.")
+        bool, typer.Option("--keep-going", help="Report bad subscriptions, replay the others; exit code 1.")
     ] = False,
 ) -> None:
     r"""Replay recorded events: the cursor of each subscription at the end, or after event N.
@@ -111,7 +111,7 @@ def _holds(path: Path, name: str) -> bool:
 
 
 def print_states(states: Iterable[SubscriptionState]) -> None:
-    """Print each cursor, and what a restart with 4.2's default limits would deliver again."""
+    """Print each cursor, and what a restart with the default limits of 4.2 would deliver again."""
     headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, comes back")
     print_subscriptions(headings, ((state.topic, state.subscription, _values(state)) for state in states))
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Consumer(Generic[T]):
-    """One consumer of one connection; its subscription is there for whoever finds the consumer."""
+    """One consumer of one connection; it holds its subscription for those who look it up."""
 
     __slots__ = (
         "bytes_out",

@@ -1,7 +1,7 @@
 """A broker's file: log, cursors and what else a killed process must find again, in SQLite.
 
 Everything that a round of commands changed is one transaction, committed before any receipt of the round is
-sent: so what a client was told is there after `kill -9`. Cursors are saved in ackwell's own form, which
+sent. So what a client has a receipt for survives `kill -9`. Cursors are saved in ackwell's own form, which
 forgets nothing; transactions that were open are aborted.
 """
 

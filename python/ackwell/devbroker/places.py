@@ -1,4 +1,4 @@
-"""Message ids on the wire and positions in a log: what earliest, latest and a message's own id stand for."""
+"""Message ids on the wire and positions in a log: what earliest, latest and a message's own id mean."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Producer(Generic[T]):
-    """One producer of one connection; its topic is there for whoever finds the producer."""
+    """One producer of one connection; it holds its topic for those who look it up."""
 
     __slots__ = (
         "access_mode",

@@ -1,6 +1,6 @@
 """What happened in the broker, in the event schema of `ackwell.replay`.
 
-A row stands for one event, or for the deliveries and acknowledgments of a whole run of entries; events are
+A row is one event, or for the deliveries and acknowledgments of a whole run of entries; events are
 made of them when somebody asks.
 """
 

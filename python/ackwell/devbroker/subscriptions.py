@@ -1,7 +1,7 @@
 """A subscription of a topic: `ackwell.subscription` with the consumers whose connections it serves.
 
-Every decision is the `Subscription`'s. Here it is made, made anew when its first consumer asks for another
-type, fed with what consumers say, and let go.
+Every decision is the `Subscription`'s. This module makes it, changes its type when its first consumer asks
+for another, passes on what consumers say, and lets it go.
 """
 
 from __future__ import annotations

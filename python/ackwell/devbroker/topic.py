@@ -127,7 +127,7 @@ class Topic(TopicContent):
         self.terminated = True
         if self.broker.disk is not None:
             self.broker.disk.topic(self.full_name, terminated=True)
-        # Their clients come back, and are told why they may not.
+        # Their clients come back, and get the reason why they may not.
         self.producers.close_all()
         for each in self.subscriptions.values():
             each.wake()

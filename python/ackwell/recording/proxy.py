@@ -137,7 +137,7 @@ class Link:
         self.watch.from_client(given)
 
     def from_broker(self, given: Frame) -> None:
-        """Look at a frame, and pass on to the client what goes there."""
+        """Read a frame, and pass on to the client what goes there."""
         if self._after is not None:
             # An address is being made; what comes behind it waits its turn.
             self._behind.append(given)

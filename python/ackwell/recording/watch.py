@@ -96,11 +96,11 @@ class Watch:
         self._blind = False
 
     def from_client(self, given: Frame) -> None:
-        """Look at a frame on its way to the broker."""
+        """Read a frame on its way to the broker."""
         self._look(given, self._client_commands())
 
     def from_broker(self, given: Frame) -> list[Frame]:
-        """Look at a frame on its way to the client; return what goes there."""
+        """Read a frame on its way to the client; return what goes there."""
         if self._blind or _type_of(given) not in _SEEN:
             return [given]
         if _type_of(given) in (

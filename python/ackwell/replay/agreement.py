@@ -1,4 +1,4 @@
-"""Our state against the broker's own: a replayed trace leads where the broker said it stood.
+"""Our state against the broker's own: a replayed trace leads to the state that the broker reported.
 
 A trace's `snapshot` events name files that hold the broker's answer at that moment. After an unload or a
 restart the broker may have forgotten acknowledgments; then its answer is a part of ours, and what is
@@ -121,7 +121,7 @@ def _compare(state: SubscriptionState, answer: SubscriptionStats, restarted: boo
 
 
 def _owed(ack_sets: AckSets, position: Position) -> int:
-    """Return the indexes still owed; all of them, ones without end, where none was acknowledged."""
+    """Return the indexes that are not acknowledged; ones without end where none was acknowledged."""
     return from_words(ack_sets[position]) if position in ack_sets else -1
 
 

@@ -82,7 +82,7 @@ class Reader:
         column = None if index < 0 else batch.column(index)
         if column is None or (column.null_count and name == "topic"):
             _refuse(batch, name)
-        # The empty subscription is the topic itself, of which some kinds may tell.
+        # The empty subscription is the topic itself, which some kinds may concern.
         if column.null_count == len(column):
             return np.zeros(batch.num_rows, np.int32), [""]
         return self._codes(name, column, null="")
@@ -101,7 +101,7 @@ class Reader:
         return self._codes("file", column, null="")
 
     def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32], list[Any]]:
-        """Return a column's codes and what they stand for, the last of which is `null`."""
+        """Return a column's codes and their texts, the last of which is `null`."""
         encoded = _encoded(column)
         known, names = self._known.get(name, (None, []))
         if known is None or not (_same(known, encoded.dictionary) or known.equals(encoded.dictionary)):
@@ -214,7 +214,7 @@ def fold_batches(
 
 
 def named_codes(column: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
-    """Return a column of texts without nulls as codes, and what each code stands for."""
+    """Return a column of texts without nulls as codes, and the text of each code."""
     encoded = _encoded(column)
     return encoded.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
 

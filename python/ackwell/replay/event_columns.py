@@ -1,4 +1,4 @@
-"""Events as columns of NumPy arrays: what each reader of events returns, and what the fold takes in."""
+"""Events as columns of NumPy arrays: what each reader of events returns, and the input of the fold."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 NULL: Final = -(2**63)
-"""Stands for null in the columns of `Partials`."""
+"""Means null in the columns of `Partials`."""
 
 
 class Columns(NamedTuple):
-    """Events as columns: codes and what each code stands for, and int64 arrays with `NULL` for null."""
+    """Events as columns: codes, the text of each code, and int64 arrays with `NULL` for null."""
 
     topics: tuple[NDArray[np.int32], Sequence[str]]
     subscriptions: tuple[NDArray[np.int32], Sequence[str]]
-    """The empty name stands for the topic as a whole."""
+    """The empty name means the topic as a whole."""
     kinds: tuple[NDArray[np.int32], Sequence[str | None]]
     ledger_ids: Ints
     entry_ids: Ints
@@ -93,7 +93,7 @@ class Columns(NamedTuple):
 
 
 class Numbers:
-    """Gives each name a number."""
+    """Numbers names in the order in which they come."""
 
     def __init__(self, names: Iterable[str] = (), on_new: Callable[[str], None] | None = None) -> None:
         self.names = list(names)

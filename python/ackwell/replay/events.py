@@ -89,7 +89,7 @@ class Kind(StrEnum):
     SNAPSHOT = "snapshot"
     """The broker was asked for its state; `detail` is the file that holds its answer."""
     RESULT = "result"
-    """A remark of whoever recorded the trace; it has no effect."""
+    """A remark of the recorder; it has no effect."""
     GAP = "gap"
     """The recorder did not see something; `detail` says what."""
 

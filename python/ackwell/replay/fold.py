@@ -81,7 +81,7 @@ class Fold:
         return self._resets or NO_RESETS
 
     def _begin(self, topic: str) -> None:
-        """Give a topic's resets to the subscriptions that have some, when the topic is met."""
+        """Pass the resets of a topic to its subscriptions, when the first event of the topic comes."""
         for name in self._resets_of.get(topic, ()):
             pair = self.pair(name)
             if name in self._known.seeks:
@@ -95,7 +95,7 @@ class Fold:
                 self._refuse(pair, self._file(file), sequence, CLEARED_BLINDLY)
 
     def _refuse(self, pair: int, file: int, sequence: int, flaw: int) -> None:
-        """Keep a flaw of a subscription: as a row that was reduced before, and tells of nothing else."""
+        """Keep a flaw of a subscription: as a row that was reduced before and holds nothing else."""
         nothing = np.array([NULL], np.int64)
         row = [np.array([0], np.int64), *[nothing] * 8, np.array([flaw]), np.array([sequence])]
         files = np.zeros(1, np.int32), np.array([file], np.int32)

@@ -46,7 +46,7 @@ class RowGroups(NamedTuple):
     path: str
     indexes: tuple[int, ...]
     constants: Mapping[str, str | None] = {}
-    """Columns that stand in the file's path (`topic=t/…`)."""
+    """Columns that the file's path holds (`topic=t/…`)."""
 
 
 Fields = dict[str, str]
@@ -54,7 +54,7 @@ Fields = dict[str, str]
 
 
 class Survey(NamedTuple):
-    """What the footer and the column `kind` of a file tell."""
+    """The content of a file's footer and of its column `kind`."""
 
     group_bytes: tuple[int, ...]
     """Bytes of each row group."""
@@ -118,7 +118,7 @@ class ParquetEvents:
         self.close()
 
     def survey(self) -> Survey:
-        """Look at the footer, and at the dictionaries of `kind`."""
+        """Read the footer, and the dictionaries of `kind`."""
         if self._parquet is None:
             return Survey((), False, {}, is_empty=True)
         metadata = self._parquet.metadata
@@ -143,7 +143,7 @@ class ParquetEvents:
             return False
         for batch in self._batches(range(metadata.num_row_groups), chosen):
             column = batch.column(0)
-            # A dictionary tells alone, so no row is looked at.
+            # The dictionary is enough, so no row is read.
             is_encoded = pa.types.is_dictionary(column.type)
             kinds = column.dictionary if is_encoded else column.unique()
             if RESETTING & set(kinds.to_pylist()):
@@ -187,7 +187,7 @@ class ParquetEvents:
         return batch
 
     def _choose(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
-        """Choose what to read of a row group: nothing that its statistics tell already."""
+        """Choose what to read of a row group: nothing that its statistics hold already."""
         read: dict[str, str] = {}
         constant = dict(self.constants)
         for name in COLUMNS:
@@ -221,7 +221,7 @@ class _Choice(NamedTuple):
     constant: dict[str, str | None]
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Name the columns as the fields are, and add those that hold one value."""
+        """Rename the columns after the fields, and add those that hold one value."""
         own = {column: name for name, column in self.read.items()}
         batch = batch.rename_columns([own[name] for name in batch.schema.names])
         codes = pa.array(np.zeros(batch.num_rows, np.int32)) if self.constant else None
@@ -305,7 +305,7 @@ def _is_misread(metadata: pq.FileMetaData, encoded: list[str]) -> bool:
 
 
 _ARROW_SCHEMA: Final = b"\x18\x0cARROW:schema"
-"""The key under which the footer keeps the types that the writer had, as Thrift has it."""
+"""The key under which the footer keeps the types that the writer had, as Thrift writes it."""
 
 
 def _without_arrow_schema(source: pa.NativeFile) -> pq.FileMetaData:

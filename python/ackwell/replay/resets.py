@@ -44,7 +44,7 @@ class Resets(NamedTuple):
     committed: frozenset[tuple[str, str, str]] = frozenset()
     """Topic, subscription and transaction."""
     blind: dict[Name, Order] = {}  # noqa: RUF012 (a named tuple has no other way)
-    """The cleared backlogs before which nothing was published, as far as the events tell."""
+    """The cleared backlogs before which nothing was published, as far as the events show."""
 
 
 NO_RESETS: Final = Resets({}, {})
@@ -53,7 +53,7 @@ RESETTING: Final = frozenset({Kind.SEEK.value, Kind.CLEAR_BACKLOG.value, Kind.CO
 """The kinds that a fold must know before."""
 
 PUBLISHING: Final = frozenset({Kind.PUBLISH.value, Kind.DISPATCH.value, Kind.RECEIVE.value})
-"""The kinds that tell of an entry."""
+"""The kinds that show that an entry exists."""
 
 Batches = Callable[[], "Iterable[Columns]"]
 """Reads the same event rows again at each call."""

@@ -28,7 +28,7 @@ _NAMES: Final = (
     Column("subscription", "string", "the subscription's name", required=True),
 )
 
-# What several of the tables below tell of a cursor, in the same words.
+# What several of the tables below say of a cursor, in the same words.
 _MARK_DELETE: Final = (
     Column("mark_delete_ledger_id", "bigint", "everything up to this position is acknowledged"),
     Column("mark_delete_entry_id", "bigint", "its entry; -1 before the first"),

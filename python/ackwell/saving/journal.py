@@ -179,7 +179,7 @@ class Journal:
         newest = self._known_newest(replace)
         known = newest is not None and self._baseline is not None
         change = source.change_since(self._baseline) if known else None
-        # Where an entry is damaged, or an older state was taken, it is written anew.
+        # Where an entry is damaged, or an older state was taken, it is written again.
         if newest is not None and not newest.damaged and change is not None and change.empty:
             return Saved("unchanged", 0, 0)
         save = self._delta(newest, change)

@@ -44,7 +44,7 @@ except ImportError:  # PySpark 4.1: a stream then reads all that is there in one
     ReadMaxFiles = None  # type: ignore[assignment,misc]
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in for what PySpark 4.2 brought."""
+        """Replaces what PySpark 4.2 brought."""
 
 
 def register(spark: SparkSession) -> None:

@@ -1,6 +1,6 @@
 """Ledgers in an SQLite file: the embedded default, with nothing but the standard library.
 
-One file holds any number of ledgers, told apart by name. The journal is a write-ahead log and
+One file holds any number of ledgers, each with its name. The journal is a write-ahead log and
 `synchronous` is FULL, so a commit is on the disk when it returns, and a crash anywhere leaves the
 last commit. Each write checks the generation inside its own transaction: SQLite admits one writer
 at a time, so no older owner can write between check and write, from whichever process.
@@ -298,7 +298,7 @@ def ledger_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connection:
-    """Open the file, after a look at its header: SQLite itself may change a file that it only opens."""
+    """Open the file, after reading its header: SQLite itself may change a file that it only opens."""
     try:
         with path.open("rb") as file:
             header = file.read(HEADER_BYTES)

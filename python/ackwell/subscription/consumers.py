@@ -145,7 +145,7 @@ class Consumers(EqualByState):
         sticky_key_hashes: Int64s | int,
         now_ms: int,
     ) -> None:
-        """Deliver many entries to a consumer; one number stands for all entries."""
+        """Deliver many entries to a consumer; one number is meant for all entries."""
         import numpy as np
 
         count = len(ledger_ids)

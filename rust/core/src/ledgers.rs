@@ -1,6 +1,6 @@
 //! The ledger directory of one topic: how many entries each ledger holds, and which may still grow.
 //!
-//! A cursor needs it to tell the position before the first entry of a ledger from the one after the
+//! A cursor needs it to distinguish the position before the first entry of a ledger from the one after the
 //! last entry of the ledger before, which a broker writes as either and means as one; and to count what
 //! is between two positions. The persisted cursor does not hold it.
 //!

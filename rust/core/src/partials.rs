@@ -35,7 +35,7 @@ use crate::position_info::PositionInfo;
 use crate::range_set::EntrySet;
 use ack_set::AckSet;
 
-/// Stands for null in a column; no id, index, size or sequence is negative.
+/// Means null in a column; no id, index, size or sequence is negative.
 pub const NULL: i64 = i64::MIN;
 
 /// The number of the subscription without a name: what happens to a topic happens to all its subscriptions.
@@ -277,7 +277,7 @@ impl Partials {
     }
 
     /// Takes a seek, if it is later than the one known: `position` is the next to be read, and
-    /// acknowledgments before it are void. `ack_set` tells which messages of that entry are not acknowledged.
+    /// acknowledgments before it are void. `ack_set` has the messages of that entry that are not acknowledged.
     pub fn seek(&mut self, pair: u32, order: Order, position: Position, ack_set: Option<&[i64]>) {
         let known = self.pairs[pair as usize].seek;
         if known.is_some_and(|(known, _)| self.compare(known, order) != Ordering::Less) {
@@ -303,7 +303,7 @@ impl Partials {
         }
     }
 
-    /// Takes the deletion of a subscription; a seek that comes after it makes the subscription anew.
+    /// Takes the deletion of a subscription; a seek that comes after it makes the subscription again.
     pub fn delete(&mut self, pair: u32, order: Order) {
         let known = self.pairs[pair as usize].deleted;
         if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {

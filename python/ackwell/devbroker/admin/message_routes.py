@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @on_topic("GET", "lastMessageId")
 def last(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Name the last message."""
+    """Return the position of the last message."""
     topic = existing(backend, name)
     place = topic.last_message()
     batch_size = topic.batch_size(place)
@@ -36,7 +36,7 @@ def last(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> 
 
 @on_topic("GET", "messageid", "*")
 def at_time(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
-    """Name the first message published at or after a time in ms; -1:-1 where that is the very first."""
+    """Return the first message published at or after a time in ms; -1:-1 where that is the very first."""
     topic = existing(backend, name)
     place = topic.log.first_published_at(number(rest[1]))
     return _message_id(topic, place if place > topic.first_place else (-1, -1))
@@ -44,7 +44,7 @@ def at_time(backend: Backend, _request: Request, name: TopicName, rest: list[str
 
 @on_topic("GET", "subscription", "*", "position", "*")
 def peek(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
-    """Give the n-th entry that a subscription has not acknowledged, from 1 on."""
+    """Return the n-th entry that a subscription has not acknowledged, from 1 on."""
     (source,) = subscriptions(backend, name, rest[1])
     cursor, ledgers = source.cursor, source.topic.log.ledgers
     place, wanted = cursor.mark_delete_position, max(number(rest[3]), 1)
@@ -58,13 +58,13 @@ def peek(backend: Backend, _request: Request, name: TopicName, rest: list[str]) 
 
 @on_topic("GET", "ledger", "*", "entry", "*")
 def by_id(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
-    """Give the entry at a place."""
+    """Return the entry at a place."""
     return _entry(existing(backend, name), (number(rest[1]), number(rest[3])))
 
 
 @on_topic("GET", "examinemessage")
 def examine(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Raw:
-    """Give the n-th entry of a topic, from its first or from its last."""
+    """Return the n-th entry of a topic, from its first or from its last."""
     topic = existing(backend, name)
     count = max(number(request.query.get("messagePosition", "1")), 1)
     ledgers = topic.log.ledgers

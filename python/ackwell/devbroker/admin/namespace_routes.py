@@ -56,14 +56,14 @@ def existing_namespace(backend: Backend, namespace: str) -> None:
 
 @on_namespace("GET")
 def policies(backend: Backend, _request: Request, namespace: str, _: list[str]) -> Any:
-    """Give all policies that were set."""
+    """Return all policies that were set."""
     existing_namespace(backend, namespace)
     return backend.state.policies[namespace]
 
 
 @on_namespace("GET", "*")
 def policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> Any:
-    """Give one policy."""
+    """Return one policy."""
     existing_namespace(backend, namespace)
     return backend.state.policies.get(namespace, {}).get(rest[0])
 

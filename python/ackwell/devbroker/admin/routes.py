@@ -21,7 +21,7 @@ Route = Callable[["Backend", Request, Any, "list[str]"], Any]
 """Takes the backend, the request, the topic or namespace, and the rest of the path."""
 
 TOPIC_ROUTES: dict[tuple[str, ...], Route] = {}
-"""By method and the words of the path behind a topic; `*` stands for any one part."""
+"""By method and the words of the path behind a topic; `*` matches any one part."""
 
 NAMESPACE_ROUTES: dict[tuple[str, ...], Route] = {}
 

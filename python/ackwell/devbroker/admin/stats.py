@@ -181,7 +181,7 @@ def _backlog_bytes(subscription: TopicSubscription) -> int:
 
 
 def _active(subscription: TopicSubscription) -> dict[str, str]:
-    """Name the consumer that gets everything, for a broker names none on the other types."""
+    """Return the consumer that gets everything; nothing on the other types, as in a broker."""
     if subscription.type is not SubscriptionType.FAILOVER:
         mode = {"sticky": "STICKY", "auto": "AUTO_SPLIT"}.get(subscription.key_shared_mode)
         return {"keySharedMode": mode} if mode else {}

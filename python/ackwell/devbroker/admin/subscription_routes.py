@@ -106,7 +106,7 @@ def expire_up_to(backend: Backend, request: Request, topic: TopicName, rest: lis
 
 @on_topic("GET", "subscription", "*", "properties")
 def properties(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> Any:
-    """Give the properties that its first consumer brought, or an operator set."""
+    """Return the properties that its first consumer brought, or an operator set."""
     found = list(subscriptions(backend, topic, rest[1]))
     return found[0].properties
 

@@ -65,7 +65,7 @@ def create_partitioned(backend: Backend, request: Request, name: TopicName, _: l
 
 @on_topic("POST", "partitions")
 def add_partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
-    """Give a partitioned topic more partitions."""
+    """Add partitions to a partitioned topic."""
     wanted = _partitions(request)
     before = backend.state.partitioned.get(str(name))
     if before is None:
@@ -87,7 +87,7 @@ def _partitions(request: Request) -> int:
 
 @on_topic("GET", "partitions")
 def partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
-    """Say how many partitions a topic has."""
+    """Return how many partitions a topic has."""
     create_ = request.query.get("checkAllowAutoCreation") == "true"
     found = backend.state.partitions_of(name, create=create_)
     if not found and not create_:
@@ -141,14 +141,14 @@ def topic_internal_stats(backend: Backend, _request: Request, name: TopicName, _
 @on_topic("GET", "properties")
 @on_topic("GET", "permissions")
 def nothing(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Give what a topic of the dev broker never has."""
+    """Return nothing, for what a topic of the dev broker never has."""
     with_partitions(backend, name)
     return {}
 
 
 @on_topic("PUT", "unload")
 def unload(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
-    """Close a topic and load it anew, as a graceful restart of its broker does."""
+    """Close a topic and load it again, as a graceful restart of its broker does."""
     for topic in with_partitions(backend, name):
         backend.state.unload(topic)
 
@@ -169,14 +169,14 @@ def compact(backend: Backend, _request: Request, name: TopicName, _: list[str]) 
 
 @on_topic("GET", "compaction")
 def compaction(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
-    """Say whether a topic was compacted."""
+    """Return whether a topic was compacted."""
     ran = any(topic.compacted for topic in with_partitions(backend, name))
     return {"status": "SUCCESS" if ran else "NOT_RUN", "lastError": ""}
 
 
 @on_topic("GET", "schema")
 def schema(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
-    """Give a topic's schema, the newest or one version."""
+    """Return a topic's schema, the newest or one version."""
     wanted = int(rest[0]).to_bytes(8) if rest and rest[0].isdecimal() else None
     found = backend.state.schemas.get(str(name.partitioned), wanted)
     if found is None:

@@ -77,7 +77,7 @@ def _feed(fold: Fold, batch: pa.RecordBatch) -> None:
     nowhere = (columns["branch"] == _ENTRIES) & ((columns["ledger_id"] < 0) | (columns["at"] < 0))
     columns["ledger_id"] = np.where(nowhere, NULL, columns["ledger_id"])
     columns["at"] = np.where(columns["at"] < 0, NULL, columns["at"])
-    # A word in which entry 63 alone is acknowledged is the number that stands for null.
+    # A word in which entry 63 alone is acknowledged is the number that means null.
     no_bits = batch.column("bits").is_null().to_numpy(zero_copy_only=False)
     columns["bits"] = np.where(no_bits & (columns["branch"] == _ENTRIES), 0, columns["bits"])
     fold.feed_words(pairs, files, list(columns.values()))

@@ -280,7 +280,7 @@ class DiskStore(MemoryStore):
         self.atomic_appends = disk.atomic_appends
         self.entry_bytes_max = disk.entry_bytes_max
         self.author: object = None
-        """Whoever writes through this store now; `Disk.author` remembers it for each entry."""
+        """The writer of this store now; `Disk.author` remembers it for each entry."""
         self.appended = 0
         """How many entries were appended through this store."""
         self.interrupt: tuple[int, Callable[[], object]] | None = None

@@ -66,7 +66,7 @@ EMPTY: Final = State({}, {}, {})
 
 @dataclass
 class Life:
-    """The life of one seed. `trace` is told every operation in words."""
+    """The life of one seed. `trace` is called with every operation in words."""
 
     seed: int
     engine: Engine | None = None
@@ -301,7 +301,7 @@ class Life:
         self.load_older()
 
     def load_older(self) -> None:
-        """Take an older state, as an operator would; or begin anew where nothing is whole."""
+        """Take an older state, as an operator would; or start again where nothing is whole."""
         store = DiskStore(self.disk)
         try:
             subscription = self.topic.load(store, take_older=True)
@@ -420,7 +420,7 @@ class Life:
     # Trouble
 
     def crashed(self, owner: Owner | None, crash: CrashError) -> None:
-        """Bury whoever is dead."""
+        """Remove the owners that are dead."""
         self.say("crash:", crash)
         self.seen["crashes"] += 1
         if crash.power:
@@ -443,7 +443,7 @@ class Life:
         self.crashed(None, CrashError(power=True))
 
     def takeover(self) -> None:
-        """Let another owner load, while this one goes on."""
+        """Let another owner load, while this one continues."""
         self.say("another owner comes")
         self.load()
 
@@ -553,7 +553,7 @@ class Life:
             self.disk.unreadable.clear()
 
     def lie(self) -> None:
-        """Let the disk lie about its syncs, or tell the truth again."""
+        """Let the disk lie about its syncs, or do what they say again."""
         if self.disk.lies:
             self.disk.tell_the_truth()
         else:
@@ -561,7 +561,7 @@ class Life:
         self.say("the disk lies" if self.disk.lies else "the disk is honest")
 
     def end(self) -> None:
-        """Mend the disk; then everything owed is delivered and acknowledged, and stays so."""
+        """Mend the disk; then everything left is delivered and acknowledged, and stays so."""
         disk = self.disk
         disk.full = False
         disk.disarm()

@@ -117,7 +117,7 @@ class Model:
         return bits & ~self.held_bits(position) if self.held else bits
 
     def next_unread(self) -> Position | None:
-        """Return the first entry that was not read and of which something is owed."""
+        """Return the first entry that was not read and is not wholly acknowledged."""
         return next((p for p in self.log if p not in self.read and self.owed(p)), None)
 
     # What happens
@@ -223,7 +223,7 @@ class Model:
         return has
 
     def give_back(self, position: Position, *, counted: bool) -> None:
-        """Take an entry from whoever has it, to be delivered again."""
+        """Take an entry from the consumer that has it, to be delivered again."""
         self.holder.pop(position, None)
         self.due.pop(position, None)
         self.dead.discard(position)
@@ -257,7 +257,7 @@ class Model:
         self.acked.update({p: m.bits for p, m in self.log.items() if p < position})
 
     def _settle(self, position: Position) -> None:
-        """Let go of an entry of which nothing is owed any more."""
+        """Forget an entry that is wholly acknowledged."""
         if not self.owed(position):
             self.holder.pop(position, None)
             self.due.pop(position, None)

@@ -346,7 +346,7 @@ class Owner:
         self.receipts = []
 
     def drain(self) -> None:
-        """Deliver and acknowledge all that is owed, whatever happened before."""
+        """Deliver and acknowledge all that is not acknowledged, whatever happened before."""
         subscription, model, topic = self.subscription, self.model, self.topic
         for transaction in list(model.held):
             subscription.abort(transaction)

@@ -31,7 +31,7 @@ pub enum Action {
     Unknown,
     /// The kind is null.
     Missing,
-    /// An acknowledgment that does not count, for its transaction was not committed; it tells how large its batch is.
+    /// An acknowledgment that does not count, for its transaction was not committed; it says how large its batch is.
     Void,
 }
 

@@ -153,7 +153,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// An integer that may be null, but not what stands for it.
+    /// An integer that may be null, but not the number that means null.
     fn count(&mut self) -> Option<i64> {
         if self.peek()? == b'n' {
             return self.take_word(b"null").map(|()| NULL);
