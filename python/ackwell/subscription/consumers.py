@@ -53,12 +53,12 @@ class Consumers(EqualByState):
 
     __slots__ = (
         "_blocked_at",
-        "_full_at",
         "_settings",
         "_structures",
         "blocked",
         "by_key",
         "draining",
+        "full_at",
         "unacked",
     )
 
@@ -76,7 +76,8 @@ class Consumers(EqualByState):
     def limit(self, settings: SubscriptionSettings) -> None:
         """Take other limits; who is blocked is looked at with the next acknowledgment."""
         self._settings = settings
-        self._full_at = settings.max_unacked_per_consumer or NO_LIMIT
+        self.full_at = settings.max_unacked_per_consumer or NO_LIMIT
+        """As many messages fill a consumer."""
         self._blocked_at = settings.max_unacked_per_subscription or NO_LIMIT
 
     def __getitem__(self, key: ConsumerKey) -> Consumer:
@@ -127,7 +128,7 @@ class Consumers(EqualByState):
         # As `_grow`, without the call: this is the way of every message.
         consumer.unacked += remaining
         self.unacked += remaining
-        if consumer.unacked >= self._full_at:
+        if consumer.unacked >= self.full_at:
             consumer.blocked = True
         if self.unacked >= self._blocked_at:
             self.blocked = True
@@ -259,7 +260,7 @@ class Consumers(EqualByState):
 
     def given_back(self, consumer: Consumer) -> None:
         """Unblock a consumer that gave messages back: it is to get them, or others, again."""
-        if self._settings.redelivery_unblocks or consumer.unacked < self._full_at:
+        if self._settings.redelivery_unblocks or consumer.unacked < self.full_at:
             consumer.blocked = False
 
     def grant(self, consumer: Consumer, permits: int) -> None:
@@ -270,13 +271,13 @@ class Consumers(EqualByState):
 
     def is_full(self, consumer: Consumer) -> bool:
         """Return whether a consumer has as many messages as it may; it is blocked then, as a rule."""
-        return consumer.unacked >= self._full_at
+        return consumer.unacked >= self.full_at
 
     def may_take_of_key(self, consumer: Consumer) -> bool:
         """Return whether its limit lets a consumer of Key_Shared get a message that is read."""
         if consumer.blocked and not self._settings.key_shared_ignores_blocked:
             return False
-        return consumer.unacked < self._full_at
+        return consumer.unacked < self.full_at
 
     def forget_up_to(self, position: Position) -> None:
         """Drop what is pending at or before a position, which is acknowledged."""
@@ -391,7 +392,7 @@ class Consumers(EqualByState):
     def _grow(self, consumer: Consumer, messages: int) -> None:
         consumer.unacked += messages
         self.unacked += messages
-        if consumer.unacked >= self._full_at:
+        if consumer.unacked >= self.full_at:
             consumer.blocked = True
         if self.unacked >= self._blocked_at:
             self.blocked = True
@@ -400,7 +401,7 @@ class Consumers(EqualByState):
         # The flags are checked on every way down, not on some of them (apache/pulsar#22657).
         consumer.unacked -= messages
         self.unacked -= messages
-        if consumer.blocked and consumer.unacked * 2 <= self._full_at:
+        if consumer.blocked and consumer.unacked * 2 <= self.full_at:
             consumer.blocked = False
         if self.blocked and self.unacked * 2 < self._blocked_at:
             self.blocked = False

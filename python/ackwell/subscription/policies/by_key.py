@@ -68,7 +68,10 @@ class ByKey(EqualByState):
         consumer = consumers.by_key[key]
         if consumers.blocked and consumers.room(new=new) <= 0:
             return Undelivered.SUBSCRIPTION_BLOCKED
-        if not consumers.may_take_of_key(consumer):
+        # Hardly ever is a consumer blocked or full, so the rule is seldom asked for.
+        if (consumer.blocked or consumer.unacked >= consumers.full_at) and not consumers.may_take_of_key(
+            consumer
+        ):
             return Undelivered.CONSUMER_BLOCKED
         if consumer.permits <= 0:
             return Undelivered.NO_PERMITS
@@ -111,8 +114,13 @@ class ByKey(EqualByState):
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
         consumers = self._consumers
-        readers = [each for each in consumers if consumers.allowance(each, new=new) > 0]
-        if readers and any(each.permits > 0 and consumers.may_take_of_key(each) for each in consumers):
+        reads = False
+        for each in consumers:
+            if consumers.allowance(each, new=new) > 0:
+                if not consumers.is_full(each):
+                    return None
+                reads = True
+        if reads and any(each.permits > 0 and consumers.may_take_of_key(each) for each in consumers):
             return None
         return why(self._consumers, self._consumers, new=new)
 
