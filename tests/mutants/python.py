@@ -6,7 +6,6 @@ import ast
 import difflib
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from cosmic_ray.testing import run_tests
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome
 
+from tests.mutants.copies import ROOT, copied
 from tests.mutants.judges import judges
 from tests.mutants.removal import Provider
 from tests.mutants.sampling import choose, deal
@@ -30,7 +30,6 @@ from tests.mutants.sampling import choose, deal
 if TYPE_CHECKING:
     from tests.mutants.verdicts import Verdicts
 
-ROOT = Path(__file__).parents[2]
 # Equal small integers, strings of the source and None are one object each, so these change nothing.
 SAME = {
     "core/ReplaceComparisonOperator_Eq_Is",
@@ -57,22 +56,6 @@ def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
         dealt = deal({module: len(there) for module, there in found.items()}, sample)
         for module, count in dealt.items():
             judge(module, choose(found[module], count, f"{seed} {module}"), verdicts)
-
-
-def copied(place: Path) -> None:
-    """Copy what Git knows, as it is now, and the native module."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    native = [str(path.relative_to(ROOT)) for path in ROOT.glob("python/ackwell/_native*.so")]
-    for name in [*listed.split("\0")[:-1], *native]:
-        if (ROOT / name).is_file():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_bytes((ROOT / name).read_bytes())
 
 
 def places(module: str) -> Places:

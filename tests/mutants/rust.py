@@ -1,4 +1,4 @@
-"""Mutants of the Rust core: cargo-mutants makes them, in a copy of the sources, and runs the core's tests."""
+"""Mutants of the Rust core: cargo-mutants lists them, each is built in a copy of the sources and tested."""
 
 from __future__ import annotations
 
@@ -7,59 +7,94 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.mutants.copies import ROOT, copied
 from tests.mutants.sampling import choose, deal
 
 if TYPE_CHECKING:
     from tests.mutants.verdicts import Verdicts
 
-ROOT = Path(__file__).parents[2]
+CORE = Path("rust/core")
 # Checks of our own invariants, and texts for people: no test breaks an invariant to see its check fail.
 OTHER = re.compile(r"(^|::)validate$|fmt::(Debug|Display)|Debug for|Display for")
-TESTS = ("--cargo-arg=--test=model", "--cargo-arg=--test=hostile")
+PROGRAMS = ("model", "hostile")
 BUILT = ROOT / "target" / "mutants"
-VERDICTS = {"CaughtMutant": "killed", "Timeout": "killed", "MissedMutant": "survived", "Unviable": "unviable"}
+# In one place each time, so that only what a mutant changes is built.
+COPY = BUILT / "sources"
+ENVIRONMENT = {
+    **os.environ,
+    # Symbols for debuggers would double the time of each build.
+    "CARGO_PROFILE_DEV_DEBUG": "false",
+    "CARGO_TARGET_DIR": str(BUILT),
+    # A failure is not made smaller, nothing is kept for the next mutant, and each sees the same cases.
+    "PROPTEST_MAX_SHRINK_ITERS": "0",
+    "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1",
+    "PROPTEST_RNG_SEED": "1",
+}
+# An endless loop is killed by the clock.
+TIMEOUT_S = 300
 
 
 def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
     """Judge `sample` mutants of `modules`."""
+    copied(COPY)
+    listed = ["cargo", "mutants", "--package=ackwell-core", "--no-config", "--list", "--json"]
+    mutants = json.loads(
+        subprocess.run(listed, cwd=COPY, check=True, stdout=subprocess.PIPE, text=True).stdout
+    )
     found: dict[str, dict[object, list[Any]]] = {module: defaultdict(list) for module in modules}
-    for mutant in json.loads(_mutants("--list", "--json").stdout):
+    for mutant in mutants:
         function = mutant["function"] or {"function_name": ""}
         if mutant["file"] in found and not OTHER.search(function["function_name"]):
             found[mutant["file"]][json.dumps(mutant["span"])].append(mutant)
+    if not built() or any(fails(program) for program in PROGRAMS):
+        sys.exit("the core's tests fail without a mutant")
     dealt = deal({module: len(there) for module, there in found.items()}, sample)
-    chosen = [
-        mutant["name"]
-        for module, count in dealt.items()
-        for mutant in choose(found[module], count, f"{seed} {module}")
-    ]
-    with tempfile.TemporaryDirectory(prefix="ackwell-mutants-") as out:
-        names = [part for name in chosen for part in ("--re", f"^{re.escape(name)}$")]
-        # Two exits are no failures: 2 says that mutants survived, 3 that some timed out.
-        options = ["--output", out, "--jobs", "1", "--no-config", "--colors", "never", *names]
-        if (done := _mutants(*options, echo=True)).returncode not in (0, 2, 3):
-            sys.exit(f"cargo mutants failed with {done.returncode}")
-        folder = Path(out, "mutants.out")
-        for outcome in json.loads((folder / "outcomes.json").read_text())["outcomes"]:
-            if outcome["scenario"] != "Baseline":
-                mutant = outcome["scenario"]["Mutant"]
-                diff = (folder / outcome["diff_path"]).read_text()
-                verdicts.add(mutant["file"], VERDICTS[outcome["summary"]], mutant["name"], diff)
+    for module, count in dealt.items():
+        before = (COPY / module).read_text()
+        for mutant in choose(found[module], count, f"{seed} {module}"):
+            try:
+                subprocess.run(
+                    ["patch", "--quiet", module], cwd=COPY, check=True, input=mutant["diff"], text=True
+                )
+                verdict = judge(module)
+            finally:
+                (COPY / module).write_text(before)
+            verdicts.add(module, verdict, mutant["name"], mutant["diff"])
 
 
-def _mutants(*options: str, echo: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run cargo-mutants on the core.
+def judge(module: str) -> str:
+    """Return what becomes of the mutant in the copy: the tests of its part of the core first, then all."""
+    if not built():
+        return "unviable"
+    part = Path(module).relative_to(CORE / "src").parts[0].removesuffix(".rs")
+    return "killed" if fails("model", part) or any(map(fails, PROGRAMS)) else "survived"
 
-    Symbols for debuggers would double the time of each build. The copies share one target folder, so that
-    what the core depends on is built once.
-    """
-    environment = {**os.environ, "CARGO_PROFILE_DEV_DEBUG": "false", "CARGO_TARGET_DIR": str(BUILT)}
-    command = ["cargo", "mutants", "--package", "ackwell-core", *options, *TESTS]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, check=False, stdout=None if echo else subprocess.PIPE, text=True
-    )
+
+def built() -> bool:
+    """Build the test programs; return whether they compile."""
+    command = ["cargo", "test", "--quiet", "--package=ackwell-core", "--no-run"]
+    programs = [f"--test={program}" for program in PROGRAMS]
+    done = subprocess.run([*command, *programs], cwd=COPY, env=ENVIRONMENT, check=False, capture_output=True)
+    return done.returncode == 0
+
+
+def fails(program: str, *names: str) -> bool:
+    """Return whether a test fails, of those whose names have one of `names` in them."""
+    files = (BUILT / "debug" / "deps").glob(f"{program}-*")
+    newest = max((file for file in files if not file.suffix), key=lambda file: file.stat().st_mtime)
+    try:
+        done = subprocess.run(
+            [newest, "--quiet", *names],
+            cwd=COPY / CORE,
+            env=ENVIRONMENT,
+            check=False,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0

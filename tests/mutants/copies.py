@@ -1,0 +1,27 @@
+"""A copy of the sources, in which mutants live."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def copied(place: Path) -> None:
+    """Copy what Git knows, as it is now, and the native module."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    native = [str(path.relative_to(ROOT)) for path in ROOT.glob("python/ackwell/_native*.so")]
+    for name in [*listed.split("\0")[:-1], *native]:
+        if (ROOT / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            here, there = (ROOT / name).read_bytes(), place / name
+            # What builds there looks at the times of files.
+            if not there.is_file() or there.read_bytes() != here:
+                there.write_bytes(here)
