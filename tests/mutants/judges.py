@@ -69,6 +69,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/broker/batch_sizes.py": ["tests/operator/test_collect.py", "tests/broker/test_stats.py"],
     "python/ackwell/replay/agreement.py": ["tests/flow/test_broker_agreement.py"],
     "python/ackwell/replay/columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
+    "python/ackwell/replay/event_columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
     "python/ackwell/replay/events.py": [
         "tests/flow/test_events.py",
         "tests/flow/test_replay.py",
