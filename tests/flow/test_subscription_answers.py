@@ -494,11 +494,95 @@ def test_a_delivery_that_was_seen_counts_its_messages_and_leaves_what_it_passed_
     subscription.validate()
 
 
-@pytest.mark.parametrize("wanted", [0, 1, 5, 9, 13, 18, 19])
-def test_expiry_in_a_ledger_that_is_written_ends_at_the_entry_that_is_old_enough(wanted: int) -> None:
-    ledgers = Ledgers()
-    ledgers.grow(3, 20)
-    assert ledgers.state(3) == "open"
-    subscription = Subscription("Shared", ledgers)
-    subscription.expire(3, wanted)
-    assert subscription.cursor.mark_delete_position == Position(3, wanted)
+def of_a_topic_that_is_written(entries: int) -> Subscription:
+    ledgers = Ledgers({2: 4})
+    ledgers.grow(3, entries)
+    assert (ledgers.state(2), ledgers.state(3)) == ("closed", "open")
+    return Subscription("Shared", ledgers, settings=SubscriptionSettings(expires_by_search=True))
+
+
+@pytest.mark.parametrize("entries", [1, 2, 3, 7, 20])
+def test_expiry_in_a_ledger_that_is_written_ends_at_the_entry_that_is_old_enough(entries: int) -> None:
+    for wanted in (*((2, entry) for entry in range(4)), *((3, entry) for entry in range(entries))):
+        for up_to in (None, (2, 1), (3, 0)):
+            subscription = of_a_topic_that_is_written(entries)
+            if up_to is not None:
+                subscription.expire(*up_to)
+            subscription.expire(*wanted)
+            assert subscription.cursor.mark_delete_position == max(wanted, up_to or wanted)
+
+
+def test_expiry_in_a_ledger_that_is_written_stops_where_the_newest_entries_are_acknowledged() -> None:
+    for newest_unacked in range(1, 19):
+        for wanted in range(newest_unacked, 20):
+            subscription = of_a_topic_that_is_written(20)
+            for entry_id in range(newest_unacked + 1, 20):
+                subscription.ack(None, 3, entry_id)
+            # The broker looks at the last entry first, finds nothing behind it, and keeps the first.
+            subscription.expire(3, wanted)
+            assert subscription.cursor.mark_delete_position == Position(2, 0)
+    # In a closed ledger it does not search.
+    subscription.expire(2, 2)
+    assert subscription.cursor.mark_delete_position == Position(2, 2)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_limits_end_turns_at_once_where_they_do_one_by_one(seed: int) -> None:
+    numbers = random.Random(seed)
+    settings = {
+        "round_robin_batch_size": numbers.randint(1, 3),
+        "max_unacked_per_subscription": numbers.choice((0, 9, 20)),
+        "max_unacked_per_consumer": numbers.choice((0, 7, 15)),
+    }
+    whole, single = (opened("Shared", 60, **settings) for _ in range(2))
+    names = "bcd"[: numbers.randint(1, 3)]
+    for subscription in (whole, single):
+        subscription.remove_consumer("a")
+    for name in names:
+        priority, permits = numbers.choice((0, 0, 0, 1)), numbers.choice((1, 2, 3, 10, 40, 40, 40))
+        for subscription in (whole, single):
+            subscription.add_consumer(name, priority=priority)
+            subscription.flow(name, permits)
+    got: list[Position] = []
+    for _ in range(12):
+        reads = whole.next_reads(numbers.choice((1, 3, 7, 25)), 0)
+        assert single.next_reads(len(reads), 0) == reads
+        # What was read comes in two calls, so a turn may go on in the second.
+        middle = numbers.randint(0, len(reads))
+        for part in filter(None, (reads[:middle], reads[middle:])):
+            columns = [p.ledger_id for p in part], [p.entry_id for p in part]
+            owners = {
+                entry: each.consumer
+                for each in whole.dispatch_many(*columns, 0)
+                for entry in each.entry_ids.tolist()
+            }
+            one_by_one = {p.entry_id: single.dispatch(*p, 0) for p in part}
+            assert owners == {e: who for e, who in one_by_one.items() if isinstance(who, str)}
+            got += [Position(3, entry_id) for entry_id in owners]
+        # Some are acknowledged, and some more are asked for.
+        acked = [position for position in got if numbers.random() < 0.4]
+        got = [position for position in got if position not in acked]
+        name, permits = numbers.choice(names), numbers.choice((0, 1, 5))
+        for subscription in (whole, single):
+            for position in acked:
+                subscription.ack(None, *position)
+            if permits:
+                subscription.flow(name, permits)
+        assert whole == single
+    whole.validate()
+
+
+def test_the_limit_of_a_subscription_ends_a_round_that_each_consumer_has_permits_for() -> None:
+    settings = {"round_robin_batch_size": 1, "max_unacked_per_subscription": 20}
+    whole, single = (opened("Shared", 60, **settings) for _ in range(2))
+    for subscription in (whole, single):
+        for name in "bc":
+            subscription.add_consumer(name)
+            subscription.flow(name, 1000)
+        assert len(subscription.next_reads(25, 0)) == 25
+    deliveries = whole.dispatch_many([3] * 25, list(range(25)), 0)
+    owners = {entry: each.consumer for each in deliveries for entry in each.entry_ids.tolist()}
+    answers = [single.dispatch(3, entry_id, 0) for entry_id in range(25)]
+    assert owners == {entry_id: who for entry_id, who in enumerate(answers) if isinstance(who, str)}
+    assert len(owners) == 20
+    assert whole == single

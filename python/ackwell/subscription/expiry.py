@@ -39,7 +39,7 @@ def found_by_search(cursor: Cursor, wanted: Position) -> Position | None:
         if high <= low:
             return found
         looked_at = _entry_after(ledgers, first, middle)
-        if looked_at is None or looked_at > last_unacked:
+        if looked_at is None:
             return found
         if looked_at <= wanted:
             found, low = looked_at, middle
