@@ -176,10 +176,11 @@ def test_what_goes_wrong_is_named_and_does_not_end_the_run() -> None:
     assert "no connection" in refused.reason
 
 
-def test_what_may_pass_is_asked_again() -> None:
+@pytest.mark.parametrize("codes", [(503, 429, 500), (502, 504)])
+def test_what_may_pass_is_asked_again(codes: tuple[int, ...]) -> None:
     told = served()
     path = "/admin/v2/persistent/shop/eu/orders/stats"
-    whole, failures = told[path], iter([503, 429, 500])
+    whole, failures = told[path], iter(codes)
 
     def flaky(request: FakeBroker) -> None:
         code = next(failures, None)
@@ -190,7 +191,7 @@ def test_what_may_pass_is_asked_again() -> None:
         (found,), unread = read(url, TOPIC)
     assert found.topic == TOPIC
     assert not unread
-    assert sum(asked_path == path for _, asked_path, _ in asked) == 4
+    assert sum(asked_path == path for _, asked_path, _ in asked) == len(codes) + 1
 
 
 def test_a_slow_topic_is_given_up_and_the_others_are_read() -> None:

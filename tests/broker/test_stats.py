@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell import Position
-from ackwell.broker.batch_sizes import BatchSizes
+from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.broker.stats import parse_stats, read_stats
 from ackwell.errors import StatsError
 
@@ -289,3 +289,26 @@ def test_the_topics_of_one_object_are_decoded_one_after_the_other() -> None:
     for wrong in ("]", " 5}", ", 5}", ', "x" 5}'):
         with pytest.raises(StatsError, match="not JSON at line"):
             list(parse_stats((json.dumps(told)[:-1] + wrong).encode(), "answer"))
+
+
+def test_the_position_of_a_cursor_that_was_never_used_is_before_the_first_entry() -> None:
+    unused = {
+        "sub": {"markDeletePosition": "-1:-1", "readPosition": "-1:0", "individuallyDeletedMessages": "[]"}
+    }
+    (found,) = parse(internal(cursors=unused))
+    assert found.mark_delete_position == Position(3, -1)
+    nothing = {"ledgers": [], "lastConfirmedEntry": "-1:-1", "currentLedgerEntries": 0, "numberOfEntries": 0}
+    (found,) = parse(internal(cursors=unused, **nothing))
+    assert found.mark_delete_position == Position(0, -1)
+    assert found.backlog_entries == 0
+
+
+def test_messages_of_whole_and_partly_acknowledged_entries_are_added_up() -> None:
+    partial = {Position(3, 1): (0b100,), Position(3, 5): (0b1,)}
+    # Of the first at least two; of the second at least one, which the words do not show.
+    assert BatchSizes(each=1).acked(4, partial) == Count(4 + 2 + 1, None)
+    assert BatchSizes(each=3).acked(4, partial) == Count(12 + 2 + 2, 12 + 2 + 2)
+    assert BatchSizes(each=None).acked(4, partial) == Count(4 + 2 + 1, None)
+    known = BatchSizes(each=None, total_messages=30, total_entries=10)
+    # Four others hold one each, and two messages are seen not to be acknowledged.
+    assert known.acked(4, partial) == Count(4 + 2 + 1, 30 - 4 - 2)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ackwell.broker.admin import Admin
-from ackwell.broker.collect import MANIFEST, _locked, collect
+from ackwell.broker.collect import MANIFEST, _locked, collect, collected_facts
 from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import read_stats
 from ackwell.cli import app
@@ -96,3 +96,15 @@ def test_no_name_leads_out_of_the_folder_or_to_the_file_of_another(tmp_path: Pat
     assert {path.name for path in tmp_path.iterdir()} == {"stats"}
     for file in (tmp_path / "stats").rglob("*.json.gz"):
         assert json.loads(gzip.decompress(file.read_bytes()))["topic"].startswith("persistent://")
+
+
+@pytest.mark.parametrize("newest", ["", "{", "[]", "{}", '{"version": "4.2.4", "settings": null}'])
+def test_a_manifest_that_is_none_is_passed_over(tmp_path: Path, newest: str) -> None:
+    whole = {"version": "4.0.7", "settings": None, "assumed": ["no settings"]}
+    for run, text in (("2026-01-01T00-00-00Z", json.dumps(whole)), ("2026-01-02T00-00-00Z", newest)):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / MANIFEST).write_text(text)
+    found = collected_facts([str(tmp_path)])
+    assert found is not None
+    assert (found.version, found.assumed) == ("4.0.7", ("no settings",))
+    assert collected_facts(["-"]) is None

@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ackwell.errors import CorruptStateError, NewerVersionError
-from ackwell.replay.columns import cursor_batches, merge_rows, partial_batches
+from ackwell.errors import CorruptStateError, EventError, NewerVersionError
+from ackwell.replay.columns import cursor_batches, fold_batches, merge_rows, partial_batches
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.resets import Resets, find_resets
+from ackwell.replay.states import Replay
+from ackwell.replay.tables import EVENTS, arrow_schema
 from tests.replay.cases import CASES
 from tests.replay.histories import random_history
 from tests.replay.oracle import found_row, truths
@@ -184,3 +186,26 @@ def test_a_deleted_subscription_has_no_row_until_it_is_made_again() -> None:
     again = [*events, event(4, Kind.SEEK, ledger_id=3, entry_id=0, detail="made")]
     same_as_truth(again, rows_of(folded(again)))
     assert rows_of(folded(again))["t", "s"]["backlog_entries"] == 1
+
+
+def test_an_event_that_is_none_is_raised_at_once_where_that_was_asked_for() -> None:
+    def batch(**fields: Any) -> pa.RecordBatch:
+        row = {"topic": "t", "kind": "ack", "sequence": 1, "ledger_id": 3, "entry_id": 0}
+        return pa.RecordBatch.from_pylist([row | fields], schema=arrow_schema(EVENTS))
+
+    negative = batch(subscription="s", entry_id=-3)
+    with pytest.raises(EventError, match="negative"):
+        list(fold_batches([negative], strict=True))
+    # Else it is the error of its subscription; without one it has nowhere else to go.
+    assert list(fold_batches([negative]))
+    for strict in (False, True):
+        with pytest.raises(EventError, match="no subscription"):
+            list(fold_batches([batch()], strict=strict))
+
+
+def test_a_replay_raises_an_event_that_is_none_before_it_gives_the_fold() -> None:
+    replay = Replay()
+    replay.feed(event(1, Kind.PUBLISH, "s", ledger_id=3, entry_id=0))
+    replay.feed(event(2, Kind.ACK, "s", ledger_id=3, entry_id=0, batch_index=10**9))
+    with pytest.raises(EventError, match="largest batch"):
+        _ = replay.fold

@@ -1,10 +1,13 @@
-//! `nbytes` of the indexes of delayed messages against what the allocator counts.
+//! `nbytes` of each structure against what the allocator counts.
 //!
 //! A test binary of its own, because it counts every allocation.
 
 mod counting;
 
-use ackwell_core::{Delayed, DelayedIndex, Rounding, TimeBuckets, TimeWheel, TripleLongHeap};
+use ackwell_core::{
+    BitSet, Delayed, DelayedIndex, Ledgers, LongMap, PendingAck, PendingAcks, PositionRangeSet,
+    Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
+};
 use counting::{HELD, PEAK};
 
 const MESSAGES: i64 = 500_000;
@@ -71,5 +74,85 @@ fn a_wheel_reports_within_a_hundredth_of_the_truth() {
         assert!(peak <= 5.0, "{peak}");
         let (in_order, _) = reported_to_counted(make, |number| 1_700_000_000_000 + number);
         assert!((0.8..=1.2).contains(&in_order), "{in_order}");
+    }
+}
+
+/// What a structure reports of its memory, by what the allocator counts for it.
+fn quotient<S>(make: impl FnOnce() -> S, reported: impl Fn(&S) -> usize) -> f64 {
+    let before = HELD.get();
+    let structure = make();
+    let counted = HELD.get() - before;
+    let quotient = reported(&structure) as f64 / counted as f64;
+    assert!(counted > 0);
+    drop(structure);
+    println!("{quotient:.3} of {counted}");
+    quotient
+}
+
+/// Ledgers, entries in each, and how far apart those are: what a ledger becomes depends on where its entries are.
+const LAYOUTS: [(i64, i64, i64); 6] =
+    [(1, 1, 1), (1, 40_000, 2), (1, 40_000, 90), (300, 1, 1), (300, 50, 3), (40, 500, 700)];
+
+#[test]
+fn positions_report_within_a_fifth_of_the_truth() {
+    for layout in LAYOUTS {
+        let (ledgers, entries, step) = layout;
+        let make = || {
+            let mut set = PositionRangeSet::new();
+            for number in 0..ledgers * entries {
+                set.add(number / entries, number % entries * step).expect("a position");
+            }
+            set
+        };
+        let found = quotient(make, PositionRangeSet::heap_bytes);
+        assert!((0.8..=1.1).contains(&found), "{layout:?}: {found}");
+    }
+}
+
+#[test]
+fn pending_acknowledgments_report_within_a_tenth_of_the_truth() {
+    for layout in LAYOUTS {
+        let (ledgers, entries, step) = layout;
+        let make = || {
+            let mut acks = PendingAcks::new();
+            for number in 0..ledgers * entries {
+                let value =
+                    PendingAck { remaining: (number % 9) as i32, sticky_key_hash: number as i32 };
+                acks.add(number / entries, number % entries * step, value);
+            }
+            acks
+        };
+        let found = quotient(make, PendingAcks::heap_bytes);
+        assert!((0.9..=1.1).contains(&found), "{layout:?}: {found}");
+    }
+}
+
+#[test]
+fn maps_bits_and_ledgers_report_every_byte() {
+    for count in [1, 100, 50_000] {
+        let map = || {
+            let mut map = LongMap::new();
+            for number in 0..count {
+                map.insert(number * 7, number);
+            }
+            map
+        };
+        assert_eq!(1.0, quotient(map, LongMap::heap_bytes), "{count} keys");
+        let bits = || {
+            let mut bits = BitSet::new();
+            for number in 0..count as usize {
+                bits.set(number * 3).expect("room");
+            }
+            bits
+        };
+        assert_eq!(1.0, quotient(bits, BitSet::heap_bytes), "{count} bits");
+        let ledgers = || {
+            let mut ledgers = Ledgers::new();
+            for ledger_id in 0..count {
+                ledgers.grow(ledger_id, 5).expect("room");
+            }
+            ledgers
+        };
+        assert_eq!(1.0, quotient(ledgers, Ledgers::heap_bytes), "{count} ledgers");
     }
 }

@@ -86,6 +86,11 @@ fn a_bit_past_the_limit_is_refused_and_changes_nothing() {
     assert!(matches!(set.set(70), Err(Error::Limit(_))));
     assert!(matches!(set.set(usize::MAX), Err(Error::Limit(_))));
     assert!(matches!(set.set_range(0, 71), Err(Error::Limit(_))));
+    assert_eq!(
+        set.set(79).unwrap_err(),
+        set.set_range(0, 80).unwrap_err(),
+        "the last bit of a range is named"
+    );
     assert!(matches!(set.set_range(3, 2), Err(Error::Value(_))));
     assert!(matches!(BitSet::from_words(vec![0, 1 << 6], 70), Err(Error::Limit(_))));
     assert!(set.is_empty());

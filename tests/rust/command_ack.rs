@@ -97,3 +97,27 @@ fn a_batch_up_to_the_limit_is_read_and_a_larger_one_refused() {
         assert!(matches!(CommandAck::decode(&larger), Err(Error::Limit(_))));
     }
 }
+
+#[test]
+fn what_is_beside_ledger_and_entry_is_kept() {
+    let mut first = Vec::new();
+    put_int(&mut first, 1, 3);
+    put_int(&mut first, 2, 1);
+    let mut id = Vec::new();
+    for (number, value) in [(1, 3), (2, 5), (3, 4), (4, 2), (6, 8), (90, 9)] {
+        put_int(&mut id, number, value);
+    }
+    put_bytes(&mut id, 7, &first);
+    let mut out = Vec::new();
+    put_int(&mut out, 1, 7);
+    put_int(&mut out, 2, 0);
+    put_bytes(&mut out, 3, &id);
+    let read = CommandAck::decode(&out).unwrap();
+    let [(0, message)] = &read.others[..] else { panic!("{:?}", read.others) };
+    assert_eq!((message.ledger_id, message.entry_id), (3, 5));
+    assert_eq!((message.partition, message.batch_index, message.batch_size), (4, 2, Some(8)));
+    let first = message.first_chunk.as_ref().expect("a first chunk");
+    assert_eq!((first.ledger_id, first.entry_id), (3, 1));
+    assert_eq!((first.partition, first.batch_index, first.batch_size), (-1, -1, None));
+    assert_eq!(message.unknown_fields, [0xd0, 0x05, 9]);
+}

@@ -29,7 +29,11 @@ impl Operation {
                 model.entry(key).or_insert(value);
                 assert_eq!(present, map.insert_if_absent(key, value));
             }
-            Self::Remove(key) => assert_eq!(model.remove(&key), map.remove(key)),
+            Self::Remove(key) => {
+                assert_eq!(model.contains_key(&key), map.contains(key));
+                assert_eq!(model.remove(&key), map.remove(key));
+                assert!(!map.contains(key));
+            }
             Self::RemoveIfValue(key, value) => {
                 let expected = model.get(&key) == Some(&value);
                 if expected {

@@ -49,6 +49,17 @@ fn a_line_gives_its_fields() {
     );
 }
 
+#[test]
+fn an_ack_set_is_read_in_both_ways() {
+    for key in ["", r#""\u0078":null,"#] {
+        let line =
+            format!(r#"{{{key}"ev":"ack","topic":"t","sub":"s","l":3,"e":5,"ack_set":[7,-1]}}"#);
+        let (columns, stop) = reader().read(line.as_bytes(), 1);
+        assert_eq!(None, stop.odd, "{line}");
+        assert_eq!((&columns.words[..], &columns.set_ends[..]), (&[7, -1][..], &[2][..]), "{line}");
+    }
+}
+
 /// The key that makes a line one which only the general parser reads: it has an escape.
 const ESCAPED: &str = r#""\u0078":null"#;
 
