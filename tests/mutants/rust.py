@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CORE = Path("rust/core")
 # Checks of our own invariants, and texts for people: no test breaks an invariant to see its check fail.
 OTHER = re.compile(r"(^|::)validate$|fmt::(Debug|Display)|Debug for|Display for")
-PROGRAMS = ("model", "hostile")
+PROGRAMS = ("model", "hostile", "allocations")
 BUILT = ROOT / "target" / "mutants"
 # In one place each time, so that only what a mutant changes is built.
 COPY = BUILT / "sources"

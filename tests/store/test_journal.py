@@ -307,6 +307,40 @@ def test_a_new_owner_saves_on_with_deltas(saves: int) -> None:
     assert kinds == ["full" if saves == 1 else "delta", "delta", "delta"]
 
 
+@pytest.mark.parametrize(("bound", "value"), [("DELTAS_MAX", 6), ("DELTA_BYTES_MIN", 240)])
+def test_deltas_are_bounded_though_each_save_has_an_owner_of_its_own(
+    bound: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, bound, value)
+    ledger = MemoryLedger()
+    kinds = ""
+    for index in range(30):
+        journal = Journal(MemoryStore(ledger))
+        journal.load()
+        kinds += journal.save(PositionInfo(3, index)).kind[0]
+        assert loaded(ledger) == PositionInfo(3, index)
+    longest = max(map(len, kinds.split("f")))
+    assert 2 <= longest <= 12, kinds
+    assert ledger.first_id > 5
+
+
+def test_an_owner_that_loads_again_builds_on_what_another_saved() -> None:
+    lives = list(states(4, 12, resets=False))
+    ledger = saved(*lives[:3])
+    journal = Journal(MemoryStore(ledger))
+    journal.load()
+    for index in range(3, 10, 3):
+        journal.save(lives[index])
+        other = Journal(MemoryStore(ledger))
+        other.load()
+        other.save(lives[index + 1])
+        # What was fenced may read what there is now, but saves no more; a store of its own may.
+        journal._store = MemoryStore(ledger)
+        journal.load()
+        assert journal.save(lives[index + 2]).kind == "delta"
+        assert loaded(ledger) == lives[index + 2]
+
+
 def test_a_save_after_an_error_is_a_full_one() -> None:
     class FullDisk(MemoryStore):
         full = False
