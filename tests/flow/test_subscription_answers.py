@@ -586,3 +586,34 @@ def test_the_limit_of_a_subscription_ends_a_round_that_each_consumer_has_permits
     assert owners == {entry_id: who for entry_id, who in enumerate(answers) if isinstance(who, str)}
     assert len(owners) == 20
     assert whole == single
+
+
+def test_parts_of_a_batch_in_one_transaction_are_committed_together() -> None:
+    subscription = opened("Shared")
+    assert subscription.next_reads(1, 0)
+    subscription.dispatch(3, 0, 0, batch_size=4)
+    transaction = TransactionId(0, 1)
+    for bits in (0b0001, 0b0110):
+        message = MessageId(3, 0, ack_set=(0b1111 & ~bits,), batch_size=4)
+        subscription.handle("a", CommandAck(1, message_ids=(message,), transaction=transaction))
+    subscription.commit(transaction)
+    assert subscription.cursor.unacked_bits(3, 0) == 0b1000
+    subscription.validate()
+
+
+def test_nothing_is_remembered_of_how_an_acknowledged_batch_was_delivered() -> None:
+    subscription = opened("Shared", partial_ack_lowers_pending=False)
+    subscription.ack(None, 3, 0, (0b110,))
+    assert subscription.next_reads(1, 0)
+    subscription.dispatch(3, 0, 0, batch_size=3)
+    consumer = subscription._state.consumers.by_key["a"]
+    assert consumer.as_delivered
+    subscription.ack("a", 3, 0)
+    assert not consumer.as_delivered
+
+
+def test_times_up_to_half_of_int64_are_times() -> None:
+    subscription = opened("Shared")
+    subscription.advance(2**62)
+    with pytest.raises(ValueError, match="4611686018427387905"):
+        subscription.advance(2**62 + 1)

@@ -13,6 +13,7 @@ from ackwell.errors import CorruptStateError, EventError, NewerVersionError
 from ackwell.replay.columns import cursor_batches, fold_batches, merge_rows, partial_batches
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import _first
 from ackwell.replay.fold import Fold
 from ackwell.replay.resets import Resets, find_resets
 from ackwell.replay.states import Replay
@@ -209,3 +210,23 @@ def test_a_replay_raises_an_event_that_is_none_before_it_gives_the_fold() -> Non
     replay.feed(event(2, Kind.ACK, "s", ledger_id=3, entry_id=0, batch_index=10**9))
     with pytest.raises(EventError, match="largest batch"):
         _ = replay.fold
+
+
+def test_an_ack_set_with_null_is_refused() -> None:
+    row = {"topic": "t", "subscription": "s", "kind": "ack", "sequence": 1, "ledger_id": 3, "entry_id": 0}
+    batch = pa.RecordBatch.from_pylist([row | {"ack_set": [1, None]}], schema=arrow_schema(EVENTS))
+    with pytest.raises(EventError, match="null"):
+        list(fold_batches([batch]))
+
+
+def test_a_seek_to_no_entry_resets_nothing() -> None:
+    assert not resets_of([event(1, Kind.SEEK, "s", ledger_id=3, entry_id=-1)]).seeks
+    assert resets_of([event(1, Kind.SEEK, "s", ledger_id=3, entry_id=0)]).seeks
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_the_first_events_are_counted_over_all_batches(at: int) -> None:
+    batches = [
+        columns_of([event(number, Kind.PUBLISH, "s", ledger_id=3, entry_id=number)]) for number in range(6)
+    ]
+    assert sum(len(batch.ledger_ids) for batch in _first(iter(batches), at)) == min(at, 6)

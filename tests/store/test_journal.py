@@ -28,6 +28,7 @@ from ackwell.saving import journal as journal_module
 from ackwell.saving.chunks import COMPRESSIONS
 from ackwell.saving.journal import DELTA_BYTES_MIN, DELTAS_MAX, Journal, Saved
 from ackwell.saving.parts import Part, Save, cut
+from ackwell.saving.source import Given
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import Subscription
 from tests.store.saves import states
@@ -280,6 +281,14 @@ def test_deltas_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     # Most are deltas, and what they build on is deleted behind them.
     assert 4 <= kinds.count("full") <= 12
     assert ledger.first_id > 20
+
+
+def test_a_source_that_did_not_change_writes_nothing() -> None:
+    ledger = MemoryLedger()
+    journal = Journal(MemoryStore(ledger))
+    assert journal.save_source(Given(PositionInfo(3, 5))).kind == "full"
+    assert journal.save_source(Given(PositionInfo(3, 5))) == Saved("unchanged", 0, 0)
+    assert len(ledger.entries) == 1
 
 
 def test_what_lies_before_the_last_full_save_but_one_is_deleted() -> None:
