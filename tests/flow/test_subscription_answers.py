@@ -617,3 +617,30 @@ def test_times_up_to_half_of_int64_are_times() -> None:
     subscription.advance(2**62)
     with pytest.raises(ValueError, match="4611686018427387905"):
         subscription.advance(2**62 + 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(0b0010, 0b0001), (0b0001, 0b0011), (0b0110, 0b0100), (0b0100, 0b1011), (1, 1)]
+)
+def test_two_transactions_conflict_where_their_parts_of_a_batch_overlap(first: int, second: int) -> None:
+    subscription = opened("Shared")
+    assert subscription.next_reads(1, 0)
+    subscription.dispatch(3, 0, 0, batch_size=4)
+
+    def ack(number: int, bits: int) -> None:
+        message = MessageId(3, 0, ack_set=(0b1111 & ~bits,), batch_size=4)
+        subscription.handle("a", CommandAck(1, message_ids=(message,), transaction=TransactionId(0, number)))
+
+    ack(1, first)
+    if first & second:
+        with pytest.raises(ProtocolError):
+            ack(2, second)
+    else:
+        ack(2, second)
+        subscription.commit(TransactionId(0, 2))
+    subscription.commit(TransactionId(0, 1))
+    acked = first if first & second else first | second
+    left = 0b1111 & ~acked
+    assert subscription.cursor.unacked_bits(3, 0) == (left or None)
+    assert subscription.cursor.is_acked(3, 0) == (not left)
+    subscription.validate()
