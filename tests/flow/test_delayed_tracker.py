@@ -349,9 +349,13 @@ TestTracker = TrackerMachine.TestCase
 TestTracker.settings = settings(stateful_step_count=30)
 
 
-def test_a_position_that_is_twice_in_a_batch_or_there_already_waits_once() -> None:
+@every_index
+def test_a_position_that_is_twice_in_a_batch_or_there_already_waits_once(
+    make: Callable[[], DelayedIndex],
+) -> None:
     for batch in ([1, 1], [1, 2, 1], [3, 1, 2]):
-        tracker = DelayedDeliveryTracker(strict=True)
+        tracker = tracker_over(make, strict=True)
         tracker.add(5_000, 3, 3, 0)
         tracker.add_many([5_000] * len(batch), [3] * len(batch), batch, 0)
         assert sorted(entry_id for _, _, entry_id in tracker.index) == sorted({*batch, 3})
+        assert len(tracker) == len({*batch, 3})

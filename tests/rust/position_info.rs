@@ -6,7 +6,7 @@ mod states;
 mod vectors;
 
 use ackwell_core::position_info::RESULT_BYTES_MAX;
-use ackwell_core::{Error, Form, PositionInfo};
+use ackwell_core::{Compression, Error, Form, ManagedCursorInfo, PositionInfo};
 use proptest::prelude::*;
 
 fn decode(bytes: &[u8]) -> ackwell_core::Result<(PositionInfo, Form)> {
@@ -49,5 +49,27 @@ proptest! {
     fn a_torn_compact_is_always_found(info in states::infos(), at in any::<prop::sample::Index>()) {
         let bytes = info.encode(Form::Compact).unwrap();
         prop_assert!(decode(&bytes[..at.index(bytes.len())]).is_err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_cursor_record_gives_back_what_was_written(
+        info in states::infos(),
+        ledger_id in any::<i64>(),
+        last_active in any::<Option<i64>>(),
+        cursor_properties in prop::collection::btree_map("[a-zäü]{0,40}", "[a-zäü]{0,300}", 0..3),
+        compression in prop::option::of(prop::sample::select(&Compression::ALL[..])),
+    ) {
+        let mut record = ManagedCursorInfo::new(ledger_id);
+        let mut held = states::held_by(Form::PulsarRanges, &info);
+        held.redelivery_counts.clear();
+        held.idle_since = None;
+        held.set_unknown_fields(&[]).unwrap();
+        record.set_position_info(held).unwrap();
+        record.last_active = last_active;
+        record.cursor_properties = cursor_properties;
+        let bytes = record.encode(compression).unwrap();
+        prop_assert_eq!(ManagedCursorInfo::decode(&bytes, RESULT_BYTES_MAX).unwrap(), (record, compression));
     }
 }
