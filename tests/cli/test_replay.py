@@ -135,6 +135,20 @@ def test_a_bad_line_is_one_line_of_error(tmp_path: Path, text: str) -> None:
     assert "torn.jsonl, line 167" in error
 
 
+def test_bad_subscriptions_are_named_in_a_line_each_and_the_others_are_shown(tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    lines = SMALL.read_text().splitlines()
+    lines += [json.dumps({"ev": "ack", "topic": f"[/red] {'long ' * 40}", "sub": "s"})]
+    trace.write_text("\n".join(lines))
+    kept = ackwell("replay", trace, "--keep-going", "--json", code=1)
+    assert len(json.loads(kept.stdout)) == 1
+    bad, last = kept.stderr.splitlines()
+    assert bad.startswith("not replayed: [/red] long ")
+    assert bad.endswith("no position; this kind needs a ledger id and an entry id")
+    assert last == "error: 1 of 2 subscriptions were not replayed"
+    assert "without --spark" in ackwell("replay", trace, "--keep-going", "--spark", code=2).stderr
+
+
 def test_a_missing_file_is_named() -> None:
     assert "nowhere.jsonl: no such file" in ackwell("replay", "nowhere.jsonl", code=1).stderr
 

@@ -150,3 +150,14 @@ def test_a_newer_version_is_refused_by_name(engine: Any) -> None:
     data[4] = 2
     with pytest.raises(CorruptStateError, match="TimeBuckets of version 2"):
         engine.TimeBuckets.from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+def test_a_bitmap_is_narrow_where_its_entries_are(engine: Any) -> None:
+    buckets = engine.TimeBuckets(0)
+    buckets.add_roaring(5, 3, BitMap64([0]).serialize(), wide=True)
+    buckets.add_roaring(5, 4, BitMap64([0, 2, 2**40]).serialize(), wide=True)
+    assert [buckets.to_roaring(5, ledger_id)[1] for ledger_id in (3, 4)] == [False, True]
+    assert buckets.to_bytes() == engine.TimeBuckets.from_bytes(buckets.to_bytes()).to_bytes()
+    buckets.remove(5, 4, 2**40)
+    assert buckets.to_roaring(5, 4)[1] is False

@@ -45,9 +45,12 @@ def replay(
     ackwell replay --spark --save cursors.db examples/traces
     ackwell replay --json --at 1000 trace.jsonl.gz | jq '.[0].markDeletePosition'
     """
+    from ackwell.errors import EventError
     from ackwell.replay.files import event_files
     from ackwell.replay.states import replay_files
 
+    if spark and (keep_going or start_from):
+        raise typer.BadParameter("give --keep-going and --start-from without --spark")
     files = event_files(sources)
     errors: dict[tuple[str, str], str] = {}
     with file_progress(files, "replaying") as progress:
@@ -70,9 +73,11 @@ def replay(
     else:
         print_states(states)
     for message in errors.values():
-        err.print(message, style="red", highlight=False)
+        err.print(
+            f"not replayed: {' '.join(message.splitlines())}", highlight=False, markup=False, soft_wrap=True
+        )
     if errors:
-        raise typer.Exit(1)
+        raise EventError(f"{len(errors):,} of {len(errors) + len(states):,} subscriptions were not replayed")
 
 
 def _dumps(paths: list[Path]) -> list[SubscriptionStats]:

@@ -202,7 +202,14 @@ impl Entries {
                 return bitmap.to_roaring();
             }
             Self::Narrow(bitmap) => bitmap.serialize_into(&mut bytes).map(|()| false),
-            Self::Wide(treemap) => treemap.serialize_into(&mut bytes).map(|()| true),
+            Self::Wide(treemap) => {
+                // The ids beyond 32 bits may have been removed.
+                let mut parts = treemap.bitmaps().filter(|(_, part)| !part.is_empty());
+                match (parts.next(), parts.next()) {
+                    (Some((0, narrow)), None) => narrow.serialize_into(&mut bytes).map(|()| false),
+                    _ => treemap.serialize_into(&mut bytes).map(|()| true),
+                }
+            }
         };
         (bytes, wide.expect("writing to memory"))
     }
@@ -225,10 +232,14 @@ impl Entries {
         let mut rest = bytes;
         let mut entries = if wide {
             let treemap = RoaringTreemap::deserialize_from(&mut rest).ok()?;
-            if treemap.max()? > i64::MAX as u64 || treemap.bitmaps().any(|(_, b)| b.is_empty()) {
+            let last = treemap.max()?;
+            if last > i64::MAX as u64 || treemap.bitmaps().any(|(_, b)| b.is_empty()) {
                 return None;
             }
-            Self::Wide(Box::new(treemap))
+            match treemap.bitmaps().next() {
+                Some((_, narrow)) if last <= u64::from(u32::MAX) => Self::Narrow(narrow.clone()),
+                _ => Self::Wide(Box::new(treemap)),
+            }
         } else {
             let bitmap = RoaringBitmap::deserialize_from(&mut rest).ok()?;
             bitmap.min()?;
