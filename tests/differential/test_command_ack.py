@@ -73,6 +73,7 @@ def test_an_ack_set_of_a_batch_that_cannot_exist_is_refused(engine: Engine, *, p
         AckColumns.decode(CommandAck(1, message_ids=(sized,)).encode(), engine=engine)
 
 
+@pytest.mark.slow
 @ENGINES
 def test_the_largest_command_takes_memory_in_proportion_to_its_bytes(engine: Engine) -> None:
     data = b"\x08\x01\x10\x00" + b"\x1a\x04\x08\x03\x10\x05" * 100_000

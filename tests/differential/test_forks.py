@@ -43,6 +43,7 @@ def answer_of_child(acked: PositionRangeSet) -> bytes:
     return answer
 
 
+@pytest.mark.slow
 def test_a_child_can_use_what_a_batch_held_when_the_process_forked() -> None:
     acked = PositionRangeSet()
     over, at_work = threading.Event(), threading.Event()

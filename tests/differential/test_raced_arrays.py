@@ -75,6 +75,7 @@ def race(write: Callable[[], None], read: Callable[[], None]) -> None:
             writer.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "width", "call"), CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("bad", BAD)
 def test_a_writer_beside_a_batch_breaks_nothing(

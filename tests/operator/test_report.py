@@ -182,6 +182,7 @@ def browse(path: Path, profile: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine")
 @pytest.mark.parametrize("count", [1, 5_000])
 def test_a_browser_draws_the_page_without_an_error(count: int, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def histories(count: int) -> list[Event]:
     return [event._replace(file=None, sequence=n) for n, event in enumerate(found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_every_layout_folds_to_the_truth(layout: str, tmp_path: Path) -> None:
     events = histories(40)

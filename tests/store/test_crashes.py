@@ -119,6 +119,7 @@ class Life:
         self.outcomes["before" if found == self.before else "in flight"] += 1
 
 
+@pytest.mark.slow
 def test_a_crash_leaves_the_save_before_or_the_one_in_flight() -> None:
     """In every form and size of parts; and the proof saw as many crashes as it claims."""
     outcomes: Counter[str] = Counter()
