@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.judges import JUDGES, judges
+from tests.mutants.judges import CORE_JUDGES, JUDGES, judges
 from tests.mutants.sampling import choose, deal
 from tests.mutants.verdicts import Verdicts, core_of, equivalents
 
@@ -21,6 +21,7 @@ def test_every_module_and_every_judge_is_a_file() -> None:
         assert (ROOT / entry).exists()
         assert all((ROOT / test).is_file() for test in tests)
         assert len(set(tests)) == len(tests)
+    assert all((ROOT / test).exists() for test in CORE_JUDGES)
     assert judges("python/ackwell/saving/delta.py")[0] == "python/ackwell/saving/delta.py"
     with pytest.raises(SystemExit, match="does not say which tests judge it"):
         judges("python/ackwell/wire.py")

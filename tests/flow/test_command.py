@@ -193,6 +193,14 @@ def test_earliest_and_latest_read_as_negative_ids() -> None:
     assert CommandAck.decode(data).message_ids == (latest, earliest)
 
 
+def test_what_a_message_id_does_not_say_is_not_written() -> None:
+    said = b"\x08\x03\x10\x05"
+    assert MessageId(3, 5).encode() == said
+    data = b"\x08\x01\x10\x00\x1a\x04" + said
+    assert CommandAck.decode(data).message_ids == (MessageId(3, 5),)
+    assert CommandAck.decode(data).message_ids[0].batch_index == -1
+
+
 def test_half_a_transaction_id_is_none() -> None:
     assert CommandAck.decode(b"\x08\x01\x10\x00\x30\x05").transaction is None
 

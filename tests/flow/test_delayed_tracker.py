@@ -292,6 +292,15 @@ def test_negative_ids_are_refused_and_change_nothing() -> None:
     assert len(tracker) == 0
 
 
+@pytest.mark.parametrize("time", [2**63, -(2**63) - 1, 2**70, -(2**70)])
+def test_a_time_beyond_int64_is_refused_also_where_it_would_be_due(time: int) -> None:
+    tracker = DelayedDeliveryTracker()
+    tracker.add(10**6, 1, 0, now_ms=0)
+    with pytest.raises(ValueError, match="expected an int64"):
+        tracker.add(time, 1, 0, now_ms=0)
+    assert list(tracker.index) == [(10**6, 1, 0)]
+
+
 class TrackerMachine(RuleBasedStateMachine):
     """A tracker over an exact index against a dict of position → time; the clock only rises."""
 

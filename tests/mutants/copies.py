@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venv" / "bin" / "python"
 
 
 def copied(place: Path) -> None:

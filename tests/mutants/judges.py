@@ -5,6 +5,7 @@ from __future__ import annotations
 SUBSCRIPTION = [
     "tests/flow/test_subscription.py",
     "tests/flow/test_subscription_answers.py",
+    "tests/flow/test_subscription_edges.py",
     "tests/flow/test_command.py",
     "tests/store/test_subscription_saves.py",
     "tests/flow/test_upstream_subscription_bugs.py",
@@ -31,7 +32,11 @@ JUDGES: dict[str, list[str]] = {
         "tests/flow/test_subscription.py",
     ],
     "python/ackwell/cursor_settings.py": ["tests/flow/test_broker_points.py", "tests/flow/test_cursor.py"],
-    "python/ackwell/ack_sets.py": ["tests/flow/test_ack_sets.py", "tests/flow/test_cursor.py"],
+    "python/ackwell/ack_sets.py": [
+        "tests/flow/test_ack_sets.py",
+        "tests/flow/test_cursor.py",
+        "tests/flow/test_subscription.py",
+    ],
     "python/ackwell/loss.py": ["tests/differential/test_position_info.py", "tests/flow/test_cursor.py"],
     "python/ackwell/delayed.py": ["tests/flow/test_delayed_tracker.py", "tests/store/test_tracking.py"],
     "python/ackwell/subscription/": SUBSCRIPTION,
@@ -92,6 +97,16 @@ JUDGES: dict[str, list[str]] = {
     ],
 }
 """A folder, or one of its files where other tests judge it; a folder's modules are the scope of a sample."""
+
+CORE_JUDGES = [
+    "tests/differential",
+    "tests/replay/test_fold.py",
+    "tests/replay/test_tables.py",
+    "tests/flow/test_delayed_tracker.py",
+    "tests/flow/test_cursor.py",
+    "tests/store/test_journal.py",
+]
+"""What judges the core through Python, after its own tests."""
 
 
 def judges(module: str) -> list[str]:

@@ -22,7 +22,7 @@ from cosmic_ray.testing import run_tests
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome
 
-from tests.mutants.copies import ROOT, copied
+from tests.mutants.copies import PYTHON, copied
 from tests.mutants.judges import judges
 from tests.mutants.removal import Provider
 from tests.mutants.sampling import choose, deal
@@ -42,8 +42,6 @@ ADDRESS_SPACE_BYTES_MAX = 8 << 30
 # What whole lives of subscriptions run through is judged by some of them, too, where nothing else finds it.
 LIVED = ("python/ackwell/cursor.py", "python/ackwell/subscription/", "python/ackwell/saving/")
 LIVES = 600
-PYTHON = ROOT / ".venv" / "bin" / "python"
-QUICK = "not slow and not pulsar and not faults and not soak and not spark"
 
 Places = dict[object, list[Any]]
 
@@ -120,7 +118,7 @@ def judge(module: str, mutations: list[Any], verdicts: Verdicts) -> None:
 
 def command(tests: Sequence[str]) -> str:
     """Return the command that runs tests."""
-    return f"{PYTHON} -m tests.mutants.quietly {' '.join(tests)} -m '{QUICK}'"
+    return f"{PYTHON} -m tests.mutants.quietly {' '.join(tests)}"
 
 
 @cache

@@ -19,6 +19,7 @@ settings.register_profile(
 )
 
 OPTIONS = "-q -x --no-header --tb=no -p no:cacheprovider --benchmark-disable --hypothesis-profile mutants"
+QUICK = "not slow and not pulsar and not faults and not soak and not spark"
 
 if __name__ == "__main__":
-    sys.exit(pytest.main([*OPTIONS.split(), *sys.argv[1:]]))
+    sys.exit(pytest.main([*OPTIONS.split(), "-m", QUICK, *sys.argv[1:]]))

@@ -1,17 +1,23 @@
-"""Mutants of the Rust core: cargo-mutants lists them, each is built in a copy of the sources and tested."""
+"""Mutants of the Rust core: cargo-mutants lists them, each is built in a copy of the sources and tested.
+
+The core's own tests come first. What they do not notice is judged through Python, where the core is compared
+with the reference engine.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.mutants.copies import ROOT, copied
+from tests.mutants.copies import PYTHON, ROOT, copied
+from tests.mutants.judges import CORE_JUDGES
 from tests.mutants.sampling import choose, deal
 
 if TYPE_CHECKING:
@@ -33,6 +39,10 @@ ENVIRONMENT = {
     "PROPTEST_MAX_SHRINK_ITERS": "0",
     "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1",
     "PROPTEST_RNG_SEED": "1",
+    # As maturin builds a module for Python.
+    "PYO3_BUILD_EXTENSION_MODULE": "1",
+    "PYO3_PYTHON": str(PYTHON),
+    "PYTHONPATH": str(COPY / "python"),
 }
 # An endless loop is killed by the clock.
 TIMEOUT_S = 300
@@ -50,7 +60,7 @@ def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
         function = mutant["function"] or {"function_name": ""}
         if mutant["file"] in found and not OTHER.search(function["function_name"]):
             found[mutant["file"]][json.dumps(mutant["span"])].append(mutant)
-    if not built(*PROGRAMS) or any(map(fails, PROGRAMS)):
+    if not built(*PROGRAMS) or any(map(fails, PROGRAMS)) or fails_in_python():
         sys.exit("the core's tests fail without a mutant")
     dealt = deal({module: len(there) for module, there in found.items()}, sample)
     for module, count in dealt.items():
@@ -71,32 +81,41 @@ def judge(module: str) -> str:
     if not built("model"):
         return "unviable"
     part = Path(module).relative_to(CORE / "src").parts[0].removesuffix(".rs")
-    if fails("model", part):
+    if fails("model", part) or (built(*PROGRAMS) and any(map(fails, PROGRAMS))):
         return "killed"
-    return "killed" if built(*PROGRAMS) and any(map(fails, PROGRAMS)) else "survived"
+    return "killed" if fails_in_python() else "survived"
 
 
 def built(*programs: str) -> bool:
     """Build test programs; return whether they compile."""
-    command = ["cargo", "test", "--quiet", "--package=ackwell-core", "--no-run"]
-    command += [f"--test={program}" for program in programs]
-    done = subprocess.run(command, cwd=COPY, env=ENVIRONMENT, check=False, capture_output=True)
-    return done.returncode == 0
+    return _succeeds(
+        ["cargo", "test", "--quiet", "--package=ackwell-core", "--no-run"]
+        + [f"--test={program}" for program in programs],
+        COPY,
+    )
 
 
 def fails(program: str, *names: str) -> bool:
     """Return whether a test fails, of those whose names have one of `names` in them."""
     files = (BUILT / "debug" / "deps").glob(f"{program}-*")
     newest = max((file for file in files if not file.suffix), key=lambda file: file.stat().st_mtime)
+    return not _succeeds([newest, "--quiet", *names], COPY / CORE)
+
+
+def fails_in_python() -> bool:
+    """Return whether one of `CORE_JUDGES` fails with the native module built from the copy."""
+    if not _succeeds(["cargo", "build", "--quiet", "--package=ackwell-python"], COPY):
+        sys.exit("the native module does not build")
+    shutil.copy(BUILT / "debug" / "lib_native.so", COPY / "python" / "ackwell" / "_native.abi3.so")
+    return not _succeeds([PYTHON, "-m", "tests.mutants.quietly", *CORE_JUDGES], COPY)
+
+
+def _succeeds(command: list[Any], place: Path) -> bool:
+    """Run a command; an endless loop is ended by the clock."""
     try:
         done = subprocess.run(
-            [newest, "--quiet", *names],
-            cwd=COPY / CORE,
-            env=ENVIRONMENT,
-            check=False,
-            capture_output=True,
-            timeout=TIMEOUT_S,
+            command, cwd=place, env=ENVIRONMENT, check=False, capture_output=True, timeout=TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
-        return True
-    return done.returncode != 0
+        return False
+    return done.returncode == 0

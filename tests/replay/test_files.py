@@ -11,6 +11,7 @@ from ackwell import SchemaError, reference
 from ackwell.errors import EventError
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import fold_files
+from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
 from tests.replay import layouts
 from tests.replay.histories import random_history
@@ -106,6 +107,14 @@ def test_a_file_without_a_needed_column_is_refused_by_name(tmp_path: Path) -> No
     pq.write_table(table.set_column(4, "kind", table.column("sequence")), tmp_path / "a.parquet")
     with pytest.raises(SchemaError, match=r"differ in case only|expected string"):
         replay_files([tmp_path])
+
+
+def test_a_file_that_was_read_is_closed(tmp_path: Path) -> None:
+    layouts.parquet([Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)], tmp_path)
+    (path,) = tmp_path.iterdir()
+    with ParquetEvents(str(path)) as events:
+        assert not events._source.closed
+    assert events._source.closed
 
 
 def test_a_cut_parquet_file_is_refused_by_name(tmp_path: Path) -> None:

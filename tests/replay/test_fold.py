@@ -63,6 +63,19 @@ def test_what_was_once_wrong_folds_to_the_truth(name: str) -> None:
     same_as_truth(events, rows_of(folded(events, ordered=False)))
 
 
+def test_an_entry_without_an_id_is_not_the_last_one_before_a_cleared_backlog() -> None:
+    """That it has no id is said by the fold, which sees every event."""
+    for ledger_id, entry_id in ((None, 5), (3, None)):
+        events = [
+            Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=4),
+            Event("t", "s", 2, Kind.PUBLISH, ledger_id=ledger_id, entry_id=entry_id),
+            Event("t", "s", 3, Kind.CLEAR_BACKLOG),
+        ]
+        assert resets_of(events).clears == resets_of([events[0], events[2]]).clears != {}
+        (row,) = rows_of(folded(events)).values()
+        assert "without" in row["error"] or "no " in row["error"]
+
+
 @pytest.mark.parametrize("by_topic", [False, True])
 def test_random_histories_fold_to_the_truth(by_topic: bool) -> None:
     seeds = range(400)

@@ -250,7 +250,9 @@ CUMULATIVE = bytes_field(4, int_field(1, 3) + int_field(2, 9))
         transaction(1, entry(5, size=2, words=(0,))),
         transaction(1, entry(5, hash_=1 << 31)),
         transaction(1, entry(5, hash_=-1)),
+        transaction(1, entry(-1)),
         transaction(1, bytes_field(3, int_field(1, 3))),
+        transaction(1, bytes_field(3, int_field(1, -3) + int_field(2, 5))),
     ],
 )
 def test_saved_transactions_that_contradict_are_refused_and_nobody_is_fenced(fields: bytes) -> None:

@@ -279,7 +279,8 @@ class PendingAcks(Mapping[Position, PendingAck]):
         """Check the invariants: ids are int64, values in their domain."""
         for position, value in self._values.items():
             assert position == (int64(position[0]), int64(position[1]))
-            assert value == value_of(*value)
+            assert 0 <= value.remaining < 2**31
+            assert -(2**31) <= value.sticky_key_hash < 2**31
 
     def __repr__(self) -> str:
         return f"<PendingAcks {len(self)} entries{', closed' if self._closed else ''}>"

@@ -1,0 +1,141 @@
+"""Where rules end: limits, the last entry, a tracker that is full, parts that do not conflict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ackwell import Ledgers, LimitError, Position, ProtocolError, reference
+from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.pending_ack import PendingAck
+from ackwell.subscription import (
+    AckType,
+    CommandAck,
+    MessageId,
+    Subscription,
+    SubscriptionSettings,
+    TransactionId,
+    Undelivered,
+)
+from ackwell.subscription.sticky_key import SLOTS
+from tests.flow.test_subscription_answers import opened
+
+
+def test_a_consumer_has_at_most_as_many_messages_as_a_broker_lets_it_have() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 200_000}))
+    subscription.add_consumer("a")
+    subscription.flow("a", 10**6)
+    delivery = subscription.dispatch_many(np.full(60_000, 3), np.arange(60_000), 0)
+    assert [len(each.entry_ids) for each in delivery] == [50_000]
+
+
+def test_nothing_comes_after_the_last_entry_wherever_reading_stands() -> None:
+    subscription = opened("Shared", entries=2)
+    assert [subscription.dispatch(3, entry_id, 0) for entry_id in (0, 1)] == ["a", "a"]
+    assert subscription.dispatch(3, 7, 0) is Undelivered.NOT_NEXT
+    assert subscription.dispatch(4, 0, 0) is Undelivered.NOT_NEXT
+
+
+def test_every_slot_of_keys_is_dealt_at_once_to_its_owner() -> None:
+    subscription = Subscription("Key_Shared", Ledgers({3: SLOTS}))
+    for name in ("a", "b", "c"):
+        subscription.add_consumer(name)
+        subscription.flow(name, 10**6)
+    policy = subscription._state.policy
+    hashes = np.arange(SLOTS)
+    owners = policy.choose_many(list(subscription._state.consumers), None, hashes, SLOTS)
+    assert owners is not None
+    names = np.array(subscription.consumers)[owners]
+    assert names.tolist() == [policy.selector.select(slot) for slot in range(SLOTS)]  # type: ignore[attr-defined]
+
+
+def test_a_tracker_that_is_full_refuses_the_first_entry_and_ends_a_batch_at_a_later_one() -> None:
+    tracker = DelayedDeliveryTracker(strict=True, max_bytes=0)
+    subscription = Subscription("Shared", Ledgers({3: 9}), delayed=tracker)
+    subscription.add_consumer("a")
+    subscription.flow("a", 10)
+    late = 10**9
+    with pytest.raises(LimitError):
+        subscription.dispatch_many([3] * 3, range(3), 0, deliver_at_ms=[late] * 3)
+    assert subscription.pending("a") == {}
+    (delivery,) = subscription.dispatch_many([3] * 3, range(3), 0, deliver_at_ms=[0, late, late])
+    assert delivery.entry_ids.tolist() == [0]
+    assert list(subscription.pending("a")) == [(3, 0)]
+    subscription.validate()
+
+
+def test_a_broker_counts_a_pending_batch_as_it_was_delivered() -> None:
+    for lowers, expected in ((True, 2), (False, 3)):
+        subscription = opened("Shared", partial_ack_lowers_pending=lowers)
+        subscription.ack(None, 3, 0, (0b110,))
+        subscription.dispatch(3, 0, 0, batch_size=3)
+        assert subscription.pending("a")[Position(3, 0)].remaining == expected
+
+
+def test_advancing_counts_the_delayed_messages_that_are_to_be_delivered() -> None:
+    tracker = DelayedDeliveryTracker(strict=True)
+    subscription = Subscription("Shared", Ledgers({3: 4}), delayed=tracker)
+    subscription.add_consumer("a")
+    subscription.flow("a", 10)
+    for entry_id, due_ms in enumerate((50, 50, 50, 90)):
+        assert isinstance(subscription.dispatch(3, entry_id, 0, deliver_at_ms=due_ms), Undelivered)
+    subscription.ack(None, 3, 1)
+    assert [subscription.advance(now_ms) for now_ms in (49, 50, 89, 90, 91)] == [0, 2, 0, 1, 0]
+
+
+def test_an_entry_that_was_acknowledged_in_part_conflicts_as_a_whole_only() -> None:
+    subscription = opened("Shared", plain_acks_conflict=True)
+    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.ack("a", 3, 0, (0b011,))
+
+    def ack(message: MessageId) -> None:
+        subscription.handle("a", CommandAck(1, message_ids=(message,), transaction=TransactionId(0, 1)))
+
+    with pytest.raises(ProtocolError, match="in part outside of the transaction"):
+        ack(MessageId(3, 0))
+    ack(MessageId(3, 0, ack_set=(0b110,), batch_size=3))
+    assert subscription.transactions == [TransactionId(0, 1)]
+
+
+def test_only_a_cumulative_acknowledgment_leaves_individual_ones_held() -> None:
+    def ended(*, cumulative: bool) -> int:
+        settings = SubscriptionSettings(cumulative_hides_individual=True)
+        subscription = Subscription("Exclusive", Ledgers({3: 10}), settings=settings)
+        subscription.add_consumer("a")
+        held = TransactionId(0, 1)
+        subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 8),), transaction=held))
+        if cumulative:
+            command = CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 4),), transaction=held)
+            subscription.handle("a", command)
+        subscription.commit(held)
+        assert subscription.cursor.mark_delete_position == ((3, 4) if cumulative else (3, -1))
+        return len(subscription.cursor.individually_deleted)
+
+    assert (ended(cumulative=False), ended(cumulative=True)) == (1, 0)
+
+
+def test_properties_come_with_an_acknowledgment_that_takes_effect() -> None:
+    for transaction, expected in ((None, {"x": 1}), (TransactionId(0, 1), {})):
+        subscription = opened("Shared")
+        message = (MessageId(3, 0),)
+        command = CommandAck(1, message_ids=message, properties=(("x", 1),), transaction=transaction)
+        subscription.handle("a", command)
+        assert subscription.cursor.properties == expected
+
+
+def test_without_a_limit_nothing_can_be_a_dead_letter() -> None:
+    for limit, limited in ((None, False), (0, True), (3, True)):
+        settings = SubscriptionSettings(max_redeliver_count=limit)
+        assert Subscription("Shared", Ledgers({3: 1}), settings=settings)._state.counts.limited is limited
+
+
+def test_validation_reaches_what_every_consumer_has() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 9}), engine=reference)
+    subscription.add_consumer("a")
+    subscription.flow("a", 10)
+    subscription.dispatch(3, 0, 0)
+    subscription.validate()
+    pending = subscription._state.consumers.by_key["a"].pending
+    pending._values[Position(3, 0)] = PendingAck(-1, 0)  # type: ignore[attr-defined]
+    with pytest.raises(AssertionError):
+        subscription._state.consumers.validate()
