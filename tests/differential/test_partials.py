@@ -116,6 +116,38 @@ def test_both_engines_find_the_same_flaws() -> None:
         assert found[0][1] is not None
 
 
+def test_both_engines_miss_a_kind_a_sequence_and_a_subscription_each_alone() -> None:
+    columns = columns_of([Event("t", "s", 5, Kind.ACK, ledger_id=3, entry_id=0)])
+    none = np.array([-(2**63)])
+    for wrong in (
+        columns._replace(kinds=(columns.kinds[0] * 0, [None])),
+        columns._replace(sequences=none),
+        columns._replace(subscriptions=(columns.subscriptions[0] * 0, [""])),
+    ):
+        for engine in ENGINES:
+            fold = Fold(engine=engine)
+            fold.feed(columns)
+            assert fold.partials.flaw(0) is None
+            fold.feed(wrong)
+            flaws = [fold.partials.flaw(pair) for pair in range(len(fold.partials))]
+            assert [flaw[2] for flaw in flaws if flaw] == [
+                "the event has no kind, no sequence or no subscription"
+            ]
+
+
+def test_both_engines_refuse_a_seek_that_comes_between_acknowledgments_folded_before() -> None:
+    for at, between in ((1, False), (3, True), (5, True), (7, False), (9, False)):
+        events = [
+            Event("t", "s", sequence, Kind.ACK, ledger_id=3, entry_id=sequence) for sequence in (3, 5, 7)
+        ]
+        seek = Event("t", "s", at, Kind.SEEK, ledger_id=3, entry_id=0)
+        for engine in ENGINES:
+            fold = Fold(engine=engine)
+            fold.feed(columns_of(events))
+            fold.feed(columns_of([seek]))
+            assert (fold.partials.flaw(0) is not None) == between, at
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 def test_what_follows_a_state_is_joined_with_it_in_any_order(ordered: bool) -> None:
     yesterday = PositionInfo(3, 1, [(3, 2, 4)])

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import ackwell
 import ackwell.reference
-from ackwell import CorruptStateError, LimitError, StateTooLargeError
+from ackwell import CorruptStateError, LimitError, Position, StateTooLargeError
+from ackwell.reference.position_info.compact import sections
 from ackwell.wire import varint
 from tests.differential.pair import outcome, plain
 from tests.differential.pulsar_messages import messages
@@ -338,6 +339,29 @@ def test_a_newer_compact_version_is_refused_by_name(engine: Any) -> None:
     data[1] = 2
     with pytest.raises(CorruptStateError, match="compact version 2"):
         engine.PositionInfo.decode(bytes(data))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("last", [0, 6])
+def test_an_ack_set_whose_words_are_missing_or_end_in_zeros_is_refused(
+    engine: Any, lost: int, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each alone, and both."""
+    from ackwell.reference.position_info.compact.column import put_rows
+
+    def put_fewer(bits: Any, rows: list[tuple[int, ...]], columns: int) -> None:
+        put_rows(bits, rows[: len(rows) - lost] if columns == 1 else rows, columns)
+
+    monkeypatch.setattr(sections, "put_rows", put_fewer)
+    info = ackwell.reference.PositionInfo(1, 2)
+    info._state.batch_deleted |= {Position(3, 1): (5, last), Position(3, 2): (6,)}
+    data = info.encode("compact")
+    if not lost and last:
+        assert engine.PositionInfo.decode(data).batch_deleted == {(3, 1): (5, last), (3, 2): (6,)}
+        return
+    with pytest.raises(CorruptStateError, match="words are missing or end in zeros"):
+        engine.PositionInfo.decode(data)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

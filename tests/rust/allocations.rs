@@ -58,7 +58,8 @@ fn buckets_report_within_a_fifth_of_the_truth() {
         let (in_order, _) = reported_to_counted(make, |number| 1_700_000_000_000 + number);
         assert!((0.9..=1.1).contains(&in_order), "{in_order}");
     }
-    for bits in [10, 20, 25] {
+    // Sets of few entries, of some thousands, and of so many that they are bitsets.
+    for bits in [10, 20, 25, 27] {
         let make = || TimeBuckets::new(bits, Rounding::Down).expect("bits");
         let (at_random, _) = reported_to_counted(make, scattered);
         assert!((0.8..=1.3).contains(&at_random), "{bits} bits: {at_random}");

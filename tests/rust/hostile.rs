@@ -239,6 +239,20 @@ fn small_limits_refuse_instead_of_allocating() {
 }
 
 #[test]
+fn many_ledgers_are_refused_before_they_take_their_memory() {
+    let mut info = PositionInfo::new(Position::new(1, 0));
+    for ledger_id in 1..60_000 {
+        info.individually_deleted.add(ledger_id, 5).unwrap();
+    }
+    for form in Form::ALL {
+        let bytes = info.encode(form).unwrap();
+        let refused =
+            bounded(bytes.len(), decompressed(&bytes), || PositionInfo::decode(&bytes, 100_000));
+        assert!(refused.is_none(), "{form}");
+    }
+}
+
+#[test]
 fn a_cursor_record_is_bounded_too() {
     let mut record = ManagedCursorInfo::new(7);
     let mut info = state(300);
