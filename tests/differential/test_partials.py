@@ -97,6 +97,47 @@ def test_both_engines_take_the_word_whose_last_bit_is_set() -> None:
             assert {tuple(at): tuple(words) for at, words in info.batch_deleted.items()} == left
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ({"word": 1 << 14}, {"word": (1 << 14) + 1}),
+        ({"exists": 1 << 14}, {"exists": (1 << 14) + 1}),
+        ({"branch": 1, "bits": 1 << 20}, {"branch": 1, "bits": (1 << 20) + 1}),
+        ({"branch": 0, "at": (1 << 57) - 1}, {"branch": 0, "at": 1 << 57}),
+        ({"at": 0}, {"at": -1}),
+        ({"ledger": 0}, {"ledger": -1}),
+        ({"word": 0}, {"word": -1}),
+        ({"exists": 0}, {"exists": -1}),
+        ({"branch": 0, "up_to": -1}, {"branch": 0, "up_to": -2}),
+        ({"pair": 0}, {"pair": 1}),
+        ({"pair": 0}, {"pair": -1}),
+    ],
+)
+def test_reduced_rows_are_taken_up_to_their_bounds_and_refused_beyond(
+    good: dict[str, int], bad: dict[str, int]
+) -> None:
+    null = -(2**63)
+    usual = {"branch": 2, "ledger": 3, "at": 0, "word": 0, "bits": 5, "exists": null, "up_to": null}
+
+    def feed(fold: Fold, pair: int = 0, **changed: int) -> None:
+        values = [*(usual | changed).values(), *[null] * 4]
+        rows = [np.array([value]) for value in values]
+        fold.feed_words(np.array([pair]), (np.zeros(1, np.int32), [""]), rows)
+
+    fold = Fold(NO_RESETS)
+    fold.pair(("t", "s"))
+    before = states(fold)
+    with pytest.raises(ValueError, match=r"out of range|not known"):
+        feed(fold, **bad)
+    assert states(fold) == before
+    feed(fold, **good)
+    twin = Fold(NO_RESETS, engine=reference)
+    twin.pair(("t", "s"))
+    feed(twin, **good)
+    assert outcomes(fold) == outcomes(twin)
+    assert states(fold) != before
+
+
 def test_both_engines_find_the_same_flaws() -> None:
     good: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
     for wrong in (

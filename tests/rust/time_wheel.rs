@@ -82,6 +82,27 @@ proptest! {
 }
 
 #[test]
+fn slots_of_as_many_ticks_as_have_differences_in_int64_are_read() {
+    let mut wheel = TimeWheel::new(1).unwrap();
+    wheel.add(Delayed::new(5, 3, 7)).unwrap();
+    let bytes = wheel.to_bytes();
+    assert_eq!([1, 1, 0], bytes[5..8], "the tick, one slot, from tick 0 on");
+    for (bits, is_read) in [(59, true), (60, true), (61, false), (64, false), (255, false)] {
+        let mut wide = bytes.clone();
+        wide[8] = bits;
+        let body = wide.len() - 4;
+        let checksum = crc32fast::hash(&wide[..body]).to_le_bytes();
+        wide[body..].copy_from_slice(&checksum);
+        let restored = TimeWheel::from_bytes(&wide);
+        assert_eq!(is_read, restored.is_ok(), "{bits} bits");
+        if let Ok(mut restored) = restored {
+            restored.validate().unwrap();
+            assert_eq!(wheel.to_columns().unwrap(), restored.to_columns().unwrap());
+        }
+    }
+}
+
+#[test]
 fn messages_out_of_order_and_twice_are_found_before_they_are_due() {
     let mut wheel = TimeWheel::new(1).unwrap();
     for entry in (0..20_000).rev() {
