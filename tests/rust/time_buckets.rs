@@ -57,6 +57,25 @@ proptest! {
 }
 
 #[test]
+fn pieces_of_a_run_that_touch_take_the_memory_of_one() {
+    let filled = |pieces: &[std::ops::Range<i64>]| {
+        let mut index = TimeBuckets::new(0, Rounding::Down).unwrap();
+        for piece in pieces {
+            for entry in piece.clone() {
+                assert_eq!(Ok(true), index.add(Delayed::new(1, 3, entry)));
+            }
+            // A message elsewhere ends the piece.
+            index.add(Delayed::new(2, 3, 0)).unwrap();
+        }
+        index.next_due();
+        index.nbytes()
+    };
+    assert_eq!(filled(&[0..300]), filled(&[0..100, 100..200, 200..300]));
+    assert_eq!(filled(&[0..300]), filled(&[200..300, 100..200, 0..100]));
+    assert!(filled(&[0..300]) < filled(&[0..100, 101..200, 201..301]));
+}
+
+#[test]
 fn a_newer_version_is_refused_by_name() {
     let mut bytes = TimeBuckets::new(9, Rounding::Down).unwrap().to_bytes();
     bytes[4] = 2;
