@@ -81,6 +81,27 @@ fn crc32fast_of(bytes: &[u8]) -> u32 {
 }
 
 #[test]
+fn a_state_of_another_place_or_with_more_in_it_than_is_known_is_refused() {
+    let states = fed(&[1, 2], &[3, 3]).encode(0);
+    let merged = |ledger_id, state: &[u8]| {
+        let mut again = Partials::new(true, false, 1 << 20);
+        again.pair(1, 1);
+        again.merge(0, ledger_id, state)
+    };
+    assert!(states.iter().any(|(ledger_id, _)| ledger_id.is_some()));
+    for (ledger_id, mut state) in states {
+        merged(ledger_id, &state).unwrap();
+        let other = if ledger_id.is_some() { None } else { Some(3) };
+        assert!(matches!(merged(other, &state), Err(Error::Corrupt { .. })));
+        state[5] |= 0x80;
+        let body = state.len() - 4;
+        let checksum = crc32fast_of(&state[..body]);
+        state[body..].copy_from_slice(&checksum.to_le_bytes());
+        assert!(matches!(merged(ledger_id, &state), Err(Error::Corrupt { .. })));
+    }
+}
+
+#[test]
 fn codes_out_of_range_take_no_row() {
     let mut partials = Partials::new(true, false, 1 << 20);
     let names = Codes { codes: &[0], numbers: &[1] };
