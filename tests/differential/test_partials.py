@@ -139,11 +139,21 @@ def test_reduced_rows_are_taken_up_to_their_bounds_and_refused_beyond(
 
 
 def test_both_engines_find_the_same_flaws() -> None:
-    good: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
+    good: dict[str, Any] = {
+        "topic": "t",
+        "subscription": "s",
+        "sequence": 5,
+        "kind": Kind.ACK,
+        "ledger_id": 3,
+        "entry_id": 0,
+    }
     for wrong in (
         {"ledger_id": -1},
         {"entry_id": None},
         {"batch_index": 1 << 20},
+        {"batch_index": -1},
+        {"batch_size": -1},
+        {"sequence": -1},
         {"batch_size": (1 << 20) + 1},
         {"ack_set": (1,) * ((1 << 14) + 1)},
         {"entry_id": 2**63 - 1},
@@ -151,7 +161,7 @@ def test_both_engines_find_the_same_flaws() -> None:
         found = []
         for engine in ENGINES:
             fold = Fold(engine=engine)
-            row = fold.feed(columns_of([Event("t", "s", 5, Kind.ACK, **good | wrong)]))
+            row = fold.feed(columns_of([Event(**good | wrong)]))
             found.append((row, fold.partials.flaw(0), fold.partials.first_flawed()))
         assert found[0] == found[1]
         assert found[0][1] is not None
