@@ -111,7 +111,7 @@ fn positions_report_within_a_fifth_of_the_truth() {
 }
 
 #[test]
-fn pending_acknowledgments_report_within_a_tenth_of_the_truth() {
+fn pending_acknowledgments_report_within_a_twentieth_of_the_truth() {
     for layout in LAYOUTS {
         let (ledgers, entries, step) = layout;
         let make = || {
@@ -124,7 +124,7 @@ fn pending_acknowledgments_report_within_a_tenth_of_the_truth() {
             acks
         };
         let found = quotient(make, PendingAcks::heap_bytes);
-        assert!((0.9..=1.1).contains(&found), "{layout:?}: {found}");
+        assert!((0.95..=1.05).contains(&found), "{layout:?}: {found}");
     }
 }
 
