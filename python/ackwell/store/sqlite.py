@@ -98,7 +98,7 @@ class SqliteStore(Store):
         self._closed = False
         self._connection = _connect(self._path, timeout_s, read_only=read_only)
         try:
-            with self._errors():
+            with _errors(self._path):
                 # FULL syncs the log at each commit; `fullfsync` does on macOS what `fsync` promises there.
                 self._connection.execute("PRAGMA synchronous = FULL")
                 self._connection.execute("PRAGMA fullfsync = ON")
@@ -133,7 +133,7 @@ class SqliteStore(Store):
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
-        with self._errors():
+        with _errors(self._path):
             if self._find() is None:
                 return MappingProxyType({})
             rows = self._connection.execute(
@@ -169,7 +169,7 @@ class SqliteStore(Store):
     def read(self, entry_id: int) -> bytes:
         entry_id = checked_id(entry_id)
         row = None
-        with self._errors():
+        with _errors(self._path):
             if self._find() is not None and 0 <= entry_id < ID_END:
                 row = self._connection.execute(
                     "SELECT data FROM entry WHERE ledger = ? AND id = ?", [self._key, entry_id]
@@ -199,7 +199,7 @@ class SqliteStore(Store):
         if self._closed:
             raise StoreError("the store is closed")
         if self._key is None:
-            with self._errors():
+            with _errors(self._path):
                 if not self._is_empty():
                     self._require_tables()
                     row = self._connection.execute(
@@ -224,7 +224,7 @@ class SqliteStore(Store):
                     connection.execute(statement)
             else:
                 self._require_tables()
-        with self._errors():
+        with _errors(self._path):
             if self._value("PRAGMA journal_mode") != "wal":
                 self._connection.execute("PRAGMA journal_mode = WAL")
 
@@ -233,7 +233,7 @@ class SqliteStore(Store):
 
         In a damaged file the last id may be too low: ids before the first one are never used again.
         """
-        with self._errors():
+        with _errors(self._path):
             if self._find() is None:
                 return 0, 0, -1
             row: tuple[int, int, int] | None = self._connection.execute(
@@ -245,7 +245,7 @@ class SqliteStore(Store):
         return row
 
     def _value(self, statement: str) -> object:
-        with self._errors():
+        with _errors(self._path):
             return self._connection.execute(statement).fetchone()[0]
 
     def _require_newest(self) -> None:
@@ -266,7 +266,7 @@ class SqliteStore(Store):
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Make a transaction that admits no other writer; roll it back when its body raises."""
-        with self._errors():
+        with _errors(self._path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -276,23 +276,21 @@ class SqliteStore(Store):
                     self._connection.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise what SQLite raises as `StoreError`."""
-        try:
-            yield
-        # A message that quotes damaged text cannot be decoded.
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise StoreError(f"{self._path}: {error}") from error
-
 
 def ledger_names(path: str | os.PathLike[str]) -> list[str]:
     """Return the names of the ledgers in a file, in order. The file is only read."""
     path = Path(path)
+    with _errors(path), closing(_connect(path, 5.0, read_only=True)) as connection:
+        _require_tables(path, connection)
+        return [name for (name,) in connection.execute("SELECT name FROM ledger ORDER BY name")]
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    """Raise what SQLite raises as `StoreError`."""
     try:
-        with closing(_connect(path, 5.0, read_only=True)) as connection:
-            _require_tables(path, connection)
-            return [name for (name,) in connection.execute("SELECT name FROM ledger ORDER BY name")]
+        yield
+    # A message that quotes damaged text cannot be decoded.
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: {error}") from error
 
