@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.pulsar import kit
 from tests.pulsar.live import runs
 from tests.pulsar.live.operations import Sequence, drawn
-from tests.pulsar.live.play import Played
+from tests.pulsar.live.play import Played, Playing
 
 GROUP = 50
 
@@ -33,7 +33,7 @@ def main() -> int:
     else:
         seeds = range(asked.seed, asked.seed + asked.sequences)
         sequences = [drawn(each, transactions=asked.transactions, restarts=asked.restarts) for each in seeds]
-    player: Callable[[kit.Broker, Sequence], runs.Player] = Played
+    player: Callable[[kit.Broker, Sequence], Playing] = Played
     if asked.client:
         from tests.pulsar.official.play import PlayedByClient as player  # noqa: N813
     settings = runs.settings(transactions=sequences[0].transactions)

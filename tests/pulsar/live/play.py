@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Literal
 
@@ -34,10 +35,13 @@ class DifferenceError(Exception):
         self.found = found
 
 
-class Played:
+class Playing(ABC):
     """A sequence under way: what was done, and what the two sides hold."""
 
-    def __init__(self, broker: kit.Broker, sequence: Sequence) -> None:
+    poll_s = 0.0
+    """How long to wait before the broker is asked again."""
+
+    def __init__(self, broker: kit.Broker, sequence: Sequence, engine: type[Ours] = Ours) -> None:
         self.sequence = sequence
         self._version = broker.version
         self.history: list[str] = []
@@ -48,7 +52,77 @@ class Played:
         self._full: set[int] = set()
         """The consumers that were full, and not blocked, before the action."""
         self.theirs = Theirs(broker, sequence)
-        self.ours = Ours(sequence, self.theirs.topic, broker.version)
+        self.ours = engine(sequence, self.theirs.topic, broker.version)
+
+    @abstractmethod
+    def run(self) -> Generator[None, Restart, None]:
+        """Play it all; yields where the broker is to be restarted, and is sent how it was."""
+
+    @abstractmethod
+    def _listen(self) -> None:
+        """Take note of what is no delivery, before the two sides are compared."""
+
+    @abstractmethod
+    def _follow(self) -> tuple[bool, list[str]]:
+        """Let ours do what the broker did; return whether it did something, and what ours refused."""
+
+    def _prediction(self) -> restarts.Prediction:
+        return restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
+
+    def _reload(self, step: int, kind: Restart, prediction: restarts.Prediction) -> None:
+        """Take over the cursor that the broker loaded, which has to be the predicted one."""
+        dump = self.theirs.state()
+        self.history.append(f"{step} reloaded after {kind}")
+        found = prediction.missed_by(dump, kind)
+        if found:
+            raise DifferenceError(step, f"a restart ({kind})", found)
+        self.ours.recover(prediction.cursor(dump))
+        self.ours.look(dump)
+
+    def _settle(self, step: int, what: object) -> None:
+        """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
+        start = time.monotonic()
+        deadline = start + PATIENCE_S
+        resting = False
+        same = 0
+        missed: list[str] = []
+        while True:
+            self._listen()
+            before, refused = self._follow()
+            missed += refused
+            dump = self.theirs.state()
+            self.ours.look(dump)
+            after, refused = self._follow()
+            missed += refused
+            found = compare.differences(
+                self.ours.state(),
+                compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual),
+            )
+            if before or after:
+                self._rests = resting = False
+            waiting = [] if found or resting else self.ours.would_deliver()
+            if waiting and time.monotonic() > start + (RESTS_ON_S if self._rests else PATIENCE_S):
+                resting = self._rests or self._idle or self.ours.may_wait(self._full)
+                if resting:
+                    self.rested += not self._rests
+                    self._rests, waiting = True, []
+                    deadline += PATIENCE_S
+            if waiting:
+                found.append(f"ours would deliver {waiting[:5]}, the broker rests")
+            same = 0 if found or before or after else same + 1
+            if same == 2:
+                break
+            if time.monotonic() > deadline:
+                raise DifferenceError(step, what, missed + found)
+            time.sleep(self.poll_s)
+        if missed:
+            raise DifferenceError(step, what, missed)
+        self.ours.subscription.validate()
+        self.compared += 1
+
+
+class Played(Playing):
+    """A sequence of our own client's operations."""
 
     def run(self) -> Generator[None, Restart, None]:
         """Play it all; yields where the broker is to be restarted, and is sent how it was."""
@@ -57,7 +131,7 @@ class Played:
         self.ours.begin(self.theirs.state())
         for step, operation in enumerate(self.sequence.operations):
             if operation.kind == "restart":
-                prediction = restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
+                prediction = self._prediction()
                 self.theirs.disconnect()
                 kind = yield
                 self.theirs.connect()
@@ -78,7 +152,7 @@ class Played:
             return
         prediction = None
         if isinstance(action, Unload):
-            prediction = restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
+            prediction = self._prediction()
         self._idle = self._wakes_nobody(action)
         self._full = self.ours.full - self.ours.blocked
         otherwise = self.ours.answers_otherwise(action)
@@ -102,14 +176,16 @@ class Played:
             self.ours.published(position, size, key, self.theirs.client.producer_name, number)
 
     def _reloaded(self, step: int, kind: Restart, prediction: restarts.Prediction) -> None:
-        dump = self.theirs.state()
-        self.history.append(f"{step} reloaded after {kind}")
-        found = prediction.missed_by(dump, kind)
-        if found:
-            raise DifferenceError(step, f"a restart ({kind})", found)
-        self.ours.recover(prediction.cursor(dump))
-        self.ours.look(dump)
+        self._reload(step, kind, prediction)
         self._settle(step, kind)
+
+    def _listen(self) -> None:
+        for consumer_id in self.theirs.closed():
+            self.ours.gone(consumer_id)
+
+    def _follow(self) -> tuple[bool, list[str]]:
+        taken = self.theirs.taken()
+        return bool(taken), self.ours.take(taken)
 
     def _wakes_nobody(self, action: object) -> bool:
         """Return whether the broker reads nothing after an action, whoever could have more."""
@@ -118,44 +194,3 @@ class Played:
         held = self.ours.held(action.consumer_id)
         given_back = held if isinstance(action, Close) or action.positions is None else action.positions
         return not set(given_back) & set(held)
-
-    def _settle(self, step: int, what: object) -> None:
-        """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
-        start = time.monotonic()
-        deadline = start + PATIENCE_S
-        resting = False
-        same = 0
-        missed: list[str] = []
-        while True:
-            for consumer_id in self.theirs.closed():
-                self.ours.gone(consumer_id)
-            before = self.theirs.taken()
-            missed += self.ours.take(before)
-            dump = self.theirs.state()
-            self.ours.look(dump)
-            after = self.theirs.taken()
-            missed += self.ours.take(after)
-            found = compare.differences(
-                self.ours.state(),
-                compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual),
-            )
-            if before or after:
-                self._rests = resting = False
-            waiting = [] if found or resting else self.ours.would_deliver()
-            if waiting and time.monotonic() > start + (RESTS_ON_S if self._rests else PATIENCE_S):
-                resting = self._rests or self._idle or self.ours.may_wait(self._full)
-                if resting:
-                    self.rested += not self._rests
-                    self._rests, waiting = True, []
-                    deadline += PATIENCE_S
-            if waiting:
-                found.append(f"ours would deliver {waiting[:5]}, the broker rests")
-            same = 0 if found or before or after else same + 1
-            if same == 2:
-                break
-            if time.monotonic() > deadline:
-                raise DifferenceError(step, what, missed + found)
-        if missed:
-            raise DifferenceError(step, what, missed)
-        self.ours.subscription.validate()
-        self.compared += 1

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from collections.abc import Sequence as Many
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from tests.pulsar.live.play import DifferenceError, Played, Restart
+from tests.pulsar.live.play import DifferenceError, Played, Playing, Restart
 
 if TYPE_CHECKING:
     from tests.pulsar import kit
     from tests.pulsar.live.operations import Sequence
-    from tests.pulsar.live.theirs import Theirs
 
 CRASHES = 0.4
 """The share of restarts that are kills."""
@@ -49,24 +48,11 @@ def described(result: Result) -> str:
     return "\n".join([result.sequence.to_json(), *result.history, str(result.difference)])
 
 
-class Player(Protocol):
-    """A sequence under way."""
-
-    sequence: Sequence
-    compared: int
-    rested: int
-    history: list[str]
-    theirs: Theirs
-
-    def run(self) -> Generator[None, Restart, None]:
-        """Play it all; yields where the broker is to be restarted, and is sent how it was."""
-
-
 def play(
     broker: kit.Broker,
     sequences: Many[Sequence],
     seed: int,
-    player: Callable[[kit.Broker, Sequence], Player] = Played,
+    player: Callable[[kit.Broker, Sequence], Playing] = Played,
 ) -> list[Result]:
     """Play sequences side by side as far as the next restart of each, restart, and go on."""
     chance = random.Random(seed)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pulsar
 
-from tests.pulsar.live import compare, restarts
 from tests.pulsar.live.ours import Ours
-from tests.pulsar.live.play import PATIENCE_S, DifferenceError, Restart
-from tests.pulsar.live.theirs import SUBSCRIPTION, Theirs
+from tests.pulsar.live.play import Playing, Restart
+from tests.pulsar.live.theirs import SUBSCRIPTION
 from tests.pulsar.official.tap import Tap
 from tests.pulsar.official.wire import Wire
 
 if TYPE_CHECKING:
     from tests.pulsar import kit
+    from tests.pulsar.live import restarts
     from tests.pulsar.live.operations import Sequence
 
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -45,7 +45,6 @@ NACK_MS = 100
 GROUPED_S = 0.25
 """The client gathers acknowledgments for 100 ms, and gives messages back a little after `NACK_MS`."""
 RECONNECTED_S = 0.6
-POLL_S = 0.03
 
 
 class Lenient(Ours):
@@ -55,16 +54,13 @@ class Lenient(Ours):
         return True
 
 
-class PlayedByClient:
-    """A sequence under way; `runs.play` restarts the broker where it yields."""
+class PlayedByClient(Playing):
+    """A sequence of steps of the official client."""
+
+    poll_s = 0.03
 
     def __init__(self, broker: kit.Broker, sequence: Sequence) -> None:
-        self.sequence = sequence
-        self.history: list[str] = []
-        self.compared = 0
-        self.rested = 0
-        self.theirs = Theirs(broker, sequence)
-        self.ours = Lenient(sequence, self.theirs.topic, broker.version)
+        super().__init__(broker, sequence, Lenient)
         self._broker = broker
         self._chance = random.Random(sequence.seed)
         self._steps = self._chance.randint(25, 45)
@@ -107,16 +103,10 @@ class PlayedByClient:
         self._client.close()
         self._settle(number, "close")
         self._tap.close()
-        return restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._broker.version)
+        return self._prediction()
 
     def _reloaded(self, number: int, kind: Restart, prediction: restarts.Prediction) -> None:
-        dump = self.theirs.state()
-        self.history.append(f"{number} reloaded after {kind}")
-        found = prediction.missed_by(dump, kind)
-        if found:
-            raise DifferenceError(number, f"a restart ({kind})", found)
-        self.ours.recover(prediction.cursor(dump))
-        self.ours.look(dump)
+        self._reload(number, kind, prediction)
         self._begin()
         self._settle(number, kind)
 
@@ -226,38 +216,14 @@ class PlayedByClient:
         self._held.clear()
         time.sleep(RECONNECTED_S)
 
-    def _settle(self, number: int, what: str) -> None:
-        """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
-        start = time.monotonic()
-        deadline = start + PATIENCE_S
-        same, resting = 0, False
-        missed: list[str] = []
-        while True:
-            self.theirs.taken()
-            before = self._tap.taken()
-            missed += self._wire.follow(before)
-            dump = self.theirs.state()
-            self.ours.look(dump)
-            after = self._tap.taken()
-            missed += self._wire.follow(after)
-            theirs = compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual)
-            found = compare.differences(self.ours.state(), theirs)
-            if before or after:
-                resting = False
-            waiting = [] if found or resting else self.ours.would_deliver()
-            if waiting and time.monotonic() > start + PATIENCE_S and self.ours.may_wait(set()):
-                self.rested += 1
-                resting, waiting = True, []
-                deadline += PATIENCE_S
-            if waiting:
-                found.append(f"ours would deliver {waiting[:5]}, the broker rests")
-            same = 0 if found or before or after else same + 1
-            if same == 2:
-                break
-            if time.monotonic() > deadline:
-                raise DifferenceError(number, what, missed + found)
-            time.sleep(POLL_S)
-        if missed:
-            raise DifferenceError(number, what, missed)
-        self.ours.subscription.validate()
-        self.compared += 1
+    def _listen(self) -> None:
+        self.theirs.taken()
+
+    def _follow(self) -> tuple[bool, list[str]]:
+        taken = self._tap.taken()
+        return bool(taken), self._wire.follow(taken)
+
+    def _settle(self, step: int, what: object) -> None:
+        # Each step has the whole patience, also after one at whose end the broker rested.
+        self._rests = False
+        super()._settle(step, what)
