@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tarfile
+from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
+
+from elftools.elf.elffile import ELFFile
 
 SIZE_MAX_BYTES = 8_000_000
 """A wheel has 3 MB; more means that something was packed by mistake."""
@@ -35,12 +39,33 @@ def check_wheel(path: Path) -> str:
     assert sum(bool(re.match(r"ackwell/_native\..*(so|pyd)$", name)) for name in names) == 1
     outside = {name.split("/")[0] for name in names} - {"ackwell", "pytest_ackwell", info}
     assert not outside, f"{path.name}: packs {outside}"
-    if "linux" in platform:
-        shown = subprocess.run(
-            [sys.executable, "-m", "auditwheel", "show", path], check=True, capture_output=True, text=True
-        )
-        print(" ".join(shown.stdout.split()))
+    if "musllinux" in platform:
+        check_musl(path)
+    elif "linux" in platform:
+        check_glibc(path, platform)
     return version
+
+
+def check_glibc(path: Path, platform: str) -> None:
+    """Check that a wheel needs no newer glibc than its tag says."""
+    command = [sys.executable, "-m", "auditwheel", "show", "--json", path]
+    shown = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    tag = shown["overall_tag"]
+    assert tag in platform.split("."), f"{path.name}: what it links to is {tag}: {shown['versioned_symbols']}"
+
+
+def check_musl(path: Path) -> None:
+    """Check that a wheel needs musl alone.
+
+    auditwheel follows what a library needs on the machine it runs on, which has a glibc.
+    """
+    with ZipFile(path) as archive:
+        (module,) = [
+            name for name in archive.namelist() if name.startswith("ackwell/_native.") and ".so" in name
+        ]
+        dynamic = ELFFile(BytesIO(archive.read(module))).get_section_by_name(".dynamic")
+    needed = {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+    assert needed == {"libc.so"}, f"{path.name}: needs {needed}"
 
 
 def check_sdist(path: Path) -> str:
