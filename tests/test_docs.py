@@ -77,6 +77,7 @@ def test_every_command_of_the_documentation_exists_with_its_options() -> None:
     assert seen > 10
 
 
+@pytest.mark.checkout
 def test_links_to_files_of_the_repository_lead_to_files() -> None:
     seen = 0
     for page in PAGES:
@@ -100,6 +101,7 @@ def test_every_extra_is_in_the_readme() -> None:
     assert set(listed) == set(project["optional-dependencies"])
 
 
+@pytest.mark.checkout
 def test_every_name_of_the_api_pages_exists() -> None:
     seen = 0
     for page in (ROOT / "docs/api").glob("*.md"):
@@ -132,6 +134,7 @@ def documented() -> Iterator[tuple[str, str]]:
                     yield f"{name}.{path}", inspect.cleandoc(text)
 
 
+@pytest.mark.checkout
 def test_a_section_of_parameters_holds_parameters_alone() -> None:
     """What follows them needs a heading of its own, or the reference shows it as one more parameter."""
     seen, wrong = 0, []

@@ -13,6 +13,8 @@ import pytest
 from ackwell import _native, reference
 from ackwell.engine import Engine
 
+pytestmark = pytest.mark.checkout
+
 ROOT = Path(__file__).parents[1]
 SPINE = re.findall(
     r"^\| `(\w+)` \| (`[^|]*`) \|",

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from ackwell import _native
 
-ROOT = Path(__file__).parents[1]
-STUBS = runpy.run_path(str(ROOT / "rust" / "python" / "stubs.py"))
+pytestmark = pytest.mark.checkout
 
 
-def test_the_stub_has_the_docstrings_of_the_built_module() -> None:
-    stub = STUBS["STUB"].read_text()
-    assert stub == STUBS["documented"](stub, _native), "make stubs brings it up to date"
+@pytest.fixture
+def stubs() -> dict[str, Any]:
+    return runpy.run_path(str(Path(__file__).parents[1] / "rust" / "python" / "stubs.py"))
 
 
-def test_a_docstring_is_put_in_replaced_and_taken_out() -> None:
+def test_the_stub_has_the_docstrings_of_the_built_module(stubs: dict[str, Any]) -> None:
+    stub = stubs["STUB"].read_text()
+    assert stub == stubs["documented"](stub, _native), "make stubs brings it up to date"
+
+
+def test_a_docstring_is_put_in_replaced_and_taken_out(stubs: dict[str, Any]) -> None:
     class Module:
         class Thing:
             """A thing."""
@@ -37,7 +44,7 @@ def test_a_docstring_is_put_in_replaced_and_taken_out() -> None:
         'class Thing:\n    """A thing."""\n    x: int\n    def act(\n        self,\n    ) -> None:\n'
         '        """Act.\n\n        Twice.\n        """\ndef go() -> None:\n    """Go."""\n'
     )
-    assert full == STUBS["documented"](bare, Module)
-    assert full == STUBS["documented"](full, Module)
+    assert full == stubs["documented"](bare, Module)
+    assert full == stubs["documented"](full, Module)
     Module.Thing.__doc__ = Module.Thing.act.__doc__ = Module.go.__doc__ = None
-    assert bare == STUBS["documented"](full, Module)
+    assert bare == stubs["documented"](full, Module)
