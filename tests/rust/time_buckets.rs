@@ -20,6 +20,39 @@ fn rounded(time: i64, bits: u32, rounding: Rounding) -> i64 {
     i64::try_from(bucket).unwrap_or(i64::MAX)
 }
 
+fn run_start() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        -40..40i64,
+        Just(i64::MAX).prop_flat_map(|end| end - 40..=end),
+        i64::MIN..i64::MIN + 40,
+        crate::delayed::time(),
+    ]
+}
+
+/// Quarters of a ms from row to row, ms to jump first, the ledger, ids to go back first, rows.
+fn stretch() -> impl Strategy<Value = (i64, i64, i64, i64, i64)> {
+    let step = prop_oneof![4 => Just(0), 1 => -4..=4i64];
+    let jump = prop_oneof![3 => Just(0), 1 => -70..70i64];
+    let back = prop_oneof![3 => Just(0), 1 => -3..15i64];
+    (step, jump, 0..2i64, back, 1..70i64)
+}
+
+fn is_the_same_one_by_one(rows: &[Delayed], bits: u32, rounding: Rounding) {
+    let mut alone = TimeBuckets::new(bits, rounding).unwrap();
+    let mut together = alone.clone();
+    let new = rows.iter().filter(|&&row| alone.add(row).unwrap()).count();
+    let column = |of: fn(&Delayed) -> i64| rows.iter().map(of).collect::<Vec<i64>>();
+    let added = together.add_many(
+        &column(|row| row.deliver_at_ms),
+        &column(|row| row.ledger_id),
+        &column(|row| row.entry_id),
+    );
+    assert_eq!(added.unwrap(), new);
+    assert_eq!(together.to_columns().unwrap(), alone.to_columns().unwrap());
+    assert_eq!(together.len(), alone.len());
+    assert_eq!(together.validate(), Ok(()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -29,6 +62,25 @@ proptest! {
     ) {
         let index = TimeBuckets::new(bits, rounding).unwrap();
         agrees_with_the_model(index, operations, |time| rounded(time, bits, rounding), false);
+    }
+
+    /// A walk whose stretches go on where the last one ended, but for a jump of one of the three numbers.
+    #[test]
+    fn runs_in_a_batch_are_what_their_rows_are_one_by_one(
+        start in run_start(), stretches in prop::collection::vec(stretch(), 1..8),
+        bits in prop_oneof![0..8u32, 0..=62u32], rounding in rounding(),
+    ) {
+        let (mut time, mut entry) = (start, 100);
+        let mut rows = Vec::new();
+        for (step, jump, ledger, back, count) in stretches {
+            time = time.saturating_add(jump);
+            entry -= back;
+            for row in 0..count {
+                rows.push(Delayed::new(time.saturating_add(step * row / 4), ledger, entry + row));
+            }
+            entry += count;
+        }
+        is_the_same_one_by_one(&rows, bits, rounding);
     }
 
     #[test]
@@ -73,6 +125,16 @@ fn pieces_of_a_run_that_touch_take_the_memory_of_one() {
     assert_eq!(filled(&[0..300]), filled(&[0..100, 100..200, 200..300]));
     assert_eq!(filled(&[0..300]), filled(&[200..300, 100..200, 0..100]));
     assert!(filled(&[0..300]) < filled(&[0..100, 101..200, 201..301]));
+}
+
+#[test]
+fn a_bucket_at_an_end_of_time_has_fewer_times() {
+    for (first, others) in [(i64::MIN, i64::MIN + 1), (i64::MAX, i64::MAX - 7)] {
+        let rows: Vec<Delayed> = (0..40)
+            .map(|row| Delayed::new(if row < 16 { first } else { others }, 0, row))
+            .collect();
+        is_the_same_one_by_one(&rows, 3, Rounding::Up);
+    }
 }
 
 #[test]

@@ -61,6 +61,9 @@ struct OpenRun {
     limit: u64,
 }
 
+/// Rows of a batch that are compared with the open run at once.
+const STEP_ROWS: usize = 16;
+
 /// The bucket index; see the module for its representation.
 #[derive(Debug, Clone)]
 pub struct TimeBuckets {
@@ -125,6 +128,49 @@ impl TimeBuckets {
                 None => i64::MAX,
             },
         }
+    }
+
+    /// The first of the `2^bits` times of a bucket, unless it has fewer: then it is at an end of time.
+    fn start_of(&self, bucket: i64) -> Option<i64> {
+        let mask = (1i64 << self.bits) - 1;
+        match self.rounding {
+            Rounding::Down => Some(bucket),
+            Rounding::BucketEnd => Some(bucket - mask),
+            Rounding::Up if bucket == i64::MAX => None,
+            Rounding::Up => bucket.checked_sub(mask),
+        }
+    }
+
+    /// Adds the first rows, [`STEP_ROWS`] at once, as long as they go on with the open run. Returns how many.
+    fn extend_run(&mut self, times_ms: &[i64], ledger_ids: &[i64], entry_ids: &[i64]) -> usize {
+        let Some(mut open) = self.open else { return 0 };
+        let Some(start) = self.start_of(open.bucket) else { return 0 };
+        let outside = -1i64 << self.bits;
+        let mut next = open.last + 1;
+        let steps = times_ms
+            .as_chunks::<STEP_ROWS>()
+            .0
+            .iter()
+            .zip(ledger_ids.as_chunks::<STEP_ROWS>().0)
+            .zip(entry_ids.as_chunks::<STEP_ROWS>().0);
+        for ((times, ledgers), entries) in steps {
+            // One branch for all rows, so that they are compared side by side.
+            let mut differs = 0;
+            for row in 0..STEP_ROWS {
+                differs |= times[row].wrapping_sub(start) & outside;
+                differs |= ledgers[row] ^ open.ledger;
+                differs |= entries[row] ^ (next + row as u64) as i64;
+            }
+            if differs != 0 || open.limit - next < STEP_ROWS as u64 {
+                break;
+            }
+            next += STEP_ROWS as u64;
+        }
+        let added = (next - open.last - 1) as usize;
+        open.last = next - 1;
+        self.open = Some(open);
+        self.length += added;
+        added
     }
 
     #[inline]
@@ -260,9 +306,13 @@ impl DelayedIndex for TimeBuckets {
     ) -> Result<usize> {
         crate::delayed::check_positions(ledger_ids, entry_ids)?;
         let before = self.length;
-        let messages = times_ms.iter().zip(ledger_ids).zip(entry_ids);
-        for ((&time, &ledger), &entry) in messages {
-            self.add_checked(Delayed::new(time, ledger, entry));
+        let mut at = 0;
+        while at < times_ms.len() {
+            at += self.extend_run(&times_ms[at..], &ledger_ids[at..], &entry_ids[at..]);
+            for row in at..times_ms.len().min(at + STEP_ROWS) {
+                self.add_checked(Delayed::new(times_ms[row], ledger_ids[row], entry_ids[row]));
+            }
+            at += STEP_ROWS;
         }
         Ok(self.length - before)
     }
