@@ -20,7 +20,7 @@ from ackwell import (
     TimeWheel,
     TripleLongHeap,
 )
-from ackwell._native import Partials, TraceReader, compress, crc32c, decode_command_ack, decompress
+from ackwell._native import Names, Partials, TraceReader, compress, crc32c, decode_command_ack, decompress
 
 ROWS = 50_000
 ENTRIES = np.arange(ROWS)
@@ -55,6 +55,8 @@ CALLS: dict[str, Callable[[], object]] = {
 
 ONE_NAME = np.zeros(len(ENTRIES), np.int32), np.array([1], np.int32)
 ACKS = np.zeros(len(ENTRIES), np.int32), np.array([3], np.int32)
+OFFSETS = np.arange(0, 5 * (ROWS + 1), 5, dtype=np.int32)
+TEXTS = np.frombuffer(b"".join(b"t%04d" % (row % 5_000) for row in range(ROWS)), np.uint8)
 LINES = b"".join(b'{"ev":"ack","topic":"t","sub":"s","l":3,"e":%d}\n' % entry for entry in range(10_000))
 BATCHES: dict[str, Callable[[], object]] = {
     "LongMap.put_many": lambda: LongMap().put_many(ENTRIES, HASHES),
@@ -68,6 +70,7 @@ BATCHES: dict[str, Callable[[], object]] = {
     "TripleLongHeap.add_many": lambda: TripleLongHeap().add_many(TIMES, LEDGERS, ENTRIES),
     "TimeBuckets.add_many": lambda: TimeBuckets(10).add_many(TIMES, LEDGERS, ENTRIES),
     "TimeWheel.add_many": lambda: TimeWheel(1).add_many(TIMES, LEDGERS, ENTRIES),
+    "Names.number_many": lambda: Names().number_many(OFFSETS, TEXTS),
     "Partials.feed": lambda: Partials().feed(ONE_NAME, ONE_NAME, ACKS, LEDGERS, ENTRIES),
     "TraceReader.read": lambda: TraceReader([("ack", False)]).read(LINES, 0, 1),
     "crc32c": lambda: crc32c(BYTES),

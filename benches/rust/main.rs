@@ -14,6 +14,7 @@ mod time_buckets;
 mod time_wheel;
 mod position_info;
 mod command_ack;
+mod names;
 mod partials;
 mod trace;
 
@@ -29,6 +30,7 @@ fn main() {
     time_wheel::benches(&mut criterion);
     position_info::benches(&mut criterion);
     command_ack::benches(&mut criterion);
+    names::benches(&mut criterion);
     partials::benches(&mut criterion);
     trace::benches(&mut criterion);
     criterion.final_summary();

@@ -22,9 +22,9 @@ pub(crate) fn benches(criterion: &mut Criterion<CpuTime>) {
         let entry_ids: Vec<i64> =
             (0..ROWS as i64).map(|row| row / i64::from(subscriptions)).collect();
         let rows = Rows {
-            topics: Codes { codes: &topics, numbers: &numbers },
-            subscriptions: Codes { codes: &zeros, numbers: &[1] },
-            kinds: Codes { codes: &zeros, numbers: &[Action::Ack as i32] },
+            topics: Codes { codes: Some(&topics), numbers: &numbers },
+            subscriptions: Codes { codes: Some(&zeros), numbers: &[1] },
+            kinds: Codes { codes: Some(&zeros), numbers: &[Action::Ack as i32] },
             ledger_ids: &ledger_ids,
             entry_ids: &entry_ids,
             batch_indexes: None,

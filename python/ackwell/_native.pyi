@@ -29,6 +29,7 @@ __all__ = [
     "Ledgers",
     "LongMap",
     "ManagedCursorInfo",
+    "Names",
     "Partials",
     "PendingAcks",
     "PositionInfo",
@@ -1181,7 +1182,51 @@ class ManagedCursorInfo:
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
 
-_Codes = tuple[NDArray[np.int32], NDArray[np.int32]]
+_Codes = tuple[NDArray[np.int32] | None, NDArray[np.int32]]
+
+@final
+class Names:
+    """Numbers names in the order in which they come.
+
+    Columns of texts are as Arrow has them: bytes, and int32 offsets, one more than there are texts.
+
+    Parameters
+    ----------
+    names : list of str
+        The first names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ackwell._native import Names
+    >>> names = Names(["a"])
+    >>> names.number("b"), len(names), names[1]
+    (1, 2, 'b')
+    >>> names.number_many(np.array([0, 1, 2, 3], dtype=np.int32), np.frombuffer(b"bca", np.uint8)).tolist()
+    [1, 2, 0]
+    """
+
+    def __new__(cls, names: list[str] | None = None) -> Self: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, number: int) -> str: ...
+    def number(self, name: str) -> int:
+        """Return the number of a name, a new one if it was not known."""
+
+    def number_many(self, offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> NDArray[np.int32]:
+        """Return the number of each text, an int32 array.
+
+        Raises `ValueError` for offsets outside the bytes, and for what is not UTF-8; the names before it stay. O(bytes);
+        holds the interpreter, for the texts are not copied.
+        """
+
+    def to_arrays(self, start: int = 0) -> tuple[NDArray[np.int32], bytes]:
+        """Return the names from a number on as offsets, an int32 array, and bytes.
+
+        Raises `LimitError` for more than 2 GiB of names.
+        """
+
+    def validate(self) -> None:
+        """Check the invariants; raise `AssertionError` if one does not hold."""
 
 @final
 class Partials:
@@ -1216,6 +1261,14 @@ class Partials:
         cls, *, ordered: bool = True, resets_known: bool = False, batch_size_max: int = 1048576
     ) -> Self: ...
     def __len__(self) -> int: ...
+    def pair_many(
+        self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
+    ) -> NDArray[np.int64]:
+        """Return the number of each row's (topic, subscription), an int64 array; new ones for those that were not known.
+
+        Raises `ValueError` for columns of different lengths; then none is new.
+        """
+
     def pair(self, topic: int, subscription: int) -> int:
         """Return the number of a (topic, subscription), a new one if it was not known."""
     def names(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -1271,8 +1324,8 @@ class Partials:
     ) -> int | None:
         """Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
 
-        `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, and the number of
-        each code. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists, 3 ack, 4 up to, 5 clear,
+        `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
+        has code 0, and the number of each code. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists, 3 ack, 4 up to, 5 clear,
         6 seek, 7 trim, 8 delete, 9 in a transaction, 10 unknown, 11 null. `ack_sets` are where each row's
         words begin and end in `words`. Raises `ValueError` for columns of different lengths and for codes
         outside; then no row is taken. O(rows); lets other threads run meanwhile.

@@ -27,6 +27,7 @@ class Engine(Protocol):
     TimeWheel: type[Any]
     PositionInfo: type[Any]
     ManagedCursorInfo: type[Any]
+    Names: type[Any]
     Partials: type[Any]
     TraceReader: type[Any]
 

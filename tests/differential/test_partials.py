@@ -9,9 +9,9 @@ import pytest
 
 from ackwell import PositionInfo, _native, reference
 from ackwell.errors import AckwellError
-from ackwell.replay.event_columns import columns_of
+from ackwell.replay.event_columns import NULL, Columns, columns_of
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.fold import Fold
+from ackwell.replay.fold import ACK, ACTIONS, DELETE, EXISTS, NOTHING, TRIM, UNKNOWN, UP_TO, Fold
 from ackwell.replay.resets import NO_RESETS, Resets, find_resets
 from tests.replay.cases import CASES
 from tests.replay.histories import random_history
@@ -62,6 +62,50 @@ def test_both_engines_fold_random_histories_to_the_same(resets_known: bool, orde
             pairs, ledger_ids, data = zip(*rows, strict=True)
             fold.merge(np.array(pairs), np.array(ledger_ids), list(data))
         assert outcomes(again[0]) == outcomes(again[1]) == outcomes(native), seed
+
+
+def drawn_run(seed: int) -> Columns:
+    """Rows of few ledgers, one after the other, without batches: what the native engine takes together."""
+    rng = np.random.default_rng(seed)
+    rows = 300
+    kinds = [EXISTS, ACK, ACK, UP_TO, NOTHING] if seed % 3 else [EXISTS, ACK, UP_TO, TRIM, DELETE, UNKNOWN]
+    reach = int(rng.choice([40, 2_000, 10**12]))
+    entries = rng.integers(0, reach, rows)
+    if seed % 4 == 0:
+        entries[rng.integers(rows)] = rng.choice([-1, NULL, 2**63 - 1])
+    codes = np.repeat(rng.integers(0, 3, 10), rows // 10).astype(np.int32)
+    return Columns(
+        (None, ["t"]) if seed % 2 else (codes, ["t", "u", "v"]),
+        (codes, ["", "s", "s2"]) if seed % 5 == 0 else (None, ["s"]),
+        (rng.integers(0, len(kinds), rows).astype(np.int32), [str(kind) for kind in kinds]),
+        np.repeat(rng.integers(3, 6, 30), rows // 30),
+        entries,
+        np.arange(rows) if seed % 7 else None,
+    )
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_both_engines_take_runs_of_rows_alike(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered = {str(number): number for number in range(UNKNOWN)}
+    monkeypatch.setattr("ackwell.replay.fold.ACTIONS", ACTIONS | numbered)
+    everything = columns_of(
+        [
+            Event(topic, subscription, 0, Kind.PUBLISH, ledger_id=ledger_id, entry_id=10**12)
+            for topic in "tuv"
+            for subscription in ("s", "s2")
+            for ledger_id in (3, 4, 5)
+        ]
+    )
+    folded = 0
+    for seed in range(60):
+        folds = [Fold(NO_RESETS, ordered=ordered, engine=engine) for engine in ENGINES]
+        flawed = [
+            [fold.feed(rows) for rows in (everything, drawn_run(seed), drawn_run(seed + 1))] for fold in folds
+        ]
+        assert flawed[0] == flawed[1], seed
+        assert outcomes(folds[0]) == outcomes(folds[1]), seed
+        folded += sum(isinstance(found[0], bytes) for found in outcomes(folds[0]))
+    assert folded > 50
 
 
 @pytest.mark.parametrize("resets_known", [True, False])

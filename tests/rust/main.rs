@@ -11,5 +11,6 @@ mod time_buckets;
 mod time_wheel;
 mod position_info;
 mod command_ack;
+mod names;
 mod partials;
 mod trace;

@@ -8,12 +8,12 @@ fn fed(entries: &[i64], kinds: &[i32]) -> Partials {
     let zeros = vec![0; entries.len()];
     let ledger_ids = vec![3; entries.len()];
     let numbers: Vec<i32> = (0..Action::ALL.len() as i32).collect();
-    let names = Codes { codes: &zeros, numbers: &[1] };
+    let names = Codes { codes: Some(&zeros), numbers: &[1] };
     let mut partials = Partials::new(true, false, 1 << 20);
     let rows = Rows {
         topics: names,
         subscriptions: names,
-        kinds: Codes { codes: kinds, numbers: &numbers },
+        kinds: Codes { codes: Some(kinds), numbers: &numbers },
         ledger_ids: &ledger_ids,
         entry_ids: entries,
         batch_indexes: None,
@@ -104,11 +104,11 @@ fn a_state_of_another_place_or_with_more_in_it_than_is_known_is_refused() {
 #[test]
 fn codes_out_of_range_take_no_row() {
     let mut partials = Partials::new(true, false, 1 << 20);
-    let names = Codes { codes: &[0], numbers: &[1] };
+    let names = Codes { codes: Some(&[0]), numbers: &[1] };
     let rows = Rows {
         topics: names,
-        subscriptions: Codes { codes: &[7], numbers: &[1] },
-        kinds: Codes { codes: &[0], numbers: &[Action::Ack as i32] },
+        subscriptions: Codes { codes: Some(&[7]), numbers: &[1] },
+        kinds: Codes { codes: Some(&[0]), numbers: &[Action::Ack as i32] },
         ledger_ids: &[3],
         entry_ids: &[0],
         batch_indexes: None,

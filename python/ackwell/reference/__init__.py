@@ -9,6 +9,7 @@ from ackwell.reference.command_ack import decode_command_ack
 from ackwell.reference.crc32c import crc32c
 from ackwell.reference.ledgers import Ledgers
 from ackwell.reference.long_map import LongMap
+from ackwell.reference.names import Names
 from ackwell.reference.partials import Partials
 from ackwell.reference.pending_acks import PendingAcks
 from ackwell.reference.position_info import (
@@ -28,6 +29,7 @@ __all__ = [
     "Ledgers",
     "LongMap",
     "ManagedCursorInfo",
+    "Names",
     "Partials",
     "PendingAcks",
     "PositionInfo",

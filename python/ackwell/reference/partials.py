@@ -20,7 +20,7 @@ from ackwell.wire import varint
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Codes = tuple[NDArray[np.int32], NDArray[np.int32]]
+    Codes = tuple[NDArray[np.int32] | None, NDArray[np.int32]]
 
 NULL = -(2**63)
 TOPIC = 0
@@ -121,6 +121,13 @@ class Partials:
             self._numbers[topic, subscription] = len(self._pairs)
             self._pairs.append(_Pair(topic, subscription))
         return self._numbers[topic, subscription]
+
+    def pair_many(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the number of each row's (topic, subscription)."""
+        if len(topics) != len(subscriptions):
+            raise ValueError("columns of different lengths")
+        rows = zip(topics.tolist(), subscriptions.tolist(), strict=True)
+        return np.array([self.pair(*row) for row in rows], np.int64)
 
     def names(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the topic and the subscription of each pair."""
@@ -263,11 +270,12 @@ class Partials:
             if codes is None:
                 return [0] * count
             known = codes[1].tolist()
-            if any(not 0 <= code < len(known) for code in codes[0].tolist()) or (
+            own = [0] * count if codes[0] is None else codes[0].tolist()
+            if any(not 0 <= code < len(known) for code in ([0] if codes[0] is None else own)) or (
                 end is not None and any(not 0 <= number < end for number in known)
             ):
                 raise ValueError("a code that is not known")
-            return [known[code] for code in codes[0].tolist()]
+            return [known[code] for code in own]
 
         starts, ends = (column(None), column(None)) if ack_sets is None else map(column, ack_sets)
         every_word = [] if words is None else np.asarray(words).tolist()
@@ -370,7 +378,7 @@ class Partials:
         file_names = [self._files[number] for number in files[1].tolist()]
         rows = zip(
             np.asarray(pairs).tolist(),
-            files[0].tolist(),
+            [0] * len(np.asarray(pairs)) if files[0] is None else files[0].tolist(),
             *(np.asarray(column).tolist() for column in columns),
             strict=True,
         )

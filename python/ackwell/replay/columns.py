@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ackwell import Ledgers, PositionInfo
 from ackwell.broker.restart import BatchSizes, restart_loss
+from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay import tables
 from ackwell.replay.event_columns import NULL, Columns
@@ -21,6 +22,7 @@ from ackwell.saving.chunks import chunk_count
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ackwell.replay.event_columns import Texts
     from ackwell.replay.resets import Resets
 
     Ints = NDArray[np.int64]
@@ -50,6 +52,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[pa.Array, list[Any]]] = {}
+        self._names: dict[str, Any] = {}
 
     def columns(self, batch: pa.RecordBatch) -> Columns:
         """Return the columns of a batch, whose names are those of `COLUMNS`; optional ones may be missing.
@@ -62,8 +65,8 @@ class Reader:
             sequences = np.full(batch.num_rows, NULL)
         starts_ends, words = _ack_sets(batch)
         return Columns(
-            self._names(batch, "topic"),
-            self._names(batch, "subscription"),
+            self._texts(batch, "topic"),
+            self._texts(batch, "subscription"),
             self._kinds(batch),
             _positions(batch, "ledger_id"),
             _positions(batch, "entry_id"),
@@ -77,30 +80,33 @@ class Reader:
             _settings(batch),
         )
 
-    def _names(self, batch: pa.RecordBatch, name: str) -> tuple[NDArray[np.int32], list[str]]:
+    def _texts(self, batch: pa.RecordBatch, name: str) -> tuple[NDArray[np.int32] | None, Texts]:
         index = batch.schema.get_field_index(name)
         column = None if index < 0 else batch.column(index)
         if column is None or (column.null_count and name == "topic"):
             _refuse(batch, name)
         # The empty subscription is the topic itself, which some kinds may concern.
         if column.null_count == len(column):
-            return np.zeros(batch.num_rows, np.int32), [""]
-        return self._codes(name, column, null="")
+            return None, [""]
+        if pa.types.is_dictionary(column.type):
+            return self._codes(name, column, null="")
+        names = self._names.setdefault(name, native_engine().Names())
+        return numbers_of(names, column.fill_null("") if column.null_count else column), names
 
-    def _kinds(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32], list[str | None]]:
+    def _kinds(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32] | None, list[str | None]]:
         column = _column(batch, "kind")
         if column is None:
-            return np.zeros(batch.num_rows, np.int32), [None]
+            return None, [None]
         codes, kinds = self._codes("kind", column, null=None)
         return codes, kinds
 
-    def _files(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32], list[str]] | None:
+    def _files(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32] | None, list[str]] | None:
         column = _column(batch, "file")
         if column is None:
             return None
         return self._codes("file", column, null="")
 
-    def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32], list[Any]]:
+    def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32] | None, list[Any]]:
         """Return a column's codes and their texts, the last of which is `null`."""
         encoded = _encoded(column)
         known, names = self._known.get(name, (None, []))
@@ -110,6 +116,8 @@ class Reader:
         codes = encoded.indices
         if codes.null_count:
             codes = codes.fill_null(len(names) - 1)
+        elif len(names) == 2:  # one text, and null
+            return None, names
         return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), names
 
 
@@ -219,24 +227,46 @@ def named_codes(column: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
     return encoded.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
 
 
+def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
+    """Return the numbers of texts, of which none is null, among `Names`."""
+    if pa.types.is_dictionary(column.type):
+        numbers: NDArray[np.int32] = numbers_of(names, column.dictionary)[column.indices.to_numpy()]
+        return numbers
+    _, offsets, data = column.cast(pa.string()).buffers()
+    rows = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    texts = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+    try:
+        numbers = names.number_many(rows, texts)
+    except ValueError as error:
+        raise EventError(f"unreadable: {error}") from None
+    return numbers
+
+
+def pairs_of(fold: Fold, batch: pa.RecordBatch) -> Ints:
+    """Return the number of each row's (topic, subscription)."""
+    return fold.pairs(
+        numbers_of(fold.topics, batch.column("topic")),
+        numbers_of(fold.subscriptions, batch.column("subscription")),
+    )
+
+
 def merge_rows(fold: Fold, batch: pa.RecordBatch) -> None:
     """Join rows of the table `PARTIALS`."""
     if batch.num_rows:
-        pairs = fold.pairs(named_codes(batch.column("topic")), named_codes(batch.column("subscription")))
-        fold.merge(pairs, _positions(batch, "ledger_id"), batch.column("state").to_pylist())
+        states = batch.column("state").to_pylist()
+        fold.merge(pairs_of(fold, batch), _positions(batch, "ledger_id"), states)
 
 
 def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
     """Return what is folded as rows of the table `PARTIALS`, some MB at a time."""
-    names = fold.names()
+    topics, subscriptions = _names(fold)
     start = 0
-    while start < len(names):
+    while start < len(topics):
         taken, pairs, ledger_ids, offsets, data = fold.partials.encode(start)
         start += taken
-        chosen = [names[pair] for pair in pairs.tolist()]
         columns = [
-            pa.array([name[0] for name in chosen], pa.string()),
-            pa.array([name[1] for name in chosen], pa.string()),
+            topics.take(pa.array(pairs)),
+            subscriptions.take(pa.array(pairs)),
             _nullable(ledger_ids),
             _binary((offsets, data), pa.binary()),
         ]
@@ -248,21 +278,25 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
 
     A subscription whose events lead to no cursor has its `error`; with `strict` it raises `ProtocolError`.
     """
-    names = fold.names()
+    topics, subscriptions = _names(fold)
     settings, wrong = fold.settings()
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]
-    order = sorted((pair for pair, name in enumerate(names) if name[1]), key=names.__getitem__)
+    names = pa.table([topics, subscriptions], ["topic", "subscription"])
+    order = pc.sort_indices(names, [("topic", "ascending"), ("subscription", "ascending")])
+    order = order.filter(pc.not_equal(subscriptions.take(order), "")).to_numpy().astype(np.int64)
     start = 0
     while start < len(order):
-        taken, columns = fold.partials.cursors(np.array(order[start:], np.int64), whole_acks)
+        taken, columns = fold.partials.cursors(order[start:], whole_acks)
         pairs = order[start : start + taken]
         start += taken
         errors = dict(columns["errors"])
-        errors |= {row: wrong[pair] for row, pair in enumerate(pairs) if pair in wrong}
+        if wrong:
+            errors |= {row: wrong[pair] for row, pair in enumerate(pairs.tolist()) if pair in wrong}
+        named = [column.take(pa.array(pairs)) for column in (topics, subscriptions)]
         if strict and errors:
             row = min(errors)
-            raise ProtocolError(f"{', '.join(names[pairs[row]])}: {errors[row]}")
-        batch = _cursor_batch([names[pair] for pair in pairs], columns, errors)
+            raise ProtocolError(f"{named[0][row]}, {named[1][row]}: {errors[row]}")
+        batch = _cursor_batch(named, columns, errors)
         if columns["deleted"]:
             kept = np.ones(taken, bool)
             kept[columns["deleted"]] = False
@@ -270,10 +304,15 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
         yield batch
 
 
-def _cursor_batch(
-    names: list[tuple[str, str]], columns: dict[str, Any], errors: dict[int, str]
-) -> pa.RecordBatch:
-    nothing = np.zeros(len(names), bool)
+def _names(fold: Fold) -> list[pa.Array]:
+    """Return the topic and the subscription of each pair."""
+    texts = [_binary(names.to_arrays(), pa.string()) for names in (fold.topics, fold.subscriptions)]
+    return [text.take(pa.array(own)) for text, own in zip(texts, fold.partials.names(), strict=True)]
+
+
+def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[int, str]) -> pa.RecordBatch:
+    count = len(names[0])
+    nothing = np.zeros(count, bool)
     nothing[list(errors)] = True
     integers = {name: value for name, value in columns.items() if isinstance(value, np.ndarray)}
     lengths = np.diff(columns["position_info"][0])
@@ -281,8 +320,8 @@ def _cursor_batch(
     batch_offsets, (key_offsets, keys), (word_offsets, words) = columns["batch_deleted"]
     ledger_offsets, (ledger_ids, entries) = columns["ledgers"]
     arrays = {
-        "topic": pa.array([name[0] for name in names], pa.string()),
-        "subscription": pa.array([name[1] for name in names], pa.string()),
+        "topic": names[0],
+        "subscription": names[1],
         **{name: _nullable(values) for name, values in integers.items()},
         "individually_deleted": _binary(columns["individually_deleted"], pa.string(), nothing),
         "batch_deleted": _map(
@@ -293,14 +332,22 @@ def _cursor_batch(
         ),
         "position_info": _binary(columns["position_info"], pa.binary(), nothing),
         "compact": _binary(columns["compact"], pa.binary(), nothing),
-        "chunks": pa.array([chunk_count(length) for length in lengths.tolist()], pa.int64(), mask=nothing),
+        "chunks": pa.array(_each(chunk_count, lengths), pa.int64(), mask=nothing),
         "restart_loses": pa.array(losses[0], pa.int64(), mask=nothing),
         "restart_reason": pa.array(losses[1], pa.string()),
         "ledgers": _map(ledger_offsets, pa.array(ledger_ids), pa.array(entries), nothing),
         "batch_sizes": _binary(columns["batch_sizes"], pa.binary(), np.diff(columns["batch_sizes"][0]) == 0),
-        "error": pa.array([errors.get(row) for row in range(len(names))], pa.string()),
+        "error": pa.array(map(errors.get, range(count)), pa.string())
+        if errors
+        else pa.nulls(count, pa.string()),
     }
     return pa.record_batch([arrays[field.name] for field in CURSOR_SCHEMA], schema=CURSOR_SCHEMA)
+
+
+def _each(function: Callable[[int], int], values: NDArray[np.int32]) -> Ints:
+    """Apply a function to each value; once to those that are equal."""
+    distinct, places = np.unique(values, return_inverse=True)
+    return np.array([function(value) for value in distinct.tolist()], np.int64)[places]
 
 
 _KEPT_RANGES_MAX: Final = 1_000

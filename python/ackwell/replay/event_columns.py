@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,13 +20,26 @@ NULL: Final = -(2**63)
 """Means null in the columns of `Partials`."""
 
 
-class Columns(NamedTuple):
-    """Events as columns: codes, the text of each code, and int64 arrays with `NULL` for null."""
+class Texts(Protocol):
+    """A list of texts, or `Names`."""
 
-    topics: tuple[NDArray[np.int32], Sequence[str]]
-    subscriptions: tuple[NDArray[np.int32], Sequence[str]]
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def __getitem__(self, code: int, /) -> str:
+        """Return the text of a code."""
+
+
+class Columns(NamedTuple):
+    """Events as columns: codes, the text of each code, and int64 arrays with `NULL` for null.
+
+    Where each row has code 0, there are no codes.
+    """
+
+    topics: tuple[NDArray[np.int32] | None, Texts]
+    subscriptions: tuple[NDArray[np.int32] | None, Texts]
     """The empty name means the topic as a whole."""
-    kinds: tuple[NDArray[np.int32], Sequence[str | None]]
+    kinds: tuple[NDArray[np.int32] | None, Sequence[str | None]]
     ledger_ids: Ints
     entry_ids: Ints
     sequences: Ints | None = None
@@ -36,7 +49,7 @@ class Columns(NamedTuple):
     ack_sets: tuple[Ints, Ints] | None = None
     """Where each row's words begin and end."""
     words: Ints | None = None
-    files: tuple[NDArray[np.int32], Sequence[str]] | None = None
+    files: tuple[NDArray[np.int32] | None, Sequence[str]] | None = None
     transactions: dict[int, str] | None = None
     """Row → transaction, of the rows that have one."""
     settings: dict[int, str] | None = None
@@ -51,7 +64,7 @@ class Columns(NamedTuple):
             return None if values is None else values[:rows]
 
         def named(codes: Any) -> Any:
-            return None if codes is None else (codes[0][:rows], codes[1])
+            return None if codes is None else (few(codes[0]), codes[1])
 
         return Columns(
             named(self.topics),
@@ -82,7 +95,7 @@ class Columns(NamedTuple):
         return {
             "topic": name_at(self.topics, row),
             "subscription": name_at(self.subscriptions, row),
-            "kind": self.kinds[1][self.kinds[0][row]],
+            "kind": self.kinds[1][code_at(self.kinds, row)],
             "ledger_id": integer(self.ledger_ids),
             "entry_id": integer(self.entry_ids),
             "sequence": integer(self.sequences),
@@ -95,31 +108,16 @@ class Columns(NamedTuple):
 class Numbers:
     """Numbers names in the order in which they come."""
 
-    def __init__(self, names: Iterable[str] = (), on_new: Callable[[str], None] | None = None) -> None:
+    def __init__(self, names: Iterable[str] = ()) -> None:
         self.names = list(names)
-        self._on_new = on_new
         self._numbers = {name: number for number, name in enumerate(self.names)}
-        self._last: tuple[Sequence[str], NDArray[np.int32]] | None = None
 
     def __getitem__(self, name: str) -> int:
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.names)
             self.names.append(name)
-            if self._on_new is not None:
-                self._on_new(name)
         return number
-
-    def of(self, names: Sequence[str]) -> NDArray[np.int32]:
-        """Return the numbers of names; at once for the list of the call before, which may be longer now."""
-        if self._last is None or self._last[0] is not names:
-            self._last = names, np.empty(0, np.int32)
-        known = self._last[1]
-        if len(known) < len(names):
-            more = [self[names[place]] for place in range(len(known), len(names))]
-            known = np.concatenate((known, np.array(more, np.int32)))
-            self._last = names, known
-        return known
 
 
 def columns_of(events: Sequence[Event]) -> Columns:
@@ -162,6 +160,11 @@ def columns_of(events: Sequence[Event]) -> Columns:
     )
 
 
-def name_at(codes: tuple[NDArray[np.int32], Sequence[str]], row: int) -> str:
+def code_at(codes: tuple[NDArray[np.int32] | None, Any], row: int) -> int:
+    """Return the code of a row."""
+    return 0 if codes[0] is None else int(codes[0][row])
+
+
+def name_at(codes: tuple[NDArray[np.int32] | None, Texts], row: int) -> str:
     """Return the name of a row."""
-    return codes[1][int(codes[0][row])]
+    return codes[1][code_at(codes, row)]

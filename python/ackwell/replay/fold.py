@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from ackwell.cursor import Cursor
 from ackwell.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
-from ackwell.replay.event_columns import NULL, Columns, Numbers, name_at
+from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, name_at
 from ackwell.replay.events import NEED_POSITION, Kind
 from ackwell.replay.resets import NO_RESETS, Name, Resets
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ackwell.engine import Engine
 
     Ints = NDArray[np.int64]
-    Codes = tuple[NDArray[np.int32], NDArray[np.int32]]
+    Codes = tuple[NDArray[np.int32] | None, NDArray[np.int32]]
 
 # What the kinds do, by the numbers of `Partials.feed`.
 NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK = range(7)
@@ -71,7 +72,9 @@ class Fold:
         self._partials = self._engine.Partials(
             ordered=ordered or not known, resets_known=known, batch_size_max=BATCH_SIZE_MAX
         )
-        self._topics, self._subscriptions = Numbers(on_new=self._begin), Numbers([""])
+        self._topics = _Numbers(self._engine.Names())
+        self._subscriptions = _Numbers(self._engine.Names([""]))
+        self._begun = 0
         self._resets_of: dict[str, list[Name]] = {}
         for name in {**self._known.seeks, **self._known.clears, **self._known.blind}:
             self._resets_of.setdefault(name[0], []).append(name)
@@ -80,8 +83,14 @@ class Fold:
     def _known(self) -> Resets:
         return self._resets or NO_RESETS
 
-    def _begin(self, topic: str) -> None:
-        """Pass the resets of a topic to its subscriptions, when the first event of the topic comes."""
+    def _begin(self) -> None:
+        """Pass the resets of new topics to their subscriptions, before the first event of each is taken."""
+        first, self._begun = self._begun, len(self.topics)
+        if self._resets_of:
+            for number in range(first, self._begun):
+                self._begin_topic(self.topics[number])
+
+    def _begin_topic(self, topic: str) -> None:
         for name in self._resets_of.get(topic, ()):
             pair = self.pair(name)
             if name in self._known.seeks:
@@ -103,8 +112,20 @@ class Fold:
 
     def pair(self, name: Name) -> int:
         """Return the number of a (topic, subscription), a new one if it was not known."""
-        number: int = self._partials.pair(self._topics[name[0]], self._subscriptions[name[1]])
+        topic, subscription = self.topics.number(name[0]), self.subscriptions.number(name[1])
+        self._begin()
+        number: int = self._partials.pair(topic, subscription)
         return number
+
+    @property
+    def topics(self) -> Any:
+        """The topics by number, `Names`."""
+        return self._topics.names
+
+    @property
+    def subscriptions(self) -> Any:
+        """The subscriptions by number, `Names`; 0 is the topic as a whole."""
+        return self._subscriptions.names
 
     def _file(self, name: str) -> int:
         number: int = self._partials.file(name)
@@ -117,6 +138,7 @@ class Fold:
             kinds = self._resolve(columns, kinds)
         topics = columns.topics[0], self._topics.of(columns.topics[1])
         subscriptions = columns.subscriptions[0], self._subscriptions.of(columns.subscriptions[1])
+        self._begin()
         files = None
         if columns.files is not None:
             files = columns.files[0], np.array([self._file(name) for name in columns.files[1]], np.int32)
@@ -134,15 +156,18 @@ class Fold:
             files=files,
         )
         for row, detail in (columns.settings or {}).items():
-            pair = self._partials.pair(topics[1][topics[0][row]], subscriptions[1][subscriptions[0][row]])
-            file = 0 if files is None else files[1][files[0][row]]
+            pair = self._partials.pair(
+                int(topics[1][code_at(topics, row)]), int(subscriptions[1][code_at(subscriptions, row)])
+            )
+            file = 0 if files is None else files[1][code_at(files, row)]
             sequence = NULL if columns.sequences is None else int(columns.sequences[row])
             self._partials.settle(pair, int(file), sequence, detail)
         return flawed
 
     def _resolve(self, columns: Columns, kinds: Codes) -> Codes:
         """Let acknowledgments in a transaction count if it was committed."""
-        codes, actions = kinds[0].copy(), kinds[1]
+        actions = kinds[1]
+        codes = np.zeros(len(columns.ledger_ids), np.int32) if kinds[0] is None else kinds[0].copy()
         void, unresolved = len(actions), len(actions) + 1
         committed = None if self._resets is None else self._resets.committed
         for row, transaction in (columns.transactions or {}).items():
@@ -166,24 +191,11 @@ class Fold:
         numbers = np.array([self._file(name) for name in files[1]], np.int32)
         self._partials.feed_words(pairs, (files[0], numbers), rows)
 
-    def pairs(
-        self,
-        topics: tuple[NDArray[np.int32], Sequence[str]],
-        subscriptions: tuple[NDArray[np.int32], Sequence[str]],
-    ) -> Ints:
-        """Return the number of each row's (topic, subscription)."""
-        width = max(1, len(subscriptions[1]))
-        codes = topics[0].astype(np.int64) * width + subscriptions[0]
-        present, places = np.unique(codes, return_inverse=True)
-        topic_numbers, subscription_numbers = (
-            self._topics.of(topics[1]),
-            self._subscriptions.of(subscriptions[1]),
-        )
-        numbers = [
-            self._partials.pair(int(topic_numbers[code // width]), int(subscription_numbers[code % width]))
-            for code in present.tolist()
-        ]
-        return np.array(numbers, np.int64)[places] if numbers else np.empty(0, np.int64)
+    def pairs(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> Ints:
+        """Return the number of each row's (topic, subscription), of which the numbers are given."""
+        self._begin()
+        pairs: Ints = self._partials.pair_many(topics, subscriptions)
+        return pairs
 
     def settle(self, name: Name, file: str, sequence: int, detail: str) -> None:
         """Take the settings of a subscription."""
@@ -201,14 +213,10 @@ class Fold:
 
     def names(self) -> list[Name]:
         """Return the name of each pair, by number."""
-        topics, subscriptions = self._partials.names()
-        return list(
-            zip(
-                map(self._topics.names.__getitem__, topics.tolist()),
-                map(self._subscriptions.names.__getitem__, subscriptions.tolist()),
-                strict=True,
-            )
-        )
+        numbers = self._partials.names()
+        texts = [_texts(self.topics), _texts(self.subscriptions)]
+        names = [map(own.__getitem__, of.tolist()) for own, of in zip(texts, numbers, strict=True)]
+        return list(zip(*names, strict=True))
 
     @property
     def partials(self) -> Any:
@@ -254,6 +262,33 @@ class Fold:
             raise ProtocolError(f"{topic}, {subscription}: {error}") from None
         cursor = Cursor.from_position_info(info, ledgers, settings=chosen, engine=self._engine)
         return cursor, {(ledger_id, entry_id): size for ledger_id, entry_id, size in sizes}
+
+
+class _Numbers:
+    """Numbers the texts of a column."""
+
+    def __init__(self, names: Any) -> None:
+        self.names = names
+        self._last: tuple[Texts | None, NDArray[np.int32]] = None, np.empty(0, np.int32)
+
+    def of(self, texts: Texts) -> NDArray[np.int32]:
+        """Return the numbers of texts; at once for those of the call before, which may be more now."""
+        known = self._last[1] if self._last[0] is texts else np.empty(0, np.int32)
+        if len(known) < len(texts):
+            if isinstance(texts, list):
+                more = np.array([self.names.number(text) for text in texts[len(known) :]], np.int32)
+            else:
+                offsets, data = texts.to_arrays(len(known))  # type: ignore[attr-defined]
+                more = self.names.number_many(offsets, np.frombuffer(data, np.uint8))
+            known = np.concatenate((known, more))
+        self._last = texts, known
+        return known
+
+
+def _texts(names: Any) -> list[str]:
+    offsets, data = names.to_arrays()
+    bounds = offsets.tolist()
+    return [data[start:end].decode() for start, end in pairwise(bounds)]
 
 
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:

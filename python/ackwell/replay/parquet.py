@@ -32,6 +32,9 @@ few that they take some MB."""
 _BUFFER: Final = 1 << 20
 """Bytes of a column read at a time."""
 
+_CODE_BYTES_MAX: Final = 8
+"""Bytes that a row of a column takes at most where its dictionary is of use, and a part of that too."""
+
 _NAMES: Final = ("topic", "subscription")
 _ENCODED: Final = (*_NAMES, "kind", "file")
 _OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
@@ -229,7 +232,7 @@ class _Choice(NamedTuple):
             if value is None:
                 column = pa.nulls(batch.num_rows)
             elif _TYPES[name] == "string":
-                column = pa.DictionaryArray.from_arrays(codes, [value])
+                column = pa.DictionaryArray.from_arrays(codes, [value], safe=False)
             else:
                 column = pa.array(np.full(batch.num_rows, int(value), np.int64))
             batch = batch.append_column(name, column)
@@ -294,8 +297,19 @@ def _dictionaries(metadata: pq.FileMetaData) -> list[str]:
     return [
         name
         for name, found in encodings.items()
-        if name.lower() in _ENCODED and found <= _DICTIONARY_ENCODINGS
+        if name.lower() in _ENCODED
+        and found <= _DICTIONARY_ENCODINGS
+        and not (name.lower() in _NAMES and _is_spelled_out(metadata, name))
     ]
+
+
+def _is_spelled_out(metadata: pq.FileMetaData, name: str) -> bool:
+    """Return whether a column holds most texts row by row, for the writer's dictionaries were too small."""
+    for index in range(metadata.num_row_groups):
+        chunk = _chunk(metadata.row_group(index), name)
+        if chunk is not None and chunk.total_uncompressed_size > _CODE_BYTES_MAX * chunk.num_values:
+            return True
+    return False
 
 
 def _is_misread(metadata: pq.FileMetaData, encoded: list[str]) -> bool:

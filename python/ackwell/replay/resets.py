@@ -131,5 +131,7 @@ def _rows(columns: Columns, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
     codes = [code for code, kind in enumerate(columns.kinds[1]) if kind in kinds]
     if not codes:
         return
-    for row in np.flatnonzero(np.isin(columns.kinds[0], codes)).tolist():
+    count = len(columns.ledger_ids)
+    own = np.zeros(count, np.int32) if columns.kinds[0] is None else columns.kinds[0]
+    for row in np.flatnonzero(np.isin(own, codes)).tolist():
         yield columns.row(row)

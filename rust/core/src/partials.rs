@@ -20,6 +20,7 @@ mod ack_set;
 mod bytes;
 mod cursor;
 mod rows;
+mod together;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -9,6 +9,7 @@ mod quick;
 
 use std::collections::HashMap;
 
+use crate::names::Names;
 use crate::partials::{Mixed, NULL};
 use fields::Fields;
 
@@ -68,32 +69,6 @@ pub struct TraceReader {
     default_subscription: Option<i32>,
 }
 
-/// Numbers of names.
-#[derive(Debug, Clone, Default)]
-struct Names {
-    names: Vec<String>,
-    numbers: HashMap<String, i32, Mixed>,
-    last: i32,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> i32 {
-        if self.names.get(self.last as usize).is_some_and(|last| last == name) {
-            return self.last;
-        }
-        self.last = match self.numbers.get(name) {
-            Some(number) => *number,
-            None => {
-                let number = self.names.len() as i32;
-                self.names.push(name.to_owned());
-                self.numbers.insert(name.to_owned(), number);
-                number
-            }
-        };
-        self.last
-    }
-}
-
 impl TraceReader {
     /// For these kinds; the second of each pair says whether it may happen to a topic as a whole. `meta` is not
     /// among them.
@@ -128,14 +103,14 @@ impl TraceReader {
 
     /// The names of topics by number.
     #[must_use]
-    pub fn topics(&self) -> &[String] {
-        &self.topics.names
+    pub fn topics(&self) -> &Names {
+        &self.topics
     }
 
     /// The names of subscriptions by number.
     #[must_use]
-    pub fn subscriptions(&self) -> &[String] {
-        &self.subscriptions.names
+    pub fn subscriptions(&self) -> &Names {
+        &self.subscriptions
     }
 
     /// Reads lines from `bytes`, the first of which has the number `line`.

@@ -18,6 +18,7 @@ mod time_buckets;
 mod time_wheel;
 mod position_info;
 mod command_ack;
+mod names;
 mod partials;
 mod trace;
 mod crc32c;
@@ -41,6 +42,8 @@ mod _native {
     use crate::ledgers::Ledgers;
     #[pymodule_export]
     use crate::long_map::LongMap;
+    #[pymodule_export]
+    use crate::names::Names;
     #[pymodule_export]
     use crate::partials::Partials;
     #[pymodule_export]

@@ -18,8 +18,8 @@ use crate::shared::Shared;
 type Array<'py> = Bound<'py, PyArray1<i64>>;
 type Offsets<'py> = Bound<'py, PyArray1<i32>>;
 
-/// A column of names: int32 codes, and the int32 number of each code.
-type PyCodes<'py> = (PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>);
+/// A column of names: int32 codes, or None where each row has code 0, and the int32 number of each code.
+type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i32>);
 
 /// What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
 ///
@@ -61,6 +61,27 @@ impl Partials {
     /// Return the number of a (topic, subscription), a new one if it was not known.
     fn pair(&self, py: Python<'_>, topic: i32, subscription: i32) -> u32 {
         self.0.locked(py).pair(topic, subscription)
+    }
+
+    /// Return the number of each row's (topic, subscription), an int64 array; new ones for those that were not known.
+    ///
+    /// Raises `ValueError` for columns of different lengths; then none is new.
+    fn pair_many<'py>(
+        &self,
+        py: Python<'py>,
+        topics: PyReadonlyArray1<'py, i32>,
+        subscriptions: PyReadonlyArray1<'py, i32>,
+    ) -> PyResult<Array<'py>> {
+        let (topics, subscriptions) = (topics.as_slice()?, subscriptions.as_slice()?);
+        if topics.len() != subscriptions.len() {
+            return Err(raise(Error::Value("columns of different lengths".into())));
+        }
+        let mut partials = self.0.locked(py);
+        let rows = topics.iter().zip(subscriptions);
+        let pairs: Vec<i64> =
+            rows.map(|(topic, subscription)| partials.pair(*topic, *subscription).into()).collect();
+        drop(partials);
+        Ok(pairs.into_pyarray(py))
     }
 
     /// Return the topic and the subscription of each pair, two int64 arrays.
@@ -195,8 +216,8 @@ impl Partials {
 
     /// Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
     ///
-    /// `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, and the number of
-    /// each code. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists, 3 ack, 4 up to, 5 clear,
+    /// `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
+    /// has code 0, and the number of each code. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists, 3 ack, 4 up to, 5 clear,
     /// 6 seek, 7 trim, 8 delete, 9 in a transaction, 10 unknown, 11 null. `ack_sets` are where each row's
     /// words begin and end in `words`. Raises `ValueError` for columns of different lengths and for codes
     /// outside; then no row is taken. O(rows); lets other threads run meanwhile.
@@ -399,17 +420,18 @@ impl Partials {
 
 /// A copy, which no other thread writes to.
 struct OwnCodes {
-    codes: Vec<i32>,
+    codes: Option<Vec<i32>>,
     numbers: Vec<i32>,
 }
 
 impl OwnCodes {
     fn of((codes, numbers): &PyCodes<'_>) -> PyResult<Self> {
-        Ok(Self { codes: codes.as_slice()?.to_vec(), numbers: numbers.as_slice()?.to_vec() })
+        let codes = codes.as_ref().map(|codes| Ok::<_, PyErr>(codes.as_slice()?.to_vec()));
+        Ok(Self { codes: codes.transpose()?, numbers: numbers.as_slice()?.to_vec() })
     }
 
     fn view(&self) -> Codes<'_> {
-        Codes { codes: &self.codes, numbers: &self.numbers }
+        Codes { codes: self.codes.as_deref(), numbers: &self.numbers }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ackwell._native.TraceReader`: the class of `ackwell_core::trace`.
 
-use ackwell_core::trace;
+use ackwell_core::{Names, trace};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -37,7 +37,9 @@ impl TraceReader {
         subscriptions_from: usize,
     ) -> (Vec<String>, Vec<String>) {
         let reader = self.0.locked(py);
-        let rest = |names: &[String], from: usize| names.get(from..).unwrap_or_default().to_vec();
+        let rest = |names: &Names, from: usize| {
+            (from..names.len()).filter_map(|number| names.get(number)).map(str::to_owned).collect()
+        };
         (rest(reader.topics(), topics_from), rest(reader.subscriptions(), subscriptions_from))
     }
 

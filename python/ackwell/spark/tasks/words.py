@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackwell.errors import EventError
-from ackwell.replay.columns import named_codes, partial_batches
+from ackwell.replay.columns import named_codes, pairs_of, partial_batches
 from ackwell.replay.event_columns import NULL
 from ackwell.replay.fold import Fold
 
@@ -69,9 +69,8 @@ def _feed(fold: Fold, batch: pa.RecordBatch) -> None:
     if batch.column("topic").null_count:
         row = batch.filter(batch.column("topic").is_null()).slice(0, 1).to_pylist()[0]
         raise EventError("topic is null", file=row["file"] or None, line=row["flaw_at"])
-    topics, subscriptions = (named_codes(batch.column(name)) for name in ("topic", "subscription"))
     files = named_codes(batch.column("file").fill_null(""))
-    pairs = fold.pairs(topics, subscriptions)
+    pairs = pairs_of(fold, batch)
     columns = {name: _integers(batch, name) for name in _NUMBERS}
     # What is negative is a flaw already, and belongs to no ledger.
     nowhere = (columns["branch"] == _ENTRIES) & ((columns["ledger_id"] < 0) | (columns["at"] < 0))

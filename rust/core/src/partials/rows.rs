@@ -66,8 +66,8 @@ impl Action {
 /// A column of names: a code a row, and the number of each code.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes<'a> {
-    /// A code a row.
-    pub codes: &'a [i32],
+    /// A code a row; none where each row has code 0.
+    pub codes: Option<&'a [i32]>,
     /// The number of each code.
     pub numbers: &'a [i32],
 }
@@ -166,7 +166,11 @@ impl Partials {
             }
         };
         let pairs = pairs.of_rows(self, rows);
-        if self.pairs.len() <= 2 * PAIRS_NEAR || runs(&pairs) < pairs.len() / RUN {
+        let together = self.takes_together(rows);
+        let is_mixed = runs(&pairs) >= pairs.len() / RUN;
+        if together && !is_mixed {
+            self.take_together(rows, &pairs, take);
+        } else if self.pairs.len() <= 2 * PAIRS_NEAR || !is_mixed {
             for (row, pair) in pairs.iter().enumerate() {
                 take(self, *pair, row);
             }
@@ -183,7 +187,7 @@ impl Partials {
         for row in 0..rows.ledger_ids.len() {
             let is_seek = rows.action(row) == Action::Seek;
             if is_seek && rows.flaw(row, Action::Seek, self.batch_size_max).is_none() {
-                let codes = (rows.topics.codes[row], rows.subscriptions.codes[row]);
+                let codes = (rows.topics.code(row), rows.subscriptions.code(row));
                 let pair = pairs.get(self, rows, codes);
                 self.seek(pair, rows.order(row), rows.position(row), rows.ack_set(row));
             }
@@ -383,11 +387,15 @@ fn near(pairs: &[u32], count: usize) -> Vec<u32> {
 impl PairsOfBatch {
     /// The pair of each row.
     fn of_rows(&mut self, partials: &mut Partials, rows: &Rows<'_>) -> Vec<u32> {
-        let mut last = (i32::MIN, i32::MIN, 0);
-        let codes = rows.topics.codes.iter().zip(rows.subscriptions.codes);
-        let pair = codes.map(|(topic, subscription)| {
-            if (last.0, last.1) != (*topic, *subscription) {
-                last = (*topic, *subscription, self.get(partials, rows, (*topic, *subscription)));
+        let count = rows.ledger_ids.len();
+        if count == 0 || (rows.topics.codes.is_none() && rows.subscriptions.codes.is_none()) {
+            return vec![if count == 0 { UNMET } else { self.get(partials, rows, (0, 0)) }; count];
+        }
+        let mut last = (usize::MAX, usize::MAX, 0);
+        let pair = (0..count).map(|row| {
+            let codes = (rows.topics.code(row), rows.subscriptions.code(row));
+            if (last.0, last.1) != codes {
+                last = (codes.0, codes.1, self.get(partials, rows, codes));
             }
             last.2
         });
@@ -402,15 +410,15 @@ impl PairsOfBatch {
     }
 
     #[inline]
-    fn get(&mut self, partials: &mut Partials, rows: &Rows<'_>, codes: (i32, i32)) -> u32 {
-        let place = self.pairs.get_mut(codes.0 as usize * self.width + codes.1 as usize);
+    fn get(&mut self, partials: &mut Partials, rows: &Rows<'_>, codes: (usize, usize)) -> u32 {
+        let place = self.pairs.get_mut(codes.0 * self.width + codes.1);
         if let Some(&mut pair) = place
             && pair != UNMET
         {
             return pair;
         }
-        let topic = rows.topics.numbers[codes.0 as usize];
-        let pair = partials.pair(topic, rows.subscriptions.numbers[codes.1 as usize]);
+        let topic = rows.topics.numbers[codes.0];
+        let pair = partials.pair(topic, rows.subscriptions.numbers[codes.1]);
         if let Some(place) = place {
             *place = pair;
         }
@@ -425,7 +433,7 @@ impl Rows<'_> {
         let codes = [Some(self.topics), Some(self.subscriptions), Some(self.kinds), self.files];
         let mut lengths = vec![self.entry_ids.len()];
         lengths.extend(optional.iter().flatten().map(|column| column.len()));
-        lengths.extend(codes.iter().flatten().map(|column| column.codes.len()));
+        lengths.extend(codes.iter().flatten().filter_map(|column| column.codes).map(<[i32]>::len));
         if let Some((starts, ends)) = self.ack_sets {
             lengths.extend([starts.len(), ends.len()]);
         }
@@ -518,12 +526,20 @@ impl Rows<'_> {
 
 impl Codes<'_> {
     #[inline]
+    pub(super) fn code(&self, row: usize) -> usize {
+        self.codes.map_or(0, |codes| codes[row] as usize)
+    }
+
+    #[inline]
     fn number(&self, row: usize) -> i32 {
-        self.numbers[self.codes[row] as usize]
+        self.numbers[self.code(row)]
     }
 
     fn check(self) -> Result<()> {
-        within(self.codes, self.numbers.len(), "a code")
+        match self.codes {
+            Some(codes) => within(codes, self.numbers.len(), "a code"),
+            None => within(&[0], self.numbers.len(), "a code"),
+        }
     }
 }
 
@@ -543,7 +559,8 @@ impl Words<'_> {
             self.flaws_at,
         ];
         let length = self.pairs.len();
-        if columns.iter().any(|column| column.len() != length) || self.files.codes.len() != length {
+        let codes = self.files.codes.map_or(length, <[i32]>::len);
+        if columns.iter().any(|column| column.len() != length) || codes != length {
             return Err(Error::Value("columns of different lengths".into()));
         }
         self.files.check()?;

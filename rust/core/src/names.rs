@@ -1,0 +1,246 @@
+//! Numbers of names: what columns of texts become before anything is folded.
+//!
+//! Representation: the bytes of all names one after the other with the end of each, as Arrow has texts, and a table of
+//! slots with open addressing, which hold the half of a hash and a number. So a name that is known costs a hash of its
+//! bytes, one look at the table and one comparison, and a new one no allocation of its own.
+//! Invariants: names differ; number n is the n-th name that came; at most half of the slots are taken.
+
+use std::hash::Hasher;
+
+use crate::error::{Error, Result};
+use crate::partials::Mix;
+
+/// Names by number, and numbers by name.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// Where each name ends in `bytes`.
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+    /// As many as a power of two, or none.
+    slots: Vec<Slot>,
+    /// The number given last: rows of one name follow each other.
+    last: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    hash: u32,
+    number: u32,
+}
+
+const FREE: Slot = Slot { hash: 0, number: u32::MAX };
+
+/// A text, and the name that it may be.
+#[derive(Clone, Copy)]
+struct Guess<'a> {
+    text: &'a [u8],
+    hash: u32,
+    number: u32,
+    /// Where that name begins.
+    start: usize,
+}
+
+impl Default for Guess<'_> {
+    fn default() -> Self {
+        Self { text: &[], hash: 0, number: FREE.number, start: 0 }
+    }
+}
+
+/// Texts that are looked up at a time.
+const BLOCK: usize = 64;
+
+const SLOTS_MIN: usize = 16;
+
+/// Numbers are those of int32 columns.
+const NAMES_MAX: usize = i32::MAX as usize;
+
+impl Names {
+    /// How many names there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The name of a number; none for one that was not given.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<&str> {
+        self.bytes_of(number).and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
+    /// The number of a name, a new one if it was not known.
+    ///
+    /// # Panics
+    /// For more than 2^31 - 1 names, which take 50 GB at least.
+    pub fn number(&mut self, name: &str) -> i32 {
+        self.number_of(name.as_bytes()).expect("a text is UTF-8")
+    }
+
+    /// The number of each text, of which the n-th is `bytes[offsets[n]..offsets[n + 1]]`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for offsets that fall or leave the bytes, and for what is not UTF-8. The names
+    /// before it stay.
+    ///
+    /// # Panics
+    /// As [`Self::number`].
+    pub fn number_many(&mut self, offsets: &[i32], bytes: &[u8]) -> Result<Vec<i32>> {
+        let count = offsets.len().saturating_sub(1);
+        let mut numbers = Vec::with_capacity(count);
+        let mut guesses = [Guess::default(); BLOCK];
+        for start in (0..count).step_by(BLOCK) {
+            let guesses = &mut guesses[..BLOCK.min(count - start)];
+            for (guess, bounds) in guesses.iter_mut().zip(offsets[start..].windows(2)) {
+                let text = usize::try_from(bounds[0]).ok().zip(usize::try_from(bounds[1]).ok());
+                let text = text.and_then(|(start, end)| bytes.get(start..end));
+                let text =
+                    text.ok_or_else(|| Error::Value("offsets outside their bytes".into()))?;
+                *guess = Guess { text, hash: hash(text), ..Guess::default() };
+            }
+            self.guess(guesses);
+            for Guess { text, hash, number, start } in guesses {
+                let known = self.bytes.get(*start..*start + text.len());
+                let is_known =
+                    *number != FREE.number && self.ends[*number as usize] == *start + text.len();
+                numbers.push(match is_known && known == Some(*text) {
+                    true => number.cast_signed(),
+                    false => {
+                        self.find(text, *hash).or_else(|_| self.add(text, *hash))?.cast_signed()
+                    }
+                });
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// Looks where texts would be, if no others were in their places: in steps of which each reads for all, so that
+    /// the processor waits for many places of memory at a time.
+    fn guess(&self, guesses: &mut [Guess<'_>]) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let mask = self.slots.len() - 1;
+        for guess in &mut *guesses {
+            let slot = self.slots[guess.hash as usize & mask];
+            guess.number = if slot.hash == guess.hash { slot.number } else { FREE.number };
+        }
+        for guess in guesses.iter_mut().filter(|guess| guess.number != FREE.number) {
+            guess.start = self.start(guess.number as usize);
+        }
+    }
+
+    /// The names from a number on: where each begins, the end of the last, and their bytes.
+    pub fn from(&self, start: usize) -> (impl Iterator<Item = usize> + '_, &[u8]) {
+        let start = start.min(self.len());
+        let first = self.start(start);
+        let ends = self.ends[start..].iter().map(move |end| end - first);
+        (std::iter::once(0).chain(ends), &self.bytes[first..])
+    }
+
+    /// Heap bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.ends.capacity() * size_of::<usize>()
+            + self.bytes.capacity()
+            + self.slots.capacity() * size_of::<Slot>()
+    }
+
+    /// Checks the invariants.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn validate(&self) {
+        assert!(
+            self.ends.is_sorted() && self.ends.last().copied().unwrap_or(0) == self.bytes.len()
+        );
+        assert!(self.slots.is_empty() || self.slots.len().is_power_of_two());
+        assert!(2 * self.len() <= self.slots.len());
+        let taken = self.slots.iter().filter(|slot| slot.number != FREE.number);
+        assert_eq!(taken.count(), self.len());
+        for number in 0..self.len() {
+            let name = self.bytes_of(number).expect("a number that was given");
+            assert!(std::str::from_utf8(name).is_ok());
+            assert_eq!(self.find(name, hash(name)).ok(), Some(number as u32), "name {number}");
+        }
+    }
+
+    fn start(&self, number: usize) -> usize {
+        number.checked_sub(1).map_or(0, |before| self.ends[before])
+    }
+
+    fn bytes_of(&self, number: usize) -> Option<&[u8]> {
+        self.bytes.get(self.start(number.min(self.len()))..*self.ends.get(number)?)
+    }
+
+    fn number_of(&mut self, name: &[u8]) -> Result<i32> {
+        if self.bytes_of(self.last as usize) != Some(name) {
+            let hash = hash(name);
+            self.last = match self.find(name, hash) {
+                Ok(number) => number,
+                Err(_) => self.add(name, hash)?,
+            };
+        }
+        Ok(self.last.cast_signed())
+    }
+
+    /// The number of a name, or the slot that is free for it.
+    #[inline]
+    fn find(&self, name: &[u8], hash: u32) -> std::result::Result<u32, usize> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut place = hash as usize & mask;
+        loop {
+            let Some(slot) = self.slots.get(place) else { return Err(0) };
+            if slot.number == FREE.number {
+                return Err(place);
+            }
+            if slot.hash == hash && self.bytes_of(slot.number as usize) == Some(name) {
+                return Ok(slot.number);
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    fn add(&mut self, name: &[u8], hash: u32) -> Result<u32> {
+        if std::str::from_utf8(name).is_err() {
+            return Err(Error::Value("a name that is not UTF-8".into()));
+        }
+        assert!(self.len() < NAMES_MAX, "more than 2^31 - 1 names");
+        if 2 * (self.len() + 1) > self.slots.len() {
+            self.grow();
+        }
+        let place = match self.find(name, hash) {
+            Ok(number) => return Ok(number),
+            Err(place) => place,
+        };
+        let number = self.len() as u32;
+        self.slots[place] = Slot { hash, number };
+        self.bytes.extend_from_slice(name);
+        self.ends.push(self.bytes.len());
+        Ok(number)
+    }
+
+    fn grow(&mut self) {
+        let count = (2 * self.slots.len()).max(SLOTS_MIN);
+        let mut slots = vec![FREE; count];
+        for slot in self.slots.iter().filter(|slot| slot.number != FREE.number) {
+            let mut place = slot.hash as usize & (count - 1);
+            while slots[place].number != FREE.number {
+                place = (place + 1) & (count - 1);
+            }
+            slots[place] = *slot;
+        }
+        self.slots = slots;
+    }
+}
+
+fn hash(name: &[u8]) -> u32 {
+    let mut mix = Mix::default();
+    mix.write(name);
+    mix.write_usize(name.len());
+    (mix.finish() >> 32) as u32
+}

@@ -1,0 +1,141 @@
+//! Rows of one ledger taken together: what a whole topic, or a slice ordered by subscription, consists of.
+//!
+//! Row by row, the costs are the kind, which no processor foresees, and the counts of a set that changes by an entry. So
+//! the kinds of a run are read without a branch, and its acknowledgments become bits, which are joined at once.
+
+use std::ops::Range;
+
+use super::rows::{Action, Rows};
+use super::{Ledger, Partials, TOPIC};
+
+/// Rows of one ledger that are worth it.
+const RUN_MIN: usize = 8;
+
+/// So many rows at a time: their acknowledgments fit the first-level cache.
+const RUN_MAX: usize = 2_048;
+
+const EXISTS: u8 = 1;
+const ACK: u8 = 2;
+const UP_TO: u8 = 4;
+const OTHER: u8 = 8;
+
+/// What the kinds of some rows do, and memory that is used again.
+pub(super) struct Together {
+    /// By code.
+    does: Vec<u8>,
+    acked: Vec<i64>,
+    bits: Vec<u64>,
+}
+
+impl Together {
+    pub(super) fn new(rows: &Rows<'_>) -> Self {
+        let does = |number: &i32| match Action::ALL[*number as usize] {
+            Action::Nothing | Action::Placed => 0,
+            Action::Exists => EXISTS,
+            Action::Ack => ACK,
+            Action::UpTo => UP_TO,
+            _ => OTHER,
+        };
+        let does = rows.kinds.numbers.iter().map(does).collect();
+        Self { does, acked: vec![0; RUN_MAX], bits: Vec::new() }
+    }
+
+    /// Joins the first `count` of `acked`.
+    fn acknowledge(&mut self, ledger: &mut Ledger, count: usize) {
+        let acked = &self.acked[..count];
+        let (Some(first), Some(last)) = (acked.iter().min(), acked.iter().max()) else { return };
+        let (first, last) = (first >> 6, last >> 6);
+        if (last - first) as usize >= count / 2 {
+            for entry_id in acked {
+                ledger.acked.add(*entry_id);
+            }
+            return;
+        }
+        self.bits.clear();
+        self.bits.resize((last - first) as usize + 1, 0);
+        for entry_id in acked {
+            self.bits[((entry_id >> 6) - first) as usize] |= 1 << (entry_id & 63);
+        }
+        ledger.acked.add_words(first, &self.bits);
+    }
+}
+
+impl Partials {
+    /// Whether rows may be taken together: their order and parts of batches are of no concern.
+    pub(super) fn takes_together(&self, rows: &Rows<'_>) -> bool {
+        !self.ordered
+            && rows.batch_indexes.is_none()
+            && rows.batch_sizes.is_none()
+            && rows.ack_sets.is_none()
+    }
+
+    /// Takes rows; calls `one` for each row that has to be taken alone.
+    pub(super) fn take_together(
+        &mut self,
+        rows: &Rows<'_>,
+        pairs: &[u32],
+        mut one: impl FnMut(&mut Self, u32, usize),
+    ) {
+        let mut together = Together::new(rows);
+        let mut start = 0;
+        while start < pairs.len() {
+            let (pair, ledger_id) = (pairs[start], rows.ledger_ids[start]);
+            let end = pairs.len().min(start + RUN_MAX);
+            let differs = |row: &usize| pairs[*row] != pair || rows.ledger_ids[*row] != ledger_id;
+            let end = (start + 1..end).find(differs).unwrap_or(end);
+            let run = start..end;
+            if run.len() < RUN_MIN
+                || !self.take_run(rows, pair, ledger_id, &mut together, run.clone())
+            {
+                for row in run {
+                    one(self, pair, row);
+                }
+            }
+            start = end;
+        }
+    }
+
+    /// Takes rows of one ledger; takes none and returns false where one of them has to be looked at.
+    fn take_run(
+        &mut self,
+        rows: &Rows<'_>,
+        pair: u32,
+        ledger_id: i64,
+        together: &mut Together,
+        run: Range<usize>,
+    ) -> bool {
+        let known = &self.pairs[pair as usize];
+        if known.seek.is_some() || known.subscription == TOPIC {
+            return false;
+        }
+        let (mut signs, mut all, mut greatest) = (ledger_id, 0, -1);
+        let (mut exists, mut up_to, mut acked) = (-1, -2, 0);
+        for row in run {
+            let entry_id = rows.entry_ids[row];
+            let does = together.does[rows.kinds.code(row)];
+            signs |= entry_id | rows.sequences.map_or(0, |column| column[row]);
+            all |= does;
+            greatest = greatest.max(entry_id);
+            exists = exists.max(if does & EXISTS != 0 { entry_id } else { -1 });
+            up_to = up_to.max(if does & UP_TO != 0 { entry_id } else { -2 });
+            together.acked[acked] = entry_id;
+            acked += usize::from(does & ACK != 0);
+        }
+        if signs < 0 || greatest == i64::MAX || all & OTHER != 0 {
+            return false;
+        }
+        if all == 0 {
+            return true;
+        }
+        let ledger = self.ledger(pair, ledger_id);
+        let ledger = &mut self.ledgers[ledger as usize];
+        if all & EXISTS != 0 {
+            ledger.has_entry(exists);
+        }
+        if all & UP_TO != 0 {
+            ledger.acknowledge_up_to(up_to);
+        }
+        together.acknowledge(ledger, acked);
+        true
+    }
+}

@@ -1,0 +1,96 @@
+//! `ackwell._native.Names`: the class of `ackwell_core::names`.
+
+use ackwell_core as core;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::convert::raise;
+use crate::shared::Shared;
+
+/// Numbers names in the order in which they come.
+///
+/// Columns of texts are as Arrow has them: bytes, and int32 offsets, one more than there are texts.
+///
+/// Parameters
+/// ----------
+/// names : list of str
+///     The first names.
+///
+/// Examples
+/// --------
+/// >>> import numpy as np
+/// >>> from ackwell._native import Names
+/// >>> names = Names(["a"])
+/// >>> names.number("b"), len(names), names[1]
+/// (1, 2, 'b')
+/// >>> names.number_many(np.array([0, 1, 2, 3], dtype=np.int32), np.frombuffer(b"bca", np.uint8)).tolist()
+/// [1, 2, 0]
+#[pyclass(frozen, module = "ackwell._native")]
+pub(crate) struct Names(Shared<core::Names>);
+
+#[pymethods]
+impl Names {
+    #[new]
+    #[pyo3(signature = (names=None))]
+    fn new(names: Option<Vec<String>>) -> Self {
+        let mut known = core::Names::default();
+        for name in names.unwrap_or_default() {
+            known.number(&name);
+        }
+        Self(Shared::new(known))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.0.locked(py).len()
+    }
+
+    fn __getitem__(&self, py: Python<'_>, number: usize) -> PyResult<String> {
+        let names = self.0.locked(py);
+        let name = names.get(number).map(str::to_owned);
+        name.ok_or_else(|| PyIndexError::new_err("a number that no name has"))
+    }
+
+    /// Return the number of a name, a new one if it was not known.
+    fn number(&self, py: Python<'_>, name: &str) -> i32 {
+        self.0.locked(py).number(name)
+    }
+
+    /// Return the number of each text, an int32 array.
+    ///
+    /// Raises `ValueError` for offsets outside the bytes, and for what is not UTF-8; the names before it stay. O(bytes);
+    /// holds the interpreter, for the texts are not copied.
+    fn number_many<'py>(
+        &self,
+        py: Python<'py>,
+        offsets: PyReadonlyArray1<'py, i32>,
+        data: PyReadonlyArray1<'py, u8>,
+    ) -> PyResult<Bound<'py, PyArray1<i32>>> {
+        let (offsets, data) = (offsets.as_slice()?, data.as_slice()?);
+        let numbers = self.0.locked(py).number_many(offsets, data).map_err(raise)?;
+        Ok(numbers.into_pyarray(py))
+    }
+
+    /// Return the names from a number on as offsets, an int32 array, and bytes.
+    ///
+    /// Raises `LimitError` for more than 2 GiB of names.
+    #[pyo3(signature = (start=0))]
+    fn to_arrays<'py>(
+        &self,
+        py: Python<'py>,
+        start: usize,
+    ) -> PyResult<(Bound<'py, PyArray1<i32>>, Bound<'py, PyBytes>)> {
+        let names = self.0.locked(py);
+        let (offsets, bytes) = names.from(start);
+        let offsets: Option<Vec<i32>> = offsets.map(|offset| i32::try_from(offset).ok()).collect();
+        let offsets =
+            offsets.ok_or_else(|| raise(core::Error::Limit("more than 2 GiB of names".into())))?;
+        Ok((offsets.into_pyarray(py), PyBytes::new(py, bytes)))
+    }
+
+    /// Check the invariants; raise `AssertionError` if one does not hold.
+    fn validate(&self, py: Python<'_>) -> PyResult<()> {
+        crate::convert::validate(|| self.0.locked(py).validate())
+    }
+}
