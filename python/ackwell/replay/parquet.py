@@ -60,7 +60,7 @@ class Survey(NamedTuple):
     """The content of a file's footer and of its column `kind`."""
 
     group_bytes: tuple[int, ...]
-    """Bytes of each row group."""
+    """Bytes of each row group's columns that a fold decodes, not compressed."""
     has_resets: bool
     """Whether it may hold events that a fold must know before: `RESETTING` kinds, or transactions."""
     fields: Fields
@@ -126,9 +126,18 @@ class ParquetEvents:
             return Survey((), False, {}, is_empty=True)
         metadata = self._parquet.metadata
         groups = range(metadata.num_row_groups)
-        sizes = tuple(metadata.row_group(index).total_byte_size for index in groups)
+        sizes = tuple(self._bytes(metadata.row_group(index)) for index in groups)
         fields = {field.name: str(_plain(field.type)) for field in self._parquet.schema_arrow}
         return Survey(sizes, self._has_resets(), fields)
+
+    def _bytes(self, group: pq.RowGroupMetaData) -> int:
+        read = set(self._choose(group, lean=True).read.values())
+        chunks = map(group.column, range(group.num_columns))
+        return sum(
+            chunk.total_uncompressed_size
+            for chunk in chunks
+            if chunk.path_in_schema.partition(".")[0] in read
+        )
 
     def _has_resets(self) -> bool:
         assert self._parquet is not None

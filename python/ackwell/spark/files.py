@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from ackwell.replay.parquet import Fields
     from ackwell.replay.resets import Resets
 
-SHARE_BYTES_MIN: Final = 16 * 1024 * 1024
-"""Bytes of columns, not compressed, that are worth a task of their own: some million events."""
+SHARE_BYTES_MIN: Final = 64 * 1024 * 1024
+"""Bytes of decoded columns that are worth a task of their own: half a second of work, or a million events of 100,000
+topics and twenty million of 200. A second task costs a shuffle and a second stage besides."""
 
-SHARE_BYTES_MAX: Final = 512 * 1024 * 1024
+SHARE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of columns that a task reads at most, so that a large input has many tasks to balance."""
 
 DRIVER_FILES_MAX: Final = 2_000

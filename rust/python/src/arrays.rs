@@ -55,10 +55,15 @@ impl<'py> Ints<'py> {
     /// A copy of all elements.
     pub(crate) fn to_vec(&self) -> Vec<i64> {
         let mut copied = Vec::new();
+        self.copy_to(&mut copied);
+        copied
+    }
+
+    /// The same into memory that was used before: new memory costs more than the copy.
+    pub(crate) fn copy_to(&self, copied: &mut Vec<i64>) {
         let memory = self.memory();
         // SAFETY: nobody frees the elements while this thread is attached.
-        unsafe { memory.copy_to(0, memory.len, &mut copied) };
-        copied
+        unsafe { memory.copy_to(0, memory.len, copied) };
     }
 
     fn memory(&self) -> Memory {

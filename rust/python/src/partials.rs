@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::DerefMut;
+use std::sync::Mutex;
 
 use ackwell_core::partials::{Codes, NULL, Order, Rows, Words};
 use ackwell_core::{self as core, Error, Form, Position};
@@ -48,14 +49,15 @@ type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i
 /// >>> info.position, list(ledgers)
 /// (Position(ledger_id=7, entry_id=0), [(7, 2)])
 #[pyclass(frozen, module = "ackwell._native")]
-pub(crate) struct Partials(Shared<core::Partials>);
+pub(crate) struct Partials(Shared<core::Partials>, Mutex<Option<Copies>>);
 
 #[pymethods]
 impl Partials {
     #[new]
     #[pyo3(signature = (*, ordered=true, resets_known=false, batch_size_max=1_048_576))]
     fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
-        Self(Shared::new(core::Partials::new(ordered, resets_known, batch_size_max)))
+        let partials = core::Partials::new(ordered, resets_known, batch_size_max);
+        Self(Shared::new(partials), Mutex::default())
     }
 
     /// Return the number of a (topic, subscription), a new one if it was not known.
@@ -239,30 +241,45 @@ impl Partials {
         sequences: Option<Ints<'_>>,
         files: Option<PyCodes<'_>>,
     ) -> PyResult<Option<usize>> {
-        let ledger_ids = ledger_ids.to_vec();
-        let entry_ids = entry_ids.to_vec();
-        let batch_indexes = batch_indexes.as_ref().map(Ints::to_vec);
-        let batch_sizes = batch_sizes.as_ref().map(Ints::to_vec);
-        let ack_sets = ack_sets.as_ref().map(|(starts, ends)| (starts.to_vec(), ends.to_vec()));
-        let words = words.as_ref().map(Ints::to_vec);
-        let sequences = sequences.as_ref().map(Ints::to_vec);
-        let (topics, subscriptions) = (OwnCodes::of(&topics)?, OwnCodes::of(&subscriptions)?);
-        let kinds = OwnCodes::of(&kinds)?;
-        let files = files.as_ref().map(OwnCodes::of).transpose()?;
+        let mut copies = self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default();
+        let columns =
+            [Some(&ledger_ids), Some(&entry_ids), batch_indexes.as_ref(), batch_sizes.as_ref()];
+        let (starts, ends) = ack_sets.as_ref().map(|(starts, ends)| (starts, ends)).unzip();
+        let columns = columns.into_iter().chain([starts, ends, words.as_ref(), sequences.as_ref()]);
+        for (column, copy) in columns.zip(&mut copies.integers) {
+            if let Some(column) = column {
+                column.copy_to(copy);
+            }
+        }
+        let codes = [Some(&topics), Some(&subscriptions), Some(&kinds), files.as_ref()];
+        for (column, copy) in codes.into_iter().zip(&mut copies.codes) {
+            if let Some((codes, numbers)) = column {
+                copy.take(codes.as_ref(), numbers)?;
+            }
+        }
+        let [ledger_ids, entry_ids, indexes, sizes, starts, ends, words_of, orders] =
+            copies.integers.each_ref().map(Vec::as_slice);
+        let [topics, subscriptions, kinds, files_of] = copies.codes.each_ref().map(OwnCodes::view);
         let rows = Rows {
-            topics: topics.view(),
-            subscriptions: subscriptions.view(),
-            kinds: kinds.view(),
-            ledger_ids: &ledger_ids,
-            entry_ids: &entry_ids,
-            batch_indexes: batch_indexes.as_deref(),
-            batch_sizes: batch_sizes.as_deref(),
-            ack_sets: ack_sets.as_ref().map(|(starts, ends)| (&starts[..], &ends[..])),
-            words: words.as_deref().unwrap_or_default(),
-            sequences: sequences.as_deref(),
-            files: files.as_ref().map(OwnCodes::view),
+            topics,
+            subscriptions,
+            kinds,
+            ledger_ids,
+            entry_ids,
+            batch_indexes: batch_indexes.is_some().then_some(indexes),
+            batch_sizes: batch_sizes.is_some().then_some(sizes),
+            ack_sets: ack_sets.is_some().then_some((starts, ends)),
+            words: if words.is_some() { words_of } else { &[] },
+            sequences: sequences.is_some().then_some(orders),
+            files: files.is_some().then_some(files_of),
         };
-        self.0.detached(py, |partials| partials.feed(&rows)).map_err(raise)
+        let taken = self.0.detached(py, |partials| partials.feed(&rows)).map_err(raise);
+        if copies.integers[0].len() <= COPIES_KEPT_MAX
+            && let Ok(mut kept) = self.1.lock()
+        {
+            *kept = Some(copies);
+        }
+        taken
     }
 
     /// Take rows that were reduced before; `columns` are int64 arrays in the order of `ackwell_core::partials::Words`.
@@ -418,20 +435,48 @@ impl Partials {
     }
 }
 
+/// Rows whose copies are kept for the next call: some tens of MB.
+const COPIES_KEPT_MAX: usize = 1 << 20;
+
+/// Copies of the columns of events, which no other thread writes to, in memory that is used again.
+#[derive(Default)]
+struct Copies {
+    integers: [Vec<i64>; 8],
+    codes: [OwnCodes; 4],
+}
+
 /// A copy, which no other thread writes to.
+#[derive(Default)]
 struct OwnCodes {
-    codes: Option<Vec<i32>>,
+    codes: Vec<i32>,
+    has_codes: bool,
     numbers: Vec<i32>,
 }
 
 impl OwnCodes {
     fn of((codes, numbers): &PyCodes<'_>) -> PyResult<Self> {
-        let codes = codes.as_ref().map(|codes| Ok::<_, PyErr>(codes.as_slice()?.to_vec()));
-        Ok(Self { codes: codes.transpose()?, numbers: numbers.as_slice()?.to_vec() })
+        let mut own = Self::default();
+        own.take(codes.as_ref(), numbers)?;
+        Ok(own)
+    }
+
+    fn take(
+        &mut self,
+        codes: Option<&PyReadonlyArray1<'_, i32>>,
+        numbers: &PyReadonlyArray1<'_, i32>,
+    ) -> PyResult<()> {
+        self.has_codes = codes.is_some();
+        self.codes.clear();
+        if let Some(codes) = codes {
+            self.codes.extend_from_slice(codes.as_slice()?);
+        }
+        self.numbers.clear();
+        self.numbers.extend_from_slice(numbers.as_slice()?);
+        Ok(())
     }
 
     fn view(&self) -> Codes<'_> {
-        Codes { codes: self.codes.as_deref(), numbers: &self.numbers }
+        Codes { codes: self.has_codes.then_some(&self.codes), numbers: &self.numbers }
     }
 }
 
