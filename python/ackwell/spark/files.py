@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
 SHARE_BYTES_MIN: Final = 64 * 1024 * 1024
-"""Bytes of decoded columns that are worth a task of their own: half a second of work, or a million events of 100,000
-topics and twenty million of 200. A second task costs a shuffle and a second stage besides."""
+"""Bytes of decoded columns that are worth a task of their own: half a second of work, a million events of
+100,000 topics or twenty million of 200. A second task costs a shuffle and a second stage besides."""
 
 SHARE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of columns that a task reads at most, so that a large input has many tasks to balance."""
