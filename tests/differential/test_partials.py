@@ -215,9 +215,9 @@ def test_both_engines_miss_a_kind_a_sequence_and_a_subscription_each_alone() -> 
     columns = columns_of([Event("t", "s", 5, Kind.ACK, ledger_id=3, entry_id=0)])
     none = np.array([-(2**63)])
     for wrong in (
-        columns._replace(kinds=(columns.kinds[0] * 0, [None])),
+        columns._replace(kinds=(None, [None])),
         columns._replace(sequences=none),
-        columns._replace(subscriptions=(columns.subscriptions[0] * 0, [""])),
+        columns._replace(subscriptions=(None, [""])),
     ):
         for engine in ENGINES:
             fold = Fold(engine=engine)
