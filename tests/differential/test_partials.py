@@ -230,6 +230,16 @@ def test_both_engines_miss_a_kind_a_sequence_and_a_subscription_each_alone() -> 
             ]
 
 
+def test_both_engines_say_of_a_kind_that_they_do_not_know_it() -> None:
+    columns = columns_of([Event("t", "s", 5, Kind.ACK, ledger_id=3, entry_id=0)])
+    for engine in ENGINES:
+        fold = Fold(engine=engine)
+        fold.feed(columns._replace(kinds=(columns.kinds[0] * 0, ["explode"])))
+        flaw = fold.partials.flaw(0)
+        assert flaw is not None
+        assert flaw[2] == "unknown event kind"
+
+
 def test_both_engines_refuse_a_seek_that_comes_between_acknowledgments_folded_before() -> None:
     for at, between in ((1, False), (3, True), (5, True), (7, False), (9, False)):
         events = [

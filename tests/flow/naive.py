@@ -112,7 +112,7 @@ class Naive:
     def abort(self, transaction: int) -> None:
         for position in sorted({p for p, _ in self.now.held.pop(transaction, set())}):
             # One that was never read still is not.
-            if not self.is_acked(position) and position <= self.read_up_to:
+            if self.owed(position) and position <= self.read_up_to:
                 self.holder.pop(position, None)
                 self.queue.add(position)
                 self.now.counts[position] = self.now.counts.get(position, 0) + 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
-from ackwell import Ledgers, LimitError, Position, ProtocolError, reference
+from ackwell import Ledgers, LimitError, Position, ProtocolError, _native, reference
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.pending_ack import PendingAck
 from ackwell.subscription import (
@@ -19,6 +21,9 @@ from ackwell.subscription import (
 )
 from ackwell.subscription.sticky_key import SLOTS
 from tests.flow.test_subscription_answers import opened
+
+if TYPE_CHECKING:
+    from ackwell.engine import Engine
 
 
 def test_a_consumer_has_at_most_as_many_messages_as_a_broker_lets_it_have() -> None:
@@ -95,6 +100,32 @@ def test_an_entry_that_was_acknowledged_in_part_conflicts_as_a_whole_only() -> N
         ack(MessageId(3, 0))
     ack(MessageId(3, 0, ack_set=(0b110,), batch_size=3))
     assert subscription.transactions == [TransactionId(0, 1)]
+
+
+@pytest.mark.parametrize("engine", [_native, reference])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_an_abort_gives_back_no_entry_that_another_transaction_holds_the_rest_of(
+    engine: Engine, end: str
+) -> None:
+    subscription = Subscription("Shared", Ledgers({3: 1}), engine=engine)
+    subscription.add_consumer("a")
+    subscription.flow("a", 10)
+    subscription.dispatch(3, 0, 0, batch_size=3)
+
+    def ack(number: int, ack_set: int) -> None:
+        message = MessageId(3, 0, ack_set=(ack_set,), batch_size=3)
+        subscription.handle("a", CommandAck(1, message_ids=(message,), transaction=TransactionId(0, number)))
+
+    ack(1, 0b001)
+    subscription.ack("a", 3, 0, (0b001,))
+    ack(2, 0b110)
+    subscription.abort(TransactionId(0, 1))
+    subscription.validate()
+    assert subscription.next_reads(1, 0) == []
+    getattr(subscription, end)(TransactionId(0, 2))
+    subscription.validate()
+    assert subscription.next_reads(1, 0) == ([] if end == "commit" else [(3, 0)])
+    assert subscription.cursor.is_acked(3, 0) == (end == "commit")
 
 
 def test_only_a_cumulative_acknowledgment_leaves_individual_ones_held() -> None:

@@ -35,6 +35,8 @@ ENVIRONMENT = {
     # Symbols for debuggers would double the time of each build.
     "CARGO_PROFILE_DEV_DEBUG": "false",
     "CARGO_TARGET_DIR": str(BUILT),
+    # What an interrupted build leaves may compile and not link, which is no property of a mutant.
+    "CARGO_INCREMENTAL": "0",
     # A failure is not made smaller, nothing is kept for the next mutant, and each sees the same cases.
     "PROPTEST_MAX_SHRINK_ITERS": "0",
     "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1",
@@ -79,6 +81,8 @@ def run(modules: list[str], sample: int, seed: str, verdicts: Verdicts) -> None:
 def judge(module: str) -> str:
     """Return what becomes of the mutant in the copy: the tests of its part of the core first, then all."""
     if not built("model"):
+        if _succeeds(["cargo", "check", "--quiet", "--package=ackwell-core"], COPY):
+            sys.exit("the core compiles, and its tests do not")
         return "unviable"
     part = Path(module).relative_to(CORE / "src").parts[0].removesuffix(".rs")
     if fails("model", part) or (built(*PROGRAMS) and any(map(fails, PROGRAMS))):

@@ -194,7 +194,8 @@ class Acknowledgments:
         for position, held in content.entries.items():
             if state.delayed is not None and state.delayed.contains(*position):
                 continue
-            if position < state.unread.position and not state.cursor.is_acked(*position):
+            # Where all that was held is acknowledged meanwhile, another transaction may hold the rest.
+            if position < state.unread.position and state.unread.wanted(*position):
                 state.consumers.settle(*position)
                 state.backoffs.stop(*position)
                 state.counts.increment(*position)

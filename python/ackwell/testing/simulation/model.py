@@ -212,7 +212,7 @@ class Model:
         for position in self.held.pop(transaction, {}):
             if not self.individual or position in self.delayed or position not in self.read:
                 continue
-            if not self.is_acked(position):
+            if self.owed(position):
                 self.give_back(position, counted=True)
 
     def nack(self, consumer: ConsumerKey, position: Position, now_ms: int) -> bool:
