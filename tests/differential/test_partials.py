@@ -234,7 +234,7 @@ def test_both_engines_say_of_a_kind_that_they_do_not_know_it() -> None:
     columns = columns_of([Event("t", "s", 5, Kind.ACK, ledger_id=3, entry_id=0)])
     for engine in ENGINES:
         fold = Fold(engine=engine)
-        fold.feed(columns._replace(kinds=(columns.kinds[0] * 0, ["explode"])))
+        fold.feed(columns._replace(kinds=(np.zeros(1, np.int32), ["explode"])))
         flaw = fold.partials.flaw(0)
         assert flaw is not None
         assert flaw[2] == "unknown event kind"
