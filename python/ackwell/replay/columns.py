@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -118,7 +118,7 @@ class Reader:
             codes = codes.fill_null(len(names) - 1)
         elif len(names) == 2:  # one text, and null
             return None, names
-        return codes.cast(pa.int32()).to_numpy(zero_copy_only=False), names
+        return ndarray_of(codes.cast(pa.int32())), names
 
 
 def _same(a: pa.Array, b: pa.Array) -> bool:
@@ -131,6 +131,36 @@ def _same(a: pa.Array, b: pa.Array) -> bool:
 
 def _encoded(column: pa.Array) -> pa.DictionaryArray:
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+def ndarray_of(column: pa.Array) -> NDArray[Any]:
+    """Return integers without nulls as NumPy's, without a copy.
+
+    `to_numpy`, and `pa.array` for `array_of`, import pandas, which takes a second where it is installed.
+    """
+    dtype = np.dtype(str(column.type))
+    data = column.buffers()[1]
+    if data is None:
+        return np.empty(0, dtype)
+    values: NDArray[Any] = np.frombuffer(data, dtype, len(column), column.offset * dtype.itemsize)
+    return values
+
+
+def array_of(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return integers as Arrow's, without a copy."""
+    valid = None
+    if nulls is not None and nulls.any():
+        valid = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, data])
+
+
+def texts_of(values: Sequence[str | None]) -> pa.Array:
+    """Return texts as Arrow's; see `ndarray_of` for why."""
+    encoded = [(value or "").encode() for value in values]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
+    nulls = np.array([value is None for value in values], bool)
+    return _binary((offsets, b"".join(encoded)), pa.string(), nulls)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
@@ -150,8 +180,7 @@ def _integers(batch: pa.RecordBatch, name: str) -> Ints | None:
         raise EventError(f"{name}: {error}") from None
     if column.null_count:
         column = column.fill_null(NULL)
-    values: Ints = column.to_numpy(zero_copy_only=False)
-    return values
+    return ndarray_of(column)
 
 
 def _positions(batch: pa.RecordBatch, name: str) -> Ints:
@@ -163,14 +192,14 @@ def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | N
     column = _column(batch, "ack_set")
     if column is None:
         return None, None
-    offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets = ndarray_of(column.offsets).astype(np.int64)
     starts, ends = offsets[:-1].copy(), offsets[1:]
     if column.null_count:
         starts[column.is_null().to_numpy(zero_copy_only=False)] = NULL
     words = column.values.cast(pa.int64())
     if words.null_count:
         raise EventError("an ack set contains null; expected signed 64-bit words")
-    return (starts, ends), words.to_numpy(zero_copy_only=False)
+    return (starts, ends), ndarray_of(words)
 
 
 def _texts(batch: pa.RecordBatch, name: str) -> dict[int, str] | None:
@@ -224,13 +253,13 @@ def fold_batches(
 def named_codes(column: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
     """Return a column of texts without nulls as codes, and the text of each code."""
     encoded = _encoded(column)
-    return encoded.indices.cast(pa.int32()).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+    return ndarray_of(encoded.indices.cast(pa.int32())), encoded.dictionary.to_pylist()
 
 
 def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
     """Return the numbers of texts, of which none is null, among `Names`."""
     if pa.types.is_dictionary(column.type):
-        numbers: NDArray[np.int32] = numbers_of(names, column.dictionary)[column.indices.to_numpy()]
+        numbers: NDArray[np.int32] = numbers_of(names, column.dictionary)[ndarray_of(column.indices)]
         return numbers
     _, offsets, data = column.cast(pa.string()).buffers()
     rows = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
@@ -265,8 +294,8 @@ def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
         taken, pairs, ledger_ids, offsets, data = fold.partials.encode(start)
         start += taken
         columns = [
-            topics.take(pa.array(pairs)),
-            subscriptions.take(pa.array(pairs)),
+            topics.take(array_of(pairs)),
+            subscriptions.take(array_of(pairs)),
             _nullable(ledger_ids),
             _binary((offsets, data), pa.binary()),
         ]
@@ -283,7 +312,8 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]
     names = pa.table([topics, subscriptions], ["topic", "subscription"])
     order = pc.sort_indices(names, [("topic", "ascending"), ("subscription", "ascending")])
-    order = order.filter(pc.not_equal(subscriptions.take(order), "")).to_numpy().astype(np.int64)
+    order = ndarray_of(order).astype(np.int64)
+    order = order[fold.partials.names()[1][order] != 0]
     start = 0
     while start < len(order):
         taken, columns = fold.partials.cursors(order[start:], whole_acks)
@@ -292,7 +322,7 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
         errors = dict(columns["errors"])
         if wrong:
             errors |= {row: wrong[pair] for row, pair in enumerate(pairs.tolist()) if pair in wrong}
-        named = [column.take(pa.array(pairs)) for column in (topics, subscriptions)]
+        named = [column.take(array_of(pairs)) for column in (topics, subscriptions)]
         if strict and errors:
             row = min(errors)
             raise ProtocolError(f"{named[0][row]}, {named[1][row]}: {errors[row]}")
@@ -307,7 +337,7 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
 def _names(fold: Fold) -> list[pa.Array]:
     """Return the topic and the subscription of each pair."""
     texts = [_binary(names.to_arrays(), pa.string()) for names in (fold.topics, fold.subscriptions)]
-    return [text.take(pa.array(own)) for text, own in zip(texts, fold.partials.names(), strict=True)]
+    return [text.take(array_of(own)) for text, own in zip(texts, fold.partials.names(), strict=True)]
 
 
 def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[int, str]) -> pa.RecordBatch:
@@ -327,17 +357,17 @@ def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[i
         "batch_deleted": _map(
             batch_offsets,
             _binary((key_offsets, keys), pa.string()),
-            pa.ListArray.from_arrays(pa.array(word_offsets), pa.array(words)),
+            pa.ListArray.from_arrays(array_of(word_offsets), array_of(words)),
             nothing,
         ),
         "position_info": _binary(columns["position_info"], pa.binary(), nothing),
         "compact": _binary(columns["compact"], pa.binary(), nothing),
-        "chunks": pa.array(_each(chunk_count, lengths), pa.int64(), mask=nothing),
-        "restart_loses": pa.array(losses[0], pa.int64(), mask=nothing),
-        "restart_reason": pa.array(losses[1], pa.string()),
-        "ledgers": _map(ledger_offsets, pa.array(ledger_ids), pa.array(entries), nothing),
+        "chunks": array_of(_each(chunk_count, lengths), nothing),
+        "restart_loses": array_of(losses[0], nothing),
+        "restart_reason": texts_of(losses[1]),
+        "ledgers": _map(ledger_offsets, array_of(ledger_ids), array_of(entries), nothing),
         "batch_sizes": _binary(columns["batch_sizes"], pa.binary(), np.diff(columns["batch_sizes"][0]) == 0),
-        "error": pa.array(map(errors.get, range(count)), pa.string())
+        "error": texts_of([errors.get(row) for row in range(count)])
         if errors
         else pa.nulls(count, pa.string()),
     }
@@ -382,7 +412,7 @@ def _cell(column: tuple[NDArray[np.int32], bytes], row: int) -> bytes:
 
 
 def _nullable(values: Ints) -> pa.Array:
-    return pa.array(values, mask=values == NULL)
+    return array_of(values, values == NULL)
 
 
 def _binary(

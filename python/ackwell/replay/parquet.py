@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from ackwell.errors import EventError, SchemaError
 from ackwell.replay import tables
-from ackwell.replay.columns import COLUMNS, Reader
+from ackwell.replay.columns import COLUMNS, Reader, array_of, texts_of
 from ackwell.replay.resets import RESETTING
 
 if TYPE_CHECKING:
@@ -192,10 +192,10 @@ class ParquetEvents:
         if "sequence" in self._columns or "sequence" in self.constants:
             return batch
         numbers = np.arange(rows_before + 1, rows_before + batch.num_rows + 1, dtype=np.int64)
-        batch = batch.append_column("sequence", pa.array(numbers))
+        batch = batch.append_column("sequence", array_of(numbers))
         if batch.schema.get_field_index("file") < 0:
-            codes = pa.array(np.zeros(batch.num_rows, np.int32))
-            batch = batch.append_column("file", pa.DictionaryArray.from_arrays(codes, [self._path]))
+            codes = array_of(np.zeros(batch.num_rows, np.int32))
+            batch = batch.append_column("file", pa.DictionaryArray.from_arrays(codes, texts_of([self._path])))
         return batch
 
     def _choose(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
@@ -236,14 +236,14 @@ class _Choice(NamedTuple):
         """Rename the columns after the fields, and add those that hold one value."""
         own = {column: name for name, column in self.read.items()}
         batch = batch.rename_columns([own[name] for name in batch.schema.names])
-        codes = pa.array(np.zeros(batch.num_rows, np.int32)) if self.constant else None
+        codes = array_of(np.zeros(batch.num_rows, np.int32)) if self.constant else None
         for name, value in self.constant.items():
             if value is None:
                 column = pa.nulls(batch.num_rows)
             elif _TYPES[name] == "string":
-                column = pa.DictionaryArray.from_arrays(codes, [value], safe=False)
+                column = pa.DictionaryArray.from_arrays(codes, texts_of([value]), safe=False)
             else:
-                column = pa.array(np.full(batch.num_rows, int(value), np.int64))
+                column = array_of(np.full(batch.num_rows, int(value), np.int64))
             batch = batch.append_column(name, column)
         return batch
 
