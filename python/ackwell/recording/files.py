@@ -164,5 +164,5 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ModuleNotFoundError("writing Parquet needs pyarrow; pip install 'ackwell[spark]'") from None
+        raise ModuleNotFoundError("writing Parquet needs pyarrow; pip install 'ackwell[parquet]'") from None
     return pyarrow, pyarrow.parquet

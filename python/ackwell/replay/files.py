@@ -68,7 +68,7 @@ def _parquet_events(path: Path) -> Iterator[Event]:
     try:
         import pyarrow.parquet
     except ImportError:
-        message = f"{path}: reading Parquet needs pyarrow; pip install 'ackwell[spark]'"
+        message = f"{path}: reading Parquet needs pyarrow; pip install 'ackwell[parquet]'"
         raise ModuleNotFoundError(message) from None
     from ackwell.replay.parquet import damage_named
 
