@@ -23,7 +23,7 @@ class Names:
     def __len__(self) -> int:
         return len(self._names)
 
-    def __getitem__(self, number: int) -> str:
+    def __getitem__(self, number: int, /) -> str:
         if number >= len(self._names):
             raise IndexError("a number that no name has")
         return self._names[number]
