@@ -50,6 +50,26 @@ def test_every_trace_replays_to_the_local_rows(
     same(trace_rows, rows_of(replay(events, strategy=strategy)))
 
 
+def test_building_a_query_runs_no_job_for_plain_files_and_one_query_for_words(
+    spark: SparkSession, trace_events: list[Event], trace_rows: Rows, tmp_path: Path
+) -> None:
+    events = parquet_of(spark, trace_events, tmp_path / "events")
+    context = spark.sparkContext
+
+    def jobs(group: str) -> int:
+        return len(context.statusTracker().getJobIdsForGroup(group))
+
+    context.setJobGroup("files", "a query is built")
+    folded = events.transform(replay)
+    assert jobs("files") == 0
+    same(trace_rows, rows_of(folded))
+    assert jobs("files") > 0
+    context.setJobGroup("words", "a query is built")
+    replay(events, strategy="words")
+    assert 0 < jobs("words") <= 2  # Spark counts the scan and the rest of a query on its own.
+    context.setJobGroup("tests", "")
+
+
 @pytest.mark.connect
 def test_collected_states_are_those_of_local_replay(
     spark: SparkSession, trace_events: list[Event], trace_rows: Rows, tmp_path: Path
