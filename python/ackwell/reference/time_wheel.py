@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from ackwell.errors import LimitError
 from ackwell.reference.delayed import DelayedList, Triple
@@ -90,11 +90,12 @@ def _read_slot(reader: FrameReader, bits: int) -> list[Triple]:
     except NotStreamError as error:
         raise reader.refuse(str(error)) from None
     messages = set(streamed)
-    for _ in range(reader.varint()):
-        ledger_id, entry_id, tick = reader.natural(), reader.natural(), reader.varint()
-        if tick >> bits or (tick, ledger_id, entry_id) in messages:
-            raise reader.refuse("a late message outside its slot, or there twice")
-        messages.add((tick, ledger_id, entry_id))
+    late = [(reader.natural(), reader.natural(), reader.varint()) for _ in range(reader.varint())]
+    known = any((tick, ledger_id, entry_id) in messages for ledger_id, entry_id, tick in late)
+    outside = any(tick >> bits for _, _, tick in late)
+    if known or outside or any(before >= after for before, after in pairwise(late)):
+        raise reader.refuse("a late message outside its slot, out of order, or there twice")
+    messages.update((tick, ledger_id, entry_id) for ledger_id, entry_id, tick in late)
     if not messages:
         raise reader.refuse("a slot without messages")
     return sorted(messages)

@@ -4,13 +4,13 @@
 //! "AKTW" · version 1 · varint tick_ms
 //! slots    varint slots; slot: zigzag first tick · bits u8 · varint messages in the stream ·
 //!          varint bits of the stream, its words little-endian ·
-//!          varint late messages; message: varint ledger, entry, tick in the slot
+//!          varint late messages, ascending; message: varint ledger, entry, tick in the slot
 //! CRC-32   of all before, little-endian
 //! ```
 //! The stream is the one in memory (`stream.rs`), so saving copies and restoring checks it by decoding once.
 
 use super::bits::Bits;
-use super::slot::Slot;
+use super::slot::{Message, Slot};
 use super::stream::Stream;
 use super::{Error, Result, TimeWheel, last, low_bits};
 use crate::delayed::RESTORED_MAX;
@@ -94,13 +94,14 @@ fn read_slot(input: &mut FrameReader<'_>) -> Result<(i64, Slot)> {
     if count != announced {
         return Err(input.refuse(format!("{announced} messages announced, {count} found")));
     }
-    let mut slot = Slot::from_stream(bits, stream, count, least);
-    for _ in 0..input.count(3)? {
-        let (ledger, entry, tick) = (input.natural()?, input.natural()?, input.varint()?);
-        if tick >> bits > 0 || !slot.add(ledger, entry, tick) {
-            return Err(input.refuse("a late message outside its slot, or there twice"));
-        }
-    }
+    let late = (0..input.count(3)?)
+        .map(|_| Ok((input.natural()?, input.natural()?, input.varint()?)))
+        .collect::<Result<Vec<Message>>>()?;
+    let slot = late.iter().all(|message| message.2 >> bits == 0);
+    let slot = slot.then(|| Slot::from_parts(bits, stream, count, least, late)).flatten();
+    let slot = slot.ok_or_else(|| {
+        input.refuse("a late message outside its slot, out of order, or there twice")
+    })?;
     if slot.len() == 0 {
         return Err(input.refuse("a slot without messages"));
     }

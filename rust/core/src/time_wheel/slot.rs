@@ -11,7 +11,7 @@ use super::stream::Stream;
 const EDITS_MIN: usize = 64;
 
 /// `(ledger, entry, tick)`: the order of the stream.
-type Message = (i64, i64, u64);
+pub(super) type Message = (i64, i64, u64);
 
 #[derive(Debug, Clone, Default)]
 struct Edits {
@@ -292,9 +292,37 @@ impl Slot {
         late.iter().copied()
     }
 
-    /// A slot of a checked stream; late messages are added after.
-    pub(super) fn from_stream(bits: u32, stream: Stream, count: u64, least: u64) -> Self {
-        Self { bits, stream, tail: None, edits: None, count, least: Some(least) }
+    /// A slot of a checked stream and of messages beside it; `None` unless these ascend and none is in the stream.
+    /// One pass over both.
+    pub(super) fn from_parts(
+        bits: u32,
+        stream: Stream,
+        streamed: u64,
+        least: u64,
+        mut late: Vec<Message>,
+    ) -> Option<Self> {
+        if !late.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        let after = late.partition_point(|&(ledger, entry, _)| (ledger, entry) <= stream.last());
+        let after = late.split_off(after);
+        let mut runs = stream.runs(bits).peekable();
+        let in_stream = |&(ledger, entry, tick): &Message| {
+            while runs.next_if(|run| (run.ledger, run.last_entry()) < (ledger, entry)).is_some() {}
+            runs.peek().is_some_and(|run| run.ledger == ledger && run.tick_at(entry) == Some(tick))
+        };
+        if late.iter().any(in_stream) {
+            return None;
+        }
+        let mut slot = Self::new(bits);
+        slot.stream = stream;
+        slot.count = streamed.saturating_add(late.len() as u64);
+        slot.least = late.iter().map(|message| message.2).chain([least]).min();
+        if !late.is_empty() {
+            let limit = 2 * late.len();
+            slot.edits = Some(Box::new(Edits { late, limit, ..Edits::default() }));
+        }
+        after.iter().all(|&(ledger, entry, tick)| slot.add(ledger, entry, tick)).then_some(slot)
     }
 
     pub(super) fn nbytes(&self) -> usize {
