@@ -75,8 +75,7 @@ test-free-threaded:  ## Threads on one structure under a free-threaded Python (F
 	$(FREE_THREADED_PYTHON) -m venv $(FREE_THREADED)
 	$(FREE_THREADED)/bin/python -m pip install --quiet pytest hypothesis "maturin>=1.16,<2"
 	VIRTUAL_ENV=$(CURDIR)/$(FREE_THREADED) $(FREE_THREADED)/bin/maturin develop --release --quiet --group wheel
-	$(FREE_THREADED)/bin/python -m pytest tests/differential/test_free_threading.py tests/differential/test_threads.py \
-	  tests/differential/test_range_set_threads.py tests/differential/test_forks.py
+	$(FREE_THREADED)/bin/python -m pytest tests/threads
 
 soak: install  ## Long proofs
 	$(PYTEST) -m soak

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ackwell import Ledgers, PositionRangeSet
-from tests.differential.threads import run
+from tests.threads.together import run
 
 THREADS = 4
 ROUNDS = 200

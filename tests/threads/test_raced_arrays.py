@@ -24,8 +24,8 @@ from ackwell import (
     TimeWheel,
     TripleLongHeap,
 )
-from ackwell._native import Partials
-from tests.differential.threads import eager_switching
+from ackwell._native import Names, Partials
+from tests.threads.together import eager_switching
 
 ROWS = 200_000
 BUDGET_SECONDS = 0.4
@@ -118,6 +118,24 @@ def test_codes_that_change_are_folded_or_refused() -> None:
             assert len(partials) == 0
         else:
             assert 0 < len(partials) <= 10
+
+    race(write, read)
+
+
+def test_a_name_that_changes_is_a_name_or_refused() -> None:
+    # A long one, so that a change comes between a look at it and its copy.
+    data = np.full(1 << 20, 0x41, np.uint8)
+    offsets = np.array([0, len(data)], np.int32)
+
+    def write() -> None:
+        data[::2] = 0x41
+        data[::2] = 0xFF
+
+    def read() -> None:
+        names = Names()
+        with contextlib.suppress(ValueError):
+            names.number_many(offsets, data)
+        names.validate()
 
     race(write, read)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ackwell import BitSet, LongMap, PendingAcks, PositionRangeSet, TimeBuckets, TimeWheel, TripleLongHeap
-from tests.differential.threads import run
+from tests.threads.together import run
 
 ROUNDS = 40
 ENTRIES = np.arange(20_000)

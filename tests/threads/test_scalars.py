@@ -19,7 +19,7 @@ from ackwell import (
     TimeWheel,
     TripleLongHeap,
 )
-from tests.differential.threads import run
+from tests.threads.together import run
 
 THREADS = 4
 ROUNDS = 2_000
