@@ -24,7 +24,7 @@ def test_both_engines_number_the_same(first: list[str], texts: list[str]) -> Non
     assert numbers[0].tolist() == numbers[1].tolist() == [twin.number(text) for text in texts]
     assert numbers[0].dtype == numbers[1].dtype == np.int32
     assert len(native) == len(twin)
-    assert [native[number] for number in range(len(native))] == [twin[number] for number in range(len(twin))]
+    assert list(native) == list(twin)
     for start in (0, len(first), len(twin) + 1):
         ends, tail = native.to_arrays(start)
         assert (ends.tolist(), tail) == (twin.to_arrays(start)[0].tolist(), twin.to_arrays(start)[1])
@@ -43,6 +43,7 @@ def test_both_engines_refuse_the_same_texts(offsets: list[int], data: bytes) -> 
             names.number_many(np.array(offsets, np.int32), np.frombuffer(data, np.uint8))
         names.validate()
         messages.append((str(caught.value), len(names)))
-        with pytest.raises(IndexError):
-            names[len(names)]
+        for unknown in (len(names), -1):
+            with pytest.raises(IndexError):
+                names[unknown]
     assert messages[0] == messages[1]

@@ -24,7 +24,7 @@ class Names:
         return len(self._names)
 
     def __getitem__(self, number: int, /) -> str:
-        if number >= len(self._names):
+        if not 0 <= number < len(self._names):
             raise IndexError("a number that no name has")
         return self._names[number]
 

@@ -2,7 +2,7 @@
 //!
 //! Representation: the bytes of all names one after the other with the end of each, as Arrow has texts, and a table of
 //! slots with open addressing, which hold the half of a hash and a number. So a name that is known costs a hash of its
-//! bytes, one look at the table and one comparison, and a new one no allocation of its own.
+//! bytes, one look at the table and one comparison.
 //! Invariants: names differ; number n is the n-th name that came; at most half of the slots are taken.
 
 use std::hash::Hasher;
@@ -109,9 +109,7 @@ impl Names {
                     *number != FREE.number && self.ends[*number as usize] == *start + text.len();
                 numbers.push(match is_known && known == Some(*text) {
                     true => number.cast_signed(),
-                    false => {
-                        self.find(text, *hash).or_else(|_| self.add(text, *hash))?.cast_signed()
-                    }
+                    false => self.find(text, *hash).or_else(|_| self.add(text))?.cast_signed(),
                 });
             }
         }
@@ -182,7 +180,7 @@ impl Names {
             let hash = hash(name);
             self.last = match self.find(name, hash) {
                 Ok(number) => number,
-                Err(_) => self.add(name, hash)?,
+                Err(_) => self.add(name)?,
             };
         }
         Ok(self.last.cast_signed())
@@ -205,21 +203,24 @@ impl Names {
         }
     }
 
-    fn add(&mut self, name: &[u8], hash: u32) -> Result<u32> {
-        if std::str::from_utf8(name).is_err() {
+    fn add(&mut self, name: &[u8]) -> Result<u32> {
+        // Another thread may change the caller's bytes: what is kept is what was looked at.
+        let name = name.to_vec();
+        if std::str::from_utf8(&name).is_err() {
             return Err(Error::Value("a name that is not UTF-8".into()));
         }
         assert!(self.len() < NAMES_MAX, "more than 2^31 - 1 names");
         if 2 * (self.len() + 1) > self.slots.len() {
             self.grow();
         }
-        let place = match self.find(name, hash) {
+        let hash = hash(&name);
+        let place = match self.find(&name, hash) {
             Ok(number) => return Ok(number),
             Err(place) => place,
         };
         let number = self.len() as u32;
         self.slots[place] = Slot { hash, number };
-        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(&name);
         self.ends.push(self.bytes.len());
         Ok(number)
     }

@@ -46,9 +46,10 @@ impl Names {
         self.0.locked(py).len()
     }
 
-    fn __getitem__(&self, py: Python<'_>, number: usize) -> PyResult<String> {
+    fn __getitem__(&self, py: Python<'_>, number: isize) -> PyResult<String> {
         let names = self.0.locked(py);
-        let name = names.get(number).map(str::to_owned);
+        let number = usize::try_from(number).ok();
+        let name = number.and_then(|number| names.get(number)).map(str::to_owned);
         name.ok_or_else(|| PyIndexError::new_err("a number that no name has"))
     }
 
