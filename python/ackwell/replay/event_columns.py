@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from ackwell.engine import native_engine
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
@@ -105,24 +106,10 @@ class Columns(NamedTuple):
         }
 
 
-class Numbers:
-    """Numbers names in the order in which they come."""
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names = list(names)
-        self._numbers = {name: number for number, name in enumerate(self.names)}
-
-    def __getitem__(self, name: str) -> int:
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = len(self.names)
-            self.names.append(name)
-        return number
-
-
 def columns_of(events: Sequence[Event]) -> Columns:
     """Return events as columns."""
-    topics, subscriptions, files = Numbers(), Numbers([""]), Numbers()
+    names_of = native_engine().Names
+    topics, subscriptions, files = names_of(), names_of([""]), names_of()
     integers = {
         name: np.array(
             [NULL if (value := getattr(event, name)) is None else value for event in events], np.int64
@@ -136,12 +123,12 @@ def columns_of(events: Sequence[Event]) -> Columns:
     kinds = [kind.value for kind in Kind]
     codes = {kind: code for code, kind in enumerate(kinds)}
 
-    def numbered(numbers: Numbers, names: Iterable[str | None]) -> NDArray[np.int32]:
-        return np.array([numbers[name or ""] for name in names], np.int32)
+    def numbered(known: Any, names: Iterable[str | None]) -> tuple[NDArray[np.int32], Any]:
+        return np.array([known.number(name or "") for name in names], np.int32), known
 
     return Columns(
-        (numbered(topics, (event.topic for event in events)), topics.names),
-        (numbered(subscriptions, (event.subscription for event in events)), subscriptions.names),
+        numbered(topics, (event.topic for event in events)),
+        numbered(subscriptions, (event.subscription for event in events)),
         (np.array([codes[event.kind.value] for event in events], np.int32), kinds),
         integers["ledger_id"],
         integers["entry_id"],
@@ -150,7 +137,7 @@ def columns_of(events: Sequence[Event]) -> Columns:
         integers["batch_size"],
         (starts, ends),
         np.array([word for words in sets for word in words or ()], np.int64),
-        (numbered(files, (event.file for event in events)), files.names),
+        numbered(files, (event.file for event in events)),
         {row: event.transaction for row, event in enumerate(events) if event.transaction is not None},
         {
             row: event.detail
@@ -158,6 +145,11 @@ def columns_of(events: Sequence[Event]) -> Columns:
             if event.kind is Kind.META and event.detail is not None
         },
     )
+
+
+def codes_of(codes: tuple[NDArray[np.int32] | None, Any], count: int) -> NDArray[np.int32]:
+    """Return the code of each of so many rows."""
+    return np.zeros(count, np.int32) if codes[0] is None else codes[0]
 
 
 def code_at(codes: tuple[NDArray[np.int32] | None, Any], row: int) -> int:

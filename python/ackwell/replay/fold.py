@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from ackwell.cursor import Cursor
 from ackwell.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
-from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, name_at
+from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of, name_at
 from ackwell.replay.events import NEED_POSITION, Kind
 from ackwell.replay.resets import NO_RESETS, Name, Resets
 
@@ -167,7 +166,7 @@ class Fold:
     def _resolve(self, columns: Columns, kinds: Codes) -> Codes:
         """Let acknowledgments in a transaction count if it was committed."""
         actions = kinds[1]
-        codes = np.zeros(len(columns.ledger_ids), np.int32) if kinds[0] is None else kinds[0].copy()
+        codes = codes_of(kinds, len(columns.ledger_ids)).copy()
         void, unresolved = len(actions), len(actions) + 1
         committed = None if self._resets is None else self._resets.committed
         for row, transaction in (columns.transactions or {}).items():
@@ -214,7 +213,7 @@ class Fold:
     def names(self) -> list[Name]:
         """Return the name of each pair, by number."""
         numbers = self._partials.names()
-        texts = [_texts(self.topics), _texts(self.subscriptions)]
+        texts = [list(self.topics), list(self.subscriptions)]
         names = [map(own.__getitem__, of.tolist()) for own, of in zip(texts, numbers, strict=True)]
         return list(zip(*names, strict=True))
 
@@ -283,12 +282,6 @@ class _Numbers:
             known = np.concatenate((known, more))
         self._last = texts, known
         return known
-
-
-def _texts(names: Any) -> list[str]:
-    offsets, data = names.to_arrays()
-    bounds = offsets.tolist()
-    return [data[start:end].decode() for start, end in pairwise(bounds)]
 
 
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from ackwell.position import Position
+from ackwell.replay.event_columns import codes_of
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
@@ -131,7 +132,6 @@ def _rows(columns: Columns, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
     codes = [code for code, kind in enumerate(columns.kinds[1]) if kind in kinds]
     if not codes:
         return
-    count = len(columns.ledger_ids)
-    own = np.zeros(count, np.int32) if columns.kinds[0] is None else columns.kinds[0]
-    for row in np.flatnonzero(np.isin(own, codes)).tolist():
+    kinds_of = codes_of(columns.kinds, len(columns.ledger_ids))
+    for row in np.flatnonzero(np.isin(kinds_of, codes)).tolist():
         yield columns.row(row)

@@ -219,10 +219,10 @@ impl Partials {
     /// Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
     ///
     /// `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
-    /// has code 0, and the number of each code. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists, 3 ack, 4 up to, 5 clear,
-    /// 6 seek, 7 trim, 8 delete, 9 in a transaction, 10 unknown, 11 null. `ack_sets` are where each row's
-    /// words begin and end in `words`. Raises `ValueError` for columns of different lengths and for codes
-    /// outside; then no row is taken. O(rows); lets other threads run meanwhile.
+    /// has code 0, and the number of each code. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists,
+    /// 3 ack, 4 up to, 5 clear, 6 seek, 7 trim, 8 delete, 9 in a transaction, 10 unknown, 11 null. `ack_sets` are
+    /// where each row's words begin and end in `words`. Raises `ValueError` for columns of different lengths and for
+    /// codes outside; then no row is taken. O(rows); lets other threads run meanwhile.
     #[pyo3(signature = (topics, subscriptions, kinds, ledger_ids, entry_ids, *, batch_indexes=None, batch_sizes=None,
                         ack_sets=None, words=None, sequences=None, files=None))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
