@@ -102,18 +102,37 @@ def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(index, "ack_set", pa.array(texts, pa.string()))
 
 
-def test_a_bucket_forgets_what_it_has_not_heard_of() -> None:
-    def payload(topic: str) -> bytes:
-        event = Event(topic, "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)
-        (batch,) = stream.FoldBuckets(1)(with_texts(b) for b in to_batches([event]))
-        found: bytes = batch.column("payload")[0].as_py()
-        return found
+def payload_of(*events: Event) -> bytes:
+    """What a micro-batch of these events gives to a bucket."""
+    (batch,) = stream.FoldBuckets(1)(with_texts(b) for b in to_batches(list(events)))
+    found: bytes = batch.column("payload")[0].as_py()
+    return found
 
+
+def test_a_bucket_forgets_what_it_has_not_heard_of() -> None:
     bucket = stream.Bucket({})
-    bucket.join([payload("old")], 1_000)
-    bucket.join([payload("new")], 2_000)
+    for topic, at_ms in (("old", 1_000), ("new", 2_000)):
+        bucket.join([payload_of(Event(topic, "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))], at_ms)
     assert bucket.heard_first_ms() == 1_000
     bucket.forget(1_500)
     assert bucket.heard_first_ms() == 2_000
     blobs = {number: blob for number, blob in bucket.changed().items() if blob is not None}
     assert stream.Bucket(blobs).heard_first_ms() == 2_000
+
+
+def test_a_topic_is_known_as_long_as_one_of_its_subscriptions_and_they_as_long_as_it() -> None:
+    """Publishes are told once, for the topic: whoever acknowledges later needs them."""
+    published = [Event("t", "", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(4)]
+    acks = [Event("t", name, 9, Kind.ACK, ledger_id=3, entry_id=n) for n, name in enumerate(["a", "a", "b"])]
+    bucket = stream.Bucket({})
+    bucket.join([payload_of(*published, acks[0], acks[2])], 1_000)
+    bucket.join([payload_of(acks[1])], 2_000)
+    bucket.forget(1_500)
+    bucket.join([payload_of(published[3])], 3_000)
+    bucket.forget(2_500)
+    rows = [row for packed in bucket.cursors() for row in pa.ipc.open_stream(packed).read_all().to_pylist()]
+    assert [(row["subscription"], row["mark_delete_entry_id"], row["error"]) for row in rows] == [
+        ("a", 1, None)
+    ]
+    bucket.forget(3_500)
+    assert bucket.heard_first_ms() is None

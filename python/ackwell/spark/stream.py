@@ -45,9 +45,10 @@ def cursor_stream(
     events
         A streaming DataFrame with the columns of `ackwell.spark.schema.EVENTS`.
     forget_after
-        Forget a subscription of which nothing was heard for so long, in the first micro-batch after
-        it; never where `None`. Set `spark.sql.streaming.noDataMicroBatches.enabled` to false, as
-        `local_session` does, or Spark runs empty micro-batches without end.
+        Forget a subscription of which nothing was heard for so long, and nothing of its topic as a whole,
+        in the first micro-batch after it; never where `None`. Set
+        `spark.sql.streaming.noDataMicroBatches.enabled` to false, as `local_session` does, or Spark runs
+        empty micro-batches without end.
     buckets
         Into how many parts the topics are cut; part of the checkpoint, as the number of shuffle partitions
         is.

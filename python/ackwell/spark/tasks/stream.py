@@ -128,14 +128,8 @@ class Bucket:
             yield packed([batch], CURSOR_SCHEMA)
 
     def forget(self, before_ms: int) -> None:
-        """Forget the subscriptions of which nothing was heard since."""
-        heard: dict[Name, int] = {}
-        for table in self._tables.values():
-            for name, at_ms in zip(
-                zip(*_name_arrays(table), strict=True), table.column("heard_ms").to_pylist(), strict=True
-            ):
-                heard[name] = max(heard.get(name, 0), at_ms or 0)
-        gone = {name for name, at_ms in heard.items() if at_ms <= before_ms}
+        """Forget the subscriptions of which nothing was heard since, and the topics without any."""
+        gone = {name for name, at_ms in self._heard().items() if at_ms <= before_ms}
         if not gone:
             return
         for number, table in self._tables.items():
@@ -146,13 +140,27 @@ class Bucket:
 
     def heard_first_ms(self) -> int | None:
         """Return when the subscription that is to be forgotten next was last heard of."""
+        return min(self._heard().values(), default=None)
+
+    def _heard(self) -> dict[Name, int]:
+        """Return when each subscription was last heard of: what is told of a topic is told of each of them.
+
+        A topic was heard of with the last of its subscriptions, whose acknowledgments need what it published.
+        """
         heard: dict[Name, int] = {}
         for table in self._tables.values():
             for name, at_ms in zip(
                 zip(*_name_arrays(table), strict=True), table.column("heard_ms").to_pylist(), strict=True
             ):
                 heard[name] = max(heard.get(name, 0), at_ms or 0)
-        return min(heard.values(), default=None)
+        of_topics = {topic: at_ms for (topic, name), at_ms in heard.items() if not name}
+        last = dict(of_topics)
+        for (topic, _), at_ms in heard.items():
+            last[topic] = max(last.get(topic, 0), at_ms)
+        return {
+            (topic, name): max(at_ms, of_topics.get(topic, 0)) if name else last[topic]
+            for (topic, name), at_ms in heard.items()
+        }
 
     def changed(self) -> dict[int, bytes | None]:
         """Return the blobs that are to be written, None for those that are empty now."""
