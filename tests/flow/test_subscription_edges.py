@@ -170,3 +170,40 @@ def test_validation_reaches_what_every_consumer_has() -> None:
     pending._values[Position(3, 0)] = PendingAck(-1, 0)  # type: ignore[attr-defined]
     with pytest.raises(AssertionError):
         subscription._state.consumers.validate()
+
+
+def test_a_part_that_an_aborted_transaction_gives_back_waits_for_no_back_off() -> None:
+    subscription = opened("Shared", entries=2)
+    assert subscription.dispatch(3, 0, 0, batch_size=3) == "a"
+    subscription.nack("a", 3, 0, 0)
+    part = MessageId(3, 0, ack_set=(6,), batch_size=3)
+    transaction = TransactionId(0, 1)
+    subscription.handle("a", CommandAck(1, message_ids=(part,), transaction=transaction))
+    subscription.abort(transaction)
+    subscription.validate()
+    assert subscription.next_reads(9, 0)[0] == (3, 0)
+    assert subscription.dispatch(3, 0, 0, batch_size=3) == "a"
+    assert subscription.redelivery_count(3, 0) == 1
+    assert subscription.advance(100_000) == 0
+    assert subscription.redelivery_count(3, 0) == 1
+
+
+def test_all_delays_that_end_at_once_end_at_once() -> None:
+    entries = np.arange(10_001)
+    subscription = Subscription("Shared", Ledgers({3: len(entries)}), delayed=DelayedDeliveryTracker())
+    subscription.add_consumer("a")
+    subscription.flow("a", 10**6)
+    due_ms = np.full(len(entries), 5_000)
+    subscription.dispatch_many(np.full(len(entries), 3), entries, 0, deliver_at_ms=due_ms)
+    assert subscription.advance(10_000) == len(entries)
+
+
+def test_a_cleared_backlog_has_nothing_unread_and_nothing_delayed() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 9}), delayed=DelayedDeliveryTracker())
+    subscription.add_consumer("a")
+    subscription.flow("a", 100)
+    assert subscription.dispatch(3, 0, 0, deliver_at_ms=5_000) is Undelivered.DELAYED
+    assert subscription.clear_backlog() == 9
+    assert subscription.read_position == (3, 9)
+    assert subscription.summary(0).delayed == 0
+    assert subscription.next_wakeup_ms() is None

@@ -242,3 +242,42 @@ def test_a_save_after_lost_entries_whose_deletion_was_kept_is_found(tmp_path: Pa
         with opened() as store:
             assert store.last_id == 4
             assert Journal(store).load().position_info == state
+
+
+def test_an_owner_that_comes_just_before_a_write_fences_it(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    old, new = SqliteStore(path), SqliteStore(path)
+    old.own()
+    # SQLite tells of a statement before it runs it.
+    before_it(old, "BEGIN", new.own)
+    with pytest.raises(FencedError):
+        old.append(b"late")
+    assert new.append(b"a") == 0
+
+
+def test_no_other_writer_comes_between_the_check_of_an_owner_and_its_write(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    store, other = SqliteStore(path), SqliteStore(path, "other", timeout_s=0)
+    store.own()
+    other.own()
+    refused: list[str] = []
+
+    def write() -> None:
+        with pytest.raises(StoreError, match="locked") as caught:
+            other.append(b"b")
+        refused.append(str(caught.value))
+
+    before_it(store, "INSERT", write)
+    store.append(b"a")
+    assert len(refused) == 1
+
+
+def before_it(store: SqliteStore, statement: str, act: Callable[[], object]) -> None:
+    """Act once, before the next statement of a store that begins like this."""
+    waiting = [act]
+
+    def look(text: str) -> None:
+        if text.startswith(statement) and waiting:
+            waiting.pop()()
+
+    store._connection.set_trace_callback(look)

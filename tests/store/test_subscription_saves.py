@@ -9,7 +9,7 @@ import pytest
 from ackwell import CorruptStateError, Cursor, Ledgers, Position, PositionInfo, ProtocolError, StoreError
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
-from ackwell.subscription import CommandAck, MessageId, Subscription, TransactionId
+from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
 from ackwell.wire import bytes_field, int_field
 
 LEDGERS = Ledgers({3: 100})
@@ -281,3 +281,48 @@ def test_a_redelivery_count_that_no_subscription_has_is_refused() -> None:
         load(store)
     Journal(store).save(PositionInfo(3, 1, redelivery_counts={(3, 5): (1 << 31) - 1}), replace=True)
     assert load(store).redelivery_count(3, 5) == (1 << 31) - 1
+
+
+def test_a_count_that_a_part_ends_stays_ended_after_a_restart() -> None:
+    store, settings = MemoryStore(), SubscriptionSettings(partial_ack_resets_count=True)
+    subscription = Subscription("Shared", LEDGERS, settings=settings)
+    deliver(subscription, 9)
+    subscription.redeliver("a", [(3, 1), (3, 2)])
+    # Only the third save may be a delta.
+    for entry_id, ack_set in ((5, ()), (6, ()), (2, (6,))):
+        subscription.ack("a", 3, entry_id, ack_set)
+        subscription.save(store)
+    assert [load(store).redelivery_count(3, entry_id) for entry_id in (1, 2)] == [1, 0]
+
+
+def test_counts_that_end_with_the_last_consumer_stay_ended_after_a_restart() -> None:
+    store, settings = MemoryStore(), SubscriptionSettings(idle_clears_counts=True)
+    subscription = Subscription("Shared", LEDGERS, settings=settings)
+    deliver(subscription, 3)
+    subscription.redeliver("a", [(3, 1)])
+    subscription.save(store)
+    subscription.remove_consumer("a")
+    subscription.save(store)
+    assert load(store).redelivery_count(3, 1) == 0
+
+
+def test_counts_of_a_trimmed_ledger_stay_ended_after_a_restart() -> None:
+    store, ledgers = MemoryStore(), Ledgers({3: 3, 5: 3})
+    subscription = Subscription("Shared", ledgers)
+    deliver(subscription, 6)
+    subscription.redeliver("a", [(3, 1), (5, 1)])
+    subscription.save(store)
+    ledgers.trim_before(5)
+    subscription.next_reads(1, 0)
+    subscription.save(store)
+    again = Subscription.load("Shared", store, Ledgers({3: 3, 5: 3}))
+    assert [again.redelivery_count(*position) for position in ((3, 1), (5, 1))] == [0, 1]
+
+
+def test_a_saved_count_of_what_is_acknowledged_is_dropped() -> None:
+    store = MemoryStore()
+    counts = {(3, entry_id): 2 for entry_id in (1, 3, 4)}
+    Journal(store).save(PositionInfo(3, 1, [(3, 2, 3)], redelivery_counts=counts))
+    again = load(store)
+    assert [again.redelivery_count(3, entry_id) for entry_id in (1, 3, 4)] == [0, 0, 2]
+    again.validate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import random
 from collections import Counter
@@ -14,7 +15,7 @@ import pytest
 
 from ackwell import Cursor, Ledgers, Position, PositionInfo, ProtocolError
 from ackwell.saving import source
-from ackwell.saving.delta import Change, difference, replay
+from ackwell.saving.delta import Change, difference, merge, replay
 from ackwell.saving.journal import Journal
 from ackwell.saving.source import CHANGES_MAX, Baseline, Changed, Tracked, TrackedDict
 from ackwell.store import MemoryStore
@@ -241,3 +242,24 @@ def test_a_tracked_dictionary_is_a_dictionary_and_remembers_every_key_that_chang
         assert again == plain
         again[Position(9, 9)] = 1
         assert Position(9, 9) not in tracked
+
+
+def test_two_changes_as_one_hold_nothing_that_its_mark_delete_position_covers() -> None:
+    states = [PositionInfo(3, 0), PositionInfo(3, 0, [(3, 4, 8)]), PositionInfo(3, 12, [(3, 20, 21)])]
+    first, second = (difference(*pair) for pair in itertools.pairwise(states))
+    assert first is not None
+    assert second is not None
+    merged = merge(first, second)
+    assert list(merged.changes.individually_deleted) == [(3, 20, 21)]
+    assert replay(states[0], [merged]) == states[2]
+
+
+@pytest.mark.parametrize("field", [{"idle_since": 7}, {"unknown_fields": b"\x50\x01"}])
+def test_what_is_carried_and_changes_is_a_change(field: dict[str, Any]) -> None:
+    cursor = Cursor(Ledgers(ENTRIES))
+    counts, nothing = Changed(), PositionInfo(3, -1)
+    tracked = cursor.tracked(b"", counts, lambda _: None, lambda: nothing)
+    changed = tracked._replace(now=tracked.now._replace(**field))
+    change = changed.change_since(tracked.baseline())
+    assert change is not None
+    assert change.others
