@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import Ledgers, Position, ProtocolError
+from ackwell import Ledgers, LimitError, Position, ProtocolError
+from ackwell.ack_sets import BATCH_SIZE_MAX
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.store import MemoryStore
 from ackwell.subscription import (
@@ -169,6 +171,21 @@ def test_a_cumulative_acknowledgment_is_illegal_where_consumers_share() -> None:
         assert subscription.cursor.backlog_entries == 10
 
 
+def test_nobody_who_is_not_connected_acknowledges() -> None:
+    subscription = opened("Exclusive")
+    deliver(subscription)
+    acknowledgments: tuple[Callable[[], object], ...] = (
+        lambda: subscription.ack("b", 3, 4),
+        lambda: subscription.ack_many("b", [3], [4]),
+        lambda: subscription.ack_cumulative("b", 3, 4),
+        lambda: subscription.handle("b", CommandAck(1, message_ids=(MessageId(3, 4),))),
+    )
+    for acknowledge in acknowledgments:
+        with pytest.raises(ProtocolError, match="no consumer 'b'"):
+            acknowledge()
+    assert subscription.cursor.backlog_entries == 10
+
+
 def test_a_cumulative_acknowledgment_names_exactly_one_message() -> None:
     subscription = opened("Exclusive")
     for ids in ((), (MessageId(3, 1), MessageId(3, 2))):
@@ -290,6 +307,18 @@ def test_a_message_not_acknowledged_in_time_comes_again_and_never_early() -> Non
     assert subscription.advance(11_000) == 1
     assert subscription.advance(14_000) == 1
     subscription.validate()
+
+
+@pytest.mark.parametrize("back", [lambda each: each.redeliver("a"), lambda each: each.seek(3, 0)])
+def test_a_message_that_was_taken_back_has_the_deadline_of_its_next_delivery(
+    back: Callable[[Subscription], object],
+) -> None:
+    subscription = opened("Shared", 2, settings=SubscriptionSettings(ack_timeout_ms=1_000))
+    deliver(subscription)
+    back(subscription)
+    assert deliver(subscription, now_ms=500) == {"a": [0, 1]}
+    assert subscription.next_wakeup_ms() == 2_000
+    assert [subscription.advance(now_ms) for now_ms in (1_000, 1_999, 2_000)] == [0, 0, 2]
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -448,6 +477,12 @@ def test_a_summary_knows_the_oldest_hole_and_since_when() -> None:
     assert subscription.summary(9_000).oldest_hole is None
 
 
+def test_the_oldest_hole_is_as_old_as_the_first_call_with_a_time_that_saw_it() -> None:
+    subscription = opened("Shared", 5)
+    subscription.advance(1_000)
+    assert subscription.summary(6_000).oldest_hole_age_ms == 5_000
+
+
 @given(
     nacked=st.frozensets(st.integers(0, 9)),
     up_to=st.integers(0, 9),
@@ -525,6 +560,9 @@ def test_bad_names_numbers_and_bytes_are_refused_and_nothing_changes() -> None:
         subscription.dispatch_many([3], [0], 0, batch_sizes=[0])
     with pytest.raises(ValueError, match="batch size 0"):
         subscription.dispatch(3, 0, 0, batch_size=0)
+    with pytest.raises(LimitError, match="batch size"):
+        subscription.dispatch(3, 0, 0, batch_size=BATCH_SIZE_MAX + 1)
+    assert deliver(subscription) == {"a": [*range(10)]}
     with pytest.raises(ValueError, match="is not a valid SubscriptionType"):
         Subscription("Sahred", Ledgers({1: 1}))
     with pytest.raises(ValueError, match="back-off"):

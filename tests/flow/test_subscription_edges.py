@@ -23,6 +23,8 @@ from ackwell.subscription.sticky_key import SLOTS
 from tests.flow.test_subscription_answers import opened
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackwell.engine import Engine
 
 
@@ -75,6 +77,67 @@ def test_a_broker_counts_a_pending_batch_as_it_was_delivered() -> None:
         subscription.ack(None, 3, 0, (0b110,))
         subscription.dispatch(3, 0, 0, batch_size=3)
         assert subscription.pending("a")[Position(3, 0)].remaining == expected
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda subscription: subscription.ack("a", 3, 0),
+        lambda subscription: subscription.ack("b", 3, 0),
+        lambda subscription: subscription.ack_many("b", [3], [0]),
+        lambda subscription: subscription.ack("a", 3, 0, (0,)),
+        lambda subscription: subscription.redeliver("a"),
+        lambda subscription: subscription.redeliver("a", [(3, 0)]),
+        lambda subscription: subscription.delivered("b", 3, 0, 0, batch_size=3),
+        lambda subscription: subscription.skip(1),
+        lambda subscription: subscription.seek(3, 0),
+    ],
+)
+def test_nothing_is_kept_of_a_batch_that_left_its_consumer(leave: Callable[[Subscription], object]) -> None:
+    subscription = opened("Shared", partial_ack_lowers_pending=False)
+    subscription.add_consumer("b")
+    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.ack("a", 3, 0, (0b110,))
+    consumer = subscription._state.consumers["a"]
+    assert consumer.as_delivered == {(3, 0): 3}
+    leave(subscription)
+    assert not consumer.as_delivered
+    subscription.validate()
+
+
+def test_a_subscription_at_its_limit_gets_nothing_new_until_less_than_half_is_left() -> None:
+    subscription = opened("Shared", max_unacked_per_subscription=4)
+    for entry_id in range(4):
+        assert subscription.dispatch(3, entry_id, 0) == "a"
+    subscription.ack_many("a", [3, 3], [0, 1])
+    assert subscription.stall is Undelivered.SUBSCRIPTION_BLOCKED
+    subscription.ack("a", 3, 2)
+    assert subscription.stall is None
+
+
+def test_a_full_consumer_that_asked_for_redelivery_is_blocked_again_when_it_grants_permits() -> None:
+    subscription = opened("Shared", max_unacked_per_consumer=2, redelivery_unblocks=True)
+    assert [subscription.dispatch(3, entry_id, 0) for entry_id in (0, 1)] == ["a", "a"]
+    subscription.redeliver("a", [(3, 9)])
+    assert subscription.stall is None
+    subscription.flow("a", 1)
+    assert subscription.stall is Undelivered.CONSUMER_BLOCKED
+
+
+def test_a_key_whose_messages_are_skipped_waits_for_its_old_consumer_no_more() -> None:
+    subscription = opened("Key_Shared")
+    hashes = {subscription.sticky_key_hash(f"k{number}") for number in range(50)}
+    for entry_id, key_hash in enumerate(sorted(hashes)[:8]):
+        subscription.dispatch(3, entry_id, 0, sticky_key_hash=key_hash)
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    moved = [value.sticky_key_hash for value in subscription.pending("a").values()]
+    theirs = next(each for each in moved if subscription._state.policy.selector.select(each) == "b")  # type: ignore[attr-defined]
+    assert subscription.dispatch(3, 8, 0, sticky_key_hash=theirs) is Undelivered.KEY_WAITS
+    assert subscription.skip(8) == 8
+    assert subscription.next_reads(1, 0) == [(3, 8)]
+    assert subscription.dispatch(3, 8, 0, sticky_key_hash=theirs) == "b"
+    subscription.validate()
 
 
 def test_advancing_counts_the_delayed_messages_that_are_to_be_delivered() -> None:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ackwell import CorruptStateError, Cursor, Ledgers, Position, PositionInfo, ProtocolError, StoreError
+from ackwell import (
+    CorruptStateError,
+    Cursor,
+    CursorSettings,
+    Ledgers,
+    Position,
+    PositionInfo,
+    ProtocolError,
+    StoreError,
+    _native,
+    reference,
+)
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
 from ackwell.wire import bytes_field, int_field
+
+if TYPE_CHECKING:
+    from ackwell.engine import Engine
 
 LEDGERS = Ledgers({3: 100})
 FIRST, SECOND = TransactionId(1, 1), TransactionId(0, 2)
@@ -75,6 +90,25 @@ def test_a_subscription_keeps_the_fields_of_others_that_it_loaded() -> None:
     assert info.idle_since == 1234
     assert info.unknown_fields.startswith(theirs)
     assert info.unknown_fields.count(theirs) == 1
+
+
+def test_subscriptions_that_will_save_different_fields_of_others_differ() -> None:
+    stores = MemoryStore(), MemoryStore(), MemoryStore()
+    for store, theirs in zip(stores, (7, 7, 8), strict=True):
+        Journal(store).save(PositionInfo(3, 5, unknown_fields=bytes([0xF8, 0x01, theirs])))
+    one, same, other = (load(store) for store in stores)
+    assert one == same
+    assert one != other
+
+
+@pytest.mark.parametrize("engine", [_native, reference])
+def test_a_loaded_subscription_takes_acknowledgments_as_its_settings_say(engine: Engine) -> None:
+    settings = SubscriptionSettings(cursor=CursorSettings(batch_index_acks=False))
+    store = MemoryStore()
+    used().save(store)
+    again = Subscription.load("Shared", store, LEDGERS, settings=settings, engine=engine)
+    assert not again.ack(None, 3, 20, (0b10,))
+    assert again.cursor.unacked_bits(3, 20) is None
 
 
 def test_the_cursor_of_a_subscription_cannot_be_saved_without_it() -> None:

@@ -325,9 +325,10 @@ class Consumers(EqualByState):
         )
 
     def validate(self) -> None:
-        """Check the pending entries of every consumer."""
+        """Check the pending entries of every consumer, and that only they are reported."""
         for consumer in self:
             consumer.pending.validate()
+            assert all(consumer.pending.contains(*position) for position in consumer.as_delivered)
             assert consumer.unacked >= 0, f"{consumer.key}: {consumer.unacked} unacked"
 
     def audit(self) -> list[str]:
