@@ -171,6 +171,19 @@ def test_a_cumulative_acknowledgment_is_illegal_where_consumers_share() -> None:
         assert subscription.cursor.backlog_entries == 10
 
 
+def test_without_ledgers_every_position_is_ahead_of_the_last() -> None:
+    subscription = Subscription("Exclusive", Ledgers())
+    acknowledgments: tuple[Callable[[], object], ...] = (
+        lambda: subscription.ack(None, 3, 0),
+        lambda: subscription.ack(None, 3, 0, (0b10,)),
+        lambda: subscription.ack_many(None, [3], [0]),
+        lambda: subscription.ack_cumulative(None, 3, 0),
+    )
+    for acknowledge in acknowledgments:
+        with pytest.raises(ProtocolError, match="ahead of the last position none"):
+            acknowledge()
+
+
 def test_nobody_who_is_not_connected_acknowledges() -> None:
     subscription = opened("Exclusive")
     deliver(subscription)

@@ -14,6 +14,7 @@ from ackwell.subscription import (
     AckType,
     CommandAck,
     MessageId,
+    StickyRanges,
     Subscription,
     SubscriptionSettings,
     TransactionId,
@@ -77,6 +78,13 @@ def test_a_broker_counts_a_pending_batch_as_it_was_delivered() -> None:
         subscription.ack(None, 3, 0, (0b110,))
         subscription.dispatch(3, 0, 0, batch_size=3)
         assert subscription.pending("a")[Position(3, 0)].remaining == expected
+        subscription.dispatch(3, 1, 0, batch_size=3)
+        for bits in (0b101, 0b011):
+            subscription.ack("a", 3, 1, (bits,))
+        assert subscription.pending("a")[Position(3, 1)].remaining == (1 if lowers else 3)
+        subscription.ack(None, 3, 2, (0b110,))
+        subscription.delivered("a", 3, 2, 0, batch_size=3)
+        assert subscription.pending("a")[Position(3, 2)].remaining == expected
 
 
 @pytest.mark.parametrize(
@@ -84,6 +92,7 @@ def test_a_broker_counts_a_pending_batch_as_it_was_delivered() -> None:
     [
         lambda subscription: subscription.ack("a", 3, 0),
         lambda subscription: subscription.ack("b", 3, 0),
+        lambda subscription: subscription.ack_many("a", [3], [0]),
         lambda subscription: subscription.ack_many("b", [3], [0]),
         lambda subscription: subscription.ack("a", 3, 0, (0,)),
         lambda subscription: subscription.redeliver("a"),
@@ -97,7 +106,7 @@ def test_nothing_is_kept_of_a_batch_that_left_its_consumer(leave: Callable[[Subs
     subscription = opened("Shared", partial_ack_lowers_pending=False)
     subscription.add_consumer("b")
     subscription.dispatch(3, 0, 0, batch_size=3)
-    subscription.ack("a", 3, 0, (0b110,))
+    subscription.ack("a", 3, 0, (0b100,))
     consumer = subscription._state.consumers["a"]
     assert consumer.as_delivered == {(3, 0): 3}
     leave(subscription)
@@ -105,8 +114,9 @@ def test_nothing_is_kept_of_a_batch_that_left_its_consumer(leave: Callable[[Subs
     subscription.validate()
 
 
-def test_a_subscription_at_its_limit_gets_nothing_new_until_less_than_half_is_left() -> None:
-    subscription = opened("Shared", max_unacked_per_subscription=4)
+@pytest.mark.parametrize("at_read", [False, True])
+def test_a_subscription_at_its_limit_gets_nothing_new_until_less_than_half_is_left(*, at_read: bool) -> None:
+    subscription = opened("Shared", max_unacked_per_subscription=4, subscription_limit_at_read=at_read)
     for entry_id in range(4):
         assert subscription.dispatch(3, entry_id, 0) == "a"
     subscription.ack_many("a", [3, 3], [0, 1])
@@ -140,6 +150,87 @@ def test_a_key_whose_messages_are_skipped_waits_for_its_old_consumer_no_more() -
     subscription.validate()
 
 
+def test_a_delayed_message_that_is_due_by_the_tick_is_not_delayed_again() -> None:
+    tracker = DelayedDeliveryTracker()
+    subscription = Subscription("Shared", Ledgers({3: 1}), delayed=tracker)
+    subscription.add_consumer("a")
+    subscription.flow("a", 1)
+    assert subscription.dispatch(3, 0, 0, deliver_at_ms=5_000) is Undelivered.DELAYED
+    due_ms = subscription.next_wakeup_ms()
+    assert due_ms is not None
+    assert due_ms < 5_000
+    assert subscription.next_reads(1, due_ms) == [(3, 0)]
+    assert subscription.dispatch(3, 0, due_ms, deliver_at_ms=5_000) == "a"
+
+
+def test_a_delayed_message_that_somebody_else_delivers_is_delayed_no_more() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 1}), delayed=DelayedDeliveryTracker())
+    subscription.add_consumer("a")
+    subscription.flow("a", 1)
+    assert subscription.dispatch(3, 0, 0, deliver_at_ms=50_000) is Undelivered.DELAYED
+    subscription.delivered("a", 3, 0, 1_000)
+    subscription.validate()
+    assert subscription.next_wakeup_ms() is None
+    assert subscription.advance(50_000) == 0
+
+
+def test_a_delayed_message_comes_back_where_not_every_hash_has_an_owner() -> None:
+    tracker = DelayedDeliveryTracker()
+    subscription = Subscription("Key_Shared", Ledgers({3: 1}), delayed=tracker, selector=StickyRanges())
+    subscription.add_consumer("a", hash_ranges=[(100, 200)])
+    subscription.flow("a", 1)
+    late = subscription.dispatch(3, 0, 0, sticky_key_hash=150, deliver_at_ms=5_000)
+    assert late is Undelivered.DELAYED
+    assert subscription.next_reads(1, 5_000) == [(3, 0)]
+    assert subscription.dispatch(3, 0, 5_000, sticky_key_hash=150) == "a"
+
+
+def test_a_tracker_that_is_full_takes_nothing_back_that_was_delivered_again() -> None:
+    tracker = DelayedDeliveryTracker(strict=True, max_bytes=0)
+    subscription = Subscription("Shared", Ledgers({3: 2}), delayed=tracker)
+    subscription.add_consumer("a")
+    subscription.flow("a", 2)
+    assert subscription.dispatch(3, 0, 0) == "a"
+    subscription.redeliver("a")
+    (delivery,) = subscription.dispatch_many([3, 3], [0, 1], 0, deliver_at_ms=[0, 5_000])
+    assert delivery.entry_ids.tolist() == [0]
+    assert subscription.read_position == (3, 1)
+
+
+def test_what_others_deliver_is_counted_while_a_key_drains() -> None:
+    subscription = opened("Key_Shared")
+    subscription.add_consumer("b")
+    owner = subscription._state.policy.selector.select(7)  # type: ignore[attr-defined]
+    (other,) = {"a", "b"} - {owner}
+    for entry_id, consumer in enumerate((other, owner, owner, other)):
+        subscription.delivered(consumer, 3, entry_id, 0, sticky_key_hash=7)
+        subscription.validate()
+    for entry_id in range(4):
+        subscription.ack(None, 3, entry_id)
+        subscription.validate()
+
+
+def test_a_key_that_had_to_wait_waits_for_the_next_round() -> None:
+    subscription = Subscription("Key_Shared", Ledgers({3: 2}))
+    subscription.add_consumer("a")
+    subscription.flow("a", 2)
+    assert [subscription.dispatch(3, entry_id, 0, sticky_key_hash=7) for entry_id in (0, 1)] == ["a", "a"]
+    subscription.redeliver("a")
+    assert subscription.dispatch(3, 0, 0, sticky_key_hash=7) is Undelivered.NO_PERMITS
+    subscription.flow("a", 2)
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=7) is Undelivered.KEY_WAITS
+    reads = subscription.next_reads(2, 0)
+    assert [subscription.dispatch(*each, 0, sticky_key_hash=7) for each in reads] == ["a", "a"]
+
+
+def test_reading_pauses_above_as_many_ranges_as_can_be_saved() -> None:
+    subscription = opened("Shared", pause_above_ranges=2)
+    subscription.ack_many(None, [3, 3], [2, 4])
+    assert subscription.stall is None
+    subscription.ack(None, 3, 6)
+    assert subscription.stall is Undelivered.PAUSED
+
+
 def test_advancing_counts_the_delayed_messages_that_are_to_be_delivered() -> None:
     tracker = DelayedDeliveryTracker(strict=True)
     subscription = Subscription("Shared", Ledgers({3: 4}), delayed=tracker)
@@ -149,6 +240,17 @@ def test_advancing_counts_the_delayed_messages_that_are_to_be_delivered() -> Non
         assert isinstance(subscription.dispatch(3, entry_id, 0, deliver_at_ms=due_ms), Undelivered)
     subscription.ack(None, 3, 1)
     assert [subscription.advance(now_ms) for now_ms in (49, 50, 89, 90, 91)] == [0, 2, 0, 1, 0]
+
+
+def test_a_part_says_whether_it_changed_anything_and_ends_the_count_either_way() -> None:
+    subscription = opened("Shared", partial_ack_resets_count=True)
+    subscription.dispatch(3, 0, 0, batch_size=2)
+    assert [subscription.ack("a", 3, 0, (0b10,)) for _ in range(2)] == [True, False]
+    subscription.redeliver("a")
+    assert subscription.redelivery_count(3, 0) == 1
+    assert not subscription.ack("a", 3, 0, (0b10,))
+    assert subscription.redelivery_count(3, 0) == 0
+    assert [subscription.ack("a", 3, 0, (0b01,)) for _ in range(2)] == [True, False]
 
 
 def test_an_entry_that_was_acknowledged_in_part_conflicts_as_a_whole_only() -> None:

@@ -360,3 +360,18 @@ def test_a_saved_count_of_what_is_acknowledged_is_dropped() -> None:
     again = load(store)
     assert [again.redelivery_count(3, entry_id) for entry_id in (1, 3, 4)] == [0, 0, 2]
     again.validate()
+
+
+def test_what_was_redelivered_too_often_before_a_restart_is_a_dead_letter_after_it() -> None:
+    store, settings = MemoryStore(), SubscriptionSettings(max_redeliver_count=0)
+    subscription = Subscription("Shared", LEDGERS, settings=settings)
+    deliver(subscription, 3)
+    subscription.redeliver("a", [(3, 1)])
+    subscription.save(store)
+    again = Subscription.load("Shared", store, LEDGERS, settings=settings)
+    again.add_consumer("a")
+    again.flow("a", 10)
+    (delivery,) = again.dispatch_many([3, 3, 3], [0, 1, 2], 0)
+    assert delivery.entry_ids.tolist() == [0, 2]
+    assert again.dead_letters == [(3, 1)]
+    again.validate()

@@ -312,10 +312,6 @@ class Consumers(EqualByState):
             return NO_LIMIT
         return 0 if new and self.blocked else max(limit - self.unacked, 0)
 
-    def may_read(self) -> bool:
-        """Return whether the subscription's limit lets new entries be read."""
-        return not self.blocked
-
     @property
     def nbytes(self) -> int:
         """The heap bytes of all pending entries and their deadlines."""
