@@ -210,6 +210,15 @@ def test_what_others_deliver_is_counted_while_a_key_drains() -> None:
         subscription.validate()
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_search_expires_the_only_entry_that_is_not_acknowledged(before: int) -> None:
+    subscription = opened("Shared", expires_by_search=True)
+    kept = [entry_id for entry_id in range(10) if entry_id != before]
+    subscription.ack_many(None, [3] * 9, kept)
+    assert subscription.expire(3, 9) == 1
+    assert subscription.cursor.mark_delete_position == (3, 9)
+
+
 def test_a_key_that_had_to_wait_waits_for_the_next_round() -> None:
     subscription = Subscription("Key_Shared", Ledgers({3: 2}))
     subscription.add_consumer("a")
