@@ -275,6 +275,33 @@ def test_a_receipt_is_given_once_and_only_by_the_save_that_holds_its_acknowledgm
     assert subscription.durable_mark_delete_position == (3, 0)
     assert subscription.confirm(staged) == []
     assert subscription.save(store) == [Receipt("a", 2)]
+    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 2),), request_id=3))
+    assert subscription.confirm(staged) == []
+    assert subscription.save(store) == [Receipt("a", 3)]
+
+
+def test_receipts_of_a_consumer_that_left_bring_no_other_receipt_forward() -> None:
+    subscription = opened("Shared", consumers="ab")
+    for request_id, name in ((1, "a"), (2, "a"), (3, "b")):
+        ack = CommandAck(1, message_ids=(MessageId(3, request_id),), request_id=request_id)
+        subscription.handle(name, ack)
+    first = subscription.stage()
+    subscription.remove_consumer("a")
+    second = subscription.stage()
+    assert subscription.confirm(first) == [Receipt("b", 3)]
+    subscription.handle("b", CommandAck(1, message_ids=(MessageId(3, 4),), request_id=4))
+    assert subscription.confirm(second) == []
+    assert subscription.confirm(subscription.stage()) == [Receipt("b", 4)]
+
+
+def test_a_log_is_kept_from_where_a_saved_seek_went_back_to() -> None:
+    subscription, store = opened("Exclusive"), MemoryStore()
+    subscription.ack_cumulative("a", 3, 5)
+    subscription.save(store)
+    subscription.seek(3, 2)
+    assert subscription.durable_mark_delete_position == (3, 5)
+    subscription.save(store)
+    assert subscription.durable_mark_delete_position == (3, 1)
 
 
 def test_a_negative_acknowledgment_waits_longer_each_time() -> None:

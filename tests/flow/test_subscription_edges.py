@@ -219,6 +219,20 @@ def test_a_search_expires_the_only_entry_that_is_not_acknowledged(before: int) -
     assert subscription.cursor.mark_delete_position == (3, 9)
 
 
+@pytest.mark.parametrize("skipped", [0, 2, 4])
+@pytest.mark.parametrize("last", [0, 1, 4, 8])
+def test_a_search_expires_up_to_its_entry_over_ledgers(skipped: int, last: int) -> None:
+    ledgers = Ledgers({3: 5})
+    ledgers.close(3)
+    ledgers.add(5)
+    ledgers.grow(5, 10)
+    settings = SubscriptionSettings(expires_by_search=True)
+    subscription = Subscription("Shared", ledgers, settings=settings)
+    subscription.skip(skipped)
+    assert subscription.expire(5, last) == 5 - skipped + last + 1
+    assert subscription.cursor.mark_delete_position == (5, last)
+
+
 def test_a_key_that_had_to_wait_waits_for_the_next_round() -> None:
     subscription = Subscription("Key_Shared", Ledgers({3: 2}))
     subscription.add_consumer("a")

@@ -189,3 +189,4 @@ def test_many_deliveries_name_the_messages_of_a_batch_that_are_not_held() -> Non
     hold(subscription, part(0b110))
     (delivery,) = subscription.dispatch_many([3, 3], [0, 1], 0, batch_sizes=[3, 3])
     assert delivery.ack_sets == {(3, 0): (0b110,)}
+    assert [each.remaining for each in subscription.pending("a").values()] == [2, 3]
