@@ -331,6 +331,55 @@ def test_an_acknowledgment_ends_the_back_off() -> None:
     assert subscription.advance(10**9) == 0
 
 
+def everything_again(subscription: Subscription) -> None:
+    subscription.redeliver("a")
+    subscription.remove_consumer("a")
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        everything_again,
+        lambda subscription: subscription.remove_consumer("a"),
+        lambda subscription: subscription.redeliver("a", [(3, 0)]) and subscription.remove_consumer("a"),
+        lambda subscription: subscription.seek(3, 0) or subscription.remove_consumer("a"),
+    ],
+)
+def test_a_back_off_ends_when_its_message_goes_back(back: Callable[[Subscription], object]) -> None:
+    subscription = opened("Shared", 1)
+    deliver(subscription)
+    subscription.nack("a", 3, 0, 0)
+    back(subscription)
+    assert subscription.next_wakeup_ms() is None
+    subscription.add_consumer("b")
+    subscription.flow("b", 2)
+    assert deliver(subscription) == {"b": [0]}
+    assert subscription.advance(FULL) == 0
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
+def test_an_acknowledged_message_cannot_be_given_back(kind: str) -> None:
+    subscription = opened(kind)
+    deliver(subscription)
+    subscription.ack("a", 3, 2)
+    assert not subscription.nack("a", 3, 2, 0)
+    assert subscription.next_wakeup_ms() is None
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 1_000])
+def test_a_blocked_consumer_gets_a_message_again_that_waited_long_enough(timeout_ms: int) -> None:
+    settings = SubscriptionSettings(max_unacked_per_consumer=4, ack_timeout_ms=timeout_ms)
+    subscription = opened("Shared", settings=settings)
+    for entry_id in range(4):
+        # Only the first one has waited long enough.
+        assert subscription.dispatch(3, entry_id, FULL if timeout_ms and entry_id else 0) == "a"
+    if not timeout_ms:
+        subscription.nack("a", 3, 0, 0)
+    assert subscription.stall is Undelivered.CONSUMER_BLOCKED
+    assert subscription.next_reads(1, FULL - 1) == [(3, 0)]
+    assert subscription.dispatch(3, 0, FULL) == "a"
+
+
 def test_a_message_not_acknowledged_in_time_comes_again_and_never_early() -> None:
     settings = SubscriptionSettings(ack_timeout_ms=5_000, ack_timeout_tick_ms=1_000)
     subscription = opened("Shared", 3, settings=settings)
@@ -380,6 +429,21 @@ def test_a_delayed_message_is_not_delivered_before_its_time(many: bool) -> None:
                 got[position.entry_id] = now_ms
     assert got == deliver_at_ms
     assert subscription.summary(0).delayed == 0
+
+
+def test_a_change_of_type_begins_and_ends_delays() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 1}), delayed=DelayedDeliveryTracker())
+    for kind, answer in (
+        ("Exclusive", "a"),
+        ("Key_Shared", Undelivered.DELAYED),
+        ("Failover", "a"),
+        ("Shared", Undelivered.DELAYED),
+    ):
+        subscription.change_type(kind)
+        subscription.add_consumer("a")
+        subscription.flow("a", 1)
+        assert subscription.dispatch(3, 0, 0, deliver_at_ms=FULL) == answer
+        subscription.remove_consumer("a")
 
 
 def test_exclusive_and_failover_do_not_delay() -> None:

@@ -163,6 +163,20 @@ def test_a_delayed_message_that_is_due_by_the_tick_is_not_delayed_again() -> Non
     assert subscription.dispatch(3, 0, due_ms, deliver_at_ms=5_000) == "a"
 
 
+def test_a_delayed_message_whose_ledger_was_trimmed_does_not_come_back() -> None:
+    ledgers = Ledgers({3: 1, 5: 1})
+    subscription = Subscription("Shared", ledgers, delayed=DelayedDeliveryTracker())
+    subscription.add_consumer("a")
+    subscription.flow("a", 2)
+    for ledger_id in (3, 5):
+        delayed = subscription.dispatch(ledger_id, 0, 0, deliver_at_ms=5_000)
+        assert delayed is Undelivered.DELAYED
+    ledgers.trim_before(5)
+    assert subscription.advance(5_000) == 1
+    assert subscription.summary(5_000).to_redeliver == 1
+    assert subscription.next_reads(2, 5_000) == [(5, 0)]
+
+
 def test_a_delayed_message_that_somebody_else_delivers_is_delayed_no_more() -> None:
     subscription = Subscription("Shared", Ledgers({3: 1}), delayed=DelayedDeliveryTracker())
     subscription.add_consumer("a")

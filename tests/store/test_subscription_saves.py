@@ -340,11 +340,14 @@ def test_counts_that_end_with_the_last_consumer_stay_ended_after_a_restart() -> 
     assert load(store).redelivery_count(3, 1) == 0
 
 
-def test_counts_of_a_trimmed_ledger_stay_ended_after_a_restart() -> None:
+@pytest.mark.parametrize("with_consumer", [False, True])
+def test_counts_of_a_trimmed_ledger_stay_ended_after_a_restart(*, with_consumer: bool) -> None:
     store, ledgers = MemoryStore(), Ledgers({3: 3, 5: 3})
     subscription = Subscription("Shared", ledgers)
     deliver(subscription, 6)
     subscription.redeliver("a", [(3, 1), (5, 1)])
+    if with_consumer:
+        assert deliver(subscription, 6) == [(3, 1), (5, 1)]
     subscription.save(store)
     ledgers.trim_before(5)
     subscription.next_reads(1, 0)
@@ -374,4 +377,32 @@ def test_what_was_redelivered_too_often_before_a_restart_is_a_dead_letter_after_
     (delivery,) = again.dispatch_many([3, 3, 3], [0, 1, 2], 0)
     assert delivery.entry_ids.tolist() == [0, 2]
     assert again.dead_letters == [(3, 1)]
+    again.validate()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda subscription: subscription.ack("a", 3, 1),
+        lambda subscription: subscription.ack_many("a", [3, 3], [1, 2]),
+        lambda subscription: subscription.skip(2),
+        lambda subscription: subscription.clear_backlog(),
+    ],
+)
+@pytest.mark.parametrize("engine", [_native, reference])
+def test_a_count_that_an_acknowledgment_ended_does_not_come_back_with_a_seek(
+    engine: Engine, end: Callable[[Subscription], object]
+) -> None:
+    store = MemoryStore()
+    subscription = Subscription("Shared", LEDGERS, engine=engine)
+    deliver(subscription, 5)
+    subscription.redeliver("a", [(3, 1)])
+    subscription.save(store)
+    end(subscription)
+    subscription.save(store)
+    subscription.seek(3, 0)
+    subscription.save(store)
+    again = load(store)
+    assert again.redelivery_count(3, 1) == 0
+    assert not again.cursor.is_acked(3, 1)
     again.validate()
