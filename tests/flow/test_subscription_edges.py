@@ -247,8 +247,17 @@ def test_a_search_expires_up_to_its_entry_over_ledgers(skipped: int, last: int) 
     assert subscription.cursor.mark_delete_position == (5, last)
 
 
+def test_after_a_seek_no_key_waits_for_what_was_to_be_delivered_again() -> None:
+    subscription = opened("Key_Shared")
+    subscription.dispatch(3, 0, 0, sticky_key_hash=7)
+    subscription.redeliver("a")
+    subscription.seek(3, 1)
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=7) == "a"
+    subscription.validate()
+
+
 def test_a_key_that_had_to_wait_waits_for_the_next_round() -> None:
-    subscription = Subscription("Key_Shared", Ledgers({3: 2}))
+    subscription = Subscription("Key_Shared", Ledgers({3: 3}))
     subscription.add_consumer("a")
     subscription.flow("a", 2)
     assert [subscription.dispatch(3, entry_id, 0, sticky_key_hash=7) for entry_id in (0, 1)] == ["a", "a"]
@@ -258,6 +267,9 @@ def test_a_key_that_had_to_wait_waits_for_the_next_round() -> None:
     assert subscription.dispatch(3, 1, 0, sticky_key_hash=7) is Undelivered.KEY_WAITS
     reads = subscription.next_reads(2, 0)
     assert [subscription.dispatch(*each, 0, sticky_key_hash=7) for each in reads] == ["a", "a"]
+    subscription.validate()
+    subscription.flow("a", 1)
+    assert subscription.dispatch(3, 2, 0, sticky_key_hash=7) == "a"
 
 
 def test_reading_pauses_above_as_many_ranges_as_can_be_saved() -> None:
@@ -354,6 +366,28 @@ def test_properties_come_with_an_acknowledgment_that_takes_effect() -> None:
         command = CommandAck(1, message_ids=message, properties=(("x", 1),), transaction=transaction)
         subscription.handle("a", command)
         assert subscription.cursor.properties == expected
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda subscription: subscription.ack(None, 3, 0),
+        lambda subscription: subscription.ack_many(None, [3], [0]),
+        lambda subscription: subscription.skip(1),
+        lambda subscription: subscription.seek(3, 0),
+    ],
+)
+def test_a_dead_letter_that_is_acknowledged_or_read_again_is_none(
+    end: Callable[[Subscription], object],
+) -> None:
+    subscription = opened("Shared", max_redeliver_count=0)
+    subscription.dispatch(3, 0, 0)
+    subscription.redeliver("a")
+    assert subscription.dispatch(3, 0, 0) is Undelivered.DEAD_LETTER
+    assert subscription.dead_letters == [(3, 0)]
+    end(subscription)
+    assert subscription.dead_letters == []
+    subscription.validate()
 
 
 def test_without_a_limit_nothing_can_be_a_dead_letter() -> None:

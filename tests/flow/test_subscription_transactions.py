@@ -190,3 +190,26 @@ def test_many_deliveries_name_the_messages_of_a_batch_that_are_not_held() -> Non
     (delivery,) = subscription.dispatch_many([3, 3], [0, 1], 0, batch_sizes=[3, 3])
     assert delivery.ack_sets == {(3, 0): (0b110,)}
     assert [each.remaining for each in subscription.pending("a").values()] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda subscription: subscription.ack(None, 3, 0),
+        lambda subscription: subscription.ack_many(None, [3, 3], [0, 1]),
+        lambda subscription: subscription.skip(1),
+        lambda subscription: subscription.seek(3, 1),
+    ],
+)
+@both_engines
+def test_what_was_not_looked_at_is_forgotten_when_it_is_acknowledged(
+    engine: Engine, end: Callable[[Subscription], object]
+) -> None:
+    subscription = opened("Shared", engine)
+    hold(subscription, MessageId(3, 0))
+    subscription.dispatch(3, 1, 0)
+    subscription.abort(FIRST)
+    assert subscription.summary(0).to_redeliver == 1
+    end(subscription)
+    assert subscription.summary(0).to_redeliver == 0
+    subscription.validate()

@@ -406,3 +406,17 @@ def test_a_count_that_an_acknowledgment_ended_does_not_come_back_with_a_seek(
     assert again.redelivery_count(3, 1) == 0
     assert not again.cursor.is_acked(3, 1)
     again.validate()
+
+
+@pytest.mark.parametrize("engine", [_native, reference])
+def test_counts_of_all_that_a_consumer_gave_back_are_in_the_next_save(engine: Engine) -> None:
+    store = MemoryStore()
+    subscription = Subscription("Shared", LEDGERS, engine=engine)
+    deliver(subscription, 4)
+    subscription.save(store)
+    for times in (1, 2):
+        subscription.redeliver("a")
+        subscription.save(store)
+        again = load(store)
+        assert [again.redelivery_count(3, entry_id) for entry_id in range(5)] == [times] * 4 + [0]
+        deliver(subscription, 4)
