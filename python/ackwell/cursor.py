@@ -128,7 +128,9 @@ class Cursor:
         """The acknowledged positions beyond the mark-delete position. Do not change it: it is not a copy."""
         if self._missing is None:
             return self._individually_deleted
-        return self._individually_deleted | self._missing
+        both = self._individually_deleted | self._missing
+        both.remove_up_to(*self._mark_delete)
+        return both
 
     @property
     def batch_deleted(self) -> Mapping[Position, tuple[int, ...]]:
@@ -655,8 +657,6 @@ class Cursor:
 
     def _drop_up_to_mark_delete(self) -> None:
         self._individually_deleted.remove_up_to(*self._mark_delete)
-        if self._missing is not None:
-            self._missing.remove_up_to(*self._mark_delete)
         if self._ack_sets:
             self._drop_ack_sets()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -62,6 +63,17 @@ def test_a_whole_ack_drops_the_ack_set(engine: ModuleType) -> None:
 
 
 @ENGINES
+@pytest.mark.parametrize("entries", [[1], [1, 2, 3, 4]], ids=["fewer than ack sets", "more than ack sets"])
+def test_many_acks_drop_the_ack_sets_of_their_entries_alone(engine: ModuleType, entries: list[int]) -> None:
+    cursor = cursor_of(engine)
+    for position in ((5, 1), (9, 0), (9, 1)):
+        cursor.ack_batch(*position, [0b101])
+    assert cursor.ack_many([9] * len(entries), entries) == len(entries)
+    assert dict(cursor.batch_deleted) == {(5, 1): (0b101,), (9, 0): (0b101,)}
+    cursor.validate()
+
+
+@ENGINES
 def test_ack_sets_are_anded_until_nothing_is_owed(engine: ModuleType) -> None:
     cursor = cursor_of(engine)
     assert cursor.ack_batch(5, 1, [0b110])
@@ -102,6 +114,13 @@ def test_without_batch_index_acks_parts_of_a_batch_change_nothing(engine: Module
     assert not cursor.ack_batch(2, 1, [0b010])
     assert cursor.ack_cumulative(2, 2, [0b100])
     assert (cursor.mark_delete_position, dict(cursor.batch_deleted)) == ((2, 1), {})
+
+
+@ENGINES
+def test_without_batch_index_acks_an_entry_still_has_to_exist(engine: ModuleType) -> None:
+    cursor = cursor_of(engine, batch_index_acks=False)
+    with pytest.raises(ProtocolError, match="never published"):
+        cursor.ack_batch(9, 5, [0b10])
 
 
 @ENGINES
@@ -147,6 +166,22 @@ def test_a_range_over_ledgers_is_split_by_what_they_hold(engine: ModuleType) -> 
     cursor.validate()
 
 
+@ENGINES
+def test_a_range_over_ledgers_ends_with_the_last_entry(engine: ModuleType) -> None:
+    info = engine.PositionInfo(2, -1, spanning_ranges=[((2, 1), (9, 20))])
+    cursor = Cursor.from_position_info(info, engine.Ledgers(LEDGERS), engine=engine)
+    assert str(cursor.individually_deleted) == "[(2:1..2:3],(5:-1..5:2],(9:-1..9:4]]"
+    assert cursor.backlog_entries == 2
+
+
+@ENGINES
+def test_a_recovered_ack_set_of_an_acknowledged_entry_is_dropped(engine: ModuleType) -> None:
+    info = engine.PositionInfo(3, 2, [(3, 4, 6)], batch_deleted={(3, entry): [0b10] for entry in (1, 4, 5)})
+    cursor = Cursor.from_position_info(info, engine.Ledgers({3: 10}), engine=engine)
+    assert dict(cursor.batch_deleted) == {(3, 4): (0b10,)}
+    cursor.validate()
+
+
 def test_growing_ledgers_let_mark_delete_follow() -> None:
     ledgers = Ledgers({2: 1})
     cursor = Cursor(ledgers)
@@ -168,6 +203,14 @@ def test_pulsar_replaces_an_ack_set_only_by_one_that_begins_further_on(engine: M
     assert dict(cursor.batch_deleted) == {(3, 0): (0b1111110000,)}
     assert not cursor.ack_cumulative(3, 0, [0b1111111000 | 1])
     assert dict(cursor.batch_deleted) == {(3, 0): (0b1111110000,)}
+
+
+@ENGINES
+def test_pulsar_ignores_an_ack_set_that_begins_where_the_stored_one_does(engine: ModuleType) -> None:
+    cursor = Cursor(engine.Ledgers(LEDGERS), engine=engine, settings=PULSAR)
+    assert cursor.ack_cumulative(2, 0, [0b010])
+    assert not cursor.ack_cumulative(2, 0, [0b110])
+    assert dict(cursor.batch_deleted) == {(2, 0): (0b010,)}
 
 
 @ENGINES
@@ -265,6 +308,56 @@ def test_ranges_past_the_end_do_not_count_in_the_backlog(
     cursor.validate()
 
 
+def with_missing(engine: ModuleType, **others: Any) -> Cursor:
+    """A recovered cursor that keeps ranges of a ledger that is not there."""
+    info = engine.PositionInfo(3, 2, engine.PositionRangeSet([(4, 0, 2)]), **others)
+    return Cursor.from_position_info(info, engine.Ledgers({3: 5, 6: 3}), settings=PULSAR, engine=engine)
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda cursor: cursor.ack_cumulative(6, 0),
+        lambda cursor: cursor.ack_many([3, 3, 6], [3, 4, 0]),
+        lambda cursor: [cursor.ack(*position) for position in ((3, 3), (3, 4), (6, 0))],
+        lambda cursor: cursor.reset(6, 1),
+        lambda cursor: cursor.reset(3, 0),
+    ],
+    ids=["cumulative", "many", "one by one", "a seek on", "a seek back"],
+)
+def test_kept_positions_without_a_ledger_go_when_mark_delete_passes_or_a_seek_forgets_them(
+    engine: ModuleType, move: Callable[[Cursor], object]
+) -> None:
+    cursor = with_missing(engine)
+    assert cursor.is_acked(4, 1)
+    move(cursor)
+    assert not cursor.individually_deleted.cardinality
+    assert not cursor.to_position_info().individually_deleted.cardinality
+
+
+@ENGINES
+def test_a_recovered_ack_set_without_an_entry_goes_when_mark_delete_passes_it(engine: ModuleType) -> None:
+    cursor = with_missing(engine, batch_deleted={(3, 7): [0b10]})
+    assert dict(cursor.batch_deleted) == {(3, 7): (0b10,)}
+    cursor.ack_many([3, 3, 6], [3, 4, 0])
+    assert (cursor.mark_delete_position, dict(cursor.batch_deleted)) == ((6, 0), {})
+
+
+@ENGINES
+def test_a_seek_that_forgets_kept_positions_is_saved(engine: ModuleType) -> None:
+    store = MemoryStore()
+    cursor = with_missing(engine)
+    cursor.save(store)
+    cursor.ack(3, 3)
+    cursor.save(store)
+    cursor.reset(3, 4)
+    cursor.save(store)
+    again = Cursor.load(store, cursor.ledgers, settings=PULSAR, engine=engine)
+    assert again == cursor
+    assert not again.is_acked(4, 1)
+
+
 @ENGINES
 def test_a_trimmed_ledger_leaves_the_backlog_true(engine: ModuleType) -> None:
     ledgers = engine.Ledgers({3: 10, 5: 10})
@@ -302,6 +395,16 @@ def test_a_seek_names_the_first_position_the_end_or_a_message_of_a_batch(engine:
 
 
 @ENGINES
+def test_a_seek_into_a_batch_needs_the_entry_and_batch_index_acks(engine: ModuleType) -> None:
+    cursor = cursor_of(engine)
+    cursor.reset(9, 7, [0b110])
+    assert (cursor.mark_delete_position, dict(cursor.batch_deleted)) == ((9, 4), {})
+    cursor = cursor_of(engine, batch_index_acks=False)
+    cursor.reset(5, 1, [0b110])
+    assert (cursor.mark_delete_position, dict(cursor.batch_deleted)) == ((5, 0), {})
+
+
+@ENGINES
 def test_properties_belong_to_the_mark_delete_position(engine: ModuleType) -> None:
     for settings_, merged in ((CursorSettings(), {"a": 1, "b": 2}), (PULSAR, {"a": 1})):
         cursor = Cursor(engine.Ledgers({3: 10}), engine=engine, settings=settings_)
@@ -314,7 +417,8 @@ def test_properties_belong_to_the_mark_delete_position(engine: ModuleType) -> No
         assert cursor.properties == {"again": 1}
         cursor.ack_cumulative(3, 2, properties={})
         assert cursor.properties == {}
-        cursor.ack_cumulative(3, 3, properties={"c": 3})
+        cursor.ack_cumulative(3, 3, properties={"c": np.int64(3)})  # type: ignore[dict-item]
+        assert type(cursor.properties["c"]) is int
         cursor.reset(3, 1)
         assert cursor.properties == {}
 
@@ -364,10 +468,12 @@ def test_a_refused_call_changes_nothing(engine: ModuleType, method: str, argumen
 
 
 @ENGINES
-def test_a_cumulative_ack_with_bad_properties_changes_nothing(engine: ModuleType) -> None:
+def test_a_refused_cumulative_ack_leaves_the_properties(engine: ModuleType) -> None:
     cursor = cursor_of(engine)
     with pytest.raises(ValueError, match="expected an int64"):
         cursor.ack_cumulative(5, 1, properties={"a": 2**63})
+    with pytest.raises(ProtocolError, match="never published"):
+        cursor.ack_cumulative(9, 5, properties={"a": 1})
     assert cursor == cursor_of(engine)
 
 
