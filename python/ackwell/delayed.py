@@ -260,10 +260,12 @@ class DelayedDeliveryTracker(EqualByState):
         waits = times > self.cutoff(now_ms)
         if min(ledgers.min(initial=0), entries.min(initial=0)) < 0:
             raise ValueError("ledger and entry ids are at least 0")
-        count, limited = int(waits.sum()), self.max_bytes is not None
         before = None
-        if limited and not self._may_add(count):
-            before = self.index.copy(), self._positions.copy()
+        if self.max_bytes is not None:
+            # What waits already, or is due, takes no memory, so it is no reason to refuse.
+            count = int((~self._positions.contains_many(ledgers[waits], entries[waits])).sum())
+            if count and not self._may_add(count):
+                before = self.index.copy(), self._positions.copy()
         if not self._add_new(times[waits], ledgers[waits], entries[waits]):
             # Rare: a position is here already, or twice in the batch.
             for time, ledger, entry in zip(

@@ -207,6 +207,33 @@ def test_fixed_delays_pause_dispatch_until_one_is_due() -> None:
     assert tracker.has_fixed_delay, "an empty tracker starts anew"
 
 
+def test_the_times_of_a_batch_count_for_the_fixed_delay() -> None:
+    tracker = DelayedDeliveryTracker(strict=True)
+    tracker.add_many([10_000, 9_999 - TICK_MS], [3, 3], [0, 1], now_ms=0)
+    assert not tracker.has_fixed_delay
+
+
+@pytest.mark.parametrize(
+    "empty", [lambda tracker: tracker.pop_due(10_000, 9), lambda tracker: tracker.clear()]
+)
+def test_an_empty_tracker_forgets_the_latest_time(empty: Callable[[DelayedDeliveryTracker], object]) -> None:
+    tracker = DelayedDeliveryTracker(strict=True)
+    tracker.add_many([10_000, 10_000 - 2 * TICK_MS], [3, 3], [0, 1], now_ms=0)
+    assert not tracker.has_fixed_delay
+    empty(tracker)
+    tracker.add(10_000 - 2 * TICK_MS, 3, 2, now_ms=0)
+    assert tracker.has_fixed_delay
+
+
+def test_a_refused_message_does_not_end_the_fixed_delay() -> None:
+    tracker = DelayedDeliveryTracker(strict=True)
+    tracker.add(100_000, 3, 0, now_ms=0)
+    tracker.max_bytes = 0
+    with pytest.raises(LimitError):
+        tracker.add(50_000, 3, 1, now_ms=0)
+    assert tracker.has_fixed_delay
+
+
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_message_that_is_due_ends_the_pause_until_the_tracker_is_empty(*, batch: bool) -> None:
     """Pulsar 4.2.4 delivered 30 of 30 messages behind fixed delays once one was plain or due."""
@@ -233,7 +260,7 @@ def test_no_look_ahead_never_pauses() -> None:
 
 
 @every_index
-@pytest.mark.parametrize("max_bytes", [0, 5_000, 100_000])
+@pytest.mark.parametrize("max_bytes", [0, 5_000, 100_000, 300_000])
 def test_the_limit_is_hard_and_delivers_nothing_early(
     make: Callable[[], DelayedIndex], max_bytes: int
 ) -> None:
@@ -263,6 +290,67 @@ def test_the_limit_is_hard_and_delivers_nothing_early(
         assert tracker.add(10**14, 99, 99, now_ms=0), "what was freed can be used again"
 
 
+@pytest.mark.parametrize(
+    "free",
+    [
+        lambda tracker: tracker.remove(5_000, 3, 0),
+        lambda tracker: tracker.add(5_000, 3, 0, now_ms=5_000),
+        lambda tracker: tracker.add_many([5_000], [3], [0], now_ms=5_000),
+        lambda tracker: tracker.pop_due(5_000, 1),
+        lambda tracker: tracker.clear(),
+    ],
+    ids=["removed", "read again when due", "read again in a batch", "popped", "cleared"],
+)
+def test_what_leaves_a_full_tracker_makes_room(free: Callable[[DelayedDeliveryTracker], object]) -> None:
+    tracker = tracker_over(TripleLongHeap, strict=True)
+    tracker.add(5_000, 3, 0, now_ms=0)
+    tracker.index.shrink_to_fit()
+    tracker.max_bytes = tracker.nbytes
+    with pytest.raises(LimitError):
+        tracker.add(6_000, 3, 1, now_ms=0)
+    free(tracker)
+    assert not tracker.contains(3, 0)
+    assert tracker.add(6_000, 3, 0, now_ms=0)
+    assert len(tracker) == 1
+    tracker.validate()
+
+
+def test_unused_memory_is_released_before_a_message_is_refused() -> None:
+    tracker = tracker_over(TripleLongHeap, strict=True)
+    tracker.add_many(np.arange(1_000) + 1, np.full(1_000, 3), np.arange(1_000), now_ms=0)
+    tracker.index.shrink_to_fit()
+    tracker.max_bytes = tracker.nbytes + 1_000
+    assert tracker.add(20_000, 3, 1_000, now_ms=0)
+    assert tracker.nbytes <= tracker.max_bytes
+
+
+def test_a_full_tracker_takes_a_batch_that_adds_nothing() -> None:
+    tracker = tracker_over(TripleLongHeap, strict=True)
+    tracker.add_many([5_000, 6_000], [3, 3], [0, 1], now_ms=0)
+    tracker.max_bytes = 0
+    with pytest.raises(LimitError, match="1 more"):
+        tracker.add(7_000, 3, 2, now_ms=0)
+    assert tracker.add_many([5_000, 6_000], [3, 3], [0, 1], now_ms=5_000).tolist() == [False, True]
+    assert list(tracker.index) == [(6_000, 3, 1)]
+    tracker.validate()
+
+
+def test_a_message_that_the_index_refuses_does_not_wait() -> None:
+    class Refusing:
+        """An index without room."""
+
+        def __len__(self) -> int:
+            return 0
+
+        def add(self, *_: int) -> bool:
+            raise MemoryError
+
+    tracker = DelayedDeliveryTracker(Refusing())  # type: ignore[arg-type]
+    with pytest.raises(MemoryError):
+        tracker.add(10**6, 3, 0, now_ms=0)
+    assert not tracker.contains(3, 0)
+
+
 def test_a_batch_over_the_limit_changes_nothing() -> None:
     tracker = DelayedDeliveryTracker(strict=True, max_bytes=50_000)
     tracker.add(5_000, 1, 1, now_ms=0)
@@ -289,6 +377,8 @@ def test_negative_ids_are_refused_and_change_nothing() -> None:
         tracker.add(10**6, -1, 0, now_ms=0)
     with pytest.raises(ValueError, match="at least 0"):
         tracker.add_many([10**6, 10**6], [1, 1], [1, -1], now_ms=0)
+    with pytest.raises(ValueError, match="at least 0"):
+        tracker.add_many([10**6, 0], [1, 1], [1, -1], now_ms=0)
     assert len(tracker) == 0
 
 
