@@ -87,6 +87,8 @@ def test_a_larger_batch_is_refused_before_memory_is_allocated_for_it() -> None:
         lambda: ack_sets.complement(0, 2**40),
         lambda: ack_sets.without(2**34),
         lambda: ack_sets.after(2**34),
+        lambda: ack_sets.all_messages(ack_sets.BATCH_SIZE_MAX + 1),
+        lambda: ack_sets.without(ack_sets.BATCH_SIZE_MAX),
         lambda: ack_sets.from_words(itertools.repeat(-1)),
     ]
     tracemalloc.start()
