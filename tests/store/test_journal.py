@@ -90,6 +90,15 @@ def test_two_changes_in_one_lead_on_from_both_states(
         assert delta.replay(second, [both]) == third
 
 
+@pytest.mark.parametrize("field", ["batch_deleted", "redelivery_counts"])
+@pytest.mark.parametrize("position", [(3, 5), (3, 8)], ids=["before mark-delete", "in a range"])
+def test_no_change_says_what_an_acknowledged_entry_still_has(field: str, position: tuple[int, int]) -> None:
+    before = PositionInfo(3, 5, [(3, 7, 9)])
+    values = {"batch_deleted": (2,), "redelivery_counts": 2}
+    after = before.replace(entry_id=6, **{field: {position: values[field]}})
+    assert delta.difference(before, after) is None
+
+
 def acked(state: PositionInfo, acks: list[tuple[int, int]], step: int) -> PositionInfo:
     """Return the state after these acks and a move of the mark-delete position."""
     before = delta.replay(state, [])
@@ -249,9 +258,8 @@ def test_idle_since_and_unknown_fields_are_part_of_deltas() -> None:
         assert loaded(ledger) == state
 
 
-@pytest.mark.slow
 def test_deltas_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    most = 50
+    most = 5
     assert most < DELTAS_MAX
     monkeypatch.setattr(journal_module, "DELTAS_MAX", most)
     ledger = MemoryLedger()
@@ -555,6 +563,7 @@ def test_where_appends_can_tear_only_the_last_entry_is_skipped_and_recovery_says
         assert recovery.position_info == lives[4]
         assert [skip.entry_id for skip in recovery.skipped] == [5]
         assert not recovery.older
+        assert not recovery.damaged
         assert "skipped entry 5" in str(recovery)
         with pytest.raises(CorruptStateError):
             Journal(MemoryStore(ledger)).load()
@@ -585,6 +594,17 @@ def test_whole_parts_of_an_unfinished_save_are_skipped_and_recovery_says_so() ->
                 damage(ledger, finished)
                 with pytest.raises(CorruptStateError, match=f"entry {finished} is damaged"):
                     Journal(store).load()
+
+
+def test_a_delta_builds_on_the_save_before_an_unfinished_one() -> None:
+    ledger = saved(PositionInfo(3, 5))
+    ledger.entries[1] = cut(Save(PositionInfo(3, 6).encode("compact")), 1, 2)[0]
+    ledger.last_id = 1
+    for entry_id, kind in ((7, "full"), (8, "delta")):
+        journal = Journal(MemoryStore(ledger))
+        journal.load()
+        assert journal.save(PositionInfo(3, entry_id)).kind == kind
+        assert loaded(ledger) == PositionInfo(3, entry_id)
 
 
 def test_parts_of_two_saves_are_never_joined() -> None:
@@ -638,6 +658,13 @@ def test_a_delta_on_itself_or_on_a_later_save_is_refused_at_once() -> None:
     ledger.entries[2] = last._replace(save=last.save._replace(bases=(1,))).encode()
     with pytest.raises(CorruptStateError, match="builds on entry 1: part 1 of 2"):
         loaded(ledger)
+
+
+@pytest.mark.parametrize(("number", "parts"), [(1, 1), (0, 0), (5, 2)])
+def test_a_part_beyond_the_parts_of_its_save_is_refused(number: int, parts: int) -> None:
+    data = Part(3, number, parts, 0, Save(PositionInfo(3, 6).encode("compact"))).encode()
+    with pytest.raises(CorruptStateError, match="a part that no save has"):
+        Part.decode(data, 3)
 
 
 def test_a_long_chain_on_damaged_entries_is_walked_once() -> None:
@@ -779,6 +806,31 @@ def test_a_state_that_no_load_would_read_is_refused_before_anything_is_written()
     assert journal.save(PositionInfo(3, 9, redelivery_counts={(4, 1): 1})).kind == "delta"
 
 
+def test_a_save_in_parts_counts_against_the_memory_limit_before_it_is_decoded() -> None:
+    # One range, so small in memory, and 170 KB of words.
+    state, ledger = PositionInfo(3, -1, [(3, 0, 1_000_000)]), MemoryLedger()
+
+    def journal(max_bytes: int) -> Journal:
+        return Journal(
+            MemoryStore(ledger), form="pulsar-long-array", entry_bytes_max=1_000, max_bytes=max_bytes
+        )
+
+    with pytest.raises(LimitError):
+        journal(100_000).save(state)
+    assert journal(1_000_000).save(state).kind == "full"
+    with pytest.raises(LimitError, match="more than 100000 bytes"):
+        journal(100_000).load()
+
+
+def test_a_save_above_the_limit_is_no_base_and_no_obstacle() -> None:
+    large = PositionInfo(3, 7, redelivery_counts={(4, number): 1 for number in range(5_000)})
+    ledger = saved(large, PositionInfo(3, 8))
+    journal = Journal(MemoryStore(ledger), max_bytes=100_000)
+    journal.load()
+    assert journal.save(PositionInfo(3, 9)).kind == "full"
+    assert loaded(ledger) == PositionInfo(3, 9)
+
+
 @pytest.mark.slow
 def test_a_million_redelivery_counts_in_a_delta_are_loaded() -> None:
     ledger = saved(PositionInfo(3, 5), PositionInfo(3, 6))
@@ -891,6 +943,20 @@ def test_form_and_compression_may_change_with_every_save() -> None:
         recovery = Journal(MemoryStore(ledger)).load()
         assert (recovery.position_info, recovery.form) == (state, form)
     assert set(kinds[:7]) == {"full"}
+
+
+def test_the_first_save_of_another_form_is_a_full_one() -> None:
+    ledger = MemoryLedger()
+    journal = Journal(MemoryStore(ledger))
+    kinds = []
+    forms = ["pulsar-ranges", "pulsar-ranges", "compact", "compact", "compact", "pulsar-ranges"]
+    for number, form in enumerate(forms):
+        journal.use(form)
+        state = PositionInfo(3, 5, [(3, 7, 8 + number)])
+        kinds.append(journal.save(state).kind)
+        recovery = Journal(MemoryStore(ledger, read_only=True)).load()
+        assert (recovery.form, recovery.position_info) == (form, state)
+    assert kinds == ["full", "full", "full", "delta", "delta", "full"]
 
 
 def test_compact_takes_no_compression() -> None:
