@@ -380,6 +380,25 @@ def test_a_blocked_consumer_gets_a_message_again_that_waited_long_enough(timeout
     assert subscription.dispatch(3, 0, FULL) == "a"
 
 
+def test_a_second_negative_acknowledgment_begins_the_back_off_anew() -> None:
+    settings = SubscriptionSettings(nack_backoff=RedeliveryBackoff(60_000, 60_000))
+    subscription = opened("Shared", settings=settings)
+    deliver(subscription)
+    subscription.nack("a", 3, 0, 0)
+    subscription.nack("a", 3, 0, 30_000)
+    assert subscription.next_wakeup_ms() == 90_000
+    assert [subscription.advance(now_ms) for now_ms in (60_000, 89_999, 90_000)] == [0, 0, 1]
+
+
+def test_a_single_message_that_was_taken_back_has_only_its_next_deadline() -> None:
+    subscription = opened("Shared", settings=SubscriptionSettings(ack_timeout_ms=1_000))
+    subscription.dispatch(3, 0, 0)
+    subscription.dispatch(3, 1, 5_000)
+    subscription.redeliver("a", [(3, 1)])
+    assert subscription.dispatch(3, 1, 5_500) == "a"
+    assert [subscription.advance(now_ms) for now_ms in (6_000, 6_999, 7_000)] == [1, 0, 1]
+
+
 def test_a_message_not_acknowledged_in_time_comes_again_and_never_early() -> None:
     settings = SubscriptionSettings(ack_timeout_ms=5_000, ack_timeout_tick_ms=1_000)
     subscription = opened("Shared", 3, settings=settings)

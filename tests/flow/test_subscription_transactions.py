@@ -213,3 +213,36 @@ def test_what_was_not_looked_at_is_forgotten_when_it_is_acknowledged(
     end(subscription)
     assert subscription.summary(0).to_redeliver == 0
     subscription.validate()
+
+
+def cumulative(entry_id: int, unacked_bits: int = 0, transaction: TransactionId = FIRST) -> CommandAck:
+    ack_set = (unacked_bits,) if unacked_bits else ()
+    ids = (MessageId(3, entry_id, ack_set=ack_set),)
+    return CommandAck(1, AckType.CUMULATIVE, ids, transaction=transaction)
+
+
+def test_a_transaction_may_acknowledge_further_in_a_batch_and_no_less_far() -> None:
+    subscription = opened("Exclusive")
+    for unacked_bits in (0b100, 0b1000, 0):
+        subscription.handle("a", cumulative(4, unacked_bits))
+    for unacked_bits in (0, 0b1000):
+        with pytest.raises(ProtocolError, match="already acknowledged up to"):
+            subscription.handle("a", cumulative(4, unacked_bits))
+    subscription.commit(FIRST)
+    assert subscription.cursor.mark_delete_position == (3, 4)
+
+
+@pytest.mark.parametrize("individual", [False, True])
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_cumulative_acknowledgment_that_is_committed_conflicts_no_more(
+    *, individual: bool, hides: bool
+) -> None:
+    subscription = opened("Exclusive", cumulative_hides_individual=hides)
+    if individual:
+        hold(subscription, MessageId(3, 8))
+    subscription.handle("a", cumulative(2))
+    subscription.commit(FIRST)
+    assert subscription.transactions == ([FIRST] if individual and hides else [])
+    subscription.handle("a", cumulative(4, transaction=SECOND))
+    subscription.commit(SECOND)
+    assert subscription.cursor.mark_delete_position == (3, 4)

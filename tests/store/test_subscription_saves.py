@@ -90,6 +90,28 @@ def test_a_subscription_keeps_the_fields_of_others_that_it_loaded() -> None:
     assert info.idle_since == 1234
     assert info.unknown_fields.startswith(theirs)
     assert info.unknown_fields.count(theirs) == 1
+    assert info.unknown_fields.count(b"Shared") == 1
+
+
+def test_the_cursor_of_a_loaded_subscription_has_nothing_that_only_the_subscription_knows() -> None:
+    store = MemoryStore()
+    used().save(store)
+    info = load(store).cursor.to_position_info()
+    assert (info.redelivery_counts, info.unknown_fields) == ({}, b"")
+
+
+@pytest.mark.parametrize("unacked_bits", [0b011, 0b000, 0b110])
+def test_a_part_that_a_transaction_holds_is_loaded_wherever_it_ends(unacked_bits: int) -> None:
+    store = MemoryStore()
+    subscription = Subscription("Shared", LEDGERS)
+    subscription.add_consumer("a")
+    part = MessageId(3, 5, ack_set=(unacked_bits,), batch_size=3)
+    subscription.handle("a", CommandAck(1, message_ids=(part,), transaction=FIRST))
+    subscription.save(store)
+    again = load(store)
+    assert again.commit(FIRST) == 1
+    assert again.cursor.is_acked(3, 5) == (unacked_bits == 0)
+    assert again.cursor.unacked_bits(3, 5) == (unacked_bits or None)
 
 
 def test_subscriptions_that_will_save_different_fields_of_others_differ() -> None:
