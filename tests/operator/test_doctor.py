@@ -105,7 +105,14 @@ def test_the_worse_of_both_restarts_counts() -> None:
     found = diagnose(subscription(two_ledgers))
     assert {loss.restart: loss.messages.exact for loss in found.restarts} == {"graceful": 0, "crash": 5_000}
     assert found.messages_lost == Count(5_000, 25_000)
+    assert found.reasons
+    assert found.reasons == diagnose(subscription(two_ledgers), restarts=("crash",)).reasons
     assert diagnose(subscription(two_ledgers), restarts=("graceful",)).messages_lost.exact == 0
+
+
+def test_the_limit_counts_the_entries_before_the_last_ledger() -> None:
+    usage = diagnose(subscription("[(3:0..3:20],(4:-1..4:4]]")).usage[0]
+    assert (usage.what, usage.used) == ("acknowledged entries before the last ledger", 20)
 
 
 def test_batch_indexes_are_counted_where_the_source_has_them() -> None:

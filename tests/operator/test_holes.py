@@ -1,0 +1,85 @@
+"""The holes of a subscription, and what the oldest one holds back, against entries counted one by one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from ackwell import Cursor, Ledgers, Position, PositionRangeSet
+from ackwell.broker.stats import LedgerSize, SubscriptionStats
+from ackwell.diagnosis.holes import blockage, holes
+from tests.operator.answers import subscription
+
+ENTRIES = {3: 4, 5: 6, 8: 1, 9: 3}
+
+
+def told(cursor: Cursor) -> SubscriptionStats:
+    return replace(
+        subscription("[]"),
+        ledgers=cursor.ledgers,
+        ledger_sizes=tuple(
+            LedgerSize(ledger_id=ledger_id, entries=entries, size_bytes=10**ledger_id)
+            for ledger_id, entries in ENTRIES.items()
+        ),
+        mark_delete_position=cursor.mark_delete_position,
+        individually_deleted=cursor.individually_deleted,
+    )
+
+
+def cursor_of(seed: int) -> Cursor:
+    random_of_seed = random.Random(seed)
+    cursor = Cursor(Ledgers(ENTRIES))
+    share = random_of_seed.random()
+    for ledger_id, entries in ENTRIES.items():
+        for entry_id in range(entries):
+            if random_of_seed.random() < share:
+                cursor.ack(ledger_id, entry_id)
+    return cursor
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_unacknowledged_entry_is_in_one_hole_and_no_two_holes_touch(seed: int) -> None:
+    cursor = cursor_of(seed)
+    found = list(holes(told(cursor)))
+    listed = [(h.first.ledger_id, e) for h in found for e in range(h.first.entry_id, h.last.entry_id + 1)]
+    every = [(ledger_id, entry_id) for ledger_id, entries in ENTRIES.items() for entry_id in range(entries)]
+    assert listed == [each for each in every if not cursor.is_acked(*each)]
+    touching = [(a, b) for a, b in pairwise(found) if a.last == (b.first[0], b.first[1] - 1)]
+    assert not touching
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_oldest_hole_frees_what_its_acknowledgment_lets_the_cursor_pass(seed: int) -> None:
+    cursor = cursor_of(seed)
+    state = told(cursor)
+    found, first = blockage(state), next(holes(state), None)
+    assert (found is None) == (first is None) == (cursor.backlog_entries == 0)
+    if found is None or first is None:
+        return
+    assert found.hole == first
+    assert found.acked_behind == cursor.individually_deleted.cardinality
+    pinned = [ledger_id for ledger_id in ENTRIES if ledger_id >= first.first.ledger_id]
+    assert found.pinned_bytes == sum(10**ledger_id for ledger_id in pinned)
+    for entry_id in range(first.first.entry_id, first.last.entry_id + 1):
+        cursor.ack(first.first.ledger_id, entry_id)
+    entries = [(i, e) for i in ENTRIES for e in range(ENTRIES[i])]
+    unacked = [each for each in entries if not cursor.is_acked(*each)]
+    last_acked = entries[(entries.index(unacked[0]) if unacked else len(entries)) - 1]
+    assert found.next_mark_delete == last_acked
+    freed = [
+        i for i in pinned[:-1] if all(cursor.is_acked(i, e) for e in range(ENTRIES[i])) and i <= last_acked[0]
+    ]
+    freed = [i for i in freed if (i, ENTRIES[i] - 1) <= last_acked]
+    assert (found.freed_ledgers, found.freed_bytes) == (len(freed), sum(10**i for i in freed))
+
+
+def test_ranges_of_ledgers_that_are_gone_or_shorter_by_now_hide_no_hole() -> None:
+    deleted = PositionRangeSet()
+    for ledger_id, lower, upper in ((3, 0, 2), (4, 0, 7), (5, 2, 3), (5, 7, 9), (9, 0, 1)):
+        deleted.add_range(ledger_id, lower, upper)
+    state = replace(told(Cursor(Ledgers(ENTRIES))), mark_delete_position=Position(3, 3))
+    found = [str(hole) for hole in holes(replace(state, individually_deleted=deleted))]
+    assert found == ["5:0..2", "5:4..5", "8:0", "9:0", "9:2"]
