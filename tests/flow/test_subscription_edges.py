@@ -280,6 +280,27 @@ def test_reading_pauses_above_as_many_ranges_as_can_be_saved() -> None:
     assert subscription.stall is Undelivered.PAUSED
 
 
+def test_a_key_is_with_its_old_consumer_until_each_of_its_messages_is_acknowledged_once() -> None:
+    subscription = opened("Key_Shared")
+    selector = subscription._state.policy.selector  # type: ignore[attr-defined]
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    theirs = next(each for each in range(1, SLOTS) if selector.select(each) == "b")
+    subscription.remove_consumer("b")
+    for entry_id in range(3):
+        assert subscription.dispatch(3, entry_id, 0, sticky_key_hash=theirs) == "a"
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    subscription.ack_many("a", [3, 3], [0, 0])
+    subscription.validate()
+    subscription.ack_many("a", [3], [1])
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=theirs) is Undelivered.KEY_WAITS
+    subscription.ack_many("a", [3, 3], [2, 2])
+    assert subscription.next_reads(1, 0) == [(3, 3)]
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=theirs) == "b"
+    subscription.validate()
+
+
 def test_advancing_counts_the_delayed_messages_that_are_to_be_delivered() -> None:
     tracker = DelayedDeliveryTracker(strict=True)
     subscription = Subscription("Shared", Ledgers({3: 4}), delayed=tracker)
