@@ -65,6 +65,11 @@ def test_settings_have_the_pips_names_and_defaults() -> None:
     assert [large] == encode_entries(large, EntrySettings(max_entry_bytes=100))
 
 
+@pytest.mark.parametrize(("size", "entries"), [(99, 1), (100, 2), (101, 3)])
+def test_a_state_of_the_threshold_is_cut(size: int, entries: int) -> None:
+    assert len(encode_entries(bytes(size), EntrySettings(True, 100))) == entries
+
+
 def footers() -> list[bytes]:
     numbers = (
         "1000000000",

@@ -263,3 +263,13 @@ def test_what_is_carried_and_changes_is_a_change(field: dict[str, Any]) -> None:
     change = changed.change_since(tracked.baseline())
     assert change is not None
     assert change.others
+
+
+def test_a_state_given_after_tracked_ones_is_saved_whole() -> None:
+    store, cursor = MemoryStore(), Cursor(Ledgers(ENTRIES))
+    for entry_id in (5, 7):
+        cursor.ack(3, entry_id)
+        cursor.save(store)
+    assert cursor._journal is not None
+    assert cursor._journal.save(PositionInfo(3, 0)).kind == "full"
+    assert Journal(store).load().position_info == PositionInfo(3, 0)

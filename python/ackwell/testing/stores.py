@@ -272,6 +272,15 @@ class StoreConformance:
             assert dict(other.metadata) == {}
             assert other.append(b"b") == 0
             assert one.read(0) == b"a"
+            other.set_metadata({"other": b""})
+            one.set_metadata({})
+            one.delete_up_to(0)
+            assert (dict(other.metadata), other.read(0)) == ({"other": b""}, b"b")
+            one.append(b"c")
+            one.set_metadata({"one": b""})
+            other.set_metadata({})
+            other.delete_up_to(0)
+            assert (dict(one.metadata), one.read(1)) == ({"one": b""}, b"c")
 
     @pytest.mark.parametrize("seed", range(3))
     def test_any_sequence_of_calls_does_what_the_protocol_says(self, open_store: Opener, seed: int) -> None:
