@@ -264,3 +264,53 @@ def test_settings_are_those_of_the_version_and_unknown_names_are_refused() -> No
             BrokerSettings().with_values([wrong])
     with pytest.raises(ValueError, match=r"known are 4\.0, 4\.2"):
         BrokerSettings.of("3.3")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "most", "place"),
+    [(2, 10, "metadata store"), (3, 10, "cursor ledger"), (3, 0, "metadata store")],
+)
+def test_more_ranges_than_the_metadata_store_takes_go_to_the_ledger_unless_it_takes_none(
+    ranges: int, most: int, place: str
+) -> None:
+    settings = BrokerSettings.of("4.2").with_values(
+        [
+            "managedLedgerMaxUnackedRangesToPersistInMetadataStore=2",
+            f"managedLedgerMaxUnackedRangesToPersist={most}",
+        ]
+    )
+    holes = PositionRangeSet([(3, 2 * number + 1, 2 * number + 2) for number in range(ranges)])
+    assert restart_loss((3, -1), holes, settings=settings).place == place
+
+
+@pytest.mark.parametrize("most", [-1, 0])
+def test_without_room_for_batch_indexes_none_is_kept(most: int) -> None:
+    settings = BrokerSettings.of("4.2").with_values([f"managedLedgerMaxBatchDeletedIndexToPersist={most}"])
+    holes = PositionRangeSet([(3, 1, 2)])
+    loss = restart_loss((3, -1), holes, {Position(3, 9): (2,)}, settings=settings, restart="crash")
+    assert loss.partial_entries == 1
+
+
+def test_a_source_without_ack_sets_is_not_one_that_does_not_show_them() -> None:
+    def loss(batch_deleted: dict[Position, tuple[int, ...]] | None) -> Count:
+        return restart_loss(
+            (3, -1), HOLES, batch_deleted, ledgers=Ledgers({3: 8}), batch_sizes=BatchSizes(each=10)
+        ).messages
+
+    assert loss({}) == Count(0, 0)
+    assert loss(None) == Count(0, 54)
+
+
+def test_what_bounds_the_messages_of_entries_of_unknown_size() -> None:
+    sizes = BatchSizes(each=None, total_messages=20, total_entries=10)
+    assert sizes.acked(2, {Position(3, 9): (0b110,)}) == Count(3, 11)
+    assert BatchSizes(each=10, total_messages=20, total_entries=10).most_hidden(5) == 10
+    assert BatchSizes(each=2, of={(3, 1): 100}).most_hidden(5) is None
+    # Totals of different moments: fewer messages than entries.
+    torn = BatchSizes(each=None, total_messages=5, total_entries=10)
+    assert (torn.acked(3), torn.most_hidden(3)) == (Count(3, 3), 0)
+
+
+def test_listed_sizes_count_only_with_whole_entries() -> None:
+    sizes = BatchSizes(each=1, of={(3, 1): 7, (3, 9): 3})
+    assert sizes.acked(0, {Position(3, 9): (0b10,)}) == Count(2, 2)
