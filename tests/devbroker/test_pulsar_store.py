@@ -71,7 +71,7 @@ def test_after_a_write_that_failed_only_a_new_opening_writes(client: Any) -> Non
                 producer.send(data)
                 raise pulsar.Timeout(pulsar.Result.Timeout)
 
-        store._producer = Failing()  # type: ignore[assignment]
+        store._producer = Failing()
         with pytest.raises(StoreError):
             store.append(b"b")
         store._producer = producer
