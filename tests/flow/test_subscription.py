@@ -275,9 +275,10 @@ def test_a_receipt_is_given_once_and_only_by_the_save_that_holds_its_acknowledgm
     assert subscription.durable_mark_delete_position == (3, 0)
     assert subscription.confirm(staged) == []
     assert subscription.save(store) == [Receipt("a", 2)]
-    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 2),), request_id=3))
+    for request_id in (3, 4):
+        subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 2),), request_id=request_id))
     assert subscription.confirm(staged) == []
-    assert subscription.save(store) == [Receipt("a", 3)]
+    assert subscription.save(store) == [Receipt("a", 3), Receipt("a", 4)]
 
 
 def test_receipts_of_a_consumer_that_left_bring_no_other_receipt_forward() -> None:

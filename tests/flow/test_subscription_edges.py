@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from ackwell import Ledgers, LimitError, Position, ProtocolError, _native, reference
+from ackwell import CursorSettings, Ledgers, LimitError, Position, ProtocolError, _native, reference
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.pending_ack import PendingAck
 from ackwell.subscription import (
@@ -245,6 +245,14 @@ def test_a_search_expires_up_to_its_entry_over_ledgers(skipped: int, last: int) 
     subscription.skip(skipped)
     assert subscription.expire(5, last) == 5 - skipped + last + 1
     assert subscription.cursor.mark_delete_position == (5, last)
+
+
+def test_expiry_up_to_a_ledger_that_is_gone_changes_nothing_that_is_acknowledged() -> None:
+    settings = SubscriptionSettings(cursor=CursorSettings(refuse_cumulative_behind=True))
+    subscription = Subscription("Shared", Ledgers({3: 5, 5: 2}), settings=settings)
+    subscription.skip(5)
+    assert subscription.expire(4, 0) == 0
+    assert subscription.cursor.backlog_entries == 2
 
 
 def test_after_a_seek_no_key_waits_for_what_was_to_be_delivered_again() -> None:
