@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ackwell import Ledgers, Position, PositionRangeSet
+from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet
 from ackwell.broker.restart import BatchSizes, BrokerSettings, Count, Restart, RestartLoss, restart_loss
 from ackwell.broker.stats import SubscriptionStats, read_stats
 from tests.shared import shared_path
@@ -314,3 +314,127 @@ def test_what_bounds_the_messages_of_entries_of_unknown_size() -> None:
 def test_listed_sizes_count_only_with_whole_entries() -> None:
     sizes = BatchSizes(each=1, of={(3, 1): 7, (3, 9): 3})
     assert sizes.acked(0, {Position(3, 9): (0b10,)}) == Count(2, 2)
+
+
+@pytest.mark.parametrize(("limit", "most"), [(4, 0), (3, 36)])
+def test_hidden_ack_sets_survive_where_each_unacked_entry_may_have_one(limit: int, most: int) -> None:
+    settings = BrokerSettings().with_values([f"managedLedgerMaxBatchDeletedIndexToPersist={limit}"])
+    loss = restart_loss(
+        (3, 2),
+        PositionRangeSet.parse("[(3:4..3:6]]"),
+        None,
+        ledgers=Ledgers({3: 9}),
+        settings=settings,
+        restart="crash",
+        batch_sizes=BatchSizes(each=10),
+        persisted_mark_delete=(3, 2),
+    )
+    assert loss.messages == Count(0, most)
+    # Whatever was not flushed: the entries acknowledged whole, and what is hidden in the four others.
+    assert loss.messages_before_flush == Count(0, 20 + 36)
+
+
+def test_hidden_ack_sets_without_a_range_may_not_have_been_written() -> None:
+    loss = restart_loss(
+        (3, 4),
+        PositionRangeSet(),
+        None,
+        ledgers=Ledgers({3: 9}),
+        restart="crash",
+        batch_sizes=BatchSizes(each=10),
+    )
+    assert (loss.place, loss.messages) == ("cursor ledger", Count(0, 36))
+    assert [reason.code for reason in loss.reasons] == ["batch-index-hidden"]
+
+
+@pytest.mark.parametrize(("mark_delete", "at_least"), [((3, -1), 8), ((3, 0), 0)])
+def test_a_cursor_before_the_first_entry_has_written_no_ledger(
+    mark_delete: tuple[int, int], at_least: int
+) -> None:
+    for ledgers in (None, Ledgers({3: 9})):
+        loss = restart_loss(
+            mark_delete,
+            PositionRangeSet(),
+            {Position(3, 5): (0b11,)},
+            ledgers=ledgers,
+            restart="crash",
+            batch_sizes=BatchSizes(each=10),
+        )
+        assert loss.messages == Count(at_least, 8)
+
+
+def test_the_worst_case_of_a_crash_counts_the_batches_that_the_mark_delete_position_passed() -> None:
+    loss = restart_loss(
+        (3, 5),
+        PositionRangeSet.parse("[(3:6..3:7]]"),
+        {},
+        ledgers=Ledgers({3: 10}),
+        restart="crash",
+        batch_sizes=BatchSizes(of={(3, 4): 7, (3, 7): 3, (3, 9): 100}),
+        persisted_mark_delete=(3, 2),
+    )
+    assert loss.messages_before_flush == Count(0, 1 + 7 + 1 + 3)
+
+
+@pytest.mark.parametrize("form", ["pulsar-ranges", "pulsar-long-array"])
+def test_an_entry_of_just_the_size_that_bookkeeper_takes_is_written(form: str) -> None:
+    size = len(PositionInfo(3, -1, individually_deleted=HOLES).encode(form=form))
+    long_array = str(form == "pulsar-long-array").lower()
+    settings = BrokerSettings().with_values([f"managedLedgerPersistIndividualAckAsLongArray={long_array}"])
+    for limit, place in ((size, "cursor ledger"), (size - 1, "metadata store")):
+        tight = settings.with_values([f"nettyMaxFrameSizeBytes={limit}"])
+        loss = restart_loss((3, -1), HOLES, settings=tight, restart="crash")
+        assert (loss.place, loss.messages.at_most) == (place, 0 if place == "cursor ledger" else 13)
+
+
+def test_a_single_range_far_into_a_ledger_is_too_large_for_the_long_array_form() -> None:
+    far = PositionRangeSet([(3, 10_000_000, 10_000_001)])
+    settings = BrokerSettings().with_values(["maxMessageSize=65536"])
+    loss = restart_loss((3, -1), far, settings=settings, restart="crash")
+    assert (loss.place, loss.messages) == ("metadata store", Count(0, 1))
+    ranges_form = settings.with_values(["managedLedgerPersistIndividualAckAsLongArray=false"])
+    assert restart_loss((3, -1), far, settings=ranges_form, restart="crash").messages == Count(0, 0)
+
+
+def test_listed_batches_hide_acks_even_where_every_other_entry_is_one_message() -> None:
+    assert BatchSizes(of={(3, 1): 100}).most_hidden(5) is None
+    assert BatchSizes(of={(3, 1): 100}, total_messages=109, total_entries=10).most_hidden(5) == 99
+    assert BatchSizes(of={(3, 1): 100}).most_hidden(0) == 0
+
+
+def test_settings_of_a_broker_that_are_not_known_here_are_ignored() -> None:
+    told = {"aSettingOfAPlugin": "x", "managedLedgerMaxUnackedRangesToPersist": "7"}
+    assert BrokerSettings().with_known(told) == BrokerSettings(max_unacked_ranges_to_persist=7)
+
+
+def test_the_older_name_of_the_metadata_stores_limit_counts_only_above_zero() -> None:
+    for older, ranges in (("-1", 20), ("0", 20), ("1", 1)):
+        settings = BrokerSettings().with_values(
+            [
+                "managedLedgerMaxUnackedRangesToPersistInMetadataStore=20",
+                f"managedLedgerMaxUnackedRangesToPersistInZooKeeper={older}",
+            ]
+        )
+        assert settings.metadata_store_ranges == ranges
+
+
+def test_an_entry_has_room_for_a_message_and_its_frame_as_far_as_the_bookies_take_it() -> None:
+    settings = BrokerSettings().with_values(["maxMessageSize=65536"])
+    assert settings.max_entry_bytes == 65_536 + 10_240
+    assert settings.with_values(["nettyMaxFrameSizeBytes=70000"]).max_entry_bytes == 70_000
+
+
+@pytest.mark.parametrize(
+    ("version", "nearest"),
+    [
+        ("2.11.4", "4.0"),
+        ("4.0", "4.0"),
+        ("4.1.9", "4.0"),
+        ("4.2.4", "4.2"),
+        ("4.10", "4.2"),
+        ("5.0.0-M1", "5.0"),
+        ("10.1", "5.0"),
+    ],
+)
+def test_a_version_has_the_defaults_of_the_newest_known_one_up_to_it(version: str, nearest: str) -> None:
+    assert BrokerSettings.nearest(version) == BrokerSettings.of(nearest)
