@@ -64,6 +64,34 @@ def test_a_partitioned_topic_is_read_by_its_base_name() -> None:
     assert [each.topic for each in found] == [f"{TOPIC}-partition-0", f"{TOPIC}-partition-1"]
 
 
+@pytest.mark.parametrize(
+    "told_of_it", [{"partitions": odd} for odd in ("1", True, 1.0, None, -1)] + [{}, [1], 1.5]
+)
+def test_what_is_no_number_of_partitions_leaves_the_topic_as_it_is(told_of_it: Any) -> None:
+    told = served()
+    told["/admin/v2/persistent/shop/eu/orders/partitions"] = json.dumps(told_of_it).encode()
+    with broker(told) as (url, _):
+        assert list(admin(url).topics([TOPIC])) == [TOPIC]
+
+
+@pytest.mark.parametrize("told_names", [[7], ["shop", None], {"shop": 1}, "shop"])
+def test_a_list_that_is_not_one_of_names_is_refused_as_a_whole(told_names: Any) -> None:
+    told = served() | {"/admin/v2/tenants": json.dumps(told_names).encode()}
+    with broker(told) as (url, _):
+        (unread,) = admin(url).topics()
+    assert isinstance(unread, Unread)
+    assert unread.reason.startswith("expected a list of names")
+
+
+@pytest.mark.parametrize("odd", ["", "orders", "persistent://shop", "shop/eu/orders", "persistent://shop/eu"])
+def test_a_listed_name_that_is_no_topics_does_not_end_the_run(odd: str) -> None:
+    told = served() | {"/admin/v2/persistent/shop/eu": [odd, TOPIC]}
+    with broker(told) as (url, _):
+        (found,), (unread,) = read(url)
+    assert found.topic == TOPIC
+    assert (unread.topic, unread.reason) == (odd, "the broker lists it, and it is no name of a topic")
+
+
 def test_a_name_with_a_slash_or_a_blank_is_quoted() -> None:
     with broker(served("a%2Fb%20c")) as (url, _):
         (found,), _ = read(url, "persistent://shop/eu/a/b c")
@@ -103,6 +131,21 @@ def test_the_token_goes_to_no_host_that_the_cluster_does_not_list() -> None:
             (listed,), _ = read(url, TOPIC, token="secret")
             assert listed.topic == TOPIC
     assert {token for _, _, token in asked} == {"Bearer secret"}
+
+
+def test_a_cluster_that_cannot_be_asked_hides_no_broker_of_another() -> None:
+    with broker(served(), host="127.0.0.2") as (elsewhere, _):
+        there = served() | {
+            path: f"{elsewhere}{path}" for path in served() if path.endswith(("internalStats", "stats"))
+        }
+        there |= {
+            "/admin/v2/clusters": ["gone", "odd", "standalone"],
+            "/admin/v2/brokers/odd": {},
+            "/admin/v2/brokers/standalone": ["127.0.0.2:8080"],
+        }
+        with broker(there) as (url, _):
+            (found,), unread = read(url, TOPIC, token="secret")
+    assert (found.topic, unread) == (TOPIC, [])
 
 
 def test_a_password_in_the_address_is_sent_as_one_and_never_shown() -> None:

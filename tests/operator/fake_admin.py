@@ -65,7 +65,8 @@ def broker(
         context.load_cert_chain(certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True)
         scheme = "https"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    # Closing waits for the next look at whether to end.
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield f"{scheme}://{host}:{server.server_port}", handler.asked  # type: ignore[attr-defined]

@@ -168,8 +168,13 @@ class Admin:
         names = self._names(path)
         if isinstance(names, Unread):
             yield names
-        else:
-            yield from names
+            return
+        for name in names:
+            if "://" in name and name.partition("://")[2].count("/") >= 2:
+                yield name
+            else:
+                reason = "the broker lists it, and it is no name of a topic"
+                yield Unread(self.endpoint.address(path), name, reason)
 
     def _names(self, path: str) -> list[str] | Unread:
         try:
