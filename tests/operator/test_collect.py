@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from errno import ENOSPC
 from itertools import islice
 from pathlib import Path
 
@@ -108,3 +109,66 @@ def test_a_manifest_that_is_none_is_passed_over(tmp_path: Path, newest: str) -> 
     assert found is not None
     assert (found.version, found.assumed) == ("4.0.7", ("no settings",))
     assert collected_facts(["-"]) is None
+
+
+def test_only_the_newest_run_is_resumed(tmp_path: Path) -> None:
+    """An older one that was cut off has a newer one behind it: what it lacks would be of another day."""
+    older, newer = tmp_path / "2026-01-01T00-00-00Z", tmp_path / "2026-01-02T00-00-00Z"
+    for run in (older, newer):
+        run.mkdir()
+    (newer / MANIFEST).write_text("{}")
+    with broker(served()) as (url, _):
+        list(collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS))
+    assert not list(older.iterdir())
+    assert [path.name for path in newer.iterdir()] == [MANIFEST]
+    assert len(names(tmp_path)) == 1
+
+
+def test_the_manifest_counts_the_topics_that_are_there(tmp_path: Path) -> None:
+    told = served("orders", "payments", "gone")
+    del told["/admin/v2/persistent/shop/eu/gone/stats"]
+    with broker(told) as (url, _):
+        list(collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS))
+    (manifest,) = tmp_path.rglob(MANIFEST)
+    assert json.loads(manifest.read_text())["topics"] == 2
+
+
+def test_a_file_that_could_not_be_written_whole_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(ENOSPC, "no space left")
+
+    with broker(served()) as (url, _):
+        admin = Admin(Endpoint(url=url))
+        with monkeypatch.context() as patched:
+            patched.setattr("ackwell.broker.collect.os.fsync", full)
+            with pytest.raises(OSError, match="no space left"):
+                list(collect(admin, tmp_path, (), time_ms=NOON_MS))
+        assert names(tmp_path) == []
+        (progress,) = collect(admin, tmp_path, (), time_ms=NOON_MS)
+    assert progress.written is not None
+    assert [path.name for path in progress.written.parent.glob(".*")] == []
+
+
+def test_the_newest_manifest_counts_in_whatever_folder_it_is(tmp_path: Path) -> None:
+    for folder, day, version in (("a", 2, "4.2.4"), ("b", 1, "4.0.7")):
+        run = tmp_path / folder / f"2026-01-0{day}T00-00-00Z"
+        run.mkdir(parents=True)
+        (run / MANIFEST).write_text(json.dumps({"version": version, "settings": None, "assumed": []}))
+    sources = [str(tmp_path / folder) for folder in ("a", "b")]
+    for given in (sources, sources[::-1]):
+        found = collected_facts(given)
+        assert found is not None
+        assert found.version == "4.2.4"
+
+
+def test_no_dump_is_a_hidden_file_whatever_the_broker_calls_a_topic(tmp_path: Path) -> None:
+    told = served()
+    told["/admin/v2/persistent/shop/eu"] = [".odd://shop/eu/orders"]
+    for part in ("internalStats", "stats"):
+        told[f"/admin/v2/.odd/shop/eu/orders/{part}"] = told[f"/admin/v2/persistent/shop/eu/orders/{part}"]
+    with broker(told) as (url, _):
+        (progress,) = collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS)
+    assert progress.written is not None
+    assert not progress.written.name.startswith(".")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ackwell import Position, PositionRangeSet
-from ackwell.broker.restart import BrokerSettings, Count, Restart
+from ackwell.broker.restart import BatchSizes, BrokerSettings, Count, Restart
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.errors import StatsError
@@ -193,3 +193,49 @@ def test_a_cursor_that_was_never_used_is_before_the_first_entry() -> None:
     (found,) = parse_stats(json.dumps(told).encode(), "answer.json")
     assert found.mark_delete_position == Position(3, -1)
     assert found.backlog_entries == 200_000
+
+
+def test_the_worst_case_begins_at_the_position_on_disk() -> None:
+    told = replace(subscription("[(3:9..3:10]]"), mark_delete_position=Position(3, 7))
+    for persisted, most in ((None, 8 + 1), (Position(3, 5), 2 + 1), (Position(3, 7), 1)):
+        found = diagnose(replace(told, persisted_mark_delete=persisted), restarts=("crash",))
+        assert found.messages_lost == Count(0, most)
+
+
+def test_a_loss_without_a_bound_is_worse_than_none() -> None:
+    told = subscription(holes(5))
+    unproven = replace(told, batch_sizes=BatchSizes(each=None))
+    found = diagnose(unproven, RANGES_FORM)
+    assert [loss.messages_before_flush for loss in found.restarts] == [Count(0, 0), Count(0, None)]
+    assert found.messages_lost == Count(0, None)
+
+
+def test_a_limit_that_counts_entries_is_raised_above_the_entries_and_not_the_ranges() -> None:
+    found = diagnose(subscription("[(3:0..3:20000],(4:-1..4:4999]]"), restarts=("crash",))
+    mended = BrokerSettings().with_values(found.remedies[0].settings)
+    assert diagnose(found.stats, mended, restarts=("crash",)).messages_lost.at_least == 0
+
+
+def test_hidden_acks_are_kept_by_closing_to_the_cursor_ledger() -> None:
+    told = answer("[(3:0..3:1]]", entries=100)
+    told["stats"] = stats(1_000)
+    (hidden,) = parse_stats(json.dumps(told).encode(), "answer.json")
+    found = diagnose(hidden, restarts=GRACEFUL)
+    assert [reason.code for reason in found.reasons] == ["batch-index-hidden"]
+    assert found.remedies[0].settings == ("managedLedgerMaxUnackedRangesToPersistInMetadataStore=0",)
+
+
+def test_a_remedy_is_tried_on_the_restarts_that_are_judged_and_on_no_other() -> None:
+    # A crash keeps the ack set, and a graceful restart, which is not asked for, loses it.
+    told = subscription("[(3:0..3:20],(4:-1..4:4]]", name="sub", batchDeletedIndexes={"3:30": [1]})
+    settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=10"])
+    found = diagnose(told, settings, restarts=("crash",))
+    assert found.remedies[0].settings == ("managedLedgerMaxUnackedRangesToPersist=50",)
+    assert "nothing comes back" in found.remedies[0].text
+
+
+def test_batches_lost_in_part_are_an_interval_that_is_said_to_be_one() -> None:
+    told = subscription("[(3:5..3:6]]", name="sub", batchDeletedIndexes={"3:0": [1]})
+    found = diagnose(replace(told, batch_sizes=BatchSizes(each=None)), restarts=GRACEFUL)
+    assert [(loss.entries, loss.partial_entries) for loss in found.restarts] == [(0, 1)]
+    assert "interval" in found.notes[0]
