@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ackwell import Cursor, FencedError, Ledgers, NotLoadedError, StoreError
-from ackwell.store.pulsar import ENTRY, STATE, PulsarStore, Record
+from ackwell.store.pulsar import ENTRY, STATE, SUBSCRIPTION, PulsarStore, Record
 from ackwell.testing.stores import Opener, StoreConformance
 
 pulsar = pytest.importorskip("pulsar")
@@ -118,3 +118,102 @@ def test_a_record_that_was_sent_twice_counts_once(client: Any) -> None:
     name = with_records(client, Record(STATE, 1, 0, b"{}"), twice, Record(ENTRY, 1, 1, b"b"), twice)
     with PulsarStore(client, name) as store:
         assert (store.last_id, store.append(b"c")) == (1, 2)
+
+
+def read_by_its_subscription(client: Any, name: str) -> list[Record]:
+    """Return the records that the subscription of a closed ledger still keeps."""
+    consumer = client.subscribe(name, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Exclusive)
+    last = consumer.get_last_message_id()
+    records = []
+    while True:
+        message = consumer.receive(10_000)
+        records.append(Record.decode(message.data()))
+        if message.message_id() >= last:
+            consumer.close()
+            return records
+
+
+def test_what_was_in_the_topic_before_the_first_owner_is_kept_and_what_is_deleted_is_freed(
+    client: Any,
+) -> None:
+    """A broker deletes what no subscription has left to acknowledge, and keeps the rest."""
+    entries = [Record(ENTRY, 1, entry_id, b"a") for entry_id in range(3)]
+    name = with_records(client, Record(STATE, 1, 0, b"{}"), *entries)
+    with PulsarStore(client, name) as store:
+        store.own()
+    kept = read_by_its_subscription(client, name)
+    assert [record.entry_id for record in kept if record.kind == ENTRY] == [0, 1, 2]
+    with PulsarStore(client, name) as store:
+        store.delete_up_to(1)
+    kept = read_by_its_subscription(client, name)
+    assert [record.entry_id for record in kept if record.kind == ENTRY] == [2]
+    with PulsarStore(client, name) as store:
+        assert (store.first_id, store.read(2), store.last_id) == (2, b"a", 2)
+
+
+def test_a_deleted_entry_leaves_nothing_in_memory(client: Any) -> None:
+    with PulsarStore(client, topic()) as store:
+        for _ in range(5):
+            store.append(b"a")
+        store.delete_up_to(3)
+        assert list(store._entries) == list(store._message_ids) == [4]
+
+
+def test_metadata_that_could_not_be_written_is_not_shown(client: Any) -> None:
+    with PulsarStore(client, topic()) as store, PulsarStore(client, store._topic) as newer:
+        store.set_metadata({"a": b"1"})
+        newer.own()
+        with pytest.raises(FencedError):
+            store.set_metadata({"a": b"2"})
+        assert dict(store.metadata) == dict(newer.metadata) == {"a": b"1"}
+
+
+class Counting:
+    """A client that remembers what was made with it."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.readers: list[Any] = []
+        self.closed = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def create_reader(self, *args: Any) -> Any:
+        self.readers.append(self.client.create_reader(*args))
+        return self.readers[-1]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_no_reader_is_left_behind_whether_the_topic_could_be_read_or_not(client: Any) -> None:
+    counting = Counting(client)
+    with PulsarStore(counting, topic()) as store:
+        store.own()
+        assert len(counting.readers) == 2
+    producer = client.create_producer(name := topic())
+    producer.send(b"no record")
+    with pytest.raises(StoreError, match="not a record"):
+        PulsarStore(counting, name)
+    assert [reader.is_connected() for reader in counting.readers] == [False] * 3
+    assert counting.closed == 0
+
+
+def test_a_client_of_the_stores_own_is_closed_with_it_and_when_opening_fails(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def counted(_: str) -> Any:
+        made.append(Counting(client))
+        return made[-1]
+
+    monkeypatch.setattr("ackwell.store.pulsar._client", counted)
+    with PulsarStore("pulsar://127.0.0.1", topic()):
+        assert made[0].closed == 0
+    producer = client.create_producer(name := topic())
+    producer.send(b"no record")
+    with pytest.raises(StoreError, match="not a record"):
+        PulsarStore("pulsar://127.0.0.1", name)
+    assert [each.closed for each in made] == [1, 1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from ackwell import CursorSettings, Ledgers, LimitError, Position, ProtocolError, _native, reference
+from ackwell import Cursor, CursorSettings, Ledgers, LimitError, Position, ProtocolError, _native, reference
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.pending_ack import PendingAck
 from ackwell.subscription import (
@@ -472,3 +472,23 @@ def test_a_cleared_backlog_has_nothing_unread_and_nothing_delayed() -> None:
     assert subscription.read_position == (3, 9)
     assert subscription.summary(0).delayed == 0
     assert subscription.next_wakeup_ms() is None
+
+
+@pytest.mark.parametrize("taken", [[1], [2], [1, 2]])
+@pytest.mark.parametrize("engine", [_native, reference])
+def test_an_entry_without_a_message_left_takes_nothing_from_the_count_of_another(
+    engine: Engine, taken: list[int]
+) -> None:
+    settings = SubscriptionSettings(cursor=CursorSettings(replace_ack_sets=True))
+    cursor = Cursor(Ledgers({3: 10}), settings=settings.cursor, engine=engine)
+    # Such a broker keeps the entry unacknowledged, and delivers it with no message to be read.
+    cursor.ack_cumulative(3, 1, (0,))
+    subscription = Subscription("Shared", cursor=cursor, settings=settings, engine=engine)
+    subscription.add_consumer("a")
+    subscription.flow("a", 100)
+    for entry_id, messages in ((1, 3), (2, 2)):
+        assert subscription.dispatch(3, entry_id, 0, batch_size=messages) == "a"
+    assert subscription.summary(0).unacked == len(subscription.pending("a")) == 2
+    subscription.ack_many("a", [3] * len(taken), taken)
+    assert subscription.summary(0).unacked == (0 if 2 in taken else 2)
+    assert subscription.audit() == []

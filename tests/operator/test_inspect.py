@@ -17,6 +17,7 @@ from ackwell.diagnosis.holes import blockage, holes
 from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_entries
 from ackwell.errors import CorruptStateError, StateTooLargeError
 from ackwell.saving.chunks import EntrySettings, encode_entries, split
+from ackwell.saving.parts import Save, cut
 from tests.operator.answers import answer, subscription
 from tests.operator.answers import holes as every_second
 from tests.operator.fake_admin import broker, served
@@ -89,6 +90,14 @@ def test_a_state_in_several_entries_is_joined_by_its_footer(compression: str) ->
         ]
     with pytest.raises(CorruptStateError, match=r"in entry"):
         inspect_entries(stored[1:], compression=given)
+
+
+def test_a_part_of_a_stores_save_is_named_as_one() -> None:
+    parts = cut(Save(STATE.encode("compact")), 0, 20)
+    assert len(parts) > 1
+    for number, part in enumerate(parts, 1):
+        with pytest.raises(CorruptStateError, match=f"part {number} of {len(parts)} of a store's saves"):
+            inspect(part)
 
 
 def test_bytes_that_are_no_state_are_refused_with_their_file_and_offset() -> None:
@@ -195,6 +204,16 @@ def test_a_difference_to_a_brokers_answer_knows_how_long_ledgers_are(tmp_path: P
     found = difference(read_state(told), read_state(moved))
     assert found.ledgers_known
     assert str(found.acked) == "[(3:-1..3:0],(3:1..3:19],(4:-1..4:0]]"
+
+
+def test_a_difference_of_bytes_alone_counts_what_the_mark_delete_position_passed(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.bin", tmp_path / "after.bin"
+    before.write_bytes(PositionInfo(3, 5).encode("compact"))
+    after.write_bytes(PositionInfo(3, 9).encode("pulsar-ranges"))
+    moved = difference(read_state(before), read_state(after))
+    assert (str(moved.acked), str(moved.unacked)) == ("[(3:5..3:9]]", "[]")
+    back = difference(read_state(after), read_state(before))
+    assert (str(back.acked), str(back.unacked)) == ("[]", "[(3:5..3:9]]")
 
 
 def test_converting_keeps_everything_or_refuses(tmp_path: Path) -> None:

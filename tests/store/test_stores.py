@@ -119,6 +119,17 @@ def test_another_programs_database_keeps_its_log(tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in copy.iterdir()} == before
 
 
+def test_a_database_that_another_program_made_since_the_opening_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    with SqliteStore(path) as store:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE theirs (x)")
+        before = path.read_bytes()
+        with pytest.raises(StoreError, match="written in version 0"):
+            store.own()
+        assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("mark", ["", f"PRAGMA application_id = {APPLICATION_ID}"])
 def test_a_database_without_our_tables_is_not_taken_over(tmp_path: Path, mark: str) -> None:
     path = tmp_path / "blank.db"
