@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ackwell import Cursor, FencedError, Ledgers, NotLoadedError, StoreError
+from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.store.pulsar import ENTRY, STATE, SUBSCRIPTION, PulsarStore, Record
 from ackwell.testing.stores import Opener, StoreConformance
 
@@ -133,10 +134,18 @@ def read_by_its_subscription(client: Any, name: str) -> list[Record]:
             return records
 
 
+@pytest.fixture
+def prompt_broker() -> Iterator[Broker]:
+    """A broker whose Failover subscriptions change their consumer without a delay."""
+    with Broker(settings=DevBrokerSettings(failover_delay_ms=0)) as broker:
+        yield broker
+
+
 def test_what_was_in_the_topic_before_the_first_owner_is_kept_and_what_is_deleted_is_freed(
-    client: Any,
+    prompt_broker: Broker, connect: Callable[[Broker], Any]
 ) -> None:
     """A broker deletes what no subscription has left to acknowledge, and keeps the rest."""
+    client = connect(prompt_broker)
     entries = [Record(ENTRY, 1, entry_id, b"a") for entry_id in range(3)]
     name = with_records(client, Record(STATE, 1, 0, b"{}"), *entries)
     with PulsarStore(client, name) as store:
