@@ -133,6 +133,14 @@ def test_the_token_goes_to_no_host_that_the_cluster_does_not_list() -> None:
     assert {token for _, _, token in asked} == {"Bearer secret"}
 
 
+def test_a_broker_that_is_listed_without_a_host_lets_no_address_without_one_be_trusted() -> None:
+    told = served() | {"/admin/v2/brokers/standalone": [":8080", "", None, "http://"]}
+    told["/admin/v2/persistent/shop/eu/orders/internalStats"] = "http://:1/"
+    with broker(told) as (url, _):
+        _, (unread,) = read(url, TOPIC, token="secret")
+    assert "the credentials are not sent there" in unread.reason
+
+
 def test_a_cluster_that_cannot_be_asked_hides_no_broker_of_another() -> None:
     with broker(served(), host="127.0.0.2") as (elsewhere, _):
         there = served() | {
