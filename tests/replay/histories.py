@@ -60,10 +60,10 @@ def random_history(seed: int, *, by_topic: bool = False) -> list[Event]:  # noqa
         elif roll < 0.80:
             happen(draw.choice([Kind.COMMIT, Kind.ABORT]), transaction=draw.choice("1234"))
         elif roll < 0.86:
-            happen(Kind.ACK_CUMULATIVE, **at)
+            happen(Kind.ACK_CUMULATIVE, transaction=draw.choice([None, None, "1"]), **at)
         elif roll < 0.88:
-            at.pop("batch_index", None)
-            happen(draw.choice([Kind.SKIP, Kind.EXPIRE]), ledger_id=ledger, entry_id=entry)
+            kind, transaction = draw.choice([Kind.SKIP, Kind.EXPIRE]), draw.choice([None, None, "1"])
+            happen(kind, transaction=transaction, ledger_id=ledger, entry_id=entry)
         elif roll < 0.92:
             place: dict[str, Any] = {n: at[n] for n in at if n in ("ledger_id", "entry_id", "ack_set")}
             happen(Kind.SEEK, **place)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ackwell.errors import CorruptStateError, EventError, NewerVersionError
+from ackwell.replay import states
 from ackwell.replay.columns import cursor_batches, fold_batches, merge_rows, partial_batches
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
@@ -93,6 +94,20 @@ def test_random_histories_fold_to_the_truth(by_topic: bool) -> None:
 
 
 @pytest.mark.parametrize("by_topic", [False, True])
+def test_fed_one_by_one_in_order_they_lead_to_the_truth(
+    by_topic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for waiting, seeds in ((3, range(20)), (40, range(20, 60)), (4_096, range(60, 160))):
+        monkeypatch.setattr(states, "_WAITING_MAX", waiting)
+        for seed in seeds:
+            events = random_history(seed, by_topic=by_topic)
+            replay = Replay()
+            for event in events:
+                replay.feed(event)
+            same_as_truth(events, rows_of(replay.fold))
+
+
+@pytest.mark.parametrize("by_topic", [False, True])
 def test_shuffled_repeated_and_merged_they_fold_to_the_same(by_topic: bool) -> None:
     for seed in range(0, 400, 4):
         draw = random.Random(seed)
@@ -102,6 +117,7 @@ def test_shuffled_repeated_and_merged_they_fold_to_the_same(by_topic: bool) -> N
         resets = resets_of(events)
         again = events + draw.sample(events, len(events) // 3)
         draw.shuffle(again)
+        assert resets_of(again) == resets
         parts = [folded(again[number::3], resets) for number in range(3)]
         draw.shuffle(parts)
         rows = rows_of(merged([*parts, parts[0]]))
