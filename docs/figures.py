@@ -114,5 +114,5 @@ def draw(figure: Figure, record: dict[str, Any]) -> str:
 def write_figures(records: Path, folder: Path) -> None:
     """Write every figure from the newest record of its area."""
     for figure in FIGURES:
-        newest = max(records.glob(f"{figure.area}-*.json"), key=lambda path: path.name)
+        newest = max(records.glob(f"{figure.area}-*.json"), key=lambda path: path.stem[-len("2026-11-21") :])
         (folder / f"{figure.name}.svg").write_text(draw(figure, json.loads(newest.read_text())))
