@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ackwell import EventError, reference
+from ackwell.replay.columns import cursor_batches
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import Replay, replay_files
 
@@ -119,3 +120,37 @@ def test_a_batch_index_that_no_batch_has_is_refused() -> None:
         fold([*batch, event(1, Kind.ACK, 1, 0, batch_index=3)])
     with pytest.raises(Exception, match="no event says how many messages"):
         fold([PUBLISHED[0], event(1, Kind.ACK, 1, 0, batch_index=0)])
+
+
+def test_a_cleared_backlog_reaches_what_was_shown_to_exist_of_the_topic_or_of_the_subscription() -> None:
+    for shown in (Kind.PUBLISH, Kind.DISPATCH, Kind.RECEIVE):
+        for first, second in (("s", ""), ("", "s")):
+            replay = Replay()
+            replay.feed(Event("t", first, 0, Kind.PUBLISH, ledger_id=3, entry_id=0))
+            replay.feed(Event("t", second, 1, shown, ledger_id=3, entry_id=5))
+            replay.feed(Event("t", "s", 2, Kind.CLEAR_BACKLOG))
+            assert replay.state("t", "s").cursor.mark_delete_position == (3, 5)
+
+
+def test_a_subscription_can_be_asked_for_after_each_event() -> None:
+    replay = Replay()
+    for entry_id in range(3):
+        for kind in (Kind.PUBLISH, Kind.ACK):
+            replay.feed(Event("t", "s", 0, kind, ledger_id=3, entry_id=entry_id))
+        assert replay.state("t", "s").cursor.mark_delete_position == (3, entry_id)
+
+
+@pytest.mark.parametrize(("enabled", "kept"), [("false", {}), ("true", {(3, 0): (2,)})])
+def test_a_recording_says_whether_batch_indexes_are_acknowledged(
+    enabled: str, kept: dict[object, object]
+) -> None:
+    detail = json.dumps({"acknowledgmentAtBatchIndexLevelEnabled": enabled})
+    replay = Replay()
+    replay.feed(Event("t", "s", 0, Kind.META, detail=detail))
+    replay.feed(Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0, batch_size=2))
+    replay.feed(Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0, batch_index=0))
+    assert replay.state("t", "s").cursor.batch_deleted == kept
+    (row,) = (row for batch in cursor_batches(replay.fold) for row in batch.to_pylist())
+    assert dict(row["batch_deleted"]) == {
+        f"{ledger_id}:{entry_id}": [*words] for (ledger_id, entry_id), words in kept.items()
+    }

@@ -280,3 +280,26 @@ def test_a_fold_of_parquet_imports_no_pandas(tmp_path: Path) -> None:
     rows, has_pandas = told.stdout.split()
     assert int(rows) > 0
     assert has_pandas == "False"
+
+
+def test_what_was_dispatched_or_received_exists() -> None:
+    for shown in (Kind.PUBLISH, Kind.DISPATCH, Kind.RECEIVE):
+        events = [
+            Event("t", "s", 1, shown, ledger_id=3, entry_id=4),
+            Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0),
+        ]
+        (row,) = rows_of(folded(events)).values()
+        assert (row["error"], dict(row["ledgers"])) == (None, {3: 5})
+
+
+def test_a_seek_that_comes_late_voids_what_was_before_it_where_resets_are_not_known() -> None:
+    events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(4)]
+    events += [
+        Event("t", "s", 4, Kind.ACK, ledger_id=3, entry_id=0),
+        Event("t", "s", 6, Kind.ACK, ledger_id=3, entry_id=2),
+    ]
+    seek = Event("t", "s", 7, Kind.SEEK, ledger_id=3, entry_id=0)
+    fold = Fold(ordered=False)
+    for part in (events, [seek]):
+        fold.feed(columns_of(part))
+    same_as_truth([*events, seek], rows_of(fold))
