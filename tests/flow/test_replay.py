@@ -10,7 +10,10 @@ import pytest
 
 from ackwell import EventError, reference
 from ackwell.replay.columns import cursor_batches
+from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
+from ackwell.replay.fold import Fold
+from ackwell.replay.resets import NO_RESETS
 from ackwell.replay.states import Replay, replay_files
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
@@ -128,7 +131,8 @@ def test_a_cleared_backlog_reaches_what_was_shown_to_exist_of_the_topic_or_of_th
             replay = Replay()
             replay.feed(Event("t", first, 0, Kind.PUBLISH, ledger_id=3, entry_id=0))
             replay.feed(Event("t", second, 1, shown, ledger_id=3, entry_id=5))
-            replay.feed(Event("t", "s", 2, Kind.CLEAR_BACKLOG))
+            replay.feed(Event("t", second, 2, shown, ledger_id=3, entry_id=2))
+            replay.feed(Event("t", "s", 3, Kind.CLEAR_BACKLOG))
             assert replay.state("t", "s").cursor.mark_delete_position == (3, 5)
 
 
@@ -142,7 +146,7 @@ def test_a_subscription_can_be_asked_for_after_each_event() -> None:
 
 @pytest.mark.parametrize(("enabled", "kept"), [("false", {}), ("true", {(3, 0): (2,)})])
 def test_a_recording_says_whether_batch_indexes_are_acknowledged(
-    enabled: str, kept: dict[object, object]
+    enabled: str, kept: dict[tuple[int, int], tuple[int, ...]]
 ) -> None:
     detail = json.dumps({"acknowledgmentAtBatchIndexLevelEnabled": enabled})
     replay = Replay()
@@ -154,3 +158,34 @@ def test_a_recording_says_whether_batch_indexes_are_acknowledged(
     assert dict(row["batch_deleted"]) == {
         f"{ledger_id}:{entry_id}": [*words] for (ledger_id, entry_id), words in kept.items()
     }
+
+
+def test_a_subscription_that_was_removed_has_no_state() -> None:
+    replay = Replay()
+    for subscription in ("s", "other"):
+        replay.feed(Event("t", subscription, 0, Kind.PUBLISH, ledger_id=3, entry_id=0))
+    replay.feed(Event("t", "s", 1, Kind.UNSUBSCRIBE))
+    assert [state.subscription for state in replay.states()] == ["other"]
+
+
+def test_the_columns_of_a_caller_stay_as_they_were() -> None:
+    events = [
+        Event("t", "s", 0, Kind.PUBLISH, ledger_id=3, entry_id=0),
+        Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=0, transaction="1"),
+    ]
+    columns, again = columns_of(events), columns_of(events)
+    Fold(NO_RESETS).feed(columns)
+    assert columns.kinds[0] is not None
+    assert again.kinds[0] is not None
+    assert columns.kinds[0].tolist() == again.kinds[0].tolist()
+
+
+def test_the_first_cumulative_acknowledgment_of_what_was_never_published_is_named(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"topic": "t", "sub": "s", "ev": "publish", "l": 3, "e": 0}),
+        json.dumps({"topic": "t", "sub": "s", "ev": "ack_cumulative", "l": 3, "e": 4}),
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(EventError, match="3:4, which no event published") as caught:
+        replay_files([tmp_path / "a.jsonl"])
+    assert caught.value.line == 2

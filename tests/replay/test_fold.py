@@ -292,13 +292,14 @@ def test_what_was_dispatched_or_received_exists() -> None:
         assert (row["error"], dict(row["ledgers"])) == (None, {3: 5})
 
 
-def test_a_seek_that_comes_late_voids_what_was_before_it_where_resets_are_not_known() -> None:
+@pytest.mark.parametrize("sought", [4, 7])
+def test_a_seek_that_comes_late_voids_what_was_before_it_where_resets_are_not_known(sought: int) -> None:
     events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(4)]
     events += [
-        Event("t", "s", 4, Kind.ACK, ledger_id=3, entry_id=0),
+        Event("t", "s", 5, Kind.ACK, ledger_id=3, entry_id=0),
         Event("t", "s", 6, Kind.ACK, ledger_id=3, entry_id=2),
     ]
-    seek = Event("t", "s", 7, Kind.SEEK, ledger_id=3, entry_id=0)
+    seek = Event("t", "s", sought, Kind.SEEK, ledger_id=3, entry_id=0)
     fold = Fold(ordered=False)
     for part in (events, [seek]):
         fold.feed(columns_of(part))
