@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from ackwell import EventError, reference
+from ackwell.broker.stats import parse_stats
 from ackwell.replay.columns import cursor_batches
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.resets import NO_RESETS
-from ackwell.replay.states import Replay, replay_files
+from ackwell.replay.states import Replay, replay_files, state_of_row
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 SMALL = TRACES / "shared_small_holes.jsonl"
@@ -189,3 +190,35 @@ def test_the_first_cumulative_acknowledgment_of_what_was_never_published_is_name
     with pytest.raises(EventError, match="3:4, which no event published") as caught:
         replay_files([tmp_path / "a.jsonl"])
     assert caught.value.line == 2
+
+
+def test_a_broker_s_answer_is_a_start_with_its_ledgers_and_ack_sets(tmp_path: Path) -> None:
+    cursor = {"markDeletePosition": "3:1", "individuallyDeletedMessages": "[(3:4..3:5]]"}
+    ledgers = [{"ledgerId": 3, "entries": 9}, {"ledgerId": 5, "entries": 4}]
+    answer = {
+        "internalStats": {"ledgers": ledgers, "cursors": {"s": cursor}},
+        "cursor": {"name": "s", "batchDeletedIndexes": {"3:3": [6]}},
+        "t": 5,
+    }
+    (known,) = parse_stats(json.dumps(answer).encode(), "answer.json", name="t")
+    line = {"topic": known.topic, "sub": "s", "ev": "ack", "l": 5, "e": 3}
+    (tmp_path / "a.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    (state,) = replay_files([tmp_path / "a.jsonl"], start_from=[known])
+    assert state.to_json() == {
+        "topic": known.topic,
+        "subscription": "s",
+        "markDeletePosition": "3:1",
+        "individuallyDeletedMessages": "[(3:4..3:5],(5:2..5:3]]",
+        "batchDeletedIndexes": {"3:3": [6]},
+        "backlogEntries": 9,
+    }
+
+
+def test_a_row_of_cursors_is_the_state_that_it_was_built_from() -> None:
+    replay = Replay()
+    replay.feed(Event("t", "s", 0, Kind.PUBLISH, ledger_id=3, entry_id=0, batch_size=7))
+    replay.feed(Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=0, batch_index=2))
+    (row,) = (row for batch in cursor_batches(replay.fold) for row in batch.to_pylist())
+    state, found = replay.state("t", "s"), state_of_row(row)
+    assert found == state
+    assert found.batch_sizes == {(3, 0): 7}

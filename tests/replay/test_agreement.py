@@ -89,6 +89,16 @@ def test_the_ack_set_of_what_is_acknowledged_as_a_whole_is_no_more(tmp_path: Pat
     assert verdict(tmp_path, "[(3:0..3:1]]", {"3:4": [1]}, Kind.UNLOAD) == (Verdict.FORGOT, 2)
 
 
+def test_each_topic_is_remembered_to_have_restarted(tmp_path: Path) -> None:
+    (tmp_path / "answer.json").write_text(json.dumps(answer("[]", {})), encoding="utf-8")
+    file = str(tmp_path / "events.jsonl")
+    topics = "t", "u"
+    events = [event._replace(topic=topic) for topic in topics for event in [*PUBLISHED, *ACKED]]
+    events += [Event(topic, "s", 10, Kind.UNLOAD) for topic in topics]
+    events += [Event(topic, "s", 11, Kind.SNAPSHOT, detail="answer.json", file=file) for topic in topics]
+    assert [each.verdict for each in replayed_agreements(events)] == [Verdict.FORGOT] * 2
+
+
 def test_a_restart_of_another_topic_and_a_missing_answer(tmp_path: Path) -> None:
     (tmp_path / "answer.json").write_text(json.dumps(answer("[]", {})), encoding="utf-8")
     file = str(tmp_path / "events.jsonl")

@@ -284,6 +284,9 @@ def test_a_fold_of_parquet_imports_no_pandas(tmp_path: Path) -> None:
 
 def test_what_was_dispatched_or_received_exists() -> None:
     for shown in (Kind.PUBLISH, Kind.DISPATCH, Kind.RECEIVE):
+        clear = Event("t", "s", 9, Kind.CLEAR_BACKLOG)
+        shown_late = Event("t", "s", 1, shown, ledger_id=3, entry_id=4)
+        assert resets_of([shown_late, clear]).clears == {("t", "s"): (("", 9), (3, 4))}
         events = [
             Event("t", "s", 1, shown, ledger_id=3, entry_id=4),
             Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0),
