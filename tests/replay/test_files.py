@@ -123,3 +123,20 @@ def test_a_cut_parquet_file_is_refused_by_name(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(EventError, match=r"part-0\.parquet: unreadable"):
         replay_files([tmp_path])
+
+
+@pytest.mark.parametrize("seek_first", [True, False])
+def test_a_seek_in_any_file_of_several_is_known_to_all(seek_first: bool, tmp_path: Path) -> None:
+    events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n, file="a") for n in range(4)]
+    events += [
+        Event("t", "s", 4, Kind.ACK, ledger_id=3, entry_id=2, file="a"),
+        Event("t", "s", 5, Kind.SEEK, ledger_id=3, entry_id=1, file="a"),
+        Event("t", "s", 6, Kind.ACK, ledger_id=3, entry_id=3, file="a"),
+    ]
+    parts = [events[5:], events[:5]] if seek_first else [events[:5], events[5:]]
+    for number, part in enumerate(parts):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        layouts.parquet(part, folder)
+    (state,) = replay_files([tmp_path])
+    assert state.to_json()["individuallyDeletedMessages"] == "[(3:2..3:3]]"

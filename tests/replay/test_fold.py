@@ -259,10 +259,22 @@ def test_a_seek_to_no_entry_resets_nothing() -> None:
 
 @pytest.mark.parametrize("at", range(8))
 def test_the_first_events_are_counted_over_all_batches(at: int) -> None:
-    batches = [
-        columns_of([event(number, Kind.PUBLISH, "s", ledger_id=3, entry_id=number)]) for number in range(6)
-    ]
-    assert sum(len(batch.ledger_ids) for batch in _first(iter(batches), at)) == min(at, 6)
+    events = [event(number, Kind.PUBLISH, "s", ledger_id=3, entry_id=number) for number in range(6)]
+    batches = [columns_of(events[number : number + 2]) for number in range(0, 6, 2)]
+    taken = [batch.row(row) for batch in _first(iter(batches), at) for row in range(len(batch.ledger_ids))]
+    assert [row["entry_id"] for row in taken] == list(range(min(at, 6)))
+
+
+def test_the_first_rows_of_columns_are_the_columns_of_the_first_events() -> None:
+    for seed in range(12):
+        events = random_history(seed)
+        columns = columns_of(events)
+        for rows in range(len(events) + 1):
+            few, expected = columns.head(rows), columns_of(events[:rows])
+            assert [few.row(row) for row in range(len(few.ledger_ids))] == [
+                expected.row(row) for row in range(rows)
+            ]
+            assert (few.settings, few.transactions) == (expected.settings, expected.transactions)
 
 
 def test_a_fold_of_parquet_imports_no_pandas(tmp_path: Path) -> None:
