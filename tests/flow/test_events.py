@@ -68,6 +68,7 @@ def test_a_refused_publish_has_no_effect_and_is_still_an_event() -> None:
         ({"ev": "ack", "l": -3, "e": 1}, "ledger_id is -3"),
         ({"ev": "ack", "l": 3, "e": -1}, "entry_id is -1"),
         ({"ev": "ack", "l": 3, "e": 2**63}, "outside int64"),
+        ({"ev": "ack", "l": 3, "e": 1, "t": -(2**70)}, "outside int64"),
         ({"ev": "ack", "l": 3, "e": 1.0}, "expected an integer"),
         ({"ev": "ack", "l": 3, "e": True}, "expected an integer"),
         ({"ev": "ack", "l": 3, "e": 1, "ack_set": [2**64]}, "signed 64-bit"),

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ackwell import EventError, reference
+from ackwell import Cursor, EventError, Ledgers, reference
 from ackwell.broker.stats import parse_stats
 from ackwell.replay.columns import cursor_batches
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.resets import NO_RESETS
-from ackwell.replay.states import Replay, replay_files, state_of_row
+from ackwell.replay.states import Replay, SubscriptionState, replay_files, state_of_row
+from tests.replay import layouts
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 SMALL = TRACES / "shared_small_holes.jsonl"
@@ -222,3 +223,25 @@ def test_a_row_of_cursors_is_the_state_that_it_was_built_from() -> None:
     state, found = replay.state("t", "s"), state_of_row(row)
     assert found == state
     assert found.batch_sizes == {(3, 0): 7}
+
+
+def test_a_start_counts_too_where_a_trace_is_read_twice(tmp_path: Path) -> None:
+    """What was committed is known only at the end of the file."""
+    lines = [
+        {"topic": "t", "sub": "s", "ev": "ack", "l": 3, "e": 1, "txn": "1"},
+        {"topic": "t", "sub": "s", "ev": "commit", "txn": "1"},
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    cursor = Cursor(Ledgers({3: 4}))
+    cursor.ack(3, 0)
+    known = SubscriptionState("t", "s", cursor, {}, {})
+    (state,) = replay_files([tmp_path / "a.jsonl"], start_from=[known])
+    assert state.cursor.mark_delete_position == (3, 1)
+
+
+def test_the_reference_engine_names_the_row_of_a_parquet_file(tmp_path: Path) -> None:
+    events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(5)]
+    layouts.parquet([*events[:3], events[3]._replace(entry_id=-2), events[4]], tmp_path)
+    with pytest.raises(EventError) as caught:
+        replay_files([tmp_path], engine=reference)
+    assert caught.value.line == 4

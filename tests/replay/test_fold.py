@@ -275,6 +275,7 @@ def test_the_first_rows_of_columns_are_the_columns_of_the_first_events() -> None
                 expected.row(row) for row in range(rows)
             ]
             assert (few.settings, few.transactions) == (expected.settings, expected.transactions)
+            Fold().feed(few)
 
 
 def test_a_fold_of_parquet_imports_no_pandas(tmp_path: Path) -> None:
