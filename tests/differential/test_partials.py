@@ -64,6 +64,26 @@ def test_both_engines_fold_random_histories_to_the_same(resets_known: bool, orde
         assert outcomes(again[0]) == outcomes(again[1]) == outcomes(native), seed
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_events_without_an_order_follow_the_state_from_which_a_fold_starts(ordered: bool) -> None:
+    """They are not before it, in one fold with it and joined to it later."""
+    events = [Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=entry_id) for entry_id in (1, 3)]
+    columns = columns_of(events)._replace(sequences=None, files=None)
+    for engine in ENGINES:
+        started, alone = (Fold(NO_RESETS, ordered=ordered, engine=engine) for _ in range(2))
+        started.start(("t", "s"), PositionInfo(3, 0), [(3, 5)])
+        alone.feed(columns)
+        joined = Fold(engine=engine)
+        for part in (states(started), states(alone)):
+            pairs, ledger_ids, data = zip(*part, strict=True)
+            joined.pair(("t", "s"))
+            joined.merge(np.array(pairs), np.array(ledger_ids), list(data))
+        started.feed(columns)
+        for fold in (started, joined):
+            info, _, _ = fold.partials.cursor(0)
+            assert (info.position, str(info.individually_deleted)) == ((3, 1), "[(3:2..3:3]]")
+
+
 def drawn_run(seed: int) -> Columns:
     """Rows of few ledgers, one after the other, without batches: what the native engine takes together."""
     rng = np.random.default_rng(seed)

@@ -237,6 +237,9 @@ def test_a_start_counts_too_where_a_trace_is_read_twice(tmp_path: Path) -> None:
     known = SubscriptionState("t", "s", cursor, {}, {})
     (state,) = replay_files([tmp_path / "a.jsonl"], start_from=[known])
     assert state.cursor.mark_delete_position == (3, 1)
+    layouts.parquet([Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=1)], tmp_path)
+    (state,) = replay_files([tmp_path / "part-0.parquet"], start_from=[known])
+    assert state.cursor.mark_delete_position == (3, 1)
 
 
 def test_the_reference_engine_names_the_row_of_a_parquet_file(tmp_path: Path) -> None:

@@ -93,6 +93,10 @@ class _Pair:
         known = self.acked or (first, last)
         self.acked = min(known[0], first), max(known[1], last)
 
+    def voids(self, order: Order) -> bool:
+        """Return whether the seek makes what happened at `order` void; a state to start from does not."""
+        return self.seek is not None and self.seek[0] != FIRST and order <= self.seek[0]
+
     def forget_acknowledgments(self) -> None:
         self.acked = None
         for ledger in self.ledgers.values():
@@ -355,7 +359,7 @@ class Partials:
     def _acknowledge(self, pair: _Pair, row: _Row, *, cumulative: bool) -> None:
         if row.batch_size != NULL:
             pair.ledger(row.ledger_id).has_size(row.entry_id, row.batch_size)
-        if row.kind == VOID or (pair.seek is not None and row.order <= pair.seek[0]):
+        if row.kind == VOID or pair.voids(row.order):
             return
         if self._ordered:
             pair.cover(row.order, row.order)
@@ -449,7 +453,7 @@ class Partials:
         if part.seek is not None:
             self._seek(pair, *part.seek)
         knows = pair.seek is None or (part.seek is not None and part.seek[0] == pair.seek[0])
-        if not knows and pair.seek is not None and part.acked is not None and part.acked[0] <= pair.seek[0]:
+        if not knows and pair.seek is not None and part.acked is not None and pair.voids(part.acked[0]):
             if part.acked[1] > pair.seek[0]:
                 pair.refuse(pair.seek[0], SEEK_BETWEEN)
             part.forget_acknowledgments()

@@ -304,6 +304,13 @@ impl Partials {
         }
     }
 
+    /// The order of the seek that makes what happened at `order` void, if there is one. A state that events follow
+    /// makes nothing void, for all of them come after it, those without an order too.
+    fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
+        let (seek, _) = known.seek?;
+        (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)
+    }
+
     /// Takes the deletion of a subscription; a seek that comes after it makes the subscription again.
     pub fn delete(&mut self, pair: u32, order: Order) {
         let known = self.pairs[pair as usize].deleted;

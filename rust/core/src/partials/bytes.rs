@@ -82,9 +82,9 @@ impl Partials {
         if let Some((order, position)) = part.seek {
             self.seek(pair, order, position, None);
         }
-        if let (Some((seek, _)), Some((first, last))) = (self.pairs[pair as usize].seek, acked)
+        if let Some((first, last)) = acked
+            && let Some(seek) = self.voiding_seek(&self.pairs[pair as usize], first)
             && part.seek.is_none_or(|own| own.0 != seek)
-            && self.compare(first, seek).is_le()
         {
             // The part does not know of the later seek.
             if self.compare(last, seek).is_gt() {

@@ -260,9 +260,7 @@ impl Partials {
         let known = &self.pairs[pair as usize];
         if self.ordered || known.seek.is_some() {
             let order = rows.order(row);
-            if let Some((seek, _)) = known.seek
-                && self.compare(order, seek) != std::cmp::Ordering::Greater
-            {
+            if self.voiding_seek(known, order).is_some() {
                 return;
             }
             if self.ordered {

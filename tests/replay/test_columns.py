@@ -1,0 +1,58 @@
+"""Arrow batches are read as the rows that they hold, whatever they share and wherever they begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackwell.replay.columns import COLUMNS, Reader
+from ackwell.replay.event_columns import columns_of
+from ackwell.replay.events import Event, Kind
+from tests.replay.histories import random_history
+from tests.replay.layouts import table_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXTS = ("topic", "subscription", "kind", "file")
+
+
+def encoded(table: pa.Table, *names: str) -> pa.Table:
+    for name in names:
+        index = table.schema.get_field_index(name)
+        table = table.set_column(index, name, table.column(name).dictionary_encode())
+    return table
+
+
+def batches_of(events: list[Event], form: str) -> list[pa.RecordBatch]:
+    """Rows in batches of seven: sliced from one table, or each on its own; plain or as dictionaries."""
+    parts = [events] if form.endswith("sliced") else [events[at : at + 7] for at in range(0, len(events), 7)]
+    tables = [table_of(part).select(list(COLUMNS)) for part in parts]
+    if form.startswith("dictionaries"):
+        tables = [encoded(table.combine_chunks(), *TEXTS) for table in tables]
+    return [batch for table in tables for batch in table.combine_chunks().to_batches(max_chunksize=7)]
+
+
+@pytest.mark.parametrize("form", ["plain", "plain, sliced", "dictionaries", "dictionaries, sliced"])
+def test_every_batch_is_read_as_its_rows(form: str) -> None:
+    for seed in range(0, 24, 3):
+        events = [event for near in range(3) for event in random_history(seed + near, by_topic=near == 1)]
+        expected = columns_of(events)
+        rows = [expected.row(row) for row in range(len(events))]
+        reader = Reader()
+        found = [
+            columns.row(row)
+            for columns in map(reader.columns, batches_of(events, form))
+            for row in range(len(columns.ledger_ids))
+        ]
+        assert found == rows
+
+
+def test_a_dictionary_of_the_same_length_is_not_taken_for_the_one_before() -> None:
+    reader, found = Reader(), []
+    for kind, topic in ((Kind.PUBLISH, "t"), (Kind.ACK, "t"), (Kind.ACK, "u"), (Kind.PUBLISH, "u")):
+        (batch,) = batches_of([Event(topic, "s", 1, kind, ledger_id=3, entry_id=0)], "dictionaries")
+        row = reader.columns(batch).row(0)
+        found.append((row["kind"], row["topic"]))
+    assert found == [("publish", "t"), ("ack", "t"), ("ack", "u"), ("publish", "u")]
