@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import pyarrow as pa
 import pytest
 
 from ackwell.replay.columns import COLUMNS, Reader
@@ -11,9 +10,6 @@ from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from tests.replay.histories import random_history
 from tests.replay.layouts import table_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TEXTS = ("topic", "subscription", "kind", "file")
 
@@ -56,3 +52,14 @@ def test_a_dictionary_of_the_same_length_is_not_taken_for_the_one_before() -> No
         row = reader.columns(batch).row(0)
         found.append((row["kind"], row["topic"]))
     assert found == [("publish", "t"), ("ack", "t"), ("ack", "u"), ("publish", "u")]
+
+
+def test_dictionaries_that_share_their_memory_are_told_apart() -> None:
+    topics = pa.array(["t", "u"])
+    reader, found = Reader(), []
+    (batch,) = batches_of([Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=0)], "plain")
+    index = batch.schema.get_field_index("topic")
+    for start in (0, 1, 0):
+        column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), topics.slice(start, 1))
+        found.append(reader.columns(batch.set_column(index, "topic", column)).row(0)["topic"])
+    assert found == ["t", "u", "t"]

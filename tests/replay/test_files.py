@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ackwell import SchemaError, reference
 from ackwell.errors import EventError
+from ackwell.replay import files, parquet
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import fold_files
+from ackwell.replay.fold import Fold
 from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
 from tests.replay import layouts
@@ -141,3 +145,77 @@ def test_a_seek_in_any_file_of_several_is_known_to_all(seek_first: bool, tmp_pat
         layouts.parquet(part, folder)
     (state,) = replay_files([tmp_path])
     assert state.to_json()["individuallyDeletedMessages"] == "[(3:2..3:3]]"
+
+
+def test_rows_without_a_sequence_are_in_the_order_of_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is read in many batches."""
+    monkeypatch.setattr(parquet, "_SLICE_VALUES", 30)
+    kinds = [Kind.PUBLISH] * 8 + [Kind.ACK] * 4 + [Kind.SEEK] + [Kind.ACK] * 2
+    entries = [*range(8), 4, 5, 6, 7, 1, 3, 5]
+    events = [
+        Event("t", "s", number, kind, ledger_id=3, entry_id=entry_id)
+        for number, (kind, entry_id) in enumerate(zip(kinds, entries, strict=True))
+    ]
+    pq.write_table(layouts.table_of(events).drop_columns(["sequence", "file"]), tmp_path / "a.parquet")
+    (state,) = replay_files([tmp_path])
+    assert state.to_json()["markDeletePosition"] == "3:0"
+    assert state.to_json()["individuallyDeletedMessages"] == "[(3:2..3:3],(3:4..3:5]]"
+
+
+def test_a_null_among_equal_names_is_not_that_name(tmp_path: Path) -> None:
+    events = [
+        Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0),
+        Event("t", "", 2, Kind.PUBLISH, ledger_id=3, entry_id=1),
+        Event("t", "s", 3, Kind.ACK, ledger_id=3, entry_id=0),
+        Event("t", "u", 4, Kind.ACK, ledger_id=3, entry_id=1),
+    ]
+    table = layouts.table_of(events)
+    index = table.schema.get_field_index("subscription")
+    names = [event.subscription or None for event in events]
+    pq.write_table(
+        table.set_column(index, "subscription", pa.array(names)), tmp_path / "a.parquet", row_group_size=3
+    )
+    found = {each.subscription: each.cursor.backlog_entries for each in replay_files([tmp_path])}
+    assert found == {"s": 1, "u": 1}
+
+
+def test_the_kind_may_be_in_the_path_alone(tmp_path: Path) -> None:
+    events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(4)]
+    events += [
+        Event("t", "s", 7, Kind.SEEK, ledger_id=3, entry_id=1),
+        Event("t", "s", 5, Kind.ACK, ledger_id=3, entry_id=2),
+        Event("t", "s", 9, Kind.ACK, ledger_id=3, entry_id=3),
+    ]
+    for kind in (Kind.PUBLISH, Kind.SEEK, Kind.ACK):
+        folder = tmp_path / f"kind={kind.value}"
+        folder.mkdir()
+        table = layouts.table_of([event for event in events if event.kind is kind])
+        pq.write_table(table.drop_columns(["kind"]), folder / "a.parquet")
+    (state,) = replay_files([tmp_path])
+    assert state.to_json()["individuallyDeletedMessages"] == "[(3:2..3:3]]"
+
+
+def test_a_row_that_is_no_event_is_said_whichever_row_group_has_it(tmp_path: Path) -> None:
+    events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(4)]
+    events[0] = events[0]._replace(entry_id=-3)
+    layouts.parquet(events, tmp_path, row_group_size=2)
+    group = parquet.RowGroups(str(tmp_path / "part-0.parquet"), (0, 1))
+    assert parquet.fold_row_groups(Fold(), [group])
+    assert not parquet.fold_row_groups(Fold(), [group._replace(indexes=(1,))])
+
+
+def test_the_reference_engine_counts_events_and_lines_as_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_EVENTS", 2)
+    events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(7)]
+    layouts.json_lines(events, tmp_path)
+    (state,) = replay_files([tmp_path], at=5, engine=reference)
+    assert state.cursor.backlog_entries == 5
+    path = tmp_path / "b.jsonl"
+    path.write_text('\n{"ev": "meta", "topic": "t", "sub": "s"}\n\n{"ev": "ack", "l": -1, "e": 0}\n')
+    with pytest.raises(EventError) as refused:
+        replay_files([path], engine=reference)
+    assert refused.value.line == 4
