@@ -168,17 +168,18 @@ def test_a_null_among_equal_names_is_not_that_name(tmp_path: Path) -> None:
     events = [
         Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0),
         Event("t", "", 2, Kind.PUBLISH, ledger_id=3, entry_id=1),
-        Event("t", "s", 3, Kind.ACK, ledger_id=3, entry_id=0),
-        Event("t", "u", 4, Kind.ACK, ledger_id=3, entry_id=1),
+        Event("t", "", 3, Kind.PUBLISH, ledger_id=3, entry_id=2),
+        Event("t", "s", 4, Kind.ACK, ledger_id=3, entry_id=0),
+        Event("t", "u", 5, Kind.ACK, ledger_id=3, entry_id=1),
     ]
     table = layouts.table_of(events)
     index = table.schema.get_field_index("subscription")
     names = [event.subscription or None for event in events]
     pq.write_table(
-        table.set_column(index, "subscription", pa.array(names)), tmp_path / "a.parquet", row_group_size=3
+        table.set_column(index, "subscription", pa.array(names)), tmp_path / "a.parquet", row_group_size=4
     )
     found = {each.subscription: each.cursor.backlog_entries for each in replay_files([tmp_path])}
-    assert found == {"s": 1, "u": 1}
+    assert found == {"s": 2, "u": 2}
 
 
 def test_the_kind_may_be_in_the_path_alone(tmp_path: Path) -> None:
