@@ -269,7 +269,7 @@ def test_the_first_rows_of_columns_are_the_columns_of_the_first_events() -> None
     for seed in range(12):
         events = random_history(seed)
         columns = columns_of(events)
-        for rows in range(len(events) + 1):
+        for rows in range(0, len(events) + 1, 5):
             few, expected = columns.head(rows), columns_of(events[:rows])
             assert [few.row(row) for row in range(len(few.ledger_ids))] == [
                 expected.row(row) for row in range(rows)
