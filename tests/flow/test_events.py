@@ -41,6 +41,9 @@ def test_a_delay_counts_from_the_publish_time() -> None:
     event = parser.parse(json.dumps(PUBLISH | {"deliver_after_ms": 500}), 2)
     assert event is not None
     assert event.deliver_at_ms == 502
+    event = parser.parse(json.dumps(PUBLISH | {"deliver_after_ms": 500, "deliver_at_ms": 9}), 3)
+    assert event is not None
+    assert event.deliver_at_ms == 9
 
 
 def test_files_are_read_by_name_whatever_order_they_are_given_in(tmp_path: Path) -> None:
