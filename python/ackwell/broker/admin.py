@@ -170,11 +170,13 @@ class Admin:
             yield names
             return
         for name in names:
-            if "://" in name and name.partition("://")[2].count("/") >= 2:
-                yield name
-            else:
+            try:
+                _path(name)
+            except ValueError:
                 reason = "the broker lists it, and it is no name of a topic"
                 yield Unread(self.endpoint.address(path), name, reason)
+            else:
+                yield name
 
     def _names(self, path: str) -> list[str] | Unread:
         try:
@@ -227,6 +229,7 @@ class Admin:
 
 
 def _path(topic: str) -> str:
+    """Return a topic's part of an address; `ValueError` for what is no name of a topic."""
     domain, _, name = topic.partition("://")
     tenant, namespace, local = name.split("/", 2)
     return f"{domain}/{_quoted(tenant)}/{_quoted(namespace)}/{quote(local, safe='')}"
