@@ -97,9 +97,7 @@ fn read_slot(input: &mut FrameReader<'_>) -> Result<(i64, Slot)> {
     let late = (0..input.count(3)?)
         .map(|_| Ok((input.natural()?, input.natural()?, input.varint()?)))
         .collect::<Result<Vec<Message>>>()?;
-    let slot = late.iter().all(|message| message.2 >> bits == 0);
-    let slot = slot.then(|| Slot::from_parts(bits, stream, count, least, late)).flatten();
-    let slot = slot.ok_or_else(|| {
+    let slot = Slot::from_parts(bits, stream, count, least, late).ok_or_else(|| {
         input.refuse("a late message outside its slot, out of order, or there twice")
     })?;
     if slot.len() == 0 {

@@ -292,8 +292,8 @@ impl Slot {
         late.iter().copied()
     }
 
-    /// A slot of a checked stream and of messages beside it; `None` unless these ascend and none is in the stream.
-    /// One pass over both.
+    /// A slot of a checked stream and of messages beside it; `None` unless these are inside the slot, ascend, and
+    /// none is in the stream. One pass over both.
     pub(super) fn from_parts(
         bits: u32,
         stream: Stream,
@@ -301,7 +301,8 @@ impl Slot {
         least: u64,
         mut late: Vec<Message>,
     ) -> Option<Self> {
-        if !late.is_sorted_by(|a, b| a < b) {
+        let inside = late.iter().all(|message| message.2 >> bits == 0);
+        if !inside || !late.is_sorted_by(|a, b| a < b) {
             return None;
         }
         let after = late.partition_point(|&(ledger, entry, _)| (ledger, entry) <= stream.last());
