@@ -154,7 +154,7 @@ class Bucket:
             ):
                 heard[name] = max(heard.get(name, 0), at_ms or 0)
         of_topics = {topic: at_ms for (topic, name), at_ms in heard.items() if not name}
-        last = dict(of_topics)
+        last: dict[str, int] = {}
         for (topic, _), at_ms in heard.items():
             last[topic] = max(last.get(topic, 0), at_ms)
         return {
