@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -65,19 +66,24 @@ def test_shares_have_as_many_bytes_each_and_no_more_than_are_worth_it() -> None:
     assert pack([], 4) == []
 
 
+@pytest.mark.parametrize("late", [False, True])
 def test_buckets_of_a_stream_lead_to_the_truth_however_their_blobs_fill(
-    monkeypatch: pytest.MonkeyPatch,
+    late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Micro-batches in order, the young blob full now and then; every last row is right."""
+    """Micro-batches in order, or any event in any of them and some twice; the young blob full at times."""
     for room in (0, 3_000):
         monkeypatch.setattr(stream, "YOUNG_BYTES_MAX", room)
         kinds = (Kind.SEEK, Kind.COMMIT, Kind.ABORT)
         events = [e for e in histories(8) if e.kind not in kinds and e.transaction is None]
         events = [e for e in events if e.kind is not Kind.CLEAR_BACKLOG or e.ledger_id is not None]
+        arriving = events
+        if late:
+            draw = random.Random(room)
+            arriving = draw.sample(events, len(events)) + draw.sample(events, len(events) // 3)
         blobs: dict[int, dict[int, bytes]] = {}
         rows: dict[tuple[str, str], dict[str, object]] = {}
-        for start in range(0, len(events), 200):
-            few = events[start : start + 200]
+        for start in range(0, len(arriving), 200):
+            few = arriving[start : start + 200]
             batches = [with_texts(batch) for batch in to_batches(few)]
             for folded in stream.FoldBuckets(4)(b.select(list(COLUMNS)) for b in batches):
                 for number, payload in zip(*(column.to_pylist() for column in folded.columns), strict=True):
