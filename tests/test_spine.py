@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ackwell import _native, reference
+from ackwell import _native
 from ackwell.engine import Engine
+from tests import reference
 
 pytestmark = pytest.mark.checkout
 
@@ -27,7 +28,7 @@ NAMES = [name for _, names in SPINE for name in re.findall(r"`(\w+)`", names) if
 TREES = {
     "rust/core/src": "{}.rs",
     "rust/python/src": "{}.rs",
-    "python/ackwell/reference": "{}.py",
+    "tests/reference": "{}.py",
     "tests/rust": "{}.rs",
     "tests/differential": "test_{}.py",
     "benches/rust": "{}.rs",
@@ -39,7 +40,7 @@ WITHOUT = {("tests/rust", "crc32c"), ("benches/rust", "crc32c")}
 HELPERS = {
     "rust/core/src": {"lib", "error", "position", "delayed", "frame", "radix"},
     "rust/python/src": {"lib", "convert", "forks", "shared", "arrays", "delayed"},
-    "python/ackwell/reference": {
+    "tests/reference": {
         "__init__",
         "integers",
         "delayed",

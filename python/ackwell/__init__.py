@@ -80,7 +80,6 @@ __all__ = [
     "TimeWheel",
     "TripleLongHeap",
     "__version__",
-    "reference",
 ]
 
 # A native class cannot inherit from them.
@@ -88,7 +87,6 @@ MutableMapping.register(LongMap)
 Mapping.register(PendingAcks)
 
 if TYPE_CHECKING:
-    from ackwell import reference
     from ackwell.cursor_settings import CursorSettings
     from ackwell.delayed import DelayedDeliveryTracker
     from ackwell.saving.journal import Journal
@@ -109,8 +107,6 @@ else:
 
     def __getattr__(name):
         """Import a name when it is first used."""
-        if name == "reference":
-            return import_module("ackwell.reference")
         if name == "__version__":
             value = import_module("importlib.metadata").version("ackwell")
         elif name in _HOMES:

@@ -1,7 +1,7 @@
 """What an engine is: a module that has the structures under these names.
 
-`ackwell._native` (the default) and `ackwell.reference` both satisfy `Engine`; the differential
-tests hold them to the same results and the same errors. The classes are typed as `Any` class on
+`ackwell._native` is the one of the package. `tests/reference`, the executable specification, is another: the
+differential tests hold both to the same results and the same errors. The classes are typed as `Any` class on
 purpose: the stub `_native.pyi` is the one place where their signatures are.
 """
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import ackwell
-import ackwell.reference
+import tests.reference
 from tests.differential.pair import Pair, plain
 
-ENGINES = pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+ENGINES = pytest.mark.parametrize("engine", [ackwell, tests.reference])
 
 LIMIT = 300
 BITS = st.integers(0, LIMIT + 10) | st.sampled_from([0, 63, 64, 127, 128, LIMIT, -1, 2**63, 2**40])
@@ -23,7 +23,7 @@ BITS = st.integers(0, LIMIT + 10) | st.sampled_from([0, 63, 64, 127, 128, LIMIT,
 class BitSetMachine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
-        self.pair = Pair(ackwell.BitSet([1, 64], limit=LIMIT), ackwell.reference.BitSet([1, 64], limit=LIMIT))
+        self.pair = Pair(ackwell.BitSet([1, 64], limit=LIMIT), tests.reference.BitSet([1, 64], limit=LIMIT))
 
     @rule(
         name=st.sampled_from(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell import CorruptStateError, PositionInfo
-from ackwell.reference import chunks as reference
 from ackwell.saving.chunks import COMPRESSIONS, EntrySettings, decompress, encode_entries, join
+from tests.reference import chunks as reference
 
 FORMS = ("pulsar-ranges", "pulsar-long-array", "compact")
 

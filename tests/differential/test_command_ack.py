@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import CorruptStateError, LimitError, _native, ack_sets, reference
+from ackwell import CorruptStateError, LimitError, _native, ack_sets
 from ackwell.subscription import AckColumns, CommandAck, MessageId
 from ackwell.wire import bytes_field, int_field
+from tests import reference
 from tests.differential.pair import plain
 from tests.flow.test_command import commands
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import _native, reference
+from ackwell import _native
+from tests import reference
 
 
 @given(st.binary(max_size=300), st.integers(0, 2**32 - 1))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import ackwell
-from ackwell import Ledgers, Position, ProtocolError, reference
+from ackwell import Ledgers, Position, ProtocolError
+from tests import reference
 from tests.differential.pair import Pair
 
 IDS = st.one_of(st.integers(-1, 30), st.sampled_from([2**40, 2**63 - 1, 2**63, -(2**63)]))

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import ackwell
-import ackwell.reference
+import tests.reference
 from tests.differential.pair import Pair
 
-ENGINES = pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+ENGINES = pytest.mark.parametrize("engine", [ackwell, tests.reference])
 
 EXTREMES = st.sampled_from([0, -1, 2**63 - 1, -(2**63), -(2**63) + 1, 2**63, -(2**63) - 1])
 KEYS = st.integers(-20, 20) | st.integers(-20, 20).map(lambda key: key << 48) | EXTREMES
@@ -26,7 +26,7 @@ VALUES = st.integers(-3, 3) | EXTREMES
 class LongMapMachine(RuleBasedStateMachine):
     @initialize(entries=st.dictionaries(st.integers(-20, 20), st.integers(-3, 3), max_size=8))
     def start(self, entries: dict[int, int]) -> None:
-        self.pair = Pair(ackwell.LongMap(entries), ackwell.reference.LongMap(entries))
+        self.pair = Pair(ackwell.LongMap(entries), tests.reference.LongMap(entries))
 
     @rule(
         name=st.sampled_from(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import _native, reference
+from ackwell import _native
+from tests import reference
 
 ENGINES: tuple[Any, ...] = (_native, reference)
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ackwell import PositionInfo, _native, reference
+from ackwell import PositionInfo, _native
 from ackwell.errors import AckwellError
 from ackwell.replay.event_columns import NULL, Columns, columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import ACK, ACTIONS, DELETE, EXISTS, NOTHING, TRIM, UNKNOWN, UP_TO, Fold
 from ackwell.replay.resets import NO_RESETS, Resets, find_resets
+from tests import reference
 from tests.replay.cases import CASES
 from tests.replay.histories import random_history
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import ackwell
-import ackwell.reference
+import tests.reference
 from ackwell import PendingAck, Position
 from tests.differential.pair import Pair, outcome
 
-ENGINES = pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+ENGINES = pytest.mark.parametrize("engine", [ackwell, tests.reference])
 
 LEDGERS = st.integers(0, 3) | st.sampled_from([-(2**63), 2**63 - 1, 2**63])
 # Dense in front, thin behind, and the extremes: every form a ledger can have, and the way between them.
@@ -75,7 +75,7 @@ class PendingAcksMachine(RuleBasedStateMachine):
     def start(self, handled: bool, trouble: int) -> None:
         self.handlers = [Handlers(trouble), Handlers(trouble)]
         sides = []
-        for engine, handlers in zip((ackwell, ackwell.reference), self.handlers, strict=True):
+        for engine, handlers in zip((ackwell, tests.reference), self.handlers, strict=True):
             use = {"add_handler": handlers.may_add, "remove_handler": handlers} if handled else {}
             sides.append(engine.PendingAcks(**use))
         self.pair = Pair(*sides)
@@ -326,7 +326,7 @@ def test_it_is_a_sorted_mapping(engine: Any) -> None:
 
 @pytest.mark.parametrize("step", [1, 10, 1_000, 2**40])
 def test_whole_ledger_and_boundary_cleanup_in_every_form(step: int) -> None:
-    native, reference = ackwell.PendingAcks(), ackwell.reference.PendingAcks()
+    native, reference = ackwell.PendingAcks(), tests.reference.PendingAcks()
     for ledger in range(5):
         entries = [step * i for i in range(300)]
         remaining = [i & 15 for i in range(300)]

@@ -6,7 +6,6 @@ import copy
 import hashlib
 import json
 import pickle
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,18 +13,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import ackwell
-import ackwell.reference
+import tests.reference
 from ackwell import CorruptStateError, LimitError, Position, StateTooLargeError
-from ackwell.reference.position_info.compact import sections
 from ackwell.wire import varint
 from tests.differential.pair import outcome, plain
 from tests.differential.pulsar_messages import messages
+from tests.reference.position_info.compact import sections
 from tests.shared import shared_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-ENGINES = (ackwell, ackwell.reference)
+ENGINES = (ackwell, tests.reference)
 FORMS = ("pulsar-ranges", "pulsar-long-array", "compact")
 FIELDS = (
     "position",
@@ -348,13 +347,13 @@ def test_an_ack_set_whose_words_are_missing_or_end_in_zeros_is_refused(
     engine: Any, lost: int, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each alone, and both."""
-    from ackwell.reference.position_info.compact.column import put_rows
+    from tests.reference.position_info.compact.column import put_rows
 
     def put_fewer(bits: Any, rows: list[tuple[int, ...]], columns: int) -> None:
         put_rows(bits, rows[: len(rows) - lost] if columns == 1 else rows, columns)
 
     monkeypatch.setattr(sections, "put_rows", put_fewer)
-    info = ackwell.reference.PositionInfo(1, 2)
+    info = tests.reference.PositionInfo(1, 2)
     info._state.batch_deleted |= {Position(3, 1): (5, last), Position(3, 2): (6,)}
     data = info.encode("compact")
     if not lost and last:
@@ -479,15 +478,3 @@ def test_odd_states_decode_to_what_the_brokers_recovery_made_of_them() -> None:
         assert case["rangeCount"] == len(info.individually_deleted)
         seen += 1
     assert seen == 9
-
-
-def test_without_cramjam_the_reference_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cramjam", None)
-    for compression in ("NONE", "ZLIB"):
-        stored = ackwell.reference.compress(b"acks", compression)
-        assert ackwell.reference.decompress(stored, compression, 4) == b"acks"
-    for compression in ("LZ4", "ZSTD", "SNAPPY"):
-        with pytest.raises(ModuleNotFoundError, match=r"pip install 'ackwell\[reference\]'"):
-            ackwell.reference.compress(b"acks", compression)
-        with pytest.raises(ModuleNotFoundError, match=r"pip install 'ackwell\[reference\]'"):
-            ackwell.reference.decompress(b"acks", compression, 4)

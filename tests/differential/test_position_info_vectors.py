@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import ackwell
-import ackwell.reference
+import tests.reference
 from ackwell import CorruptStateError
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors" / "position_info.toml").read_text())
-ENGINES = [pytest.param(ackwell, id="native"), pytest.param(ackwell.reference, id="reference")]
+ENGINES = [pytest.param(ackwell, id="native"), pytest.param(tests.reference, id="reference")]
 
 
 def state(engine: Any, case: dict[str, Any]) -> Any:

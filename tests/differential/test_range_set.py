@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import ackwell
-from ackwell import CorruptStateError, LimitError, Position, PositionRangeSet, reference
+from ackwell import CorruptStateError, LimitError, Position, PositionRangeSet
+from tests import reference
 from tests.differential.pair import Pair, outcome
 
 FAR = [2**31 - 1, 2**31, 2**40, 2**63 - 2, 2**63 - 1, 2**63]

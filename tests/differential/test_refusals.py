@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import ackwell.reference
+import tests.reference
 from ackwell import AckwellError, Cursor, DelayedDeliveryTracker, _native
 
 REFUSALS = (TypeError, ValueError, OverflowError, LookupError, AckwellError)
@@ -145,7 +145,7 @@ STRUCTURES = (
 def _class(name: str) -> Any:
     if name in ("Cursor", "DelayedDeliveryTracker"):
         return {"Cursor": Cursor, "DelayedDeliveryTracker": DelayedDeliveryTracker}[name]
-    return getattr(ackwell.reference, name)
+    return getattr(tests.reference, name)
 
 
 def _methods(name: str) -> dict[str, list[inspect.Parameter]]:
@@ -186,7 +186,7 @@ def test_a_refused_call_changes_nothing_and_both_engines_refuse_alike(name: str)
             for bad in BAD:
                 values = good | {parameter: bad}
                 outcomes = []
-                for engine in (_native, ackwell.reference):
+                for engine in (_native, tests.reference):
                     subject, before = _filled(name, engine), _filled(name, engine)
                     assert subject == before
                     try:

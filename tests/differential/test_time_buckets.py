@@ -14,11 +14,11 @@ from hypothesis.stateful import rule
 from pyroaring import BitMap, BitMap64
 
 import ackwell
-import ackwell.reference
+import tests.reference
 from ackwell import CorruptStateError, TimeBuckets
-from ackwell.reference.roaring import load
 from tests.differential.delayed_machine import DelayedMachine, ids, times
 from tests.differential.pair import outcome
+from tests.reference.roaring import load
 
 MODES = ("round_down", "round_up", "bucket_end")
 
@@ -28,7 +28,7 @@ class BucketsMachine(DelayedMachine):
         bits, mode = draw(st.integers(0, 62)), draw(st.sampled_from(MODES))
         if draw(st.booleans()):
             bits = draw(st.integers(0, 10))
-        return ackwell.TimeBuckets(bits, mode), ackwell.reference.TimeBuckets(bits, mode)
+        return ackwell.TimeBuckets(bits, mode), tests.reference.TimeBuckets(bits, mode)
 
     @rule()
     def count_buckets(self) -> None:
@@ -60,14 +60,14 @@ TestBuckets = BucketsMachine.TestCase
 TestBuckets.settings = settings(stateful_step_count=30)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 @pytest.mark.parametrize("arguments", [(-1,), (63,), (2**70,), (3, "early"), (3, ""), ("3",)], ids=str)
 def test_arguments_outside_the_domain_are_refused(engine: Any, arguments: tuple[Any]) -> None:
     with pytest.raises((ValueError, TypeError)):
         engine.TimeBuckets(*arguments)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 @pytest.mark.parametrize(("tick", "bits"), [(1, 0), (999, 9), (1000, 9), (1024, 10)])
 def test_the_brokers_tick_time_becomes_bits(engine: Any, tick: int, bits: int) -> None:
     assert bits == engine.TimeBuckets.from_tick(tick).bits
@@ -75,7 +75,7 @@ def test_the_brokers_tick_time_becomes_bits(engine: Any, tick: int, bits: int) -
         engine.TimeBuckets.from_tick(0)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_rounding_up_saturates_at_the_end_of_time(engine: Any) -> None:
     buckets = engine.TimeBuckets(62, "round_up")
     assert buckets.add(2**62 + 1, 1, 1)
@@ -84,7 +84,7 @@ def test_rounding_up_saturates_at_the_end_of_time(engine: Any) -> None:
     assert buckets.has_due(2**63 - 1)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 @pytest.mark.parametrize(("mode", "due"), [("round_down", 512), ("round_up", 1024), ("bucket_end", 1023)])
 def test_a_mode_says_when_a_bucket_is_due(engine: Any, mode: str, due: int) -> None:
     buckets = engine.TimeBuckets(9, mode)
@@ -122,7 +122,7 @@ def test_ids_past_32_bits_take_the_64_bit_form() -> None:
         other.add_roaring(7, 1, BitMap64([2**63]).serialize(), wide=True)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_refused_with_an_offset(engine: Any, data: bytes) -> None:
     for hostile in (data, b"AKTB\x01" + data):
@@ -139,12 +139,12 @@ def test_both_engines_judge_a_framed_body_alike(body: bytes) -> None:
     data = b"AKTB\x01" + bytes([len(body) % 8, len(body) % 2]) + body
     data += zlib.crc32(data).to_bytes(4, "little")
     native, reference = (
-        outcome(partial(engine.TimeBuckets.from_bytes, data)) for engine in (ackwell, ackwell.reference)
+        outcome(partial(engine.TimeBuckets.from_bytes, data)) for engine in (ackwell, tests.reference)
     )
     assert native == reference
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_a_newer_version_is_refused_by_name(engine: Any) -> None:
     data = bytearray(TimeBuckets(3).to_bytes())
     data[4] = 2
@@ -152,7 +152,7 @@ def test_a_newer_version_is_refused_by_name(engine: Any) -> None:
         engine.TimeBuckets.from_bytes(bytes(data))
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_a_bitmap_is_narrow_where_its_entries_are(engine: Any) -> None:
     buckets = engine.TimeBuckets(0)
     buckets.add_roaring(5, 3, BitMap64([0]).serialize(), wide=True)

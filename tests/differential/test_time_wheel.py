@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 import ackwell
-import ackwell.reference
+import tests.reference
 from ackwell import CorruptStateError, TimeWheel
-from ackwell.reference.frame import varint, zigzag
 from tests.differential.delayed_machine import DelayedMachine
 from tests.differential.pair import outcome
+from tests.reference.frame import varint, zigzag
 
 
 class WheelMachine(DelayedMachine):
     def make(self, draw: Any) -> tuple[Any, Any]:
         tick_ms = draw(st.one_of(st.just(1), st.integers(1, 2_000), st.integers(1, 2**63 - 1)))
-        return ackwell.TimeWheel(tick_ms), ackwell.reference.TimeWheel(tick_ms)
+        return ackwell.TimeWheel(tick_ms), tests.reference.TimeWheel(tick_ms)
 
     @rule()
     def saved_bytes_restore_it_in_both_engines(self) -> None:
@@ -44,14 +44,14 @@ TestWheel = WheelMachine.TestCase
 TestWheel.settings = settings(stateful_step_count=25)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 @pytest.mark.parametrize("tick_ms", [0, -1, 2**63, "1"])
 def test_ticks_outside_the_domain_are_refused(engine: Any, tick_ms: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         engine.TimeWheel(tick_ms)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_it_is_never_early_and_less_than_a_tick_late(engine: Any) -> None:
     wheel = engine.TimeWheel(1000)
     for time in (1, 999, 1000, 1001):
@@ -61,7 +61,7 @@ def test_it_is_never_early_and_less_than_a_tick_late(engine: Any) -> None:
     assert wheel.next_due() == 2000
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_a_late_message_is_given_before_the_later_ticks_of_a_run_with_earlier_entries(engine: Any) -> None:
     # The run climbs a tick an entry; the late message shares the tick of its head, not that of entry 5.
     wheel = engine.TimeWheel(1)
@@ -72,7 +72,7 @@ def test_a_late_message_is_given_before_the_later_ticks_of_a_run_with_earlier_en
     assert list(zip(times.tolist(), entries.tolist(), strict=True)) == [(45, 4), (45, 6), (46, 5)]
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 @given(data=st.binary(max_size=300))
 def test_any_bytes_are_refused_with_an_offset(engine: Any, data: bytes) -> None:
     body = b"AKTW\x01" + data
@@ -106,12 +106,12 @@ def test_both_engines_judge_a_stream_alike(slots: list[tuple[Any, ...]]) -> None
         body += bytes([len(late), *(number for message in late for number in message)])
     data = body + zlib.crc32(body).to_bytes(4, "little")
     native, reference = (
-        outcome(partial(engine.TimeWheel.from_bytes, data)) for engine in (ackwell, ackwell.reference)
+        outcome(partial(engine.TimeWheel.from_bytes, data)) for engine in (ackwell, tests.reference)
     )
     assert native == reference
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_positions_that_are_due_at_two_ticks_are_saved(engine: Any) -> None:
     wheel = engine.TimeWheel(1)
     entries = np.arange(2_000)
@@ -126,7 +126,7 @@ def test_positions_that_are_due_at_two_ticks_are_saved(engine: Any) -> None:
     np.testing.assert_array_equal(restored.pop_due(60, 4_000), wheel.pop_due(60, 4_000))
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_a_newer_version_is_refused_by_name(engine: Any) -> None:
     data = bytearray(TimeWheel(1).to_bytes())
     data[4] = 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ackwell import _native, reference
+from ackwell import _native
 from ackwell.replay.events import Kind
+from tests import reference
 
 ENGINES: tuple[Any, ...] = (_native, reference)
 

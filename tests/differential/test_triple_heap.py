@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 import ackwell
-import ackwell.reference
+import tests.reference
 from tests.differential.delayed_machine import DelayedMachine
 
 
 class HeapMachine(DelayedMachine):
     def make(self, draw: Any) -> tuple[Any, Any]:
-        return ackwell.TripleLongHeap(), ackwell.reference.TripleLongHeap()
+        return ackwell.TripleLongHeap(), tests.reference.TripleLongHeap()
 
     @rule(count=st.integers(1, 20))
     def pop(self, count: int) -> None:
@@ -30,7 +30,7 @@ TestHeap = HeapMachine.TestCase
 TestHeap.settings = settings(stateful_step_count=30)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_interleaved_adds_and_pops_agree_with_heapq(engine: Any) -> None:
     heap, queue = engine.TripleLongHeap(), list[tuple[int, int, int]]()
     state, popped = 1, 0
@@ -48,7 +48,7 @@ def test_interleaved_adds_and_pops_agree_with_heapq(engine: Any) -> None:
     assert sorted(queue) == list(heap)
 
 
-@pytest.mark.parametrize("engine", [ackwell, ackwell.reference])
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
 def test_an_empty_heap_refuses_peek_and_pop(engine: Any) -> None:
     for take in (engine.TripleLongHeap().peek, engine.TripleLongHeap().pop):
         with pytest.raises(IndexError):

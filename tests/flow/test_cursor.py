@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import ackwell._native as native
-from ackwell import Cursor, Ledgers, Position, PositionRangeSet, ProtocolError, reference
+from ackwell import Cursor, Ledgers, Position, PositionRangeSet, ProtocolError
 from ackwell.ack_sets import to_words
 from ackwell.cursor_settings import CursorSettings
 from ackwell.store import MemoryStore
+from tests import reference
 
 LEDGERS = {2: 4, 3: 0, 5: 3, 9: 5}
 ENTRIES = [Position(ledger_id, entry_id) for ledger_id, n in LEDGERS.items() for entry_id in range(n)]

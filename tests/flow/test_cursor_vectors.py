@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import ackwell._native as native
-from ackwell import Cursor, Position, ProtocolError, reference
+from ackwell import Cursor, Position, ProtocolError
 from ackwell.cursor_settings import CursorSettings
+from tests import reference
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "cursor.json").read_text())
 VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1")

@@ -11,8 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ackwell import LimitError, TimeBuckets, TimeWheel, TripleLongHeap, reference
+from ackwell import LimitError, TimeBuckets, TimeWheel, TripleLongHeap
 from ackwell.delayed import DelayedDeliveryTracker, DelayedIndex
+from tests import reference
 
 TICK_MS = 1_000
 INDEXES: dict[str, Callable[[], DelayedIndex]] = {

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import ackwell._native as native
-from ackwell import reference
 from ackwell.delayed import DelayedDeliveryTracker
+from tests import reference
 
 RECORDED = [
     json.loads(line)

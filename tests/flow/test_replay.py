@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ackwell import Cursor, EventError, Ledgers, reference
+from ackwell import Cursor, EventError, Ledgers
 from ackwell.broker.stats import parse_stats
 from ackwell.replay.columns import cursor_batches
 from ackwell.replay.event_columns import columns_of
@@ -16,6 +16,7 @@ from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.resets import NO_RESETS
 from ackwell.replay.states import Replay, SubscriptionState, replay_files, state_of_row
+from tests import reference
 from tests.replay import layouts
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from ackwell import Cursor, CursorSettings, Ledgers, LimitError, Position, ProtocolError, _native, reference
+from ackwell import Cursor, CursorSettings, Ledgers, LimitError, Position, ProtocolError, _native
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.pending_ack import PendingAck
 from ackwell.subscription import (
@@ -21,6 +21,7 @@ from ackwell.subscription import (
     Undelivered,
 )
 from ackwell.subscription.sticky_key import SLOTS
+from tests import reference
 from tests.flow.test_subscription_answers import opened
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackwell import CursorSettings, Ledgers, Position, ProtocolError, _native, reference
+from ackwell import CursorSettings, Ledgers, Position, ProtocolError, _native
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.subscription import (
     AckType,
@@ -17,6 +17,7 @@ from ackwell.subscription import (
     TransactionId,
     Undelivered,
 )
+from tests import reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -108,7 +108,7 @@ def judge(module: str, mutations: list[Any], verdicts: Verdicts) -> None:
         with use_mutation(Path(module), operator, mutation.occurrence) as (before, after):
             outcome, _ = run_tests(command([*tests, examples]), limit_s)
             if outcome is TestOutcome.SURVIVED and module.startswith(LIVED):
-                outcome, _ = run_tests(f"{PYTHON} -m ackwell.testing.simulation 0 {LIVES}", limit_s)
+                outcome, _ = run_tests(f"{PYTHON} -m tests.simulation 0 {LIVES}", limit_s)
         verdict = "survived" if outcome is TestOutcome.SURVIVED else "killed"
         name = (
             f"{module}:{mutation.start_pos[0]}:{mutation.start_pos[1]} {mutation.operator_name.split('/')[1]}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackwell import SchemaError, reference
+from ackwell import SchemaError
 from ackwell.errors import EventError
 from ackwell.replay import files, parquet
 from ackwell.replay.events import Event, Kind
@@ -17,6 +17,7 @@ from ackwell.replay.files import fold_files
 from ackwell.replay.fold import Fold
 from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
+from tests import reference
 from tests.replay import layouts
 from tests.replay.histories import random_history
 from tests.replay.test_fold import rows_of, same_as_truth

@@ -12,10 +12,10 @@ from time import process_time
 
 import pytest
 
-from ackwell import reference
-from ackwell.testing.simulation import FAULTS, OUTCOMES, Life
-from ackwell.testing.simulation.life import OPERATIONS_MIN
+from tests import reference
+from tests.simulation import FAULTS, OUTCOMES, Life
 from tests.simulation.defects import DEFECTS, Defect
+from tests.simulation.life import OPERATIONS_MIN
 
 #: Lives of one test; four tests, so that two workers share them.
 LIVES = 2_500
@@ -81,7 +81,7 @@ def test_a_deliberate_defect_is_found(defect: Defect) -> None:
 
 
 def test_one_command_replays_one_seed_in_words() -> None:
-    command = [sys.executable, "-m", "ackwell.testing.simulation", "1"]
+    command = [sys.executable, "-m", "tests.simulation", "1"]
     done = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)]
     assert done[0] == done[1]
     for word in ("published", "acks", "loaded entry", "saved", "crash", "operations"):
@@ -91,4 +91,4 @@ def test_one_command_replays_one_seed_in_words() -> None:
 def test_a_life_that_fails_says_how_to_see_it() -> None:
     with DEFECTS["a redelivery is not counted"](), pytest.raises(AssertionError) as caught:
         live(range(SEEDS_TO_FIND))
-    assert "python -m ackwell.testing.simulation" in caught.value.__notes__[0]
+    assert "python -m tests.simulation" in caught.value.__notes__[0]

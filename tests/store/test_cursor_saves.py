@@ -19,10 +19,10 @@ from ackwell import (
     NotLoadedError,
     StateTooLargeError,
     StoreError,
-    reference,
 )
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore
+from tests import reference
 
 ENGINES = pytest.mark.parametrize("engine", [ackwell._native, reference])
 FORMS = pytest.mark.parametrize("form", ["compact", "pulsar-ranges", "pulsar-long-array", "pulsar-auto"])

@@ -17,12 +17,12 @@ from ackwell import (
     ProtocolError,
     StoreError,
     _native,
-    reference,
 )
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
 from ackwell.wire import bytes_field, int_field
+from tests import reference
 
 if TYPE_CHECKING:
     from ackwell.engine import Engine

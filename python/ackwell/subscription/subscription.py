@@ -94,8 +94,8 @@ class Subscription:
         broker: entries of other producers can be between them.
     durable : bool
         False for a reader's cursor: `save` writes nothing and returns the receipts at once.
-    engine : module, optional
-        `ackwell.reference` instead of the native engine.
+    engine : Engine, optional
+        The structures to use; the native ones by default.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Public test support: hypothesis strategies and the store conformance suite."""
+"""What proves a store of one's own: the conformance suite `stores`, and `crashes` at every byte of a save."""

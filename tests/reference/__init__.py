@@ -1,0 +1,45 @@
+"""The executable specification: every structure once more in plain Python, under the same names.
+
+Tests hold the native engine against it, and pass it as `engine=reference` to what the engines have in
+common. It needs the native module, as `import ackwell` does, so it cannot stand in for a missing wheel.
+"""
+
+from tests.reference.bit_set import BitSet
+from tests.reference.command_ack import decode_command_ack
+from tests.reference.crc32c import crc32c
+from tests.reference.ledgers import Ledgers
+from tests.reference.long_map import LongMap
+from tests.reference.names import Names
+from tests.reference.partials import Partials
+from tests.reference.pending_acks import PendingAcks
+from tests.reference.position_info import (
+    ManagedCursorInfo,
+    PositionInfo,
+    compress,
+    decompress,
+)
+from tests.reference.range_set import PositionRangeSet
+from tests.reference.time_buckets import TimeBuckets
+from tests.reference.time_wheel import TimeWheel
+from tests.reference.trace import TraceReader
+from tests.reference.triple_heap import TripleLongHeap
+
+__all__ = [
+    "BitSet",
+    "Ledgers",
+    "LongMap",
+    "ManagedCursorInfo",
+    "Names",
+    "Partials",
+    "PendingAcks",
+    "PositionInfo",
+    "PositionRangeSet",
+    "TimeBuckets",
+    "TimeWheel",
+    "TraceReader",
+    "TripleLongHeap",
+    "compress",
+    "crc32c",
+    "decode_command_ack",
+    "decompress",
+]
