@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ackwell.cli.command import Command
 from ackwell.errors import AckwellError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:
         if hasattr(module, "app"):
             made.add_typer(module.app)
         else:
-            made.command()(getattr(module, name))
+            made.command(cls=Command)(getattr(module, name))
     return made
 
 
@@ -94,4 +95,15 @@ def main() -> None:
     except (AckwellError, OSError, ModuleNotFoundError) as error:
         from ackwell.cli.console import fail
 
-        fail(error)
+        fail(_sentence(error))
+
+
+def _sentence(error: Exception) -> str:
+    """Return what is wrong and what to do; Python's own words are not a sentence."""
+    if isinstance(error, ModuleNotFoundError) and error.msg.startswith("No module named"):
+        from ackwell.extras import missing
+
+        return f"this needs {missing(error)}"
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -14,17 +14,6 @@ from ackwell.cli.console import EXIT_UNREAD, out, progress, say_unread
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
 
-EXAMPLES = """
-Examples:
-
-    ackwell collect --admin http://broker:8080 -o stats/
-    ackwell collect --admin https://broker:8443 --token-file token -o stats/ public/default
-    ackwell doctor stats/
-
-Safe to run from cron: two runs never share a folder, a run that was cut off is resumed, and each file appears
-whole. Exit code: 0 all collected, 5 some topics could not be read; 1 an error, 2 a wrong command line.
-"""
-
 
 @options.asks_a_broker
 def collect(
@@ -42,7 +31,20 @@ def collect(
     ] = Path("stats"),
     client: Admin | None = None,
 ) -> None:
-    """Write a dated, compressed dump of every topic's statistics, for `doctor` and the pipeline."""
+    """Write a dated, compressed dump of every topic's statistics, for `doctor` and the pipeline.
+
+    Examples
+    --------
+        ackwell collect --admin http://broker:8080 -o stats/
+        ackwell collect --admin https://broker:8443 --token-file token tenant
+        ackwell doctor stats/
+
+    Safe to run from cron: two runs never share a folder, a run that was cut
+    off is resumed, and each file appears whole.
+
+    Exit code: 0 all collected, 5 some topics could not be read, 1 an error,
+    2 a wrong command line.
+    """
     from ackwell.broker.collect import collect as collect_dumps
 
     if client is None:
@@ -60,6 +62,3 @@ def collect(
     out.print(f"{written:,} topic{'' if written == 1 else 's'} collected{where}", highlight=False)
     if unread:
         raise typer.Exit(EXIT_UNREAD)
-
-
-collect.__doc__ = f"{collect.__doc__}\n{EXAMPLES}"

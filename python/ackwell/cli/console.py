@@ -77,10 +77,10 @@ out = _Console(soft_wrap=True)
 err = _Console(stderr=True)
 
 
-def fail(error: BaseException) -> NoReturn:
+def fail(sentence: str) -> NoReturn:
     """Print an error as one line and leave with exit code 1."""
     # A name in it may hold line ends.
-    line = " ".join(str(error).splitlines())
+    line = " ".join(sentence.splitlines())
     err.print(f"[bold red]error:[/] {_escape(line)}", highlight=False, soft_wrap=True)
     sys.exit(1)
 

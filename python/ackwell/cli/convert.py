@@ -13,13 +13,6 @@ from ackwell.cli.console import err
 
 FORMATS = ("pulsar-ranges", "pulsar-long-array", "pulsar-auto", "compact")
 
-EXAMPLES = """
-Examples:
-
-    ackwell convert --to compact cursor.bin smaller.bin
-    ackwell convert --to pulsar-ranges --max-ranges 10000 --lossy stats-internal.json cursor.bin
-"""
-
 
 def convert(
     source: Annotated[
@@ -39,7 +32,14 @@ def convert(
     ] = None,
     compression: Compression = None,
 ) -> None:
-    """Write a state in another form; refuse to exceed a limit, unless --lossy."""
+    """Write a state in another form; refuse to exceed a limit, unless --lossy.
+
+    Examples
+    --------
+        ackwell convert --to compact cursor.bin smaller.bin
+        ackwell convert --to pulsar-ranges stats-internal.json cursor.bin
+        ackwell convert --to pulsar-auto --max-ranges 9 --lossy a.bin b.bin
+    """
     from ackwell.diagnosis.difference import read_state
     from ackwell.errors import StateTooLargeError
 
@@ -62,6 +62,3 @@ def convert(
     else:
         target.write_bytes(data)
     err.print(f"{len(data):,} bytes, {to}", highlight=False)
-
-
-convert.__doc__ = f"{convert.__doc__}\n{EXAMPLES}"

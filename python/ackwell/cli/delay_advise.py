@@ -21,14 +21,6 @@ TIME_MAX_MS = 36_500 * UNITS_MS["d"]
 SAMPLE = 200_000
 SEED = 1
 
-EXAMPLES = """
-Examples:
-
-    ackwell delay-advise fixed:60s --tolerance 1s
-    ackwell delay-advise uniform:0s..7d --tolerance 1s --rate 10000 --share 0.2
-    ackwell delay-advise trace.jsonl.gz --tolerance 500ms
-"""
-
 
 def delay_advise(
     delays: Annotated[
@@ -51,7 +43,14 @@ def delay_advise(
     ] = 50_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
 ) -> None:
-    """Recommend a width of time buckets; show the bytes for a message, and the least any index needs."""
+    """Recommend a width of time buckets; show the bytes for a message, and the least any index needs.
+
+    Examples
+    --------
+        ackwell delay-advise fixed:60s --tolerance 1s
+        ackwell delay-advise uniform:0s..7d --rate 10000 --share 0.2
+        ackwell delay-advise trace.jsonl.gz --tolerance 500ms
+    """
     from dataclasses import asdict
 
     from ackwell.diagnosis.delay_advice import advise
@@ -93,9 +92,6 @@ def delay_advise(
     out.print("in a Pulsar broker:", highlight=False)
     for name, value in pulsar_settings(advice.bits).items():
         out.print(f"    {name}={value}", highlight=False)
-
-
-delay_advise.__doc__ = f"{delay_advise.__doc__}\n{EXAMPLES}"
 
 
 def pulsar_settings(bits: int) -> dict[str, str]:

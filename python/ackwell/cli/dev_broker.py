@@ -12,10 +12,18 @@ from ackwell.cli.console import out
 
 
 def dev_broker(
-    port: Annotated[int, typer.Option(min=0, help="Where clients connect; 0 for any free port.")] = 6650,
-    admin_port: Annotated[int, typer.Option(min=0, help="Where the admin REST API listens.")] = 8080,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65_535, metavar="PORT", help="Where clients connect; 0 for any free port."),
+    ] = 6650,
+    admin_port: Annotated[
+        int, typer.Option(min=0, max=65_535, metavar="PORT", help="Where the admin REST API listens.")
+    ] = 8080,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; others can reach one that is not local.")
+        str,
+        typer.Option(
+            metavar="HOST", help="The address to listen on; others can reach one that is not local."
+        ),
     ] = ("127.0.0.1"),
     as_version: Annotated[str, typer.Option("--as", metavar="VERSION", help="Behave as 4.0, 4.2 or 5.0.")] = (
         "4.2"
@@ -27,17 +35,21 @@ def dev_broker(
         Path | None, typer.Option(metavar="FILE", help="Keep everything in this SQLite file.")
     ] = None,
 ) -> None:
-    r"""Run a Pulsar broker for tests on this machine until it is interrupted, in memory unless given a file.
+    """Run a Pulsar broker for tests on this machine until it is interrupted, in memory unless given a file.
 
-    \b
-    ackwell dev-broker
-    ackwell dev-broker --port 0 --admin-port 0 --namespace orders/live --data broker.db
+    Examples
+    --------
+        ackwell dev-broker
+        ackwell dev-broker --port 0 --admin-port 0 --data broker.db
+        ackwell dev-broker --namespace orders/live --as 4.0
     """
     import asyncio
 
     from ackwell.cli.stopping import until_stopped
     from ackwell.devbroker import DevBrokerSettings
+    from ackwell.extras import require
 
+    require("google.protobuf", "the dev broker")
     settings = DevBrokerSettings(version=as_version, namespaces=("public/default", *(namespace or ())))
 
     async def run() -> None:
@@ -46,9 +58,7 @@ def dev_broker(
         async with AsyncBroker(
             host=host, port=port, admin_port=admin_port, settings=settings, path=data
         ) as broker:
-            out.print(f"broker {broker.url}")
-            out.print(f"admin  {broker.admin_url}")
-            await until_stopped()
+            await until_stopped(f"broker {broker.url}", f"admin  {broker.admin_url}")
 
     # Where the system has no signals of this kind, Ctrl-C is an exception.
     with suppress(KeyboardInterrupt):

@@ -12,15 +12,6 @@ from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads an
 from ackwell.cli.console import out, print_json
 from ackwell.cli.ledger import Ledger  # noqa: TC001
 
-EXAMPLES = """
-Examples:
-
-    ackwell diff before.stats.json after.stats.json
-    ackwell diff --json before.stats.json.gz cursor-ledger-entry.bin
-
-Exit code: 0 when both are the same, 3 when they differ.
-"""
-
 SHOWN = 2_000
 """Characters of a list of ranges; --json has all."""
 
@@ -40,7 +31,15 @@ def diff(
     ledger: Ledger = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
 ) -> None:
-    """Show what is acknowledged in B and not in A, and what in A and not in B."""
+    """Show what is acknowledged in B and not in A, and what in A and not in B.
+
+    Examples
+    --------
+        ackwell diff before.stats.json after.stats.json
+        ackwell diff --json before.stats.json.gz cursor-ledger-entry.bin
+
+    Exit code: 0 when both are the same, 3 when they differ.
+    """
     from ackwell.diagnosis.difference import difference, read_state
 
     states = (
@@ -59,6 +58,3 @@ def diff(
         if not found.ledgers_known:
             out.print("the bytes do not show where ledgers end: taken to be at the greatest entry named")
     raise typer.Exit(3 if found else 0)
-
-
-diff.__doc__ = f"{diff.__doc__}\n{EXAMPLES}"

@@ -42,20 +42,6 @@ COLOURS = {"losing": "red", "at risk": "yellow", "fine": "green"}
 EXIT_CODES = {"fine": 0, "at risk": 3, "losing": 4}
 """1 is an error, 2 a wrong command line."""
 
-EXAMPLES = """
-Examples:
-
-    pulsar-admin topics stats-internal my-topic | ackwell doctor -
-    ackwell doctor --broker-version 4.0 --broker-setting broker.conf dumps/
-    ackwell doctor --admin http://broker:8080 public/default --html report.html
-    ackwell doctor --format prometheus stats/ > /var/lib/node_exporter/ackwell.prom
-
-A restart here is also whatever else closes or moves a topic: an unload, load shedding, a new leader.
-
-Exit code: 0 all fine, 3 at risk, 4 losing (see --fail-on), 5 something could not be read; 1 an error,
-2 a wrong command line.
-"""
-
 
 class Format(StrEnum):
     """How the result is printed."""
@@ -104,7 +90,24 @@ def doctor(
     ] = FailOn.AT_RISK,
     client: Admin | None = None,
 ) -> None:
-    """Show for each subscription what a restart of its broker brings back, why, and what helps."""
+    """Show for each subscription what a restart of its broker brings back, why, and what helps.
+
+    Examples
+    --------
+        pulsar-admin topics stats-internal my-topic | ackwell doctor -
+        ackwell doctor dumps/
+        ackwell doctor --broker-version 4.0 --broker-setting broker.conf dumps/
+        ackwell doctor --admin http://broker:8080 public/default
+        ackwell doctor --html report.html dumps/
+        ackwell doctor --format prometheus dumps/ > ackwell.prom
+        pulsar-admin topics stats-internal my-topic | ackwell doctor -
+
+    A restart here is also whatever else closes or moves a topic: an unload,
+    load shedding, a new leader.
+
+    Exit code: 0 all fine, 3 at risk, 4 losing (see --fail-on), 5 something
+    could not be read, 1 an error, 2 a wrong command line.
+    """
     from ackwell.broker.restart import RESTARTS
     from ackwell.diagnosis.checkup import Broker, Checkup
 
@@ -132,9 +135,6 @@ def doctor(
     )
     _print(checkup, output, html)
     _leave(checkup, fail_on)
-
-
-doctor.__doc__ = f"{doctor.__doc__}\n{EXAMPLES}"
 
 
 def _collected_broker(sources: Sequence[str], version: str | None, settings: Sequence[str]) -> Broker:

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
     from ackwell.diagnosis.holes import Blockage
 
-EXAMPLES = """
-Examples:
-
-    ackwell holes stats-internal.json
-    ackwell holes --admin http://broker:8080 public/default
-    ackwell holes --json dumps/ | jq 'max_by(.pinnedBytes)'
-"""
-
 
 @options.asks_a_broker
 def holes(
@@ -36,7 +28,14 @@ def holes(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
     client: Admin | None = None,
 ) -> None:
-    """Show which entry blocks each mark-delete position, for how long, and how many bytes it pins."""
+    """Show which entry blocks each mark-delete position, for how long, and how many bytes it pins.
+
+    Examples
+    --------
+        ackwell holes stats-internal.json
+        ackwell holes --admin http://broker:8080 public/default
+        ackwell holes --json dumps/
+    """
     from ackwell.broker.stats import Unread, read_each
     from ackwell.diagnosis.holes import blockage
 
@@ -53,9 +52,6 @@ def holes(
     _print(found, as_json)
     if unread:
         raise typer.Exit(EXIT_UNREAD)
-
-
-holes.__doc__ = f"{holes.__doc__}\n{EXAMPLES}"
 
 
 def _print(found: list[Blockage], as_json: bool) -> None:

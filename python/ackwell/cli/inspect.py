@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 RANGES = 8
 """How many ranges a screen shows."""
 
-EXAMPLES = """
-Examples:
-
-    ackwell inspect cursor.bin
-    ackwell inspect entry*.bin footer.json
-    ackwell inspect --compression lz4 --json - < entry.bin
-    ackwell inspect cursors.db --ledger "topic subscription"
-"""
-
 
 def inspect(
     files: Annotated[
@@ -48,7 +39,15 @@ def inspect(
     broker_setting: options.BrokerSetting = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
-    """Show what persisted cursor bytes say, in any form, and what a restart would forget of them."""
+    """Show what persisted cursor bytes say, in any form, and what a restart would forget of them.
+
+    Examples
+    --------
+        ackwell inspect cursor.bin
+        ackwell inspect entry*.bin footer.json
+        ackwell inspect --compression lz4 --json - < entry.bin
+        ackwell inspect cursors.db --ledger "topic subscription"
+    """
     from ackwell.broker.settings import BrokerSettings
     from ackwell.diagnosis.inspection import inspect_entries, inspect_store, is_store
 
@@ -71,9 +70,6 @@ def inspect(
     # Plain lines: loading what draws tables would take longer than the rest.
     for inspection in found:
         typer.echo("\n".join(_screen(inspection, settings)))
-
-
-inspect.__doc__ = f"{inspect.__doc__}\n{EXAMPLES}"
 
 
 def _entries(files: list[str]) -> Iterator[Entry]:

@@ -28,22 +28,25 @@ def record(
         FileFormat, typer.Option("--format", help="JSON lines, or Parquet where PyArrow is installed.")
     ] = FileFormat.JSONL,
     events_per_file: Annotated[
-        int, typer.Option(min=1, help="The events of a file, before the next begins.")
+        int, typer.Option(min=1, metavar="N", help="The events of a file, before the next begins.")
     ] = 1_000_000,
 ) -> None:
-    r"""Record the traffic between clients and a broker until it is interrupted; `ackwell replay` reads it.
+    """Record the traffic between clients and a broker until it is interrupted; `ackwell replay` reads it.
 
-    \b
-    ackwell record --broker pulsar://localhost:6650 -o events
-    ackwell replay events
+    Examples
+    --------
+        ackwell record --broker pulsar://localhost:6650 -o events
+        ackwell replay events
     """
     import asyncio
 
     from ackwell.cli.stopping import until_stopped
+    from ackwell.extras import require
     from ackwell.recording.book import Book
     from ackwell.recording.files import EventFiles
     from ackwell.recording.proxy import Proxy
 
+    require("google.protobuf", "recording")
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal():
         raise typer.BadParameter(f"{listen!r}: expected HOST:PORT", param_hint="--listen")
@@ -51,10 +54,8 @@ def record(
     async def run(files: EventFiles) -> None:
         proxy = Proxy(broker, Book(files.write), host=host, port=int(port))
         await proxy.start()
-        out.print(f"clients {proxy.url}")
-        out.print(f"broker  {broker}")
         try:
-            await until_stopped()
+            await until_stopped(f"clients {proxy.url}", f"broker  {broker}")
         finally:
             await proxy.stop()
 

@@ -38,12 +38,13 @@ def replay(
         bool, typer.Option("--keep-going", help="Report bad subscriptions, replay the others; exit code 1.")
     ] = False,
 ) -> None:
-    r"""Replay recorded events: the cursor of each subscription at the end, or after event N.
+    """Replay recorded events: the cursor of each subscription at the end, or after event N.
 
-    \b
-    ackwell replay examples/traces
-    ackwell replay --spark --save cursors.db examples/traces
-    ackwell replay --json --at 1000 trace.jsonl.gz | jq '.[0].markDeletePosition'
+    Examples
+    --------
+        ackwell replay examples/traces
+        ackwell replay --spark --save cursors.db examples/traces
+        ackwell replay --json --at 1000 trace.jsonl.gz
     """
     from ackwell.errors import EventError
     from ackwell.replay.files import event_files

@@ -8,18 +8,51 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 
 from ackwell.cli import options
+from ackwell.cli.command import Command
 from ackwell.cli.console import err, out, print_json
+from ackwell.errors import AckwellError
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+class SparkCommand(Command):
+    """Say an error of Spark in one line, as every command says its errors."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        from ackwell.extras import require
+
+        require("pyspark", "ackwell spark")
+        from pyspark.errors import PySparkException
+
+        try:
+            return super().invoke(ctx)
+        except PySparkException as error:
+            raise AckwellError(_sentence(error)) from error
+        except RuntimeError as error:
+            # There is no Java.
+            raise AckwellError(str(error)) from error
+
+
+def _sentence(error: PySparkException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # Spark adds the stack of the JVM, and before a task's own error the stack of the task.
+    line = next((line for line in reversed(lines) if line.startswith("ackwell.")), lines[0])
+    if error.getCondition() == "PATH_ALREADY_EXISTS":
+        return f"{line}; or give another --output or --mode overwrite"
+    return line
+
 
 app = typer.Typer(
     name="spark",
@@ -40,9 +73,18 @@ Format = Annotated[
     str,
     typer.Option("--format", metavar="NAME", help="The format to write; any that the Spark session knows."),
 ]
-Mode = Annotated[
-    str, typer.Option("--mode", help="What to do if the output exists: error, overwrite, append or ignore.")
-]
+
+
+class SaveMode(StrEnum):
+    """What to do if the output exists."""
+
+    ERROR = "error"
+    OVERWRITE = "overwrite"
+    APPEND = "append"
+    IGNORE = "ignore"
+
+
+Mode = Annotated[SaveMode, typer.Option("--mode", help="What to do if the output exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
@@ -53,7 +95,7 @@ class Target:
     output: Output
     master: Master = None
     file_format: Format = "parquet"
-    mode: Mode = "error"
+    mode: Mode = SaveMode.ERROR
     as_json: AsJson = False
 
     def session(self) -> SparkSession:
@@ -82,7 +124,7 @@ class Target:
 writes_a_table = options.made_of(Target, "target")
 
 
-@app.command()
+@app.command(cls=SparkCommand)
 @writes_a_table
 def replay(
     target: Target,
@@ -90,12 +132,19 @@ def replay(
     strategy: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help="How to fold: files (tasks read Parquet themselves), words (Spark SQL reduces the rows "
-            "first), or auto."
+            "first), or auto.",
         ),
     ] = "auto",
 ) -> None:
-    """Replay events (traces or Parquet) into the cursor of each subscription."""
+    """Replay events (traces or Parquet) into the cursor of each subscription.
+
+    Examples
+    --------
+        ackwell spark replay --input events/ --output cursors/
+        ackwell spark replay -i events/ -o cursors/ --mode overwrite --json
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     from ackwell.spark import read_events
@@ -116,7 +165,7 @@ def replay(
     )
 
 
-@app.command()
+@app.command(cls=SparkCommand)
 @writes_a_table
 def audit(
     target: Target,
@@ -124,7 +173,13 @@ def audit(
     broker_version: options.BrokerVersion = None,
     broker_setting: options.BrokerSetting = None,
 ) -> None:
-    """Show what a restart would lose: of events, of replayed cursors, or of stats-internal dumps."""
+    """Show what a restart would lose: of events, of replayed cursors, or of stats-internal dumps.
+
+    Examples
+    --------
+        ackwell spark audit --input events/ --output audit/
+        ackwell spark audit -i dumps/ -o audit/ --broker-version 4.0
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     from ackwell.broker.restart import BrokerSettings
@@ -147,7 +202,7 @@ def audit(
     )
 
 
-@app.command()
+@app.command(cls=SparkCommand)
 @writes_a_table
 def sizing(
     target: Target,
@@ -157,7 +212,13 @@ def sizing(
         typer.Option("--width", metavar="MS", help="A bucket width to compare, in milliseconds; repeatable."),
     ] = None,
 ) -> None:
-    """Show how large an index of the delayed messages would be, and which bucket width is the best."""
+    """Show how large an index of the delayed messages would be, and which bucket width is the best.
+
+    Examples
+    --------
+        ackwell spark sizing --input events/ --output sizing/
+        ackwell spark sizing -i events/ -o sizing/ --width 1000 --width 60000
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     from ackwell.spark import delayed_sizing, read_events
@@ -175,7 +236,7 @@ def sizing(
     )
 
 
-@app.command()
+@app.command(cls=SparkCommand)
 def stream(
     source: Annotated[str, typer.Option("--input", "-i", metavar="PATH", help="The folder to follow.")],
     output: Output,
@@ -185,9 +246,15 @@ def stream(
     master: Master = None,
     file_format: Format = "parquet",
     once: Annotated[bool, typer.Option(help="Read what is there, then stop.")] = False,
-    files: Annotated[int, typer.Option(min=1, help="The most files of one micro-batch.")] = 8,
+    files: Annotated[int, typer.Option(min=1, metavar="N", help="The most files of one micro-batch.")] = 8,
 ) -> None:
-    """Follow a folder of events (traces or Parquet): the cursors after each micro-batch."""
+    """Follow a folder of events (traces or Parquet): the cursors after each micro-batch.
+
+    Examples
+    --------
+        ackwell spark stream -i events/ -o cursors/ --checkpoint state/ --once
+        ackwell spark stream -i events/ -o cursors/ --checkpoint state/
+    """
     from ackwell.spark import cursor_stream, register
     from ackwell.spark.schema import EVENTS
 
@@ -211,19 +278,25 @@ def stream(
     query.awaitTermination()
 
 
-@app.command()
+@app.command(cls=SparkCommand)
 @writes_a_table
 def generate(
     target: Target,
-    subscriptions: Annotated[int, typer.Option(min=1, help="How many subscriptions.")] = 200,
-    entries: Annotated[int, typer.Option(min=1, help="How many entries in all.")] = 1_000_000,
+    subscriptions: Annotated[int, typer.Option(min=1, metavar="N", help="How many subscriptions.")] = 200,
+    entries: Annotated[int, typer.Option(min=1, metavar="N", help="How many entries in all.")] = 1_000_000,
     hot_share: Annotated[
-        float, typer.Option(min=0, max=1, help="The first one's share of the entries.")
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="The first one's share of the entries.")
     ] = 0.5,
     receives: Annotated[bool, typer.Option(help="Add what consumers receive.")] = False,
-    seed: Annotated[int, typer.Option(help="Another number makes another fleet.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another number makes another fleet.")] = 0,
 ) -> None:
-    """Write the events of a synthetic fleet: the same for the same options."""
+    """Write the events of a synthetic fleet: the same for the same options.
+
+    Examples
+    --------
+        ackwell spark generate --output events/
+        ackwell spark generate -o events/ --subscriptions 9 --entries 1000
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     from ackwell.spark import generate as generate_events

@@ -6,9 +6,11 @@ import asyncio
 import signal
 from contextlib import suppress
 
+from ackwell.cli.console import out
 
-async def until_stopped() -> None:
-    """Wait for Ctrl-C, or for the signal with which services and containers are stopped.
+
+async def until_stopped(*lines: str) -> None:
+    """Print that the work has begun, then wait for Ctrl-C or the signal with which services are stopped.
 
     A shell lets what it runs in the background ignore Ctrl-C; with a handler of ours it is heard there, too.
     """
@@ -17,4 +19,7 @@ async def until_stopped() -> None:
         # Windows has no such handlers; Ctrl-C raises KeyboardInterrupt there.
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(each, stopped.set)
+    # From here on a signal ends the work in order, so only now others may learn that it has begun.
+    for line in lines:
+        out.print(line)
     await stopped.wait()

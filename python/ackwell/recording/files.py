@@ -12,6 +12,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ackwell.extras import require
 from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
@@ -160,9 +161,8 @@ def _schema(arrow: Any) -> Any:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ModuleNotFoundError("writing Parquet needs pyarrow; pip install 'ackwell[parquet]'") from None
+    require("pyarrow", "writing Parquet")
+    import pyarrow
+    import pyarrow.parquet
+
     return pyarrow, pyarrow.parquet

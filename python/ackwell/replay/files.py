@@ -65,11 +65,11 @@ def read_events(
 
 
 def _parquet_events(path: Path) -> Iterator[Event]:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        message = f"{path}: reading Parquet needs pyarrow; pip install 'ackwell[parquet]'"
-        raise ModuleNotFoundError(message) from None
+    from ackwell.extras import require
+
+    require("pyarrow", f"{path}: reading Parquet")
+    import pyarrow.parquet
+
     from ackwell.replay.parquet import damage_named
 
     line = 0

@@ -132,11 +132,11 @@ def open_trace(path: Path) -> IO[bytes]:
         unpacked: Any = gzip.GzipFile(path, "rb")
         return unpacked  # type: ignore[no-any-return]
     if path.suffix == ".zst":
-        try:
-            import pyarrow
-        except ImportError:
-            message = f"{path}: reading Zstandard needs pyarrow; pip install 'ackwell[parquet]'"
-            raise ModuleNotFoundError(message) from None
+        from ackwell.extras import require
+
+        require("pyarrow", f"{path}: reading Zstandard")
+        import pyarrow
+
         stream: IO[bytes] = pyarrow.input_stream(str(path), compression="zstd")
         return stream
     return path.open("rb")

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ackwell.extras import require
+
 if TYPE_CHECKING:
     from ackwell.spark.audit import restart_audit as restart_audit
     from ackwell.spark.fleet import generate as generate
@@ -56,9 +58,5 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        import pyspark  # noqa: F401 (only to say early and clearly that it is missing)
-    except ModuleNotFoundError as error:
-        message = f"ackwell.spark needs {error.name}; pip install 'ackwell[spark]'"
-        raise ModuleNotFoundError(message, name=error.name) from None
+    require("pyspark", "ackwell.spark")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.writes import RESTART_NAMES
+from ackwell.extras import require
 
 if TYPE_CHECKING:
     from ackwell.diagnosis.checkup import Checkup
@@ -40,14 +41,12 @@ def write_report(path: str | Path, checkup: Checkup) -> None:
 
 def report_html(checkup: Checkup) -> str:
     """Return the page as text."""
-    try:
-        from bokeh.resources import INLINE
-        from jinja2 import Environment
-        from markupsafe import Markup
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"the HTML report needs {error.name}: pip install 'ackwell[report]'", name=error.name
-        ) from None
+    for module in ("bokeh", "jinja2"):
+        require(module, "the HTML report")
+    from bokeh.resources import INLINE
+    from jinja2 import Environment
+    from markupsafe import Markup
+
     subscriptions = list(_subscriptions(checkup))
     figures = _figures(subscriptions)
 

@@ -1,0 +1,28 @@
+"""A command with examples: the one way in which every command of `ackwell` shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+EXAMPLES = "\nExamples\n--------\n"
+"""What separates the description of a command, in its docstring, from its examples and notes."""
+
+
+class Command(TyperCommand):
+    """Print the examples of a docstring, and the notes after them, below the options, as they are written.
+
+    Typer joins and wraps the lines of a description, so a command line in it could not be copied.
+    """
+
+    def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:  # noqa: A002
+        description, _, self.examples = (help or "").partition(EXAMPLES)
+        super().__init__(*arguments, help=description.rstrip(), **options)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help of Typer, then the examples."""
+        super().format_help(ctx, formatter)
+        if self.examples:
+            typer.echo(f"Examples:\n\n{self.examples.rstrip()}\n")
