@@ -44,9 +44,9 @@ class RawClient:
             if not data:
                 raise ConnectionError("closed")
             self._frames += self._reader.feed(data)
-        command, payload = self._frames.pop(0)
-        self.payloads.append(payload)
-        return decode(command)
+        given = self._frames.pop(0)
+        self.payloads.append(given.payload)
+        return decode(given.command)
 
     def ask(self, command_type: CommandType, **fields: Any) -> Any:
         self.send(command_type, **fields)

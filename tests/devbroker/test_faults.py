@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackwell.devbroker.faults import Faults
-from ackwell.protocol.codes import CommandType, ServerError
+from ackwell.errors import ErrorCode
+from ackwell.protocol.codes import CommandType
 from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient
 
@@ -23,7 +24,7 @@ def test_sends_are_refused(broker: Broker) -> None:
     broker.faults.refuse_sends(1)
     with RawClient(broker) as client:
         client.produce("t")
-        assert client.publish(0, b"x").error == ServerError.SERVICE_NOT_READY
+        assert client.publish(0, b"x").error == ErrorCode.SERVICE_NOT_READY
         broker.faults.clear()
         assert client.publish(0, b"x").message_id.entryId == 0
 

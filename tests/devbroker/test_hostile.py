@@ -11,8 +11,9 @@ import pytest
 
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.devbroker.connection import Connection
+from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, ServerError
+from ackwell.protocol.codes import CommandType
 from ackwell.protocol.frames import encode, frame
 from ackwell.protocol.payload import write_payload
 from ackwell.wire import varint
@@ -110,7 +111,7 @@ def test_a_message_over_the_limit_is_refused() -> None:
     with Broker(settings=DevBrokerSettings(max_message_bytes=1000)) as broker:
         with RawClient(broker) as client:
             client.produce("t")
-            assert client.publish(0, b"x" * 2000).error == ServerError.NOT_ALLOWED_ERROR
+            assert client.publish(0, b"x" * 2000).error == ErrorCode.NOT_ALLOWED_ERROR
         with RawClient(broker) as client:
             client.socket.sendall((1 << 20).to_bytes(4))
             closed(client)
@@ -122,7 +123,7 @@ def test_messages_over_the_memory_limit_are_refused() -> None:
         client.produce("t")
         answers = [client.publish(number, b"x" * 1000) for number in range(6)]
         assert answers[0].message_id.entryId == 0
-        assert answers[-1].error == ServerError.PERSISTENCE_ERROR
+        assert answers[-1].error == ErrorCode.PERSISTENCE_ERROR
 
 
 def test_connections_over_the_limit_are_closed() -> None:
@@ -150,7 +151,7 @@ def test_a_checksum_that_is_wrong_is_refused(broker: Broker) -> None:
         metadata = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
         data = write_payload(metadata, b"abc")
         client.send(CommandType.SEND, payload=data[:-1] + b"d", producer_id=1, sequence_id=0)
-        assert client.receive().message.error == ServerError.CHECKSUM_ERROR
+        assert client.receive().message.error == ErrorCode.CHECKSUM_ERROR
 
 
 def test_a_command_that_is_not_supported_is_refused_by_name(broker: Broker) -> None:
@@ -158,7 +159,7 @@ def test_a_command_that_is_not_supported_is_refused_by_name(broker: Broker) -> N
         answer = client.ask(
             CommandType.END_TXN_ON_PARTITION, request_id=5, txnid_most_bits=0, txnid_least_bits=0
         )
-        assert answer.error == ServerError.NOT_ALLOWED_ERROR
+        assert answer.error == ErrorCode.NOT_ALLOWED_ERROR
         assert "does not support command 58" in answer.message
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell import CorruptStateError, PositionInfo
-from ackwell.saving.chunks import COMPRESSIONS, EntrySettings, decompress, encode_entries, join
+from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.saving.chunks import EntrySettings, decompress, encode_entries, join
 from tests.reference import chunks as reference
 
 FORMS = ("pulsar-ranges", "pulsar-long-array", "compact")

@@ -10,7 +10,8 @@ import pytest
 
 from ackwell import CorruptStateError, LimitError, ManagedCursorInfo, PositionInfo
 from ackwell.diagnosis.inspection import inspect
-from ackwell.saving.chunks import COMPRESSIONS, EntrySettings, decompress, encode_entries, join, split
+from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.saving.chunks import EntrySettings, decompress, encode_entries, join, split
 from tests.shared import shared_path
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ackwell import CorruptStateError, LimitError
 from ackwell.ack_sets import BATCH_SIZE_MAX
-from ackwell.subscription.command import AckType, CommandAck, MessageId, TransactionId, ValidationError
+from ackwell.protocol.command_ack import AckType, CommandAck, MessageId, TransactionId, ValidationError
 from ackwell.wire import signed64
 
 INT32, UINT64, INT64, STRING, MESSAGE, ENUM = 5, 4, 3, 9, 11, 14

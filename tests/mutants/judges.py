@@ -40,7 +40,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/loss.py": ["tests/differential/test_position_info.py", "tests/flow/test_cursor.py"],
     "python/ackwell/delayed.py": ["tests/flow/test_delayed_tracker.py", "tests/store/test_tracking.py"],
     "python/ackwell/subscription/": SUBSCRIPTION,
-    "python/ackwell/subscription/command.py": ["tests/flow/test_command.py"],
+    "python/ackwell/protocol/command_ack.py": ["tests/flow/test_command.py"],
     "python/ackwell/subscription/selectors.py": ["tests/flow/test_sticky_key.py", *SUBSCRIPTION],
     "python/ackwell/subscription/sticky_key.py": ["tests/flow/test_sticky_key.py", *SUBSCRIPTION],
     "python/ackwell/saving/": SAVING,

@@ -26,7 +26,8 @@ def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut(
     for cut in [*sorted(cuts), len(data)]:
         read += reader.feed(data[at:cut])
         at = max(at, cut)
-    assert [Frame(*each) for each in frames] == read
+    assert frames == [(each.command, each.payload) for each in read]
+    assert data == b"".join(each.raw for each in read)
     assert reader.waiting_bytes == 0
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ackwell import Position
-from ackwell.protocol.codes import SubType
+from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar import kit
 from tests.pulsar.live.client import Client, RefusedError
 
@@ -117,7 +117,7 @@ def record(broker: kit.Broker, name: str) -> list[dict[str, Any]]:
     topic = f"persistent://{full_name}"
     client = Client(broker.ports.binary, topic, SUBSCRIPTION)
     client.open_producer()
-    client.subscribe(0, "c", SubType.EXCLUSIVE)
+    client.subscribe(0, "c", SubscriptionType.EXCLUSIVE)
     consumer, published, answers = 0, [], []
     for step in SCENARIOS[name]:
         refused = False
@@ -155,7 +155,7 @@ def subscribe_again(client: Client, consumer: int) -> None:
     """Subscribe once the broker has let the consumer before go, as it does after a seek."""
     for _ in range(50):
         try:
-            client.subscribe(consumer, f"c{consumer}", SubType.EXCLUSIVE)
+            client.subscribe(consumer, f"c{consumer}", SubscriptionType.EXCLUSIVE)
         except RefusedError:
             time.sleep(0.1)
         else:

@@ -23,9 +23,9 @@ from ackwell import (
     PositionRangeSet,
     StoreError,
 )
+from ackwell.protocol.codes import COMPRESSIONS
 from ackwell.saving import delta
 from ackwell.saving import journal as journal_module
-from ackwell.saving.chunks import COMPRESSIONS
 from ackwell.saving.journal import DELTA_BYTES_MIN, DELTAS_MAX, Journal, Saved
 from ackwell.saving.parts import Part, Save, cut
 from ackwell.saving.source import Given

@@ -15,12 +15,10 @@ from importlib.resources import files
 from typing import Any, ClassVar, Final, Self
 
 from ackwell.cursor_settings import minor_version
+from ackwell.protocol.codes import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
 
 VERSIONS: Final = ("4.0", "4.2", "5.0")
 """The broker versions whose defaults are known; a patch release has those of its minor version."""
-
-FRAME_PADDING_BYTES: Final = 10 * 1024
-"""What a broker adds to `maxMessageSize` for the frame it may send (`MESSAGE_SIZE_FRAME_PADDING`)."""
 
 _NOT_IN_SERVICE_CONFIGURATION: Final = ("bookkeeper_", "brokerClient_")
 """Prefixes under which a broker passes settings on to its BookKeeper and Pulsar clients."""
@@ -67,8 +65,10 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     )
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
     """How long a change may wait in memory when the write rate limit held it back."""
-    max_message_size_bytes: int = _setting("maxMessageSize", 5 * 1024 * 1024)
-    netty_max_frame_size_bytes: int = _setting("nettyMaxFrameSizeBytes", 5 * 1024 * 1024 + 10 * 1024)
+    max_message_size_bytes: int = _setting("maxMessageSize", MAX_MESSAGE_BYTES)
+    netty_max_frame_size_bytes: int = _setting(
+        "nettyMaxFrameSizeBytes", MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
+    )
     """The bookies' own limit; a setting of BookKeeper, not of the broker."""
     ranges_beyond_limit: int = 1
     """How many ranges more than the limit the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.

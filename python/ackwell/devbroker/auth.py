@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ackwell.devbroker.refusals import RefusedError
-from ackwell.protocol.codes import ServerError
+from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.names import TopicName
+    from ackwell.protocol.topic_name import TopicName
 
 Authenticate = Callable[[str, bytes], str | None]
 """Takes a client's method and its data; gives its role, None for nobody; `PermissionError` refuses it."""
@@ -36,14 +36,14 @@ class Service:
         try:
             return self.authenticate_by(method, data)
         except PermissionError as error:
-            raise RefusedError(ServerError.AUTHENTICATION_ERROR, str(error)) from None
+            raise RefusedError(ErrorCode.AUTHENTICATION_ERROR, str(error)) from None
 
     def authorize(self, role: str | None, topic: TopicName) -> None:
         """Refuse a topic to a role that may not use it."""
         if self.authorize_by is not None and not self.authorize_by(role, topic.in_namespace):
-            raise RefusedError(ServerError.AUTHORIZATION_ERROR, f"{role or 'nobody'} may not use {topic}")
+            raise RefusedError(ErrorCode.AUTHORIZATION_ERROR, f"{role or 'nobody'} may not use {topic}")
 
     def listener(self, name: str) -> None:
         """Refuse a listener that there is none of."""
         if name:
-            raise RefusedError(ServerError.SERVICE_NOT_READY, f"no advertised listener is called {name!r}")
+            raise RefusedError(ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}")

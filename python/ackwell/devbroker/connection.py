@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.refusals import RefusedError
-from ackwell.errors import FrameError
+from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, ServerError
-from ackwell.protocol.frames import FRAME_PADDING_BYTES, FrameReader, decode, encode, frame, split
+from ackwell.protocol.codes import FRAME_PADDING_BYTES, CommandType
+from ackwell.protocol.frames import FrameReader, decode, encode, frame, split
 
 if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.state import State
     from ackwell.devbroker.subscriptions import Subscriber
     from ackwell.devbroker.topic import Topic
+    from ackwell.protocol.frames import Frame
 
 CRASH: Final = "the broker crashed"
 """Why a connection was closed without a farewell of its producers and consumers."""
@@ -92,7 +93,7 @@ class Connection(asyncio.Protocol):
             for each in self._reader.feed(data):
                 if self.closed_because:
                     return
-                self._handle(*each)
+                self._handle(each)
         except FrameError as error:
             self.close(str(error))
         except Exception as error:
@@ -149,7 +150,8 @@ class Connection(asyncio.Protocol):
 
     # Commands
 
-    def _handle(self, command: bytes, payload: bytes) -> None:
+    def _handle(self, given: Frame) -> None:
+        command = given.command
         command_type, body = split(command)
         message: Any
         if command_type == _ACK:
@@ -171,14 +173,14 @@ class Connection(asyncio.Protocol):
             self._not_supported(command_type, message)
             return
         try:
-            handle(self, message, payload)
+            handle(self, message, given.payload)
         except RefusedError as refusal:
             self.send_error(message, refusal)
 
     def _not_supported(self, command_type: int, message: Any) -> None:
         log.warning("%s: command %s is not supported by the dev broker", self.address, command_type)
         refusal = RefusedError(
-            ServerError.NOT_ALLOWED_ERROR, f"the dev broker does not support command {command_type}"
+            ErrorCode.NOT_ALLOWED_ERROR, f"the dev broker does not support command {command_type}"
         )
         if message is not None and "request_id" in message.DESCRIPTOR.fields_by_name:
             self.send_error(message, refusal)

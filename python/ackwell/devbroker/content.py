@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.compaction import Compacted
     from ackwell.devbroker.core import BrokerCore
     from ackwell.devbroker.entries import Entry
-    from ackwell.devbroker.names import TopicName
+    from ackwell.protocol.topic_name import TopicName
     from ackwell.replay.events import Kind
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ackwell.devbroker.refusals import RefusedError
-from ackwell.protocol.codes import ServerError
-
-if TYPE_CHECKING:
-    from ackwell.devbroker.transactions import Txn
+from ackwell.errors import ErrorCode
+from ackwell.protocol.command_ack import TransactionId
 
 
 @dataclass(slots=True)
@@ -24,23 +21,23 @@ class Coordinator:
     """Opens transactions, and keeps what takes part in each until it ends."""
 
     def __init__(self) -> None:
-        self.open: dict[Txn, OpenTransaction] = {}
+        self.open: dict[TransactionId, OpenTransaction] = {}
         self._next = 0
 
-    def begin(self, coordinator_id: int) -> Txn:
+    def begin(self, coordinator_id: int) -> TransactionId:
         """Open a transaction."""
-        txn = coordinator_id, self._next
+        txn = TransactionId(coordinator_id, self._next)
         self._next += 1
         self.open[txn] = OpenTransaction()
         return txn
 
-    def get(self, txn: Txn) -> OpenTransaction:
+    def get(self, txn: TransactionId) -> OpenTransaction:
         """Return an open transaction; `RefusedError` for any other."""
         if txn not in self.open:
-            raise RefusedError(ServerError.TRANSACTION_NOT_FOUND, f"transaction {txn} is not open")
+            raise RefusedError(ErrorCode.TRANSACTION_NOT_FOUND, f"transaction {txn} is not open")
         return self.open[txn]
 
-    def take(self, txn: Txn) -> OpenTransaction:
+    def take(self, txn: TransactionId) -> OpenTransaction:
         """Return an open transaction, which ends; `RefusedError` for any other."""
         found = self.get(txn)
         del self.open[txn]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ackwell.devbroker.faults import Faults
 from ackwell.devbroker.recorder import Recorder
 from ackwell.devbroker.refusals import RefusedError
-from ackwell.protocol.codes import ServerError
+from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ackwell.devbroker.clients import Client
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.disk import Disk
-    from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.settings import DevBrokerSettings
+    from ackwell.protocol.topic_name import TopicName
 
 
 class Kept(Protocol):
@@ -76,7 +76,7 @@ class BrokerCore:
         """Count a message's bytes; `RefusedError` where they would pass the limit."""
         if self.memory_bytes + nbytes > self.settings.max_memory_bytes:
             raise RefusedError(
-                ServerError.PERSISTENCE_ERROR,
+                ErrorCode.PERSISTENCE_ERROR,
                 f"the dev broker holds {self.memory_bytes:,} bytes of messages; max_memory_bytes is "
                 f"{self.settings.max_memory_bytes:,}",
             )

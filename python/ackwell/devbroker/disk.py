@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ackwell import PositionInfo
 from ackwell.devbroker.entries import Entry
 from ackwell.errors import StoreError
+from ackwell.protocol.command_ack import TransactionId
 
 if TYPE_CHECKING:
     import os
@@ -160,7 +161,7 @@ class Disk:
         columns = "ledger, data, batch_size, publish_ms, deliver_at_ms, most, least, marker"
         rows = self._rows(f"SELECT {columns} FROM entry WHERE topic = ? ORDER BY ledger, id", topic)
         for ledger_id, data, size, publish_ms, deliver_at_ms, most, least, marker in rows:
-            transaction = None if most is None else (int(most), int(least))
+            transaction = None if most is None else TransactionId(int(most), int(least))
             entry = Entry(data, size, publish_ms, deliver_at_ms, transaction, marker=marker)
             found.setdefault(ledger_id, []).append(entry)
         return found

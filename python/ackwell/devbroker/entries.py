@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ackwell.protocol.command_ack import TransactionId
+
 
 class Entry:
     """One entry."""
@@ -22,7 +27,7 @@ class Entry:
         batch_size: int,
         publish_ms: int,
         deliver_at_ms: int = 0,
-        transaction: tuple[int, int] | None = None,
+        transaction: TransactionId | None = None,
         *,
         marker: int = 0,
     ) -> None:

@@ -6,7 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ackwell.devbroker.refusals import RefusedError
-from ackwell.protocol.codes import AccessMode, ServerError
+from ackwell.errors import ErrorCode
+from ackwell.protocol.codes import AccessMode
 
 if TYPE_CHECKING:
     from ackwell.devbroker.clients import Client
@@ -87,13 +88,13 @@ class Producers:
         self._replace_known(producer)
         mode = producer.access_mode
         if self._fenced(producer):
-            raise RefusedError(ServerError.PRODUCER_FENCED, "Topic has a newer epoch than the producer's")
+            raise RefusedError(ErrorCode.PRODUCER_FENCED, "Topic has a newer epoch than the producer's")
         if mode is AccessMode.SHARED:
             if self._exclusive is not None or self._waiting:
-                raise RefusedError(ServerError.PRODUCER_BUSY, "Topic has an existing exclusive producer")
+                raise RefusedError(ErrorCode.PRODUCER_BUSY, "Topic has an existing exclusive producer")
         elif mode is AccessMode.EXCLUSIVE:
             if self._exclusive is not None or self.by_name:
-                raise RefusedError(ServerError.PRODUCER_FENCED, "Topic has existing producers")
+                raise RefusedError(ErrorCode.PRODUCER_FENCED, "Topic has existing producers")
         elif mode is AccessMode.WAIT_FOR_EXCLUSIVE and (self._exclusive is not None or self.by_name):
             self._waiting.append(producer)
             return False
@@ -150,7 +151,7 @@ class Producers:
             return
         if known.user_named or producer.user_named or producer.epoch <= known.epoch:
             message = f"Producer with name '{producer.name}' is already connected to topic"
-            raise RefusedError(ServerError.PRODUCER_BUSY, message)
+            raise RefusedError(ErrorCode.PRODUCER_BUSY, message)
         known.connection.producers.pop(known.producer_id, None)
         self.leave(known)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from ackwell.errors import AckwellError
 
 if TYPE_CHECKING:
-    from ackwell.protocol.codes import ServerError
+    from ackwell.errors import ErrorCode
 
 
 class RefusedError(AckwellError):
     """A command that is answered with an error; the connection stays open."""
 
-    def __init__(self, code: ServerError, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code

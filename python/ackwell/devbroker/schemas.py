@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from ackwell.devbroker.compatibility import compatible
 from ackwell.devbroker.refusals import RefusedError
+from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import SchemaType, ServerError
+from ackwell.protocol.codes import SchemaType
 
 if TYPE_CHECKING:
     from typing import Any
@@ -74,7 +75,7 @@ class Schemas:
             return
         if versions[-1].type != schema.type:
             raise RefusedError(
-                ServerError.INCOMPATIBLE_SCHEMA,
+                ErrorCode.INCOMPATIBLE_SCHEMA,
                 f"Incompatible schema: exists schema type {_name(versions[-1])}, "
                 f"new schema type {_name(schema)}",
             )
@@ -83,7 +84,7 @@ class Schemas:
             schema.schema_data, before, strategy or DEFAULT_STRATEGY
         ):
             message = f"Incompatible schema: the {_name(schema)} schema does not fit the topic's newest one"
-            raise RefusedError(ServerError.INCOMPATIBLE_SCHEMA, message)
+            raise RefusedError(ErrorCode.INCOMPATIBLE_SCHEMA, message)
 
 
 def version(number: int) -> bytes:

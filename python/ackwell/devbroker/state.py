@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.coordinator import Coordinator
 from ackwell.devbroker.core import BrokerCore
-from ackwell.devbroker.names import TopicName
 from ackwell.devbroker.policies import unacked_limits
 from ackwell.devbroker.pump import deliver
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.restarts import Restarted, survive
 from ackwell.devbroker.schemas import Schemas
 from ackwell.devbroker.topic import Topic
-from ackwell.protocol.codes import ServerError, TxnAction
+from ackwell.errors import ErrorCode
+from ackwell.protocol.codes import TxnAction
+from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from ackwell.devbroker.restarts import Persona, SubscriptionLoss
     from ackwell.devbroker.settings import DevBrokerSettings
     from ackwell.devbroker.subscriptions import TopicSubscription
-    from ackwell.devbroker.transactions import Txn
     from ackwell.devbroker.watchers import Watcher
+    from ackwell.protocol.command_ack import TransactionId
 
 
 SYSTEM: Final = "pulsar/system"
@@ -78,12 +79,12 @@ class State(BrokerCore):
         if topic is None:
             if str(name) in self.partitioned:
                 raise RefusedError(
-                    ServerError.NOT_ALLOWED_ERROR, f"{name} is a partitioned topic; use one of its partitions"
+                    ErrorCode.NOT_ALLOWED_ERROR, f"{name} is a partitioned topic; use one of its partitions"
                 )
             partitions = self.partitioned.get(str(name.partitioned), 0)
             may_create = create and self.settings.auto_create_topics and not partitions
             if not may_create and name.partition >= partitions:
-                raise RefusedError(ServerError.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
+                raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
             topic = self.topics[str(name)] = Topic(self, name)
             if self.disk is not None and name.persistent:
                 self.disk.topic(str(name))
@@ -93,7 +94,7 @@ class State(BrokerCore):
     def check_namespace(self, name: TopicName) -> None:
         """Refuse a topic of a namespace that was not made."""
         if name.in_namespace not in self.policies:
-            raise RefusedError(ServerError.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
+            raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
 
     def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """Return how many partitions a topic has, 0 for none; made on use where the settings say so."""
@@ -165,14 +166,14 @@ class State(BrokerCore):
 
     # Transactions
 
-    def begin_transaction(self, coordinator_id: int, ttl_ms: int) -> Txn:
+    def begin_transaction(self, coordinator_id: int, ttl_ms: int) -> TransactionId:
         """Open a transaction that is aborted after `ttl_ms` unless it ended; 0 for never."""
         txn = self.coordinator.begin(coordinator_id)
         if ttl_ms:
             self.clock.call_at(self.clock.now_ms() + ttl_ms, lambda: self._expire(txn))
         return txn
 
-    def end_transaction(self, txn: Txn, action: TxnAction) -> None:
+    def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
         """Commit or abort a transaction, in every topic and subscription that takes part."""
         content = self.coordinator.take(txn)
         for name in sorted(content.topics):
@@ -184,7 +185,7 @@ class State(BrokerCore):
             if found is not None:
                 found.end_transaction(txn, action)
 
-    def _expire(self, txn: Txn) -> None:
+    def _expire(self, txn: TransactionId) -> None:
         if txn in self.coordinator.open:
             self.end_transaction(txn, TxnAction.ABORT)
             self.run_woken()
@@ -273,4 +274,4 @@ def parsed(text: str) -> TopicName:
     try:
         return TopicName.parse(text)
     except ValueError as error:
-        raise RefusedError(ServerError.INVALID_TOPIC_NAME, str(error)) from None
+        raise RefusedError(ErrorCode.INVALID_TOPIC_NAME, str(error)) from None

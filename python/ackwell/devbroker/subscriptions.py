@@ -17,8 +17,9 @@ from ackwell.devbroker.policies import unacked_limits
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.transactions import KINDS
 from ackwell.devbroker.writes import CursorWrites
-from ackwell.errors import ProtocolError
-from ackwell.protocol.codes import ServerError, TxnAction
+from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.protocol.codes import TxnAction
+from ackwell.protocol.command_ack import AckType
 from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
 from ackwell.subscription import StickyRanges, Subscription, SubscriptionType, TransactionId
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from ackwell.devbroker.content import TopicContent
     from ackwell.devbroker.disk import Disk
     from ackwell.devbroker.entries import Entry
-    from ackwell.devbroker.transactions import Txn
     from ackwell.position import Position
+    from ackwell.protocol.command_ack import AckColumns, TransactionId
     from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.sticky_key import HashRange
 
@@ -118,11 +119,11 @@ class TopicSubscription:
             self.key_shared_mode = mode
         elif kind is not self.type:
             raise RefusedError(
-                ServerError.CONSUMER_BUSY,
+                ErrorCode.CONSUMER_BUSY,
                 f"Subscription is of different type: {self.type} has consumers, {kind} was asked for",
             )
         elif mode != self.key_shared_mode:
-            raise RefusedError(ServerError.CONSUMER_BUSY, "Subscription is of different key-shared mode")
+            raise RefusedError(ErrorCode.CONSUMER_BUSY, "Subscription is of different key-shared mode")
         try:
             self.subscription.add_consumer(
                 consumer.name,
@@ -132,9 +133,9 @@ class TopicSubscription:
                 epoch=consumer.epoch,
             )
         except ProtocolError as error:
-            raise RefusedError(ServerError(error.code), str(error)) from None
+            raise RefusedError(error.code, str(error)) from None
         except ValueError as error:
-            raise RefusedError(ServerError.CONSUMER_ASSIGN_ERROR, str(error)) from None
+            raise RefusedError(ErrorCode.CONSUMER_ASSIGN_ERROR, str(error)) from None
         self.consumers[consumer.key] = consumer
         self.typed = True
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
@@ -260,16 +261,15 @@ class TopicSubscription:
         self.acknowledged(whole=True)
         self.record(Kind.SEEK, place, ack_set=tuple(ack_set) or None)
 
-    def end_transaction(self, txn: Txn, action: TxnAction) -> None:
+    def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
         """Let what was acknowledged in a transaction count, or not."""
-        ended = TransactionId(*txn)
         if action is TxnAction.COMMIT:
-            self.subscription.commit(ended)
+            self.subscription.commit(txn)
             self.acknowledged(whole=True)
         else:
-            self.subscription.abort(ended)
+            self.subscription.abort(txn)
         self.topic.broker.changed(self)
-        self.record(KINDS[action], transaction=f"{txn[0]}:{txn[1]}")
+        self.record(KINDS[action], transaction=str(txn))
         self.wake()
 
     def skip(self, entries: int) -> None:
@@ -309,6 +309,20 @@ class TopicSubscription:
         """Let the cursor be written, if it is time."""
         self.writes.changed(whole=whole)
         self.topic.broker.changed(self)
+
+    def record_acks(self, consumer: Subscriber, columns: AckColumns) -> None:
+        """Record an acknowledgment, id by id."""
+        kind = Kind.ACK_CUMULATIVE if columns.ack_type is AckType.CUMULATIVE else Kind.ACK
+        ledger_ids, entry_ids = columns.ledger_ids.tolist(), columns.entry_ids.tolist()
+        transaction = None if columns.transaction is None else str(columns.transaction)
+        exist = min(ledger_ids) >= 0 <= min(entry_ids)
+        if exist and len(ledger_ids) > 1 and columns.ack_set_starts is None and transaction is None:
+            self.record_run(kind, consumer, ledger_ids, entry_ids)
+            return
+        for row, position in enumerate(zip(ledger_ids, entry_ids, strict=True)):
+            if exist or min(position) >= 0:
+                ack_set = columns.ack_set(row) or None
+                self.record(kind, position, consumer=consumer.name, ack_set=ack_set, transaction=transaction)
 
     def record_run(self, kind: Kind, consumer: Subscriber, *columns: Sequence[int] | None) -> None:
         """Take down what happened to many entries: ledger ids, entry ids, batch sizes, redelivery counts."""

@@ -10,8 +10,8 @@ from ackwell.devbroker.producers import Producers
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.subscriptions import TopicSubscription
 from ackwell.devbroker.transactions import KINDS, marker
+from ackwell.errors import ErrorCode
 from ackwell.position import Position
-from ackwell.protocol.codes import ServerError
 from ackwell.replay.events import Kind
 from ackwell.subscription import SubscriptionType
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ackwell.devbroker.core import BrokerCore
     from ackwell.devbroker.disk import SavedCursor
     from ackwell.devbroker.entries import Entry
-    from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.restarts import Survivor
-    from ackwell.devbroker.transactions import Txn
     from ackwell.protocol.codes import TxnAction
+    from ackwell.protocol.command_ack import TransactionId
+    from ackwell.protocol.topic_name import TopicName
 
 
 class Topic(TopicContent):
@@ -66,7 +66,7 @@ class Topic(TopicContent):
     def check_open(self) -> None:
         """Refuse to take messages when the topic was terminated."""
         if self.terminated:
-            raise RefusedError(ServerError.TOPIC_TERMINATED_ERROR, f"{self.name} was terminated")
+            raise RefusedError(ErrorCode.TOPIC_TERMINATED_ERROR, f"{self.name} was terminated")
 
     def subscribe(
         self,
@@ -89,10 +89,10 @@ class Topic(TopicContent):
         self.subscriptions[name] = made
         return made
 
-    def end_transaction(self, txn: Txn, action: TxnAction) -> None:
+    def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
         """End a transaction, which may have published here."""
         if self.transactions.end(txn, action):
-            self.record(KINDS[action], transaction=f"{txn[0]}:{txn[1]}")
+            self.record(KINDS[action], transaction=str(txn))
             self.publish(marker(txn, action, self.clock.now_ms()))
             for each in self.subscriptions.values():
                 each.wake()

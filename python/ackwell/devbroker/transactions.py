@@ -18,9 +18,7 @@ from ackwell.replay.events import Kind
 if TYPE_CHECKING:
     from ackwell.devbroker.log import Log
     from ackwell.position import Position
-
-Txn = tuple[int, int]
-"""The most and the least significant bits of a transaction's id."""
+    from ackwell.protocol.command_ack import TransactionId
 
 _MARKER_TYPES = {TxnAction.COMMIT: 21, TxnAction.ABORT: 22}
 """`MarkerType` of Pulsar: the end of a transaction in a topic's log."""
@@ -30,15 +28,15 @@ class TopicTransactions:
     """The transactions that published to one topic."""
 
     def __init__(self) -> None:
-        self._first: dict[Txn, Position] = {}
-        self._aborted: set[Txn] = set()
+        self._first: dict[TransactionId, Position] = {}
+        self._aborted: set[TransactionId] = set()
         self.committed = 0
         self.seen = False
         """Whether any transaction published here."""
         self.held_from: Position | None = None
         """The first message of an open transaction: nothing from here on is delivered."""
 
-    def published(self, txn: Txn, position: Position) -> None:
+    def published(self, txn: TransactionId, position: Position) -> None:
         """Take note of a message; what follows it waits for the transaction's end."""
         self.seen = True
         self._first.setdefault(txn, position)
@@ -46,8 +44,8 @@ class TopicTransactions:
 
     def recover(self, log: Log) -> None:
         """Find what was ended in the log; what was not is aborted, for its coordinator is gone."""
-        published: set[Txn] = set()
-        committed: set[Txn] = set()
+        published: set[TransactionId] = set()
+        committed: set[TransactionId] = set()
         for entries in log.entries.values():
             for entry in entries:
                 if entry.transaction is not None and not entry.marker:
@@ -68,11 +66,11 @@ class TopicTransactions:
         """How many that published here were aborted."""
         return len(self._aborted)
 
-    def was_aborted(self, txn: Txn) -> bool:
+    def was_aborted(self, txn: TransactionId) -> bool:
         """Return whether the messages of a transaction are to be skipped."""
         return txn in self._aborted
 
-    def end(self, txn: Txn, action: TxnAction) -> bool:
+    def end(self, txn: TransactionId, action: TxnAction) -> bool:
         """End a transaction; return whether it published here."""
         if self._first.pop(txn, None) is None:
             return False
@@ -88,7 +86,7 @@ KINDS: Final = {TxnAction.COMMIT: Kind.COMMIT, TxnAction.ABORT: Kind.ABORT}
 """The event of each end."""
 
 
-def marker(txn: Txn, action: TxnAction, now_ms: int) -> Entry:
+def marker(txn: TransactionId, action: TxnAction, now_ms: int) -> Entry:
     """Return the entry that ends a transaction in a topic's log."""
     metadata = messages.MessageMetadata(
         producer_name="",

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell._native import crc32c
 from ackwell.devbroker.refusals import RefusedError
+from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, ServerError
+from ackwell.protocol.codes import CommandType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ackwell.devbroker.clients import Client
-    from ackwell.devbroker.names import TopicName
+    from ackwell.protocol.topic_name import TopicName
 
 
 class Watcher(NamedTuple):
@@ -52,7 +53,7 @@ def matching(names: list[str], pattern: str) -> list[str]:
     try:
         wanted = re.compile(re.sub(r"^(non-)?persistent://", "", pattern))
     except re.error as error:
-        raise RefusedError(ServerError.NOT_ALLOWED_ERROR, f"the pattern {pattern!r}: {error}") from None
+        raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"the pattern {pattern!r}: {error}") from None
     return [
         name
         for name in names

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ackwell.broker.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
 from ackwell.errors import CorruptStateError, StateTooLargeError
+from ackwell.protocol.codes import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving import parts
-from ackwell.saving.chunks import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving.chunks import FOOTER_BYTES_MAX, decompress, is_footer, join
 
 if TYPE_CHECKING:

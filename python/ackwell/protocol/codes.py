@@ -1,12 +1,24 @@
-"""The numbers of the protocol by name; messages carry them as integers, so a newer peer's survive."""
+"""The numbers of the protocol by name; messages carry them as integers, so a newer peer's survive.
+
+The codes of its errors are `ackwell.errors.ErrorCode`, because every `ProtocolError` carries one.
+"""
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Final
+from enum import IntEnum, StrEnum
+from typing import Final, Self
 
 PROTOCOL_VERSION: Final = 21
 """The version that Pulsar 4.x speaks."""
+
+MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
+"""Pulsar's `maxMessageSize`: the metadata and the payload of one entry."""
+
+FRAME_PADDING_BYTES: Final = 10 * 1024
+"""What a frame may have beside its message (`MESSAGE_SIZE_FRAME_PADDING`)."""
+
+COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
+"""The compression types, by number: of a message (`MessageMetadata`) and of a saved state."""
 
 
 class CommandType(IntEnum):
@@ -72,44 +84,31 @@ class CommandType(IntEnum):
     TOPIC_MIGRATED = 68
 
 
-class ServerError(IntEnum):
-    """Why a broker refuses a command."""
+class SubscriptionType(StrEnum):
+    """The four types of a subscription, by the name that stats and recordings have.
 
-    UNKNOWN_ERROR = 0
-    METADATA_ERROR = 1
-    PERSISTENCE_ERROR = 2
-    AUTHENTICATION_ERROR = 3
-    AUTHORIZATION_ERROR = 4
-    CONSUMER_BUSY = 5
-    SERVICE_NOT_READY = 6
-    PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR = 7
-    PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION = 8
-    CHECKSUM_ERROR = 9
-    UNSUPPORTED_VERSION_ERROR = 10
-    TOPIC_NOT_FOUND = 11
-    SUBSCRIPTION_NOT_FOUND = 12
-    CONSUMER_NOT_FOUND = 13
-    TOO_MANY_REQUESTS = 14
-    TOPIC_TERMINATED_ERROR = 15
-    PRODUCER_BUSY = 16
-    INVALID_TOPIC_NAME = 17
-    INCOMPATIBLE_SCHEMA = 18
-    CONSUMER_ASSIGN_ERROR = 19
-    TRANSACTION_COORDINATOR_NOT_FOUND = 20
-    INVALID_TXN_STATUS = 21
-    NOT_ALLOWED_ERROR = 22
-    TRANSACTION_CONFLICT = 23
-    TRANSACTION_NOT_FOUND = 24
-    PRODUCER_FENCED = 25
+    `CommandSubscribe` carries a type's place in this list: its `number`.
 
+    >>> SubscriptionType.of(1), SubscriptionType.KEY_SHARED.number
+    (<SubscriptionType.SHARED: 'Shared'>, 3)
+    """
 
-class SubType(IntEnum):
-    """The type of a subscription, in `CommandSubscribe`."""
+    EXCLUSIVE = "Exclusive"
+    SHARED = "Shared"
+    FAILOVER = "Failover"
+    KEY_SHARED = "Key_Shared"
 
-    EXCLUSIVE = 0
-    SHARED = 1
-    FAILOVER = 2
-    KEY_SHARED = 3
+    @property
+    def number(self) -> int:
+        """The number on the wire."""
+        return list(SubscriptionType).index(self)
+
+    @classmethod
+    def of(cls, number: int) -> Self:
+        """Return the type of a number; `ValueError` for a number that no type has."""
+        if not 0 <= number < len(cls):
+            raise ValueError(f"{number} is not a subscription type; expected 0 to {len(cls) - 1}")
+        return list(cls)[number]
 
 
 class InitialPosition(IntEnum):
@@ -156,10 +155,6 @@ class TopicsMode(IntEnum):
     PERSISTENT = 0
     NON_PERSISTENT = 1
     ALL = 2
-
-
-COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
-"""The compression types of `MessageMetadata`, by number."""
 
 
 class SchemaType(IntEnum):

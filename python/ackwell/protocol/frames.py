@@ -14,24 +14,53 @@ from typing import Any, Final, NamedTuple
 
 from ackwell.errors import FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.codes import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES, CommandType
 from ackwell.wire import varint
 
-MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
-"""Pulsar's `maxMessageSize`: the metadata and the payload of one entry."""
-
-FRAME_PADDING_BYTES: Final = 10 * 1024
-"""What a frame may have beside its message, as in Pulsar."""
+_TYPE_TAG: Final = 0x08
+"""The tag of the type in `BaseCommand`: field 1, a varint."""
 
 _BYTES: Final = 2
 """Protocol Buffers' wire type of a nested message."""
 
 
-class Frame(NamedTuple):
-    """One frame: the command, encoded as `BaseCommand`, and the bytes that follow it."""
+class Frame:
+    """One frame that was read: where it is in the bytes that it came in.
 
-    command: bytes
-    payload: bytes
+    Whoever passes a frame on writes its `raw` bytes, and whoever reads it copies only the part that is read.
+    """
+
+    __slots__ = ("_data", "_end", "_payload", "_start")
+
+    def __init__(self, data: bytes, start: int, payload: int, end: int) -> None:
+        self._data = data
+        self._start = start
+        self._payload = payload
+        self._end = end
+
+    @property
+    def raw(self) -> bytes:
+        """The whole frame, as it came."""
+        return self._data[self._start : self._end]
+
+    @property
+    def command(self) -> bytes:
+        """The command, encoded as `BaseCommand`."""
+        return self._data[self._start + 8 : self._payload]
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes behind the command."""
+        return self._data[self._payload : self._end]
+
+    @property
+    def command_type(self) -> int:
+        """The command's type, which comes first; 0 where another field does."""
+        at = self._start + 8
+        # The tag of the field, then its value, which is one byte for every type there is.
+        if self._payload < at + 2 or self._data[at] != _TYPE_TAG or self._data[at + 1] > 0x7F:
+            return 0
+        return self._data[at + 1]
 
 
 class Command(NamedTuple):
@@ -72,12 +101,12 @@ class FrameReader:
             size = self._size(data, at)
             if end - at < 4 + size:
                 break
-            start = at + 8
-            stop = start + int.from_bytes(data[at + 4 : start])
+            start = at
+            command_bytes = int.from_bytes(data[at + 4 : at + 8])
             at += 4 + size
-            if stop > at:
-                raise FrameError(f"a command of {stop - start} bytes in a frame of {size}")
-            yield Frame(data[start:stop], data[stop:at])
+            if start + 8 + command_bytes > at:
+                raise FrameError(f"a command of {command_bytes} bytes in a frame of {size}")
+            yield Frame(data, start, start + 8 + command_bytes, at)
         rest += data[at:]
 
     def _size(self, data: bytes | bytearray, at: int) -> int:
@@ -111,7 +140,7 @@ def split(command: bytes) -> tuple[int, bytes]:
     Every client does. Type 0 for any other way, which `decode` reads.
     """
     size = len(command)
-    if size < 4 or command[0] != 0x08:
+    if size < 4 or command[0] != _TYPE_TAG:
         return 0, b""
     number = command[1]
     if number < 16:

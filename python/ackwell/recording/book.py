@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ackwell.replay.events import Event, Kind
 
-Txn = tuple[int, int]
+if TYPE_CHECKING:
+    from ackwell.protocol.command_ack import TransactionId
 
 
 @dataclass(slots=True)
@@ -21,26 +22,26 @@ class Parts:
 
 
 class Book:
-    """Takes events down; `write` gets each, with its place in the order of all."""
+    """Records events; `write` gets each, with its number in the order of all."""
 
     def __init__(self, write: Callable[[Event], None]) -> None:
         self._write = write
         self._sequence = 0
         self.known: set[tuple[str, str]] = set()
         """The subscriptions whose position is known: their events are complete from there."""
-        self.transactions: dict[Txn, Parts] = {}
+        self.transactions: dict[TransactionId, Parts] = {}
 
     def record(
         self,
         topic: str,
         subscription: str,
         kind: Kind,
-        place: tuple[int, int] | None = None,
+        position: tuple[int, int] | None = None,
         **fields: Any,
     ) -> None:
-        """Take down one event, now."""
+        """Record one event, now."""
         self._sequence += 1
-        ledger_id, entry_id = place or (None, None)
+        ledger_id, entry_id = position or (None, None)
         self._write(
             Event(
                 topic,

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from ackwell.errors import FrameError
 from ackwell.protocol.codes import CommandType
 from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame
-from ackwell.recording.watch import Watch, _type_of
+from ackwell.recording.watch import Watch
 
 if TYPE_CHECKING:
     from ackwell.recording.book import Book
@@ -133,7 +133,7 @@ class Link:
 
     def from_client(self, given: Frame) -> None:
         """Pass a frame on to the broker, then read it."""
-        self.to_broker(frame(*given))
+        self.to_broker(given.raw)
         self.watch.from_client(given)
 
     def from_broker(self, given: Frame) -> None:
@@ -143,10 +143,10 @@ class Link:
             self._behind.append(given)
             return
         for each in self.watch.from_broker(given):
-            if _type_of(each) in _ADDRESSES:
+            if each.command_type in _ADDRESSES:
                 self._readdress(each)
             else:
-                _write(self.client, frame(*each))
+                _write(self.client, each.raw)
 
     def _readdress(self, given: Frame) -> None:
         command_type, message = decode(given.command)

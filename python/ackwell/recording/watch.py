@@ -7,18 +7,20 @@ a subscription begins is asked of the broker, once for each, with a command of o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from ackwell.errors import FrameError
+from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, ServerError, SubType, TxnAction
+from ackwell.protocol.codes import CommandType, SubscriptionType, TxnAction
+from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.frames import Frame, decode, encode, frame
+from ackwell.protocol.message_ids import position_of
 from ackwell.protocol.payload import read_payload
+from ackwell.protocol.topic_name import full_name
 from ackwell.recording.book import Parts
 from ackwell.replay.events import Kind
-from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.recording.book import Book
@@ -26,36 +28,15 @@ if TYPE_CHECKING:
 OUR_REQUESTS: Final = 1 << 62
 """Request ids from here on are ours; those of clients begin at 0."""
 
-_SEEN: Final = frozenset(
-    {
-        CommandType.SUBSCRIBE,
-        CommandType.PRODUCER,
-        CommandType.SEND,
-        CommandType.SEND_RECEIPT,
-        CommandType.SEND_ERROR,
-        CommandType.MESSAGE,
-        CommandType.ACK,
-        CommandType.UNSUBSCRIBE,
-        CommandType.SUCCESS,
-        CommandType.ERROR,
-        CommandType.CLOSE_CONSUMER,
-        CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES,
-        CommandType.SEEK,
-        CommandType.GET_LAST_MESSAGE_ID_RESPONSE,
-        CommandType.ADD_PARTITION_TO_TXN,
-        CommandType.ADD_SUBSCRIPTION_TO_TXN,
-        CommandType.END_TXN,
-        CommandType.END_TXN_RESPONSE,
-    }
-)
-"""The others pass unread."""
 
-_NAMES: Final = {
-    SubType.EXCLUSIVE: "Exclusive",
-    SubType.SHARED: "Shared",
-    SubType.FAILOVER: "Failover",
-    SubType.KEY_SHARED: "Key_Shared",
-}
+Note = Callable[["Watch", Any, bytes], None]
+"""Records what a message and its payload mean."""
+
+
+_ANSWERS: Final = frozenset(
+    {CommandType.SUCCESS, CommandType.ERROR, CommandType.GET_LAST_MESSAGE_ID_RESPONSE}
+)
+"""Answers to requests, which may be to one of ours."""
 
 
 class Consumer(NamedTuple):
@@ -97,20 +78,15 @@ class Watch:
 
     def from_client(self, given: Frame) -> None:
         """Read a frame on its way to the broker."""
-        self._look(given, self._client_commands())
+        self._look(given, self._from_client.get(given.command_type))
 
-    def from_broker(self, given: Frame) -> list[Frame]:
+    def from_broker(self, given: Frame) -> Sequence[Frame]:
         """Read a frame on its way to the client; return what goes there."""
-        if self._blind or _type_of(given) not in _SEEN:
-            return [given]
-        if _type_of(given) in (
-            CommandType.SUCCESS,
-            CommandType.ERROR,
-            CommandType.GET_LAST_MESSAGE_ID_RESPONSE,
-        ):
+        command_type = given.command_type
+        if command_type in _ANSWERS and not self._blind:
             return self._answer(given)
-        self._look(given, self._broker_commands())
-        return [given]
+        self._look(given, self._from_broker.get(command_type))
+        return (given,)
 
     def closed(self) -> None:
         """The connection is gone, and its consumers with it."""
@@ -118,45 +94,29 @@ class Watch:
             self._record(consumer, Kind.CONSUMER_CLOSE)
         self._consumers.clear()
 
-    def _look(self, given: Frame, handlers: dict[int, Callable[[Any, bytes], None]]) -> None:
-        if self._blind or _type_of(given) not in _SEEN:
-            return
+    def _look(self, given: Frame, note: Note | None) -> None:
+        if note is not None and not self._blind and (message := self._read(given)) is not None:
+            try:
+                note(self, message, given.payload)
+            except FrameError as error:
+                self._unreadable(error)
+
+    def _read(self, given: Frame) -> Any:
+        """Return a frame's message; None if it is not one, and nothing is read from then on."""
         try:
-            command_type, message = decode(given.command)
-            if command_type in handlers:
-                handlers[command_type](message, given.payload)
+            return decode(given.command).message
         except FrameError as error:
-            self._blind = True
-            self._book.gap(f"a connection went on unread after a frame that is none: {error}")
+            self._unreadable(error)
+            return None
 
-    def _client_commands(self) -> dict[int, Callable[[Any, bytes], None]]:
-        return {
-            CommandType.PRODUCER: self._producer,
-            CommandType.SEND: self._send,
-            CommandType.SUBSCRIBE: self._subscribe,
-            CommandType.ACK: self._ack,
-            CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
-            CommandType.SEEK: self._seek,
-            CommandType.UNSUBSCRIBE: self._unsubscribe,
-            CommandType.CLOSE_CONSUMER: self._close_consumer,
-            CommandType.ADD_PARTITION_TO_TXN: self._add_topics,
-            CommandType.ADD_SUBSCRIPTION_TO_TXN: self._add_subscriptions,
-            CommandType.END_TXN: self._end,
-        }
-
-    def _broker_commands(self) -> dict[int, Callable[[Any, bytes], None]]:
-        return {
-            CommandType.SEND_RECEIPT: self._receipt,
-            CommandType.SEND_ERROR: self._send_error,
-            CommandType.MESSAGE: self._message,
-            CommandType.CLOSE_CONSUMER: self._close_consumer,
-            CommandType.END_TXN_RESPONSE: self._ended,
-        }
+    def _unreadable(self, error: FrameError) -> None:
+        self._blind = True
+        self._book.gap(f"what a connection said after a frame that cannot be read: {error}")
 
     # Publishing
 
     def _producer(self, command: Any, _: bytes) -> None:
-        self._producers[command.producer_id] = _full(command.topic)
+        self._producers[command.producer_id] = full_name(command.topic)
 
     def _send(self, command: Any, data: bytes) -> None:
         topic = self._producers.get(command.producer_id)
@@ -169,30 +129,30 @@ class Watch:
         if metadata.deliver_at_time:
             fields["deliver_at_ms"] = metadata.deliver_at_time
         if metadata.HasField("txnid_most_bits"):
-            fields["transaction"] = f"{metadata.txnid_most_bits}:{metadata.txnid_least_bits}"
+            fields["transaction"] = str(TransactionId.of(metadata))
         self._sent[command.producer_id, command.sequence_id] = Sent(topic, fields)
 
     def _receipt(self, command: Any, _: bytes) -> None:
         sent = self._sent.pop((command.producer_id, command.sequence_id), None)
-        place = _place(command.message_id)
-        if sent is not None and min(place) >= 0:
-            self._book.record(sent.topic, "", Kind.PUBLISH, place, **sent.fields)
+        position = position_of(command.message_id)
+        if sent is not None and min(position) >= 0:
+            self._book.record(sent.topic, "", Kind.PUBLISH, position, **sent.fields)
 
     def _send_error(self, command: Any, _: bytes) -> None:
         sent = self._sent.pop((command.producer_id, command.sequence_id), None)
         if sent is not None:
             code = command.error
-            name = ServerError(code).name if code in list(ServerError) else str(code)
+            name = ErrorCode(code).name if code in list(ErrorCode) else str(code)
             self._book.record(sent.topic, "", Kind.PUBLISH_FAILED, detail=f"{name}: {command.message}")
 
     # Consuming
 
     def _subscribe(self, command: Any, _: bytes) -> None:
         consumer = Consumer(
-            _full(command.topic),
+            full_name(command.topic),
             command.subscription,
             command.consumer_name or f"consumer-{command.consumer_id}",
-            _NAMES.get(command.subType, "Exclusive"),
+            _type_of(command.subType),
         )
         self._opening[command.request_id] = command.consumer_id, consumer
 
@@ -203,7 +163,7 @@ class Watch:
             self._record(
                 consumer,
                 Kind.DISPATCH,
-                _place(command.message_id),
+                position_of(command.message_id),
                 batch_size=metadata.num_messages_in_batch,
                 ack_set=tuple(command.ack_set) or None,
                 redelivery_count=command.redelivery_count,
@@ -217,13 +177,13 @@ class Watch:
             return
         transaction = None
         if command.HasField("txnid_most_bits"):
-            transaction = f"{command.txnid_most_bits}:{command.txnid_least_bits}"
+            transaction = str(TransactionId.of(command))
         kind = Kind.ACK_CUMULATIVE if command.ack_type else Kind.ACK
         for each in command.message_id:
-            place = _place(each)
-            if min(place) >= 0:
+            position = position_of(each)
+            if min(position) >= 0:
                 self._record(
-                    consumer, kind, place, ack_set=tuple(each.ack_set) or None, transaction=transaction
+                    consumer, kind, position, ack_set=tuple(each.ack_set) or None, transaction=transaction
                 )
 
     def _redeliver(self, command: Any, _: bytes) -> None:
@@ -233,15 +193,15 @@ class Watch:
         if not command.message_ids:
             self._record(consumer, Kind.REDELIVER_UNACKED)
         for each in command.message_ids:
-            if min(_place(each)) >= 0:
-                self._record(consumer, Kind.NACK, _place(each))
+            if min(position_of(each)) >= 0:
+                self._record(consumer, Kind.NACK, position_of(each))
 
     def _seek(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is None:
             return
-        place = _place(command.message_id) if command.HasField("message_id") else (-1, -1)
-        if min(place) < 0 or max(place) >= 2**62:
+        position = position_of(command.message_id) if command.HasField("message_id") else (-1, -1)
+        if min(position) < 0 or max(position) >= 2**62:
             # To a time, or to an end: where that is will be asked when the consumer comes back.
             self._waiting[command.request_id] = partial(
                 self._book.known.discard, (consumer.topic, consumer.subscription)
@@ -249,7 +209,7 @@ class Watch:
         else:
             ack_set = tuple(command.message_id.ack_set) or None
             self._waiting[command.request_id] = partial(
-                self._record, consumer, Kind.SEEK, place, ack_set=ack_set
+                self._record, consumer, Kind.SEEK, position, ack_set=ack_set
             )
 
     def _unsubscribe(self, command: Any, _: bytes) -> None:
@@ -269,15 +229,12 @@ class Watch:
     # Answers
 
     def _answer(self, given: Frame) -> list[Frame]:
-        try:
-            command_type, message = decode(given.command)
-        except FrameError as error:
-            self._blind = True
-            self._book.gap(f"a connection went on unread after a frame that is none: {error}")
+        if (message := self._read(given)) is None:
             return [given]
+        failed = given.command_type == CommandType.ERROR
         if message.request_id >= OUR_REQUESTS:
-            return self._position_known(message, failed=command_type == CommandType.ERROR)
-        if command_type == CommandType.ERROR:
+            return self._position_known(message, failed=failed)
+        if failed:
             self._waiting.pop(message.request_id, None)
             self._opening.pop(message.request_id, None)
             return [given]
@@ -310,7 +267,7 @@ class Watch:
         if failed or not message.HasField("consumer_mark_delete_position"):
             self._book.gap(f"where {consumer.subscription} stood when it was first seen", consumer.topic)
         else:
-            ledger_id, entry_id = _place(message.consumer_mark_delete_position)
+            ledger_id, entry_id = position_of(message.consumer_mark_delete_position)
             if ledger_id >= 0:
                 self._record(consumer, Kind.SEEK, (ledger_id, entry_id + 1), detail="first seen")
         self._record(consumer, Kind.CONSUMER_OPEN, detail=consumer.type)
@@ -319,59 +276,66 @@ class Watch:
     # Transactions
 
     def _add_topics(self, command: Any, _: bytes) -> None:
-        self._parts(command).topics.update(map(_full, command.partitions))
+        self._parts(command).topics.update(map(full_name, command.partitions))
 
     def _add_subscriptions(self, command: Any, _: bytes) -> None:
         self._parts(command).subscriptions.update(
-            (_full(each.topic), each.subscription) for each in command.subscription
+            (full_name(each.topic), each.subscription) for each in command.subscription
         )
 
     def _parts(self, command: Any) -> Parts:
-        txn = command.txnid_most_bits, command.txnid_least_bits
-        return self._book.transactions.setdefault(txn, Parts())
+        return self._book.transactions.setdefault(TransactionId.of(command), Parts())
 
     def _end(self, command: Any, _: bytes) -> None:
-        txn = command.txnid_most_bits, command.txnid_least_bits
         kind = Kind.COMMIT if command.txn_action == TxnAction.COMMIT else Kind.ABORT
-        self._waiting[command.request_id] = partial(self._end_of, txn, kind)
+        self._waiting[command.request_id] = partial(self._end_of, TransactionId.of(command), kind)
 
     def _ended(self, command: Any, _: bytes) -> None:
         note = self._waiting.pop(command.request_id, None)
         if note is not None and not command.HasField("error"):
             note()
 
-    def _end_of(self, txn: tuple[int, int], kind: Kind) -> None:
-        parts = self._book.transactions.pop(txn, Parts())
-        name = f"{txn[0]}:{txn[1]}"
+    def _end_of(self, transaction: TransactionId, kind: Kind) -> None:
+        parts = self._book.transactions.pop(transaction, Parts())
+        name = str(transaction)
         for topic in sorted(parts.topics):
             self._book.record(topic, "", kind, transaction=name)
         for topic, subscription in sorted(parts.subscriptions):
             self._book.record(topic, subscription, kind, transaction=name)
 
     def _record(
-        self, consumer: Consumer, kind: Kind, place: tuple[int, int] | None = None, **fields: Any
+        self, consumer: Consumer, kind: Kind, position: tuple[int, int] | None = None, **fields: Any
     ) -> None:
         self._book.record(
-            consumer.topic, consumer.subscription, kind, place, consumer=consumer.name, **fields
+            consumer.topic, consumer.subscription, kind, position, consumer=consumer.name, **fields
         )
 
+    _from_client: ClassVar[dict[int, Note]] = {
+        CommandType.PRODUCER: _producer,
+        CommandType.SEND: _send,
+        CommandType.SUBSCRIBE: _subscribe,
+        CommandType.ACK: _ack,
+        CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES: _redeliver,
+        CommandType.SEEK: _seek,
+        CommandType.UNSUBSCRIBE: _unsubscribe,
+        CommandType.CLOSE_CONSUMER: _close_consumer,
+        CommandType.ADD_PARTITION_TO_TXN: _add_topics,
+        CommandType.ADD_SUBSCRIPTION_TO_TXN: _add_subscriptions,
+        CommandType.END_TXN: _end,
+    }
+    """Commands of clients that are read; the others pass unread."""
 
-def _type_of(given: Frame) -> int:
-    """Return a command's type, which comes first; 0 where something else does."""
-    command = given.command
-    if len(command) < 2 or command[0] != 0x08:
-        return 0
-    return command[1] if command[1] < 0x80 else 0
+    _from_broker: ClassVar[dict[int, Note]] = {
+        CommandType.SEND_RECEIPT: _receipt,
+        CommandType.SEND_ERROR: _send_error,
+        CommandType.MESSAGE: _message,
+        CommandType.CLOSE_CONSUMER: _close_consumer,
+        CommandType.END_TXN_RESPONSE: _ended,
+    }
 
 
-def _place(message_id: Any) -> tuple[int, int]:
-    return signed64(message_id.ledgerId), signed64(message_id.entryId)
-
-
-def _full(topic: str) -> str:
-    from ackwell.devbroker.names import TopicName
-
+def _type_of(number: int) -> str:
     try:
-        return str(TopicName.parse(topic))
+        return SubscriptionType.of(number)
     except ValueError:
-        return topic
+        return f"type {number}"

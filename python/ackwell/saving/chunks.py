@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError
+from ackwell.protocol.codes import COMPRESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     Read = Callable[[int], bytes]
 
-#: Pulsar's compression types. The first is PIP-381's default.
-COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 #: PIP-381's default for an entry: 1 MiB.
 ENTRY_BYTES_MAX = 1 << 20
 #: The most that a state may take in memory while it is joined and decompressed.

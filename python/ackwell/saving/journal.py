@@ -17,13 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError, NotLoadedError
+from ackwell.protocol.codes import COMPRESSIONS
 from ackwell.saving import delta
-from ackwell.saving.chunks import (
-    COMPRESSIONS,
-    check_compression,
-    compress,
-    decompress,
-)
+from ackwell.saving.chunks import check_compression, compress, decompress
 from ackwell.saving.parts import Save, cut
 from ackwell.saving.recovery import LOADED_BYTES_MAX, Link, Recovery, link, recover
 from ackwell.saving.source import Given

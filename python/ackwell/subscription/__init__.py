@@ -1,7 +1,7 @@
 """Consumers, dispatch, acknowledgments and redelivery: a subscription's decisions, without any I/O."""
 
-from ackwell.subscription.active_changes import ActiveChange, Removed
-from ackwell.subscription.command import (
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.command_ack import (
     AckColumns,
     AckType,
     CommandAck,
@@ -9,10 +9,10 @@ from ackwell.subscription.command import (
     TransactionId,
     ValidationError,
 )
+from ackwell.subscription.active_changes import ActiveChange, Removed
 from ackwell.subscription.consumer import ConsumerKey
 from ackwell.subscription.dispatcher import Delivery
 from ackwell.subscription.durability import Receipt, Staged
-from ackwell.subscription.kinds import SubscriptionType
 from ackwell.subscription.selectors import AutoSplit, ConsistentHashing, Selector, StickyRanges
 from ackwell.subscription.settings import RedeliveryBackoff, SubscriptionSettings
 from ackwell.subscription.sticky_key import sticky_key_hash

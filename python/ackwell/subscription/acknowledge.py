@@ -16,7 +16,7 @@ from ackwell.subscription.transactions import Held, HeldCumulative, Transaction
 
 if TYPE_CHECKING:
     from ackwell.arrays import Int64s
-    from ackwell.subscription.command import MessageId, TransactionId
+    from ackwell.protocol.command_ack import MessageId, TransactionId
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.state import State
 
@@ -27,6 +27,11 @@ class Acknowledgments:
     def __init__(self, state: State) -> None:
         self._state = state
 
+    @property
+    def last_position(self) -> Position | None:
+        """The last entry of the topic; what is ahead of it was never published."""
+        return self._state.cursor.ledgers.last_position
+
     def exists(self, position: Position) -> bool:
         """Return whether an entry exists; `ProtocolError` for one ahead of the last.
 
@@ -36,7 +41,7 @@ class Acknowledgments:
         ledgers = self._state.cursor.ledgers
         if ledgers.contains(*position):
             return True
-        last = ledgers.last_position
+        last = self.last_position
         if last is None or position > last:
             raise ProtocolError(
                 f"acknowledgment of {position}, ahead of the last position {last or 'none'}",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ackwell.ack_sets import check_batch_size, from_words
 from ackwell.arrays import as_int64, same_length
 from ackwell.position import Position
-from ackwell.subscription.command import TransactionId
+from ackwell.protocol.command_ack import TransactionId
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ackwell.ack_sets import from_words
 from ackwell.errors import ErrorCode, ProtocolError
-from ackwell.position import Position
+from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, MessageId
 from ackwell.subscription.arguments import UINT64_MAX, integer, transaction
-from ackwell.subscription.command import AckColumns, AckType, CommandAck, MessageId
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
+    from ackwell.position import Position
     from ackwell.subscription.acknowledge import Acknowledgments
     from ackwell.subscription.consumer import Consumer
 
@@ -28,13 +27,11 @@ def apply_cumulative(acks: Acknowledgments, command: AckColumns) -> int:
             f"a cumulative acknowledgment of {len(command.ledger_ids)} messages; expected one",
             code=ErrorCode.NOT_ALLOWED_ERROR,
         )
-    (message,) = command.message_ids()
-    unacked_bits = from_words(message.ack_set)
+    position, ack_set = command.position(0), command.ack_set(0)
     if command.transaction is not None:
-        acks.cumulative_in_transaction(command.transaction, message.position, unacked_bits)
+        acks.cumulative_in_transaction(command.transaction, position, from_words(ack_set))
         return 0
-    properties = signed(command.properties)
-    return int(acks.cumulative(message.position, message.ack_set, properties))
+    return int(acks.cumulative(position, ack_set, signed(command.properties)))
 
 
 def apply_individual(
@@ -43,20 +40,20 @@ def apply_individual(
     """Apply an individual command; return how many entries it changed."""
     if chunk_entries is not None and any(each.first_chunk is not None for each in command.others.values()):
         parts = (part for message in command.message_ids() for part in _parts(message, chunk_entries))
-        command = AckColumns.of(replace(command.command(), message_ids=tuple(parts)))
+        command = command.with_message_ids(list(parts))
     if command.transaction is not None:
         return acks.in_transaction(who, command.transaction, command.message_ids())
     ledger_ids, entry_ids = command.ledger_ids, command.entry_ids
+    if len(ledger_ids) == 1:
+        position = command.position(0)
+        return int(min(position) >= 0 and acks.batch(who, position, from_words(command.ack_set(0))))
     rows = command.rows_in_part()
     if not rows:
         try:
             return acks.many(who, ledger_ids, entry_ids)
         except ValueError:
             pass  # Some id is negative.
-    in_part = {
-        row: (Position(int(ledger_ids[row]), int(entry_ids[row])), from_words(command.ack_set(row)))
-        for row in rows
-    }
+    in_part = {row: (command.position(row), from_words(command.ack_set(row))) for row in rows}
     for position, _ in in_part.values():
         acks.exists(position)
     # Ids before 0 (earliest, latest) name no entry.
@@ -74,6 +71,16 @@ def apply_individual(
         changed += acks.batch(who, position, bits)
         start = row + 1
     return changed + acks.many(who, ledger_ids[start:][whole[start:]], entry_ids[start:][whole[start:]])
+
+
+def acceptable(acks: Acknowledgments, command: AckColumns) -> AckColumns:
+    """Return what a broker applies of a command that is refused as a whole."""
+    if command.ack_type is AckType.CUMULATIVE:
+        return command.first(0)
+    last, rows = acks.last_position, range(len(command.ledger_ids))
+    return command.first(
+        next((row for row in rows if last is None or command.position(row) > last), len(rows))
+    )
 
 
 def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -1,10 +1,10 @@
-"""The four subscription types, and the policy of each."""
+"""The policy of each subscription type."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
 from ackwell.subscription.selectors import ConsistentHashing, Selector
 
@@ -12,15 +12,6 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.replay_queue import ReplayQueue
     from ackwell.subscription.settings import SubscriptionSettings
-
-
-class SubscriptionType(StrEnum):
-    """Pulsar's four types."""
-
-    EXCLUSIVE = "Exclusive"
-    SHARED = "Shared"
-    FAILOVER = "Failover"
-    KEY_SHARED = "Key_Shared"
 
 
 def policy_of(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from ackwell.ack_sets import BATCH_SIZE_MAX, WHOLE, from_words, to_words
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
+from ackwell.protocol.command_ack import TransactionId
 from ackwell.saving.recovery import SAVED_AS_FIELD
-from ackwell.subscription.command import TransactionId
 from ackwell.subscription.transactions import Held, HeldCumulative, Transactions
 from ackwell.wire import Field, Reader, bytes_field, int_field
 

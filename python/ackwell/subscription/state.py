@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ackwell.position import Position
+from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.backoffs import Backoffs
 from ackwell.subscription.consumers import Consumers
-from ackwell.subscription.kinds import SubscriptionType, policy_of
+from ackwell.subscription.kinds import policy_of
 from ackwell.subscription.redelivery_counts import RedeliveryCounts
 from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.transactions import Transactions

@@ -33,16 +33,16 @@ from ackwell.cursor import Cursor
 from ackwell.engine import native_engine
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, TransactionId, ValidationError
 from ackwell.subscription import arguments, handle, saved
 from ackwell.subscription.acknowledge import Acknowledgments
 from ackwell.subscription.active_changes import ActiveChange, Removed, active_changes
 from ackwell.subscription.arguments import INT32_MAX, TIME_MAX_MS
-from ackwell.subscription.command import AckColumns, AckType, CommandAck, TransactionId, ValidationError
 from ackwell.subscription.consumer import NO_EPOCH, ConsumerKey
 from ackwell.subscription.dispatcher import Delivery, Dispatcher
 from ackwell.subscription.durability import Durability, Receipt, Staged
 from ackwell.subscription.entries import Entries
-from ackwell.subscription.kinds import SubscriptionType
 from ackwell.subscription.moves import Moves
 from ackwell.subscription.places import check_places
 from ackwell.subscription.policies import ByKey
@@ -462,17 +462,19 @@ ActiveChange(consumer='a', active=True)])
         self._refuse_cumulative()
         return self._acks.cumulative(position, words)
 
-    def handle(self, consumer: ConsumerKey, command: CommandAck | bytes) -> int:
+    def handle(self, consumer: ConsumerKey, command: CommandAck | AckColumns | bytes) -> int:
         """Apply a client's acknowledgment command; return how many entries it changed.
 
         All or nothing: bytes that are no command are a `CorruptStateError`, a command against the rules
-        is a `ProtocolError`, where a broker applies the part before it. A command with a request id is
+        is a `ProtocolError`, where a broker applies what `acceptable` returns. A command with a request id is
         answered by a receipt of `confirm` or `save`, never before its effect is durable. Messages with a
         validation error are acknowledged and counted; properties are saved with the cursor.
         """
         who = self._state.consumers[consumer]
         if isinstance(command, bytes):
             columns = AckColumns.decode(command)
+        elif isinstance(command, AckColumns):
+            columns = command
         else:
             handle.check(command)
             columns = AckColumns.of(command)
@@ -488,6 +490,14 @@ ActiveChange(consumer='a', active=True)])
         if columns.request_id is not None:
             self._durability.add(Receipt(consumer, columns.request_id))
         return changed
+
+    def acceptable(self, command: AckColumns) -> AckColumns:
+        """Return what a broker applies of a command that `handle` refuses: the rest is ignored.
+
+        The ids before the first that is ahead of the last position; of a cumulative command none. The client
+        of a command without a transaction gets a success all the same.
+        """
+        return handle.acceptable(self._acks, command)
 
     # Transactions
 

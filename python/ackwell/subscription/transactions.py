@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ackwell.subscription.command import TransactionId
+    from ackwell.protocol.command_ack import TransactionId
 
 
 class Held(NamedTuple):

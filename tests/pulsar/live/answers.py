@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import Ledgers
-from ackwell.protocol.codes import SubType
+from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription import ActiveChange, Subscription, SubscriptionSettings
 from tests.pulsar.live.client import Client
 
@@ -59,7 +59,7 @@ def _all_of(client: Client, has_come: Callable[[], int], expected: int) -> None:
 
 def _keyless_on_broker(client: Client) -> Answer:
     for consumer_id in (1, 2):
-        client.subscribe(consumer_id, f"c{consumer_id}", SubType.KEY_SHARED)
+        client.subscribe(consumer_id, f"c{consumer_id}", SubscriptionType.KEY_SHARED)
     sequence_ids = {}
     for _ in range(MESSAGES):
         position = client.publish(None, None)
@@ -108,7 +108,7 @@ def _active_on_broker(client: Client) -> Answer:
         if step.startswith("-"):
             client.close_consumer(ids[step[1:]])
         else:
-            client.subscribe(ids[step], step, SubType.FAILOVER)
+            client.subscribe(ids[step], step, SubscriptionType.FAILOVER)
         _all_of(client, lambda: len(client.active), len(expected))
         said.append(sorted([names[consumer_id], active] for consumer_id, active in client.active))
     return given | {"said": said}
@@ -134,7 +134,7 @@ _EPOCHS = (2, 5)
 
 
 def _epochs_on_broker(client: Client) -> Answer:
-    client.subscribe(1, "c1", SubType.EXCLUSIVE, epoch=1)
+    client.subscribe(1, "c1", SubscriptionType.EXCLUSIVE, epoch=1)
     entries = {client.publish(None, None): number for number in range(3)}
     client.flow(1, 100)
     got: list[list[int | None]] = []

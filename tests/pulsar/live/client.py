@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ackwell import Position
+from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
-from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType, InitialPosition, ServerError, SubType
+from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType, InitialPosition, SubscriptionType
 from ackwell.protocol.frames import Command, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
 
@@ -28,8 +29,8 @@ class RefusedError(Exception):
     """An error answer: the protocol's code, and the broker's words."""
 
     def __init__(self, code: int, words: str) -> None:
-        super().__init__(f"{ServerError(code).name}: {words}")
-        self.code = ServerError(code)
+        super().__init__(f"{ErrorCode(code).name}: {words}")
+        self.code = ErrorCode(code)
 
 
 class Delivered(NamedTuple):
@@ -113,14 +114,14 @@ class Client:
         self,
         consumer_id: int,
         name: str,
-        type: SubType,  # noqa: A002
+        type: SubscriptionType,  # noqa: A002
         *,
         priority: int = 0,
         out_of_order: bool = False,
         epoch: int | None = None,
     ) -> None:
         request: dict[str, Any] = {} if epoch is None else {"consumer_epoch": epoch}
-        if type is SubType.KEY_SHARED:
+        if type is SubscriptionType.KEY_SHARED:
             request["keySharedMeta"] = messages.KeySharedMeta(
                 keySharedMode=0, allowOutOfOrderDelivery=out_of_order
             )
@@ -128,7 +129,7 @@ class Client:
             CommandType.SUBSCRIBE,
             topic=self.topic,
             subscription=self._subscription,
-            subType=type,
+            subType=type.number,
             consumer_id=consumer_id,
             consumer_name=name,
             priority_level=priority,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import Cursor, Ledgers, Position, ProtocolError
 from ackwell.ack_sets import WHOLE, from_words, to_words
+from ackwell.protocol.command_ack import AckType, CommandAck, MessageId
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
-from ackwell.subscription.command import AckType, CommandAck, MessageId
 from ackwell.subscription.consumer import Consumer
 from tests.pulsar.live import actions
 from tests.pulsar.live.compare import ConsumerState, State

@@ -9,7 +9,7 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
 from ackwell.errors import ErrorCode
-from ackwell.protocol.codes import ServerError, SubType
+from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar.live import actions
 from tests.pulsar.live.client import Client, Delivered, RefusedError
 
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION = "billing"
 REWIND_S = 0.3
-SUB_TYPES = {
-    "Exclusive": SubType.EXCLUSIVE,
-    "Shared": SubType.SHARED,
-    "Failover": SubType.FAILOVER,
-    "Key_Shared": SubType.KEY_SHARED,
-}
 
 
 class Theirs:
@@ -37,7 +31,7 @@ class Theirs:
         self._namespace = f"s{sequence.seed}-{uuid.uuid4().hex[:8]}"
         self._name = f"public/{self._namespace}/topic"
         self.topic = f"persistent://{self._name}"
-        self._type = SUB_TYPES[sequence.type]
+        self._type = SubscriptionType(sequence.type)
         self._subscribed = False
         self.published: list[tuple[Any, int]] = []
         """Position and sequence id of what was published since it was last looked at."""
@@ -146,7 +140,7 @@ class Theirs:
         try:
             self._admin("/expireMessages", {"ledgerId": ledger_id, "entryId": entry_id, "isExcluded": False})
         except urllib.error.HTTPError as error:
-            raise RefusedError(ServerError.NOT_ALLOWED_ERROR, error.read().decode()) from None
+            raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, error.read().decode()) from None
 
     @_do.register
     def _(self, action: actions.Unload) -> None:

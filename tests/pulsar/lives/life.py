@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell import Position
 from ackwell.ack_sets import from_words, to_words
-from ackwell.protocol.codes import SubType
+from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar.live.client import Client, RefusedError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Life:
         chance = self._chance
         assert self._client is not None
         self._configure()
-        kind = SubType.SHARED if self._shared else SubType.EXCLUSIVE
+        kind = SubscriptionType.SHARED if self._shared else SubscriptionType.EXCLUSIVE
         self._client.subscribe(CONSUMER, "c", kind)
         self._client.flow(CONSUMER, MANY)
         for _ in range(chance.randint(1, 3)):
@@ -115,7 +115,7 @@ class Life:
         """Receive everything again; return how many of the acknowledged messages came back."""
         assert self._client is not None
         backlog = self._cursor()["backlogEntries"]
-        self._client.subscribe(CONSUMER, "again", SubType.EXCLUSIVE)
+        self._client.subscribe(CONSUMER, "again", SubscriptionType.EXCLUSIVE)
         self._client.flow(CONSUMER, MANY)
         delivered: dict[Position, int] = {}
         deadline = time.monotonic() + PATIENCE_S

@@ -73,4 +73,4 @@ class Tap:
             return frame(encode(command.type, command.message), given.payload)
         with self._order:
             self._seen.append(Seen(from_client, command, given.payload))
-        return frame(given.command, given.payload)
+        return given.raw

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from ackwell.devbroker.admin.requests import Backend, HttpError, Raw, Request
 from ackwell.devbroker.admin.routes import route
 from ackwell.devbroker.refusals import RefusedError
-from ackwell.protocol.codes import ServerError
+from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
@@ -26,12 +26,12 @@ BODY_MAX_BYTES: Final = 1024 * 1024
 
 
 _STATUS: Final = {
-    ServerError.TOPIC_NOT_FOUND: HTTPStatus.NOT_FOUND,
-    ServerError.SUBSCRIPTION_NOT_FOUND: HTTPStatus.NOT_FOUND,
-    ServerError.AUTHENTICATION_ERROR: HTTPStatus.UNAUTHORIZED,
-    ServerError.AUTHORIZATION_ERROR: HTTPStatus.FORBIDDEN,
-    ServerError.INVALID_TOPIC_NAME: HTTPStatus.PRECONDITION_FAILED,
-    ServerError.CONSUMER_BUSY: HTTPStatus.PRECONDITION_FAILED,
+    ErrorCode.TOPIC_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ErrorCode.SUBSCRIPTION_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ErrorCode.AUTHENTICATION_ERROR: HTTPStatus.UNAUTHORIZED,
+    ErrorCode.AUTHORIZATION_ERROR: HTTPStatus.FORBIDDEN,
+    ErrorCode.INVALID_TOPIC_NAME: HTTPStatus.PRECONDITION_FAILED,
+    ErrorCode.CONSUMER_BUSY: HTTPStatus.PRECONDITION_FAILED,
 }
 
 

@@ -18,8 +18,8 @@ from ackwell.protocol.payload import read_payload, uncompressed
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Backend, Request
     from ackwell.devbroker.content import TopicContent
-    from ackwell.devbroker.names import TopicName
     from ackwell.position import Position
+    from ackwell.protocol.topic_name import TopicName
 
 
 @on_topic("GET", "lastMessageId")

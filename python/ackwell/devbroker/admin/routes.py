@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.admin.requests import HttpError, Request
-from ackwell.devbroker.names import TopicName
 from ackwell.devbroker.state import parsed
+from ackwell.protocol.topic_name import TopicName
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Backend

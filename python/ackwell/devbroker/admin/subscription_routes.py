@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ackwell.devbroker.admin.requests import Backend, Request
     from ackwell.devbroker.content import TopicContent
-    from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.protocol.topic_name import TopicName
 
 
 def subscriptions(backend: Backend, topic: TopicName, name: str) -> Iterator[TopicSubscription]:

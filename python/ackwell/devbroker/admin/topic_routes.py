@@ -14,8 +14,8 @@ from ackwell.protocol.codes import SchemaType
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Backend, Request
-    from ackwell.devbroker.names import TopicName
     from ackwell.devbroker.topic import Topic
+    from ackwell.protocol.topic_name import TopicName
 
 
 def existing(backend: Backend, name: TopicName) -> Topic:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.connection import Handler
     from ackwell.protocol.codes import CommandType
 
-E = TypeVar("E", bound=IntEnum)
+E = TypeVar("E")
 
 _HANDLERS: dict[int, Handler] = {}
 """Those of the rooms that are imported."""
@@ -45,12 +44,12 @@ def handles(command_type: CommandType) -> Callable[[Handler], Handler]:
     return register
 
 
-def enum_of(kind: type[E], value: int) -> E:
-    """Return the member of an enumeration; `FrameError` for a number that none has."""
+def enum_of(kind: Callable[[int], E], value: int) -> E:
+    """Return the member of an enumeration; `FrameError` for a number that no member has."""
     try:
         return kind(value)
-    except ValueError:
-        raise FrameError(f"{value} is no {kind.__name__}") from None
+    except ValueError as error:
+        raise FrameError(str(error)) from None
 
 
 def handler_of(command_type: int) -> Handler | None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.commands import handles
 from ackwell.errors import CorruptStateError, FrameError, LimitError, ProtocolError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType
-from ackwell.replay.events import Kind
-from ackwell.subscription import AckColumns, AckType
+from ackwell.subscription import AckColumns
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ log = logging.getLogger("ackwell.devbroker")
 
 @handles(CommandType.ACK)
 def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
-    """Acknowledge messages, and answer where the client waits for it.
+    """Acknowledge messages, and answer if the client waits for it.
 
     `command` is bytes, which the core reads in a third of the time, or a message.
     """
@@ -35,66 +33,30 @@ def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
     faults = connection.state.faults
     if consumer is None or (faults.any and faults.loses_ack()):
         return
-    error_: ProtocolError | None = None
-    if columns.transaction is None and columns.ack_type is AckType.INDIVIDUAL:
-        _individual(consumer, columns)
-    else:
-        error_ = _other(consumer, columns)
+    refusal = _apply(consumer, columns)
     consumer.subscription.wake()
     if columns.request_id is not None:
-        connection.state.when_durable(lambda: _answer(connection, columns, error_))
+        connection.state.when_durable(lambda: _answer(connection, columns, refusal))
 
 
-def _individual(consumer: Subscriber, columns: AckColumns) -> None:
-    """Acknowledge messages one by one; what is against the rules is ignored, as a broker ignores it."""
+def _apply(consumer: Subscriber, columns: AckColumns) -> ProtocolError | None:
+    """Acknowledge; return the refusal that is answered, which only transactions get."""
     source = consumer.subscription
-    ledger_ids, entry_ids = columns.ledger_ids.tolist(), columns.entry_ids.tolist()
-    if columns.ack_set_starts is None and len(ledger_ids) > 1 and min(ledger_ids) >= 0 <= min(entry_ids):
-        try:
-            source.subscription.ack_many(consumer.key, columns.ledger_ids, columns.entry_ids)
-        except ProtocolError:
-            pass  # One of them is ahead of the last entry; the others count.
-        else:
-            source.acknowledged(whole=True)
-            source.record_run(Kind.ACK, consumer, ledger_ids, entry_ids)
-            return
-    whole = False
-    for row, place in enumerate(zip(ledger_ids, entry_ids, strict=True)):
-        ack_set = columns.ack_set(row)
-        if min(place) >= 0 and _acknowledge(consumer, place, ack_set):
-            whole = whole or not ack_set
-    source.acknowledged(whole=whole)
-
-
-def _acknowledge(consumer: Subscriber, place: tuple[int, int], ack_set: tuple[int, ...]) -> bool:
-    source = consumer.subscription
+    # The answer is the connection's to give, so the subscription keeps no receipt.
+    columns = columns._replace(request_id=None)
     try:
-        source.subscription.ack(consumer.key, *place, ack_set)
+        source.subscription.handle(consumer.key, columns)
     except ProtocolError as refusal:
         log.info("%s: ignored: %s", consumer.connection.address, refusal)
-        return False
-    source.record(Kind.ACK, place, consumer=consumer.name, ack_set=ack_set or None)
-    return True
-
-
-def _other(consumer: Subscriber, columns: AckColumns) -> ProtocolError | None:
-    """Acknowledge everything up to a message, or in a transaction; return what is answered with an error."""
-    source, transaction = consumer.subscription, columns.transaction
-    try:
-        # Its answer is ours to give, so the subscription need not know of the request.
-        source.subscription.handle(consumer.key, replace(columns.command(), request_id=None))
-    except ProtocolError as refusal:
-        log.info("%s: ignored: %s", consumer.connection.address, refusal)
-        # Outside of transactions a broker answers with success.
-        return refusal if transaction is not None else None
-    source.acknowledged(whole=transaction is None)
-    kind = Kind.ACK_CUMULATIVE if columns.ack_type is AckType.CUMULATIVE else Kind.ACK
-    name = None if transaction is None else f"{transaction.most_bits}:{transaction.least_bits}"
-    places = zip(columns.ledger_ids.tolist(), columns.entry_ids.tolist(), strict=True)
-    for row, place in enumerate(places):
-        if min(place) >= 0:
-            ack_set = columns.ack_set(row) or None
-            source.record(kind, place, consumer=consumer.name, ack_set=ack_set, transaction=name)
+        if columns.transaction is not None:
+            return refusal
+        columns = source.subscription.acceptable(columns)
+        if len(columns.ledger_ids):
+            source.subscription.handle(consumer.key, columns)
+    if not len(columns.ledger_ids):
+        return None
+    source.acknowledged(whole=columns.transaction is None and columns.any_whole_entry)
+    source.record_acks(consumer, columns)
     return None
 
 

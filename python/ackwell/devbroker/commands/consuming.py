@@ -8,10 +8,9 @@ from ackwell.devbroker.commands import enum_of, handles
 from ackwell.devbroker.consumers import Consumer
 from ackwell.devbroker.places import message_id, place_of
 from ackwell.devbroker.refusals import RefusedError
-from ackwell.errors import FrameError
+from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, InitialPosition, KeySharedMode, ServerError, SubType
-from ackwell.subscription import SubscriptionType
+from ackwell.protocol.codes import CommandType, InitialPosition, KeySharedMode, SubscriptionType
 from ackwell.subscription.arguments import INT32_MAX
 from ackwell.subscription.consumer import NO_EPOCH
 from ackwell.wire import signed64
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
     from ackwell.devbroker.subscriptions import Subscriber, TopicSubscription
     from ackwell.devbroker.topic import Topic
-
-_TYPES = {
-    SubType.EXCLUSIVE: SubscriptionType.EXCLUSIVE,
-    SubType.SHARED: SubscriptionType.SHARED,
-    SubType.FAILOVER: SubscriptionType.FAILOVER,
-    SubType.KEY_SHARED: SubscriptionType.KEY_SHARED,
-}
 
 
 @handles(CommandType.SUBSCRIBE)
@@ -38,7 +30,7 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
     state = connection.state
     topic = state.topic(command.topic, create=command.force_topic_creation)
     connection.service.authorize(connection.role, topic.name)
-    type_ = _TYPES[enum_of(SubType, command.subType)]
+    type_ = enum_of(SubscriptionType.of, command.subType)
     subscription = topic.subscriptions.get(command.subscription) or _made(topic, command, type_)
     name = command.consumer_name or state.new_name()
     meta = command.keySharedMeta
@@ -92,7 +84,7 @@ def _consumer(connection: Connection, command: Any) -> Subscriber:
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         raise RefusedError(
-            ServerError.CONSUMER_NOT_FOUND, f"no consumer {command.consumer_id} on this connection"
+            ErrorCode.CONSUMER_NOT_FOUND, f"no consumer {command.consumer_id} on this connection"
         )
     return consumer
 
@@ -117,7 +109,7 @@ def unsubscribe(connection: Connection, command: Any, _: bytes) -> None:
     subscription = consumer.subscription
     if len(subscription.consumers) > 1 and not command.force:
         raise RefusedError(
-            ServerError.METADATA_ERROR, "Unconnected or shared consumer attempting to unsubscribe"
+            ErrorCode.METADATA_ERROR, "Unconnected or shared consumer attempting to unsubscribe"
         )
     for each in list(subscription.consumers.values()):
         if each is consumer:
@@ -148,7 +140,7 @@ def seek(connection: Connection, command: Any, _: bytes) -> None:
     elif command.HasField("message_publish_time"):
         place, ack_set = topic.log.first_published_at(command.message_publish_time), []
     else:
-        raise RefusedError(ServerError.UNKNOWN_ERROR, "a seek to neither a message nor a time")
+        raise RefusedError(ErrorCode.UNKNOWN_ERROR, "a seek to neither a message nor a time")
     # The consumers are closed first and the seek is answered then: what came before the answer is void.
     subscription.seek(place, ack_set)
     connection.succeed(command.request_id)

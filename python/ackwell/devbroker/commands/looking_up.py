@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from ackwell.devbroker.commands import handles
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.state import parsed
+from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, LookupType, ServerError
+from ackwell.protocol.codes import CommandType, LookupType
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
@@ -50,7 +51,7 @@ def partitions(connection: Connection, command: Any, _: bytes) -> None:
         create = command.metadata_auto_creation_enabled
         answer.partitions = state.partitions_of(name, create=create)
         if not answer.partitions and not create and str(name) not in state.topics:
-            raise RefusedError(ServerError.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
+            raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
         answer.response = 0
     except RefusedError as refusal:
         answer.response = FAILED

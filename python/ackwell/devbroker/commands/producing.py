@@ -8,9 +8,10 @@ from ackwell.devbroker.commands import enum_of, handles
 from ackwell.devbroker.entries import Entry
 from ackwell.devbroker.producers import Producer
 from ackwell.devbroker.refusals import RefusedError
-from ackwell.errors import FrameError
+from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import AccessMode, CommandType, ServerError
+from ackwell.protocol.codes import AccessMode, CommandType
+from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.hot import receipt_frame
 from ackwell.protocol.payload import read_payload
 from ackwell.subscription import SubscriptionType
@@ -99,12 +100,12 @@ def publish(connection: Connection, command: Any, payload: bytes) -> None:
 def _publish(producer: Producer[Topic], command: Any, data: bytes) -> tuple[int, int]:
     state, topic = producer.topic.broker, producer.topic
     if state.faults.any and state.faults.refuses_send():
-        raise RefusedError(ServerError.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
+        raise RefusedError(ErrorCode.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
     if len(data) > state.settings.max_message_bytes + _CHECKSUM_BYTES:
-        raise RefusedError(ServerError.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
+        raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
     payload = read_payload(data)
     if not payload.checksum_holds:
-        raise RefusedError(ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
+        raise RefusedError(ErrorCode.CHECKSUM_ERROR, "Checksum failed on the broker")
     metadata = payload.metadata
     if topic.producers.is_duplicate(producer.name, command.sequence_id, command.highest_sequence_id):
         return -1, -1
@@ -119,7 +120,7 @@ def _entry(command: Any, metadata: Any, data: bytes, now_ms: int) -> Entry:
         deliver_at_ms = now_ms + metadata.deliver_at_time - metadata.publish_time
     transaction = None
     if metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits"):
-        transaction = metadata.txnid_most_bits, metadata.txnid_least_bits
+        transaction = TransactionId.of(metadata)
     return Entry(
         data,
         metadata.num_messages_in_batch,

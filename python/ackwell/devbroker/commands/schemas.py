@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from ackwell.devbroker.commands import handles
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.state import parsed
+from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, ServerError
+from ackwell.protocol.codes import CommandType
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
@@ -22,7 +23,7 @@ def get(connection: Connection, command: Any, _: bytes) -> None:
         str(parsed(command.topic).partitioned), command.schema_version or None
     )
     if found is None:
-        answer.error_code, answer.error_message = ServerError.TOPIC_NOT_FOUND, "Topic not found or no-schema"
+        answer.error_code, answer.error_message = ErrorCode.TOPIC_NOT_FOUND, "Topic not found or no-schema"
     else:
         answer.schema.CopyFrom(found[0])
         answer.schema_version = found[1]

@@ -9,6 +9,7 @@ from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.state import parsed
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, TxnAction
+from ackwell.protocol.command_ack import TransactionId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ def begin(connection: Connection, command: Any, _: bytes) -> None:
 @handles(CommandType.ADD_PARTITION_TO_TXN)
 def add_topics(connection: Connection, command: Any, _: bytes) -> None:
     """Let topics take part, before anything is published to them."""
-    txn = command.txnid_most_bits, command.txnid_least_bits
+    txn = TransactionId.of(command)
     topics = [str(parsed(name)) for name in command.partitions]
     _answer(
         connection,
@@ -70,7 +71,7 @@ def add_topics(connection: Connection, command: Any, _: bytes) -> None:
 @handles(CommandType.ADD_SUBSCRIPTION_TO_TXN)
 def add_subscriptions(connection: Connection, command: Any, _: bytes) -> None:
     """Let subscriptions take part, before anything is acknowledged on them."""
-    txn = command.txnid_most_bits, command.txnid_least_bits
+    txn = TransactionId.of(command)
     names = [(str(parsed(each.topic)), each.subscription) for each in command.subscription]
     _answer(
         connection,
@@ -84,7 +85,7 @@ def add_subscriptions(connection: Connection, command: Any, _: bytes) -> None:
 @handles(CommandType.END_TXN)
 def end(connection: Connection, command: Any, _: bytes) -> None:
     """Commit or abort a transaction."""
-    txn = command.txnid_most_bits, command.txnid_least_bits
+    txn = TransactionId.of(command)
     state = connection.state
     _answer(
         connection,

@@ -63,3 +63,15 @@ class TopicName(NamedTuple):
     def of_partition(self, index: int) -> Self:
         """Return the name of a partition."""
         return self._replace(local=f"{self.local}-partition-{index}")
+
+
+def full_name(text: str) -> str:
+    """Return a topic's full name; the text itself if it is not the name of a topic.
+
+    >>> full_name("orders")
+    'persistent://public/default/orders'
+    """
+    try:
+        return str(TopicName.parse(text))
+    except ValueError:
+        return text

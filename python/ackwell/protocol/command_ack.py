@@ -9,7 +9,7 @@ hundreds of ids is applied at once. `CommandAck` has one `MessageId` for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
@@ -44,10 +44,22 @@ class ValidationError(IntEnum):
 
 
 class TransactionId(NamedTuple):
-    """A transaction: the two halves of its 128-bit id, each as an unsigned integer."""
+    """A transaction: the two halves of its 128-bit id, each as an unsigned integer.
+
+    >>> str(TransactionId(0, 3))
+    '0:3'
+    """
 
     most_bits: int
     least_bits: int
+
+    def __str__(self) -> str:
+        return f"{self.most_bits}:{self.least_bits}"
+
+    @classmethod
+    def of(cls, message: Any) -> TransactionId:
+        """Return the transaction that a command or the metadata of a message names."""
+        return TransactionId(message.txnid_most_bits, message.txnid_least_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +200,10 @@ class AckColumns(NamedTuple):
     @classmethod
     def of(cls, command: CommandAck) -> Self:
         """Return the columns of a command. O(message ids)."""
-        from ackwell.arrays import as_int64
-
-        messages = command.message_ids
-        words = [message.ack_set for message in messages]
-        starts = [0, *accumulate(map(len, words))]
         return cls(
             command.consumer_id,
             AckType(command.ack_type),
-            as_int64([message.ledger_id for message in messages]),
-            as_int64([message.entry_id for message in messages]),
-            as_int64(starts) if starts[-1] else None,
-            as_int64([word for each in words for word in each]) if starts[-1] else None,
-            {
-                row: message
-                for row, message in enumerate(messages)
-                if message != MessageId(*message.position, ack_set=message.ack_set)
-            },
+            *_columns(command.message_ids),
             command.validation_error,
             command.properties,
             command.transaction,
@@ -212,10 +211,34 @@ class AckColumns(NamedTuple):
             command.unknown_fields,
         )
 
+    def with_message_ids(self, messages: Sequence[MessageId]) -> Self:
+        """Return the command with other message ids. O(message ids)."""
+        ledger_ids, entry_ids, starts, words, others = _columns(messages)
+        return self._replace(
+            ledger_ids=ledger_ids,
+            entry_ids=entry_ids,
+            ack_set_starts=starts,
+            ack_set_words=words,
+            others=others,
+        )
+
+    def first(self, rows: int) -> Self:
+        """Return the command with so many of its message ids."""
+        return self.with_message_ids(self.message_ids()[:rows])
+
+    def position(self, row: int) -> Position:
+        """Return the entry of one id."""
+        return Position(int(self.ledger_ids[row]), int(self.entry_ids[row]))
+
     @property
     def whole_entries(self) -> bool:
         """Whether every id is a whole entry, and says no more than its position."""
         return self.ack_set_starts is None and not self.others
+
+    @property
+    def any_whole_entry(self) -> bool:
+        """Whether any id is a whole entry."""
+        return self.ack_set_starts is None or len(self.rows_in_part()) < len(self.ledger_ids)
 
     def rows_in_part(self) -> list[int]:
         """Return the rows that have an ack set."""
@@ -250,6 +273,25 @@ class AckColumns(NamedTuple):
             self.others[row] if row in self.others else MessageId(*pair, ack_set=self.ack_set(row))
             for row, pair in enumerate(pairs)
         )
+
+
+def _columns(messages: Sequence[MessageId]) -> tuple[Any, Any, Any, Any, dict[int, MessageId]]:
+    """Return the five columns of message ids."""
+    from ackwell.arrays import as_int64
+
+    words = [message.ack_set for message in messages]
+    starts = [0, *accumulate(map(len, words))]
+    return (
+        as_int64([message.ledger_id for message in messages]),
+        as_int64([message.entry_id for message in messages]),
+        as_int64(starts) if starts[-1] else None,
+        as_int64([word for each in words for word in each]) if starts[-1] else None,
+        {
+            row: message
+            for row, message in enumerate(messages)
+            if message != MessageId(*message.position, ack_set=message.ack_set)
+        },
+    )
 
 
 def _message_id(fields: tuple[Any, ...]) -> MessageId:

@@ -1,0 +1,26 @@
+"""`MessageIdData`, the protocol's message id, and the position that it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackwell.position import Position
+from ackwell.protocol import messages
+from ackwell.wire import signed64
+
+
+def position_of(message_id: Any) -> Position:
+    """Return the position of a `MessageIdData`; its ids are below 0 for earliest, as clients write it.
+
+    >>> position_of(message_id_of(Position(3, -1)))
+    Position(ledger_id=3, entry_id=-1)
+    """
+    return Position(signed64(message_id.ledgerId), signed64(message_id.entryId))
+
+
+def message_id_of(position: tuple[int, int], *, partition: int = -1) -> Any:
+    """Return a position as a `MessageIdData`."""
+    made = messages.MessageIdData(ledgerId=position[0] % 2**64, entryId=position[1] % 2**64)
+    if partition >= 0:
+        made.partition = partition
+    return made
