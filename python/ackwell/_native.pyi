@@ -9,7 +9,7 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
-from typing import Any, ClassVar, Literal, Self, TypeVar, final, overload
+from typing import Any, ClassVar, Literal, Self, TypedDict, TypeVar, final, overload, type_check_only
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -1228,6 +1228,13 @@ class Names:
     def validate(self) -> None:
         """Check the invariants; raise `AssertionError` if one does not hold."""
 
+@type_check_only
+class FlawFound(TypedDict):
+    file: str
+    sequence: int | None
+    flaw: int
+    message: str
+
 @final
 class Partials:
     """What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
@@ -1301,8 +1308,10 @@ class Partials:
         """Return the settings of the pairs that have some."""
     def know_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
         """Take the ledgers of a pair's topic, instead of what the events say of them: ascending ids, and entries."""
-    def flaw(self, pair: int) -> tuple[str, int | None, str] | None:
-        """Return the flaw of a pair: the file and the sequence of the event, or None, and a sentence; None without a flaw."""
+    def flaw(self, pair: int) -> FlawFound | None:
+        """Return the flaw of a pair, or None: `file`, `sequence` (or None), `flaw`, a number of `ackwell.errors.Flaw`,
+        and `message`, a sentence.
+        """
     def is_deleted(self, pair: int) -> bool:
         """Return whether the subscription was deleted and not made again."""
     def first_flawed(self) -> int | None:

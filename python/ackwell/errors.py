@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ackwell.loss import LossReport
+    from ackwell.position import Position
 
 
 class AckwellError(Exception):
@@ -51,22 +52,53 @@ class ErrorCode(IntEnum):
 class ProtocolError(AckwellError):
     """The caller broke the order of events, such as an ack of a position never published.
 
-    `code` is what a broker answers a client with.
+    `position` is the position that the message is about, None if it is about no single one. `code` is what a
+    broker answers a client with.
     """
 
-    def __init__(self, message: str = "", *, code: ErrorCode = ErrorCode.UNKNOWN_ERROR) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        position: Position | None = None,
+        *,
+        code: ErrorCode = ErrorCode.UNKNOWN_ERROR,
+    ) -> None:
         super().__init__(message)
+        self.position = position
         self.code = code
 
 
-class EventError(ProtocolError):
-    """An event that cannot be read or replayed; `file` and `line` (from 1) say where it is."""
+class Flaw(IntEnum):
+    """What is wrong with an event of a subscription, by the numbers of both engines.
 
-    def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
+    >>> Flaw(1).name
+    'UNKNOWN_KIND'
+    """
+
+    INCOMPLETE = 0
+    UNKNOWN_KIND = 1
+    NO_POSITION = 2
+    NEGATIVE = 3
+    BATCH_TOO_LARGE = 4
+    SEEK_BETWEEN = 5
+    CLEARED_BLINDLY = 6
+    IN_TRANSACTION = 7
+
+
+class EventError(ProtocolError):
+    """An event that cannot be read or replayed.
+
+    `file` and `line` (from 1) say where it is; `flaw` says what is wrong with it, None if no `Flaw` says it.
+    """
+
+    def __init__(
+        self, message: str, *, file: str | None = None, line: int | None = None, flaw: Flaw | None = None
+    ) -> None:
         where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
         super().__init__(where + message)
         self.file = file
         self.line = line
+        self.flaw = flaw
 
 
 class SchemaError(AckwellError, ValueError):
@@ -74,10 +106,14 @@ class SchemaError(AckwellError, ValueError):
 
 
 class CorruptStateError(AckwellError):
-    """Bytes that cannot be a state; `offset` counts from the start of the input."""
+    """Bytes that cannot be a state.
+
+    `offset` counts from the start of the input; `reason` is the message without it.
+    """
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(f"at byte {offset}: {message}")
+        self.reason = message
         self.offset = offset
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ackwell import PositionInfo, _native
-from ackwell.errors import AckwellError
+from ackwell.errors import AckwellError, Flaw
 from ackwell.replay.event_columns import NULL, Columns, columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import ACK, ACTIONS, DELETE, EXISTS, NOTHING, TRIM, UNKNOWN, UP_TO, Fold
@@ -27,7 +27,7 @@ def outcomes(fold: Fold) -> list[Any]:
         try:
             info, ledgers, sizes = fold.partials.cursor(pair)
         except AckwellError as error:
-            found.append((type(error), str(error)))
+            found.append((type(error), str(error), getattr(error, "position", None)))
         else:
             found.append((info.encode("pulsar-ranges"), list(ledgers), sizes))
         found.append((fold.partials.flaw(pair), fold.partials.is_deleted(pair)))
@@ -246,9 +246,7 @@ def test_both_engines_miss_a_kind_a_sequence_and_a_subscription_each_alone() -> 
             assert fold.partials.flaw(0) is None
             fold.feed(wrong)
             flaws = [fold.partials.flaw(pair) for pair in range(len(fold.partials))]
-            assert [flaw[2] for flaw in flaws if flaw] == [
-                "the event has no kind, no sequence or no subscription"
-            ]
+            assert [flaw["flaw"] for flaw in flaws if flaw] == [Flaw.INCOMPLETE]
 
 
 def test_both_engines_say_of_a_kind_that_they_do_not_know_it() -> None:
@@ -256,9 +254,7 @@ def test_both_engines_say_of_a_kind_that_they_do_not_know_it() -> None:
     for engine in ENGINES:
         fold = Fold(engine=engine)
         fold.feed(columns._replace(kinds=(np.zeros(1, np.int32), ["explode"])))
-        flaw = fold.partials.flaw(0)
-        assert flaw is not None
-        assert flaw[2] == "unknown event kind"
+        assert fold.partials.flaw(0)["flaw"] == Flaw.UNKNOWN_KIND
 
 
 def test_both_engines_refuse_a_seek_that_comes_between_acknowledgments_folded_before() -> None:

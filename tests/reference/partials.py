@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ackwell.ack_sets import from_words, to_signed_words, to_words
-from ackwell.errors import CorruptStateError, LimitError, NewerVersionError, ProtocolError
+from ackwell.errors import CorruptStateError, Flaw, LimitError, NewerVersionError, ProtocolError
 from ackwell.position import Position
 from ackwell.wire import varint
 from tests.reference.ledgers import Ledgers
@@ -32,7 +32,7 @@ FIRST: Order = ("", NULL)
 NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK = range(7)
 TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID = range(7, 13)
 NEEDS_SUBSCRIPTION = (PLACED, ACK, UP_TO, CLEAR, SEEK, DELETE, IN_TRANSACTION, VOID)
-INCOMPLETE, UNKNOWN_KIND, NO_POSITION, NEGATIVE, BATCH_TOO_LARGE, SEEK_BETWEEN, BLIND, UNRESOLVED = range(8)
+INCOMPLETE, UNKNOWN_KIND, NO_POSITION, NEGATIVE, BATCH_TOO_LARGE, SEEK_BETWEEN, BLIND, UNRESOLVED = Flaw
 FLAWS = (
     "the event has no kind, no sequence or no subscription",
     "unknown event kind",
@@ -231,13 +231,14 @@ class Partials:
         rows = zip(np.asarray(ledger_ids).tolist(), np.asarray(entries).tolist(), strict=False)
         self._known(pair).directory = list(Ledgers(list(rows)))
 
-    def flaw(self, pair: int) -> tuple[str, int | None, str] | None:
+    def flaw(self, pair: int) -> dict[str, Any] | None:
         """Return the flaw of a pair."""
-        flaw = self._known(pair).flaw
-        if flaw is None:
+        found = self._known(pair).flaw
+        if found is None:
             return None
-        (file, sequence), code = flaw
-        return file, None if sequence == NULL else sequence, FLAWS[code]
+        (file, sequence), flaw = found
+        sequence_or_none = None if sequence == NULL else sequence
+        return {"file": file, "sequence": sequence_or_none, "flaw": flaw, "message": FLAWS[flaw]}
 
     def first_flawed(self) -> int | None:
         """Return the pair with the first flaw."""
@@ -636,9 +637,11 @@ def _refuse_unpublished(parts: dict[int, _Ledger], ledgers: Ledgers, up_to: Posi
         if beyond:
             # The native engine knows the end of a range alone.
             ends = {entry_id for entry_id in beyond if entry_id + 1 not in part.acked}
+            position = Position(ledger_id, min(ends))
             raise ProtocolError(
-                f"acknowledgment of {ledger_id}:{min(ends)}, which was never published; "
-                f"last position: {ledgers.last_position or 'none'}"
+                f"acknowledgment of {position}, which was never published; "
+                f"last position: {ledgers.last_position or 'none'}",
+                position,
             )
 
 
@@ -652,11 +655,11 @@ def _within(position: Position, bits: int, size: int | None, *, unknown: bool) -
         size = (greatest // 64 + 1) * 64
     if size is None:
         raise ProtocolError(
-            f"acknowledgment of a part of {position}, but no event says how many messages it holds"
+            f"acknowledgment of a part of {position}, but no event says how many messages it holds", position
         )
     if greatest >= size:
         raise ProtocolError(
-            f"acknowledgment of batch index {greatest} of {position}, which holds {size} messages"
+            f"acknowledgment of batch index {greatest} of {position}, which holds {size} messages", position
         )
     return bits & (1 << size) - 1
 

@@ -17,7 +17,7 @@ from ackwell.ack_sets import BATCH_SIZE_MAX
 from ackwell.cursor import Cursor
 from ackwell.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
-from ackwell.errors import EventError, ProtocolError
+from ackwell.errors import EventError, Flaw, ProtocolError
 from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of, name_at
 from ackwell.replay.events import NEED_POSITION, Kind
 from ackwell.replay.resets import NO_RESETS, Name, Resets
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 # What the kinds do, by the numbers of `Partials.feed`.
 NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK = range(7)
 TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID = range(7, 13)
-
-CLEARED_BLINDLY: Final = 6
-"""The number of the flaw that a cleared backlog is where nobody knows up to where."""
 
 ACTIONS: Final = {kind.value: PLACED if kind in NEED_POSITION else NOTHING for kind in Kind} | {
     Kind.PUBLISH.value: EXISTS,
@@ -100,7 +97,7 @@ class Fold:
                 self._partials.clear(pair, self._file(file), sequence, *position)
             if name in self._known.blind:
                 file, sequence = self._known.blind[name]
-                self._refuse(pair, self._file(file), sequence, CLEARED_BLINDLY)
+                self._refuse(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
 
     def _refuse(self, pair: int, file: int, sequence: int, flaw: int) -> None:
         """Keep a flaw of a subscription: as a row that was reduced before and holds nothing else."""
@@ -232,10 +229,16 @@ class Fold:
             number for number, name in enumerate(names) if not name[1] and self._partials.flaw(number)
         ]
         for number in [pair] if all_flaws else nameless:
-            file, sequence, text = self._partials.flaw(number)
-            if all_flaws or "no subscription" in text:
+            found = self._partials.flaw(number)
+            flaw = Flaw(found["flaw"])
+            if all_flaws or flaw is Flaw.INCOMPLETE:
                 where = ", ".join(name for name in names[number] if name)
-                raise EventError(f"{where}: {text}", file=file or None, line=sequence)
+                raise EventError(
+                    f"{where}: {found['message']}",
+                    file=found["file"] or None,
+                    line=found["sequence"],
+                    flaw=flaw,
+                )
 
     def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
         """Return the broker settings of the pairs that have some, and the errors of what is not JSON."""

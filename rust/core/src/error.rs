@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::position::Position;
+
 /// The result of every fallible operation of the core.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -15,7 +17,12 @@ pub enum Error {
     /// An argument is outside its documented domain, for example a negative ledger id.
     Value(String),
     /// The caller broke the order of events, for example an ack of a position never published.
-    Protocol(String),
+    Protocol {
+        /// What happened and what to do.
+        message: String,
+        /// The position that the message is about, if it is about one.
+        position: Option<Position>,
+    },
     /// Bytes that cannot be a state; `offset` is where reading stopped.
     Corrupt {
         /// Bytes before the offence, counted from the start of the input.
@@ -38,6 +45,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// An [`Error::Protocol`] about no position.
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self::Protocol { message: message.into(), position: None }
+    }
+
+    /// An [`Error::Protocol`] about a position.
+    pub(crate) fn protocol_at(position: Position, message: impl Into<String>) -> Self {
+        Self::Protocol { message: message.into(), position: Some(position) }
+    }
+
     /// An [`Error::Corrupt`] at `offset`.
     pub fn corrupt(offset: usize, message: impl Into<String>) -> Self {
         Self::Corrupt { offset, message: message.into() }
@@ -53,7 +70,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(message)
-            | Self::Protocol(message)
+            | Self::Protocol { message, .. }
             | Self::Limit(message)
             | Self::Memory(message) => f.write_str(message),
             Self::Corrupt { offset, message } | Self::NewerVersion { offset, message } => {

@@ -114,7 +114,7 @@ impl Ledgers {
     pub fn add(&mut self, ledger_id: i64, entries: i64) -> Result<()> {
         check(ledger_id, entries)?;
         if let Some(last) = self.last_id().filter(|last| *last >= ledger_id) {
-            return Err(Error::Protocol(format!(
+            return Err(Error::protocol(format!(
                 "ledger {ledger_id} is not new: ledger {last} is known"
             )));
         }
@@ -173,7 +173,7 @@ impl Ledgers {
     pub fn trim_before(&mut self, ledger_id: i64) -> Result<usize> {
         check(ledger_id, 0)?;
         if let Some(last) = self.last_id().filter(|last| self.open && *last < ledger_id) {
-            return Err(Error::Protocol(format!("ledger {last} is open and cannot be trimmed")));
+            return Err(Error::protocol(format!("ledger {last} is open and cannot be trimmed")));
         }
         self.trimmed_before = self.trimmed_before.max(ledger_id);
         let known = self.len();
@@ -440,7 +440,7 @@ impl Ledgers {
 
     fn refuse_trimmed(&self, ledger_id: i64) -> Result<()> {
         if ledger_id < self.trimmed_before {
-            return Err(Error::Protocol(format!(
+            return Err(Error::protocol(format!(
                 "ledger {ledger_id} is trimmed, as all before {}",
                 self.trimmed_before
             )));

@@ -396,20 +396,20 @@ impl Partials {
         self.pairs[pair as usize].directory = Some(ledgers);
     }
 
-    /// The flaw of a pair: the file and the sequence of the event, null if unknown, and a sentence.
+    /// The flaw of a pair, and when its event happened.
     #[must_use]
-    pub fn flaw(&self, pair: u32) -> Option<(&str, i64, &'static str)> {
-        let (order, flaw) = self.pairs[pair as usize].flaw?;
-        Some((self.file_name(order.file), order.sequence, flaw.text()))
+    pub fn flaw(&self, pair: u32) -> Option<(Order, Flaw)> {
+        self.pairs[pair as usize].flaw
     }
 
     /// The same as one sentence.
     #[must_use]
     pub fn flaw_text(&self, pair: u32) -> Option<String> {
-        Some(match self.flaw(pair)? {
-            (_, NULL, text) => text.to_owned(),
-            ("", sequence, text) => format!("sequence {sequence}: {text}"),
-            (file, sequence, text) => format!("{file}, sequence {sequence}: {text}"),
+        let (Order { file, sequence }, flaw) = self.flaw(pair)?;
+        Some(match (self.file_name(file), sequence) {
+            (_, NULL) => flaw.text().to_owned(),
+            ("", sequence) => format!("sequence {sequence}: {}", flaw.text()),
+            (file, sequence) => format!("{file}, sequence {sequence}: {}", flaw.text()),
         })
     }
 

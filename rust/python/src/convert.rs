@@ -21,8 +21,23 @@ pub(crate) fn raise(error: Error) -> PyErr {
         Error::NewerVersion { offset, message } => NewerVersionError::new_err((message, offset)),
         Error::Limit(message) => LimitError::new_err(message),
         Error::Memory(message) => PyMemoryError::new_err(message),
-        Error::Protocol(message) => ProtocolError::new_err(message),
+        Error::Protocol { message, position } => {
+            ProtocolError::new_err((message, position.map(PositionArgument)))
+        }
         other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// A position among the arguments of an exception, which is made where the interpreter is held.
+struct PositionArgument(Position);
+
+impl<'py> IntoPyObject<'py> for PositionArgument {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        position(py, self.0)
     }
 }
 

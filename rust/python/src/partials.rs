@@ -193,16 +193,15 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the flaw of a pair: the file and the sequence of the event, or None, and a sentence; None without a flaw.
-    fn flaw(
-        &self,
-        py: Python<'_>,
-        pair: u32,
-    ) -> PyResult<Option<(String, Option<i64>, &'static str)>> {
+    /// Return the flaw of a pair, or None: `file`, `sequence` (or None), `flaw`, a number of `ackwell.errors.Flaw`,
+    /// and `message`, a sentence.
+    fn flaw(&self, py: Python<'_>, pair: u32) -> PyResult<Option<FlawFound>> {
         let partials = self.known(py, pair, 0)?;
-        let flaw = partials.flaw(pair);
-        Ok(flaw.map(|(file, sequence, text)| {
-            (file.to_owned(), Some(sequence).filter(|sequence| *sequence != NULL), text)
+        Ok(partials.flaw(pair).map(|(Order { file, sequence }, flaw)| FlawFound {
+            file: partials.file_name(file).to_owned(),
+            sequence: Some(sequence).filter(|sequence| *sequence != NULL),
+            flaw: flaw as u8,
+            message: flaw.text(),
         }))
     }
 
@@ -416,6 +415,15 @@ impl Partials {
         let columns = columns.map_err(raise)?;
         Ok((columns.rows, columns.into_python(py)?))
     }
+}
+
+/// What [`Partials::flaw`] returns.
+#[derive(IntoPyObject)]
+struct FlawFound {
+    file: String,
+    sequence: Option<i64>,
+    flaw: u8,
+    message: &'static str,
 }
 
 impl Partials {

@@ -84,12 +84,12 @@ impl Partials {
     /// beyond their batch or in one of unknown size; [`Error::Limit`] for more entries than int64 counts.
     pub fn cursor(&self, pair: u32, batch_index_acks: bool) -> Result<Cursor> {
         if let Some(flaw) = self.flaw_text(pair) {
-            return Err(Error::Protocol(flaw));
+            return Err(Error::protocol(flaw));
         }
         let known = &self.pairs[pair as usize];
         let topic = self.pair_numbers.get(&(known.topic, TOPIC)).filter(|topic| **topic != pair);
         if let Some(flaw) = topic.and_then(|topic| self.flaw_text(*topic)) {
-            return Err(Error::Protocol(flaw));
+            return Err(Error::protocol(flaw));
         }
         let topic = topic.map(|topic| &self.pairs[*topic as usize]);
         let mut parts = self.parts(known, topic);
@@ -229,11 +229,14 @@ fn refuse_unpublished(
         let first = [beyond, cumulative, partly].into_iter().flatten().min();
         if let Some(entry_id) = first {
             let last = ledgers.last_position();
-            return Err(Error::Protocol(format!(
-                "acknowledgment of {}:{entry_id}, which was never published; last position: {}",
-                part.ledger_id,
-                last.map_or("none".to_owned(), |last| last.to_string())
-            )));
+            let position = Position::new(part.ledger_id, entry_id);
+            let last = last.map_or("none".to_owned(), |last| last.to_string());
+            return Err(Error::protocol_at(
+                position,
+                format!(
+                    "acknowledgment of {position}, which was never published; last position: {last}"
+                ),
+            ));
         }
     }
     Ok(())
@@ -260,9 +263,12 @@ fn partly_acked(
                 (None, size) => size.unwrap_or(0),
                 (Some(index), Some(size)) if index < size => size,
                 (Some(index), Some(size)) => {
-                    return Err(Error::Protocol(format!(
-                        "acknowledgment of batch index {index} of {position}, which holds {size} messages"
-                    )));
+                    return Err(Error::protocol_at(
+                        position,
+                        format!(
+                            "acknowledgment of batch index {index} of {position}, which holds {size} messages"
+                        ),
+                    ));
                 }
                 // Published before the recording began: it holds one message more at least, nobody knows how
                 // many, so the set is filled up to whole words.
@@ -272,9 +278,12 @@ fn partly_acked(
                     (index / 64 + 1) * 64
                 }
                 (Some(_), None) => {
-                    return Err(Error::Protocol(format!(
-                        "acknowledgment of a part of {position}, but no event says how many messages it holds"
-                    )));
+                    return Err(Error::protocol_at(
+                        position,
+                        format!(
+                            "acknowledgment of a part of {position}, but no event says how many messages it holds"
+                        ),
+                    ));
                 }
             };
             let words = set.within(size);
