@@ -27,7 +27,9 @@ def documented(stub: str, module: ModuleType) -> str:
         if isinstance(node, ast.FunctionDef):
             edits.append((node, _doc(getattr(module, node.name))))
         elif isinstance(node, ast.ClassDef):
-            owner = getattr(module, _runtime_name(node, classes))
+            owner = getattr(module, _runtime_name(node, classes), None)
+            if owner is None:  # The names of a result's fields, which is a dictionary.
+                continue
             if hasattr(module, node.name):
                 edits.append((node, _doc(owner)))
             edits += [
