@@ -35,7 +35,7 @@ test: lint types test-rust test-python  ## Everything that must hold; the Python
 test-rust:  ## Model tests of the Rust core, with overflow checks on
 	cargo test --workspace --locked
 
-test-python: install  ## Differential, flow, store, command line and Spark tests
+test-python: install  ## All Python tests that need no other system
 	$(PYTEST) $(PARALLEL)
 
 test-python-fast: install

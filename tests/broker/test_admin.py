@@ -15,7 +15,7 @@ import pytest
 from ackwell.broker.admin import Admin
 from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import SubscriptionStats, Unread
-from tests.operator.fake_admin import FakeBroker, broker, served
+from tests.broker.fake_admin import FakeBroker, broker, served
 
 TOPIC = "persistent://shop/eu/orders"
 LIMIT = "managedLedgerMaxUnackedRangesToPersist"

@@ -14,7 +14,7 @@ from ackwell.subscription import AckColumns, CommandAck, MessageId
 from ackwell.wire import bytes_field, int_field
 from tests import reference
 from tests.differential.pair import plain
-from tests.flow.test_command import commands
+from tests.protocol.test_command_ack import commands
 
 if TYPE_CHECKING:
     from ackwell.engine import Engine

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackwell.saving.journal import Journal
-from tests.store.saves import states
+from tests.saving.saves import states
 
 if TYPE_CHECKING:
     from ackwell.store import Store

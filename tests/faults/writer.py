@@ -11,7 +11,7 @@ import sys
 
 from ackwell.saving.journal import Journal
 from ackwell.store import SqliteStore, Store
-from tests.store.saves import states
+from tests.saving.saves import states
 
 #: Small, so that many saves are in parts.
 ENTRY_BYTES_MAX = 400

@@ -3,7 +3,7 @@
 Each scenario is a list of steps on one Exclusive consumer. After every step the answer has the cursor's
 memory: mark-delete position, ranges, ack sets, properties, `messagesConsumedCounter` and backlog, and
 whether the step was answered with an error. Ledger ids are replaced by their rank, so that a recording
-can be compared with another. `tests/flow/test_cursor_vectors.py` replays the recordings on our cursor.
+can be compared with another. `tests/cursor/test_broker_vectors.py` replays the recordings on our cursor.
 """
 
 from __future__ import annotations

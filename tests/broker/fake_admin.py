@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
-from tests.operator.answers import answer, holes
+from tests.broker.answers import answer, holes
 
 Fault = Callable[["FakeBroker"], None]
 """Answers a request in a way of its own."""

@@ -22,7 +22,7 @@ from ackwell.subscription import (
 )
 from ackwell.subscription.sticky_key import SLOTS
 from tests import reference
-from tests.flow.test_subscription_answers import opened
+from tests.subscription.test_answers import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable

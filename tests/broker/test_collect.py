@@ -17,7 +17,7 @@ from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import read_stats
 from ackwell.cli import app
 from ackwell.errors import StoreError
-from tests.operator.fake_admin import broker, served
+from tests.broker.fake_admin import broker, served
 
 NOON_MS = 1_795_262_400_000
 

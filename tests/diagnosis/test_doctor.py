@@ -13,8 +13,8 @@ from ackwell.broker.restart import BatchSizes, BrokerSettings, Count, Restart
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.errors import StatsError
+from tests.broker.answers import answer, holes, subscription
 from tests.broker.test_stats import stats
-from tests.operator.answers import answer, holes, subscription
 
 RANGES_FORM = BrokerSettings.of("4.0")
 GRACEFUL: tuple[Restart, ...] = ("graceful",)

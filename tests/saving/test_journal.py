@@ -31,7 +31,7 @@ from ackwell.saving.parts import Part, Save, cut
 from ackwell.saving.source import Given
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import Subscription
-from tests.store.saves import states
+from tests.saving.saves import states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

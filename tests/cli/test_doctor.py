@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from ackwell.cli import app
-from tests.operator.answers import answer, holes
-from tests.operator.fake_admin import broker, served
+from tests.broker.answers import answer, holes
+from tests.broker.fake_admin import broker, served
 
 SCHEMA = json.loads(files("ackwell.diagnosis").joinpath("doctor.schema.json").read_text())
 OLD = ("--broker-version", "4.0", "--restart", "graceful")

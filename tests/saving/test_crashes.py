@@ -18,7 +18,7 @@ from ackwell import CorruptStateError
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.testing.crashes import SimulatedStore, copy_of, reordered
-from tests.store.saves import states
+from tests.saving.saves import states
 
 if TYPE_CHECKING:
     from ackwell import PositionInfo

@@ -18,7 +18,7 @@ from ackwell.broker.restart import BrokerSettings
 from ackwell.broker.stats import Unread
 from ackwell.diagnosis.checkup import Broker, Checkup
 from ackwell.diagnosis.doctor import diagnose
-from tests.operator.answers import holes, subscription
+from tests.broker.answers import holes, subscription
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats

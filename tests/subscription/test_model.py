@@ -12,7 +12,7 @@ from ackwell import Ledgers, Position, ProtocolError
 from ackwell.ack_sets import to_words
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
-from tests.flow.naive import Message, Naive
+from tests.subscription.naive import Message, Naive
 
 LEDGERS = {3: 4, 5: 1, 9: 5}
 SIZES = {

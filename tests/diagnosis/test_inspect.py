@@ -18,9 +18,9 @@ from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_e
 from ackwell.errors import CorruptStateError, StateTooLargeError
 from ackwell.saving.chunks import EntrySettings, encode_entries, split
 from ackwell.saving.parts import Save, cut
-from tests.operator.answers import answer, subscription
-from tests.operator.answers import holes as every_second
-from tests.operator.fake_admin import broker, served
+from tests.broker.answers import answer, subscription
+from tests.broker.answers import holes as every_second
+from tests.broker.fake_admin import broker, served
 from tests.shared import shared_path
 
 HOLES = PositionRangeSet.parse("[(3:0..3:1],(3:6..3:9],(4:-1..4:0]]")

@@ -11,7 +11,7 @@ import pytest
 from ackwell import Cursor, Ledgers, Position, PositionRangeSet
 from ackwell.broker.stats import LedgerSize, SubscriptionStats
 from ackwell.diagnosis.holes import blockage, holes
-from tests.operator.answers import subscription
+from tests.broker.answers import subscription
 
 ENTRIES = {3: 4, 5: 6, 8: 1, 9: 3}
 
