@@ -77,7 +77,21 @@ def test_what_is_no_delay_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("500ms", 500), ("60s", 60_000), ("1.5m", 90_000), ("7d", 604_800_000), ("12", 12)]
+    ("text", "expected"), [("500ms", 500), ("60s", 60_000), ("1.5m", 90_000), ("7d", 604_800_000), ("0", 0)]
 )
 def test_times_are_read_with_their_unit(text: str, expected: int) -> None:
     assert milliseconds(text) == expected
+
+
+def test_a_time_without_a_unit_is_refused_on_the_command_line_and_milliseconds_in_a_file() -> None:
+    with pytest.raises(ValueError, match="a time without a unit: '60'; write 60ms, 60s or 60m"):
+        milliseconds("60")
+    assert milliseconds("60", "ms") == 60
+    assert run("fixed:60")[0] == 2
+    assert run("uniform:0..60s")[0] == 0
+
+
+def test_the_tick_of_a_broker_is_the_width_that_takes_the_fewest_bytes() -> None:
+    advice = json.loads(run("uniform:0s..7d", "--tolerance", "1s", "--json")[1])
+    least = min(advice["widths"], key=lambda width: width["bytes_per_message"])
+    assert advice["bits"] == least["bits"] == 9

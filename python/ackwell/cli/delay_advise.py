@@ -28,7 +28,7 @@ def delay_advise(
         typer.Argument(
             metavar="DELAYS",
             help="fixed:60s, uniform:0s..7d, exponential:10m (its mean), or a file: events with deliver_at, "
-            "or a text with a delay a line (60000, 60s).",
+            "or a text (.txt) with a delay a line (60s, or 60000 for milliseconds).",
         ),
     ],
     tolerance: Annotated[
@@ -106,12 +106,15 @@ def pulsar_settings(bits: int) -> dict[str, str]:
     }
 
 
-def milliseconds(text: str) -> int:
-    """Read a time such as `500ms`, `60s`, `10m`, `1h`, `7d`, or plain milliseconds."""
+def milliseconds(text: str, unit: str | None = None) -> int:
+    """Read a time such as `500ms`, `60s`, `10m`, `1h` or `7d`; a number without a unit has `unit`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", text.strip())
     if match is None:
         raise ValueError(f"not a time: {text!r}; expected 500ms, 60s, 10m, 1h or 7d")
-    time_ms = float(match[1]) * UNITS_MS[match[2] or "ms"]
+    unit = match[2] or unit or ("ms" if not float(match[1]) else None)
+    if unit is None:
+        raise ValueError(f"a time without a unit: {text!r}; write {match[1]}ms, {match[1]}s or {match[1]}m")
+    time_ms = float(match[1]) * UNITS_MS[unit]
     if time_ms > TIME_MAX_MS:
         raise ValueError(f"a time of more than {TIME_MAX_MS // UNITS_MS['d']:,} days: {text[:40]!r}")
     return round(time_ms)
@@ -133,10 +136,10 @@ def _delays(text: str) -> NDArray[np.int64]:
         return random.exponential(milliseconds(rest), SAMPLE).astype(np.int64)
     path = Path(text)
     if not path.exists():
-        raise ValueError(f"{text!r} is no file, nor fixed:, uniform: or exponential: with a time")
+        raise ValueError(f"{text!r} is neither a file nor fixed:60s, uniform:0s..7d or exponential:10m")
     if path.suffix == ".txt":
         lines = path.read_text(encoding="utf-8").split()
-        return np.array([milliseconds(line) for line in lines], dtype=np.int64)
+        return np.array([milliseconds(line, "ms") for line in lines], dtype=np.int64)
     return _published(path)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Delays beyond this are sampled evenly: what is weighed takes a second, and its bytes a message are stable.
 SAMPLE_MAX = 500_000
-# A narrower width is preferred while it costs at most so much more than the smallest.
+# The more exact of two is preferred while it costs at most this many times the smaller.
 WORTH_NARROWING = 1.1
 
 
@@ -133,8 +133,8 @@ def advise(
         buckets = TimeBuckets(bits)
         each = weighed(buckets)
         widths.append(WidthAdvice(bits, 1 << bits, buckets.bucket_count, each))
-    least = min(width.bytes_per_message for width in widths)
-    chosen = next(w for w in widths if w.bytes_per_message <= least * WORTH_NARROWING)
+    # Of widths that cost the same, the narrowest.
+    chosen = min(widths, key=lambda width: width.bytes_per_message)
     tick_ms = max(tolerance, 1)
     wheel, exact = weighed(TimeWheel(tick_ms)), weighed(TimeWheel(1))
     if wheel < chosen.bytes_per_message / 2:
