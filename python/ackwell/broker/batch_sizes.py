@@ -16,8 +16,8 @@ AckSets = Mapping[Position, Sequence[int]]
 class Count(NamedTuple):
     """A number of messages: known exactly, or only between two bounds (`at_most` None: unbounded).
 
-    >>> str(Count(3, 3)), str(Count(1, 2_000)), str(Count(7, None))
-    ('3', '1 to 2,000', '7 or more')
+    >>> str(Count(3, 3)), str(Count(1, 2_000)), str(Count(7, None)), str(Count(0, None))
+    ('3', '1 to 2,000', '7 or more', 'unknown')
     """
 
     at_least: int
@@ -35,7 +35,7 @@ class Count(NamedTuple):
 
     def __str__(self) -> str:
         if self.at_most is None:
-            return f"{self.at_least:,} or more"
+            return f"{self.at_least:,} or more" if self.at_least else "unknown"
         if self.at_least == self.at_most:
             return f"{self.at_least:,}"
         return f"{self.at_least:,} to {self.at_most:,}"

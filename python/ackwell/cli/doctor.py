@@ -233,7 +233,7 @@ def _show(checkup: Checkup) -> None:
     out.print(f"\n{total:,} subscription{'' if total == 1 else 's'}: {counts}", highlight=False)
     for restart in checkup.restarts:
         lost = checkup.messages_lost(restart)
-        out.print(f"{RESTART_NAMES[restart]}: {lost} acknowledged messages come back", highlight=False)
+        out.print(f"{RESTART_NAMES[restart]}: acknowledged messages that come back: {lost}", highlight=False)
     if checkup.unread:
         out.print(f"not read: {len(checkup.unread):,}", highlight=False)
 
@@ -263,7 +263,7 @@ def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
     stats = diagnosis.stats
     yield f"\n{name_of(stats.topic)} · {name_of(stats.subscription)}: {diagnosis.verdict}"
     for loss in diagnosis.restarts:
-        yield f"  {RESTART_NAMES[loss.restart]}: {loss.messages} acknowledged messages come back"
+        yield f"  {RESTART_NAMES[loss.restart]}: acknowledged messages that come back: {loss.messages}"
         if loss.messages_before_flush != loss.messages:
             yield f"    {loss.messages_before_flush}, if it comes before the last acks are written"
     for reason in diagnosis.reasons:

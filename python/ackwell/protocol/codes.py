@@ -98,6 +98,10 @@ class SubscriptionType(StrEnum):
     FAILOVER = "Failover"
     KEY_SHARED = "Key_Shared"
 
+    @classmethod
+    def _missing_(cls, value: object) -> SubscriptionType:
+        raise ValueError(f"{value!r} is not a type of a subscription; expected {', '.join(cls)}")
+
     @property
     def number(self) -> int:
         """The number on the wire."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FIGURES: Final = 24
 """Subscriptions with a drawn map; every other one has its map as a line of blocks in the table."""
 
+SOURCES: Final = 3
+"""How many sources the head of the page lists; more are folded."""
+
 DETAIL_RUNS: Final = 60_000
 """Runs of entries drawn one by one, over the whole page (16 bytes each)."""
 
@@ -58,6 +61,7 @@ def report_html(checkup: Checkup) -> str:
     template = environment.from_string(files(__name__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(
         checkup=checkup,
+        many_sources=len(checkup.sources) > SOURCES,
         settings=checkup.broker.changed_settings,
         subscriptions=subscriptions,
         restarts={restart: checkup.messages_lost(restart) for restart in checkup.restarts},
