@@ -236,3 +236,13 @@ def test_the_table_filters_sorts_and_opens_why(tmp_path: Path) -> None:
         11, len(by_verdict), 0, 300,
         name(0), name(105), name(0), name(0), name(105), name(105), True,
     ]  # fmt: skip
+
+
+def test_many_sources_are_folded_and_few_are_listed() -> None:
+    few = report.report_html(Checkup.of([subscription(holes(3))], BROKER, sources=("a.json", "b.json")))
+    assert "a.json, b.json" in few
+    assert "The sources" not in few
+    names = [f"file-{n}.json" for n in range(37)]
+    many = report.report_html(Checkup.of([subscription(holes(3))], BROKER, sources=names))
+    assert re.search(r"<p>[^<]*37 sources", many)
+    assert "<details><summary>The sources</summary>file-0.json, file-1.json" in many

@@ -346,7 +346,9 @@ def _too_large(size: int, limit: int) -> Reason:
 
 
 def _not_written(entries: int) -> Reason:
-    of = f"the batch indexes of {_entries(entries)}" if entries else "batch indexes, which the source may hide"
+    of = (
+        f"the batch indexes of {_entries(entries)}" if entries else "batch indexes, which the source may hide"
+    )
     return Reason(
         "batch-index-not-written",
         f"{of}: acknowledging parts of batches alone is never written while the broker runs",

@@ -292,7 +292,11 @@ def _settings_that_help(
     before, after = (max((loss.messages for loss in some), key=_weight) for some in (losses, changed))
     if _weight(after) >= _weight(before):
         return
-    left = "nothing comes back" if after == Count(0, 0) else f"messages that come back: {after} instead of {before}"
+    left = (
+        "nothing comes back"
+        if after == Count(0, 0)
+        else f"messages that come back: {after} instead of {before}"
+    )
     yield Remedy(
         f"with these settings {left}; the restart that brings them in still writes under the old ones",
         tuple(changes),
