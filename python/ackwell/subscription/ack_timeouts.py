@@ -4,6 +4,9 @@ Messages delivered within one tick share a deadline, so the tracker is a row of 
 set)`: a bit for a message, and no work when it is acknowledged. When a deadline passes, the positions of
 its set that are still pending have timed out. A message that goes back before its deadline leaves its
 set, so that a later delivery of it has only its own deadline.
+
+A message whose deadline is *extended* is put into a later set, and stays in the earlier one until that
+comes to the front. So an extension costs no search.
 """
 
 from __future__ import annotations
@@ -12,25 +15,27 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ackwell.equality import EqualByState
+from ackwell.position import Position
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ackwell._native import PositionRangeSet
-    from ackwell.position import Position
     from ackwell.subscription.structures import Structures
 
 
 class AckTimeouts(EqualByState):
     """The deadlines of one consumer's deliveries."""
 
-    __slots__ = ("_sets", "_structures", "_tick_ms", "_timeout_ms")
+    __slots__ = ("_extended", "_sets", "_structures", "_tick_ms", "_timeout_ms")
 
     def __init__(self, structures: Structures, timeout_ms: int, tick_ms: int) -> None:
         self._structures = structures
         self._timeout_ms = timeout_ms
         self._tick_ms = tick_ms
         self._sets: deque[tuple[int, PositionRangeSet]] = deque()
+        self._extended: dict[Position, int] = {}
+        """The extended messages, each with the deadline that counts."""
 
     def delivered(self, ledger_id: int, entry_id: int, now_ms: int) -> None:
         """Start the clock of one entry; O(1)."""
@@ -40,30 +45,51 @@ class AckTimeouts(EqualByState):
         """Start the clock of many entries."""
         self._open(now_ms).add_many(ledger_ids, entry_ids)
 
+    def extend(self, position: Position, now_ms: int) -> None:
+        """Start the clock of an entry anew; O(1)."""
+        self._open(now_ms).add(*position)
+        self._extended[position] = self._sets[-1][0]
+
     def returned(self, ledger_id: int, entry_id: int) -> None:
         """Stop the clock of an entry that is not pending any more; O(timeout / tick)."""
         for _, positions in self._sets:
             positions.remove(ledger_id, entry_id)
+        if self._extended:
+            self._extended.pop(Position(ledger_id, entry_id), None)
 
     def clear(self) -> None:
         """Stop all clocks."""
         self._sets.clear()
+        self._extended.clear()
 
     def due(self, now_ms: int) -> list[Position]:
         """Return, and forget, what was delivered so long ago; the caller knows what is still pending."""
         due: list[Position] = []
         while self._sets and self._sets[0][0] <= now_ms:
-            due.extend(self._sets.popleft()[1].positions())
+            deadline_ms, positions = self._sets.popleft()
+            for position in positions.positions():
+                if self._extended.get(position, deadline_ms) == deadline_ms:
+                    self._extended.pop(position, None)
+                    due.append(position)
         return due
 
     def next_due_ms(self) -> int | None:
-        """Return the next deadline, or `None`."""
-        return self._sets[0][0] if self._sets else None
+        """Return the next deadline, or `None`. Amortised O(1) for each extension."""
+        while self._sets:
+            deadline_ms, positions = self._sets[0]
+            first = next(positions.positions(), None)
+            if first is None:
+                self._sets.popleft()
+            elif self._extended.get(first, deadline_ms) == deadline_ms:
+                return deadline_ms
+            else:
+                positions.remove(*first)
+        return None
 
     @property
     def nbytes(self) -> int:
         """The heap bytes of all sets."""
-        return sum(positions.nbytes for _, positions in self._sets)
+        return sum(positions.nbytes for _, positions in self._sets) + self._extended.__sizeof__()
 
     def _open(self, now_ms: int) -> PositionRangeSet:
         # Rounded up to the tick, so that nothing times out early.

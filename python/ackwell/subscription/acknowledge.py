@@ -59,7 +59,13 @@ class Acknowledgments:
             changed = False
         if state.policy.individual:
             state.consumers.acknowledged(ledger_id, entry_id, consumer)
-        if state.replay.active or state.counts.active or state.backoffs.due_ms or state.transactions.plain:
+        if (
+            state.replay.active
+            or state.counts.active
+            or state.backoffs.due_ms
+            or state.transactions.plain
+            or state.retrying.active
+        ):
             state.forget(ledger_id, entry_id)
         return changed
 
@@ -200,12 +206,16 @@ class Acknowledgments:
             if state.delayed is not None and state.delayed.contains(*position):
                 continue
             # Where all that was held is acknowledged meanwhile, another transaction may hold the rest.
-            if position < state.unread.position and state.unread.wanted(*position):
+            if not state.unread.wanted(*position):
+                continue
+            if position < state.unread.position:
                 state.consumers.settle(*position)
                 state.backoffs.stop(*position)
                 state.counts.increment(*position)
                 # It may have been read past while it was held, its time of delivery not looked at.
-                state.replay.add_unseen(position, held.sticky_key_hash)
+                state.replay.add_unseen(position, held.sticky_key_hash or None)
+            state.transactions.waits_no_more(position)
+            state.stop_retrying(*position)
         return len(content.entries)
 
     def _commit_cumulative(self, position: Position, ack_set: Sequence[int]) -> bool:
@@ -227,7 +237,7 @@ class Acknowledgments:
         state = self._state
         owner = state.consumers.owner(*position, consumer)
         value = None if owner is None else owner.pending.get(position)
-        sticky_key_hash = state.replay.hash_of(position) if value is None else value[1]
+        sticky_key_hash = (state.replay.hash_of(position) or 0) if value is None else value[1]
         state.transactions.hold(transaction, position, held._replace(sticky_key_hash=sticky_key_hash))
         unacked = self.unacked_bits(position)
         before = value[0] if value is not None else 0
@@ -243,9 +253,19 @@ class Acknowledgments:
         if state.unread.wanted(*position):
             state.consumers.reduce(position, remaining, consumer, unblocks=unblocks)
         else:
+            self._keep_waiting(position)
             state.consumers.settle(*position, consumer)
             state.backoffs.stop(*position)
             state.replay.discard(*position)
+
+    def _keep_waiting(self, position: Position) -> None:
+        """Let a message that waits hold back its hash until the transactions that hold it end."""
+        state = self._state
+        sticky_key_hash = state.replay.hash_of(position)
+        if state.holds_waiting and sticky_key_hash is not None:
+            state.retrying.add(*position, sticky_key_hash)
+        if state.holds_waiting and position in state.retrying:
+            state.transactions.waits(position)
 
 
 def _acked_bits(message: MessageId) -> int:

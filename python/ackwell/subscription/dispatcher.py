@@ -38,9 +38,9 @@ class Dispatcher:
 
     An entry that nobody gets stays where it was: unread, or in the replay queue; so does one that is
     offered ahead of an unread one, for nothing may be skipped. Only on Key_Shared an unread one that has
-    to wait is passed over, into the queue, so that those of other keys can go on. Where order per key
-    rules, its hash is *held* until the next round, so that no later entry of it goes out when permits
-    arrive in the middle of the round.
+    to wait is passed over, into the queue, so that those of other keys can go on. If order per key rules, an
+    entry waits as long as an earlier one of its hash does. This is asked at each way out: when the queue's
+    positions are chosen, for each entry that is dispatched, new or not, and before a run is decided at once.
     """
 
     def __init__(self, state: State) -> None:
@@ -64,7 +64,6 @@ class Dispatcher:
         import numpy as np
 
         state = self._state
-        state.held_hashes.clear()
         state.policy.begin_round()
         state.forget_trimmed()
         again: list[Position] = []
@@ -109,7 +108,7 @@ class Dispatcher:
             self._pass(new, ledger_id, entry_id)
             return reason
         policy = state.policy
-        must_wait = policy.in_key_order and self._key_waits(new, sticky_key_hash)
+        must_wait = policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash)
         consumer = Undelivered.KEY_WAITS if must_wait else policy.choose(sticky_key_hash, new=new)
         # Quicker than `isinstance`, and the same: nothing is derived from an enum with members.
         if type(consumer) is Undelivered:
@@ -199,13 +198,21 @@ class Dispatcher:
             if len(found) == limit:
                 break
             sticky_key_hash = state.replay.hash_of(position)
-            if sticky_key_hash in blocked:
-                continue
-            if sticky_key_hash and isinstance(state.policy.choose(sticky_key_hash, new=False), Undelivered):
-                blocked.add(sticky_key_hash)
-            else:
+            if sticky_key_hash is None:
                 found.append(position)
+            elif sticky_key_hash not in blocked:
+                if self._is_held_back(position, sticky_key_hash):
+                    blocked.add(sticky_key_hash)
+                else:
+                    found.append(position)
         return found
+
+    def _is_held_back(self, position: Position, sticky_key_hash: int) -> bool:
+        """Return whether an entry of the queue need not be read, for nobody would get it."""
+        state = self._state
+        if state.policy.in_key_order and state.retrying.holds_back(*position, sticky_key_hash):
+            return True
+        return isinstance(state.policy.choose(sticky_key_hash, new=False), Undelivered)
 
     def _may_look_ahead(self) -> bool:
         """Return whether more may be read while so much waits for its key."""
@@ -233,6 +240,7 @@ class Dispatcher:
         if not state.unread.wanted(ledger_id, entry_id):
             return Undelivered.ACKNOWLEDGED
         if state.counts.active and state.counts.is_dead(ledger_id, entry_id):
+            state.retrying.discard(ledger_id, entry_id)
             return Undelivered.DEAD_LETTER
         if state.delayed is not None:
             if deliver_at_ms > now_ms and state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms):
@@ -240,12 +248,16 @@ class Dispatcher:
             state.delayed.saw_undelayed()
         return None
 
-    def _key_waits(self, new: bool, sticky_key_hash: int) -> bool:
+    def _key_waits(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         """Return whether an older message of this hash has to go out first."""
         state = self._state
-        if sticky_key_hash in state.held_hashes:
+        if state.retrying.active and state.retrying.holds_back(ledger_id, entry_id, sticky_key_hash):
             return True
-        return new and state.replay.active and state.replay.waits(sticky_key_hash)
+        if not state.replay.active:
+            return False
+        if state.replay.holds_back(ledger_id, entry_id, sticky_key_hash):
+            return True
+        return state.settings.waiting_holds_key and state.replay.may_hold_back(ledger_id, entry_id)
 
     def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
         """Take an entry from where it was read from."""
@@ -257,8 +269,6 @@ class Dispatcher:
     def _wait(self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
         state = self._state
         if state.policy.by_key:
-            if state.policy.in_key_order:
-                state.held_hashes.add(sticky_key_hash)
             state.replay.add(ledger_id, entry_id, sticky_key_hash)
             if new:
                 state.unread.position = ledger_id, entry_id + 1
@@ -274,13 +284,14 @@ class Dispatcher:
         return max((all_messages(batch_size) & ~held).bit_count(), 1)
 
     def _needs_a_look(self, new: Entries, now_ms: int) -> bool:
-        """Return whether one of these entries may be other than plainly next: delayed, in part, dead."""
+        """Return whether one of these entries may be other than plainly next: delayed, in part, held back."""
         state = self._state
         in_part = bool(state.transactions.open) or state.cursor.partly_acked > 0
         return (
             (state.delayed is not None and new.asks_for_delay(now_ms))
             or (new.sizes is not None and in_part)
             or (state.counts.limited and state.counts.active)
+            or state.retrying.active
         )
 
     def _one_by_one(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ackwell.position import Position
+
 if TYPE_CHECKING:
-    from ackwell.position import Position
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.state import State
 
@@ -22,15 +23,14 @@ class Redelivery:
         state = self._state
         ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
         state.consumers.drop(consumer)
-        state.backoffs.stop_many(ledger_ids, entry_ids)
-        state.replay.add_many(ledger_ids, entry_ids, hashes)
+        state.give_back_many(ledger_ids, entry_ids, hashes)
         if state.policy.leave(consumer):
             state.unread.rewind()
         if not len(state.consumers) and state.settings.idle_clears_counts:
             state.counts.clear()
         return len(ledger_ids)
 
-    def requested(self, consumer: Consumer, positions: Iterable[Position] | None) -> int:
+    def requested(self, consumer: Consumer, positions: Iterable[Position] | None, *, counted: bool) -> int:
         """Take back all that a consumer has, or the listed entries; return how many."""
         state = self._state
         if not state.policy.individual:
@@ -38,12 +38,12 @@ class Redelivery:
                 state.unread.rewind()
             return 0
         if positions is not None:
-            returned = sum(self._release(position, consumer) for position in positions)
+            returned = sum(self._release(position, consumer, counted=counted) for position in positions)
         else:
             ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
-            state.counts.increment_many(ledger_ids, entry_ids)
-            state.backoffs.stop_many(ledger_ids, entry_ids)
-            state.replay.add_many(ledger_ids, entry_ids, hashes)
+            if counted:
+                state.counts.increment_many(ledger_ids, entry_ids)
+            state.give_back_many(ledger_ids, entry_ids, hashes)
             returned = len(ledger_ids)
         state.consumers.given_back(consumer)
         return returned
@@ -52,12 +52,26 @@ class Redelivery:
         """Let an entry wait out its back-off; return whether it was pending at this consumer."""
         state = self._state
         if state.policy.individual:
-            has = consumer.pending.contains(*position)
+            value = consumer.pending.get(position)
+            has = value is not None
+            if value is not None and (state.holds_waiting or state.holds_until_acked):
+                state.retrying.add(*position, value[1])
         else:
             has = position < state.unread.position and not state.cursor.is_acked(*position)
         if has:
             state.backoffs.start(position, now_ms, state.counts.count(*position))
         return has
+
+    def extend(self, consumer: Consumer, positions: Iterable[Position] | None, now_ms: int) -> int:
+        """Start the ack timeout of entries anew, of all that a consumer has or of those listed."""
+        if consumer.timeouts is None:
+            return 0
+        if positions is None:
+            positions = [Position(*position) for position in consumer.pending]
+        pending = [position for position in positions if position in consumer.pending]
+        for position in pending:
+            consumer.timeouts.extend(position, now_ms)
+        return len(pending)
 
     def advance(self, now_ms: int) -> int:
         """Take back what is due; return how many entries are to be delivered again."""
@@ -83,7 +97,17 @@ class Redelivery:
         times += [each.timeouts.next_due_ms() for each in state.consumers if each.timeouts is not None]
         return min((time for time in times if time is not None), default=None)
 
-    def _release(self, position: Position, consumer: Consumer | None = None) -> bool:
+    def later_of_key(self, consumer: Consumer, position: Position) -> list[Position]:
+        """Return what a consumer has of the hash of one of its entries, and later than that."""
+        value = consumer.pending.get(position)
+        if value is None or not self._state.policy.by_key:
+            return []
+        ledger_ids, entry_ids, _, hashes = consumer.pending.to_arrays()
+        mine = hashes == value[1]
+        pairs = zip(ledger_ids[mine].tolist(), entry_ids[mine].tolist(), strict=True)
+        return [later for later in (Position(*pair) for pair in pairs) if later > position]
+
+    def _release(self, position: Position, consumer: Consumer | None = None, *, counted: bool = True) -> bool:
         """Take an entry from its consumer (from this one only, if one is given); return whether it had it."""
         state = self._state
         if consumer is not None and not consumer.pending.contains(*position):
@@ -95,9 +119,9 @@ class Redelivery:
         if owner.timeouts is not None:
             owner.timeouts.returned(*position)
         state.consumers.given_back(owner)
-        state.counts.increment(*position)
-        state.backoffs.stop(*position)
-        state.replay.add(*position, sticky_key_hash)
+        if counted:
+            state.counts.increment(*position)
+        state.give_back(*position, sticky_key_hash)
         return True
 
     def _end_delays(self, now_ms: int) -> int:

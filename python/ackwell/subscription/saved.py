@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 TRANSACTION_FIELD: Final = 20_601
 """`Transaction {most=1, least=2, repeated Entry=3, Cumulative=4}`.
 
-`Entry {ledger=1, entry=2, batch_size=3, hash=4, repeated acked words=5}`, no words for the whole entry;
+`Entry {ledger=1, entry=2, batch_size=3, hash=4, repeated acked words=5, waited=6}`, no words for the whole
+entry, 6 only if it is set;
 `Cumulative {ledger=1, entry=2, repeated unacked words=5}`.
 """
 OUR_FIELDS: Final = (TRANSACTION_FIELD, SAVED_AS_FIELD)
@@ -58,6 +59,7 @@ def take_over(state: State) -> bytes:
     carried.redelivery_counts.clear()
     carried.unknown_fields, carried.taken = b"", True
     state.transactions.restore(transactions)
+    state.hold_what_waited()
     return others
 
 
@@ -74,7 +76,8 @@ def encode_transactions(transactions: Transactions) -> bytes:
         for position, held in content.entries.items():
             words = () if held.acked_bits < 0 else to_words(held.acked_bits)
             entry = _place(position) + int_field(3, held.batch_size)
-            body += bytes_field(3, entry + int_field(4, held.sticky_key_hash) + _words(words))
+            entry += int_field(4, held.sticky_key_hash) + _words(words)
+            body += bytes_field(3, entry + (int_field(6, 1) if held.waited else b""))
         if content.cumulative is not None:
             unacked = to_words(content.cumulative.unacked_bits)
             body += bytes_field(4, _place(content.cumulative.position) + _words(unacked))
@@ -139,7 +142,7 @@ def _read_held(field: Field, transaction: TransactionId, transactions: Transacti
     in_range = 0 < size <= BATCH_SIZE_MAX and 0 <= sticky_key_hash < INT32_END
     if not in_range or bits.bit_length() > size or (words and not bits):
         raise CorruptStateError(f"a transaction holds {position} with numbers out of range", field.start)
-    held = Held(bits if words else WHOLE, size, sticky_key_hash)
+    held = Held(bits if words else WHOLE, size, sticky_key_hash, bool(numbers[6]))
     if (
         transactions.held_bits(position) & held.acked_bits
         or position in transactions.open[transaction].entries
@@ -149,7 +152,7 @@ def _read_held(field: Field, transaction: TransactionId, transactions: Transacti
 
 
 def _read_entry(field: Field) -> tuple[dict[int, int], list[int]]:
-    numbers = {3: 1, 4: 0}
+    numbers = {3: 1, 4: 0, 6: 0}
     words: list[int] = []
     for part in field.message().fields():
         if part.number == 5:

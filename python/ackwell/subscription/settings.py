@@ -68,6 +68,14 @@ class SubscriptionSettings:
     allow_out_of_order_delivery: bool = False
     """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older one of its key."""
 
+    waiting_holds_key: bool = True
+    """On Key_Shared a message that waits to be delivered again holds back the later ones of its hash,
+    whatever made it wait, from its negative acknowledgment on. Off: only from when it is queued again."""
+
+    nack_holds_until_acked: bool = False
+    """`keySharedNegativeAckOrderingEnabled` (PIP-493): on Key_Shared a message that was negatively
+    acknowledged holds back the later ones of its hash until it is acknowledged."""
+
     look_ahead_per_consumer: int = 2_000
     """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: entries that wait for their key, a consumer."""
 
@@ -161,6 +169,7 @@ _PULSAR: dict[str, Any] = {
     "transaction_part_unblocks": False,
     "redelivery_unblocks": True,
     "key_shared_ignores_blocked": True,
+    "waiting_holds_key": False,
     "cumulative_abort_rewinds": False,
     "cumulative_hides_individual": True,
     "plain_acks_conflict": True,

@@ -8,7 +8,7 @@ consumer is active, what it was sent is not tracked: an entry before the read po
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ackwell.position import Position
@@ -16,6 +16,7 @@ from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.backoffs import Backoffs
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.kinds import policy_of
+from ackwell.subscription.positions_by_hash import PositionsByHash
 from ackwell.subscription.redelivery_counts import RedeliveryCounts
 from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.transactions import Transactions
@@ -52,8 +53,13 @@ class State:
     """What the subscription was given to hold delayed messages."""
     delayed: DelayedMessages | None
     """The same, where the type delays messages."""
-    held_hashes: set[int] = field(default_factory=set)
-    """The hashes that had to wait in this round of dispatch; none of them goes out before the next."""
+    retrying: PositionsByHash
+    """The messages that hold back later ones of their hash and are not in the queue.
+
+    They are with their consumer, in their back-off, or an open transaction acknowledged them while they
+    waited. Under `nack_holds_until_acked` also every other one that was negatively acknowledged and is not
+    acknowledged.
+    """
 
     def become(self, kind: SubscriptionType, selector: Selector | None) -> None:
         """Change to another type, with everything unacknowledged unread. No consumer is connected."""
@@ -68,12 +74,49 @@ class State:
         self.settings = settings
         self.consumers.limit(settings)
 
+    @property
+    def holds_waiting(self) -> bool:
+        """Whether a message that waits to be delivered again holds back later ones of its hash."""
+        return self.policy.in_key_order and self.settings.waiting_holds_key
+
+    @property
+    def holds_until_acked(self) -> bool:
+        """Whether a message that was negatively acknowledged does so until it is acknowledged."""
+        return self.policy.in_key_order and self.settings.nack_holds_until_acked
+
+    def give_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
+        """Queue an entry that its consumer had; it holds back its hash from there."""
+        self.backoffs.stop(ledger_id, entry_id)
+        self.replay.add(ledger_id, entry_id, sticky_key_hash)
+        self.stop_retrying(ledger_id, entry_id)
+
+    def give_back_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
+        """Queue many entries that their consumer had."""
+        self.backoffs.stop_many(ledger_ids, entry_ids)
+        self.replay.add_many(ledger_ids, entry_ids, sticky_key_hashes)
+        if self.retrying.active:
+            for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                self.stop_retrying(*pair)
+
+    def stop_retrying(self, ledger_id: int, entry_id: int) -> None:
+        """Note that an entry is queued or unread again, where its order is kept anyway."""
+        if self.retrying.active and not self.settings.nack_holds_until_acked:
+            self.retrying.discard(ledger_id, entry_id)
+
+    def hold_what_waited(self) -> None:
+        """Let hold back their hashes what transactions hold of the messages that waited."""
+        if self.holds_waiting:
+            for position, sticky_key_hash in self._waited().items():
+                self.retrying.add(*position, sticky_key_hash)
+
     def forget(self, ledger_id: int, entry_id: int) -> None:
         """Drop what is known of an entry that is acknowledged, its consumer apart."""
         if self.replay.active:
             self.replay.discard(ledger_id, entry_id)
         self.counts.reset(ledger_id, entry_id)
         self.backoffs.stop(ledger_id, entry_id)
+        if self.retrying.active:
+            self.retrying.discard(ledger_id, entry_id)
         self.transactions.forget_plain(Position(ledger_id, entry_id))
 
     def forget_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
@@ -82,6 +125,9 @@ class State:
             self.replay.discard_many(ledger_ids, entry_ids)
         self.counts.reset_many(ledger_ids, entry_ids)
         self.backoffs.stop_many(ledger_ids, entry_ids)
+        if self.retrying.active:
+            for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
+                self.retrying.discard(*pair)
         self.transactions.forget_plain_many(ledger_ids, entry_ids)
 
     def forget_acknowledged(self) -> None:
@@ -95,7 +141,7 @@ class State:
     def forget_trimmed(self) -> None:
         """Drop the entries of trimmed ledgers from what is to be delivered again."""
         trimmed_before = self.cursor.ledgers.trimmed_before
-        if trimmed_before > 0 and (self.replay.active or self.counts.active):
+        if trimmed_before > 0 and (self.replay.active or self.counts.active or self.retrying.active):
             self._forget_up_to(Position(trimmed_before - 1, 2**63 - 1))
 
     def start_over(self) -> None:
@@ -104,9 +150,11 @@ class State:
             self.consumers.take_all(consumer)
         self.replay.clear()
         self.backoffs.clear()
+        self.retrying.clear()
         if self.delayed is not None:
             self.delayed.clear()
         self.unread.rewind()
+        self.hold_what_waited()
 
     def validate(self) -> None:
         """Check each part, and that each existing entry is in exactly one place. O(entries)."""
@@ -115,12 +163,37 @@ class State:
         self.replay.validate()
         self.counts.validate()
         self.backoffs.validate()
+        self.retrying.validate()
         self.transactions.validate()
+
+    def audit_retrying(self) -> list[str]:
+        """Recompute what holds back its hash from outside of the queue; describe a difference."""
+        found: dict[Position, int] = {}
+        if self.holds_waiting:
+            for consumer in self.consumers:
+                waiting = (p for p in self.backoffs.due_ms if p in consumer.pending)
+                found.update((p, consumer.pending[p].sticky_key_hash) for p in waiting)
+            found |= self._waited()
+        retrying = self.retrying.positions()
+        if self.holds_until_acked:
+            lost = found.items() - retrying.items() | {p for p in retrying if self.cursor.is_acked(*p)}
+            return [f"retrying are {retrying}, which does not fit {lost}"] if lost else []
+        return [] if found == retrying else [f"retrying are {retrying}, found {found}"]
+
+    def _waited(self) -> dict[Position, int]:
+        """Return what waited to be delivered again and is held whole by open transactions, with its hash."""
+        return {
+            position: sticky_key_hash
+            for position, sticky_key_hash in self.transactions.waited()
+            if not self.unread.wanted(*position) and not self.cursor.is_acked(*position)
+        }
 
     def _forget_up_to(self, position: Position) -> None:
         self.replay.remove_up_to(position)
         self.counts.forget_up_to(position)
         self.backoffs.forget_up_to(position)
+        if self.retrying.active:
+            self.retrying.remove_up_to(position)
 
 
 def new_state(
@@ -149,6 +222,7 @@ def new_state(
         replay=replay,
         counts=RedeliveryCounts(structures, settings.max_redeliver_count),
         backoffs=Backoffs(structures, settings.nack_backoff),
+        retrying=PositionsByHash(structures),
         transactions=transactions,
         unread=Unread(cursor, transactions),
         policy=policy,

@@ -523,30 +523,77 @@ ActiveChange(consumer='a', active=True)])
         """Take a message back after its back-off; return whether this consumer has it.
 
         It stays with the consumer until then. On Exclusive and Failover, where order rules, everything
-        unacknowledged is read again then.
+        unacknowledged is read again then. On Key_Shared later messages of its hash wait for it, those that
+        are not delivered yet; `later_of_key` names the others.
         """
         who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
         return self._redelivery.negative(who, position, arguments.time_ms("now_ms", now_ms))
+
+    def later_of_key(self, consumer: ConsumerKey, ledger_id: int, entry_id: int) -> list[Position]:
+        """Return what a consumer has of the hash of one of its entries, and later than that. O(entries).
+
+        A subscription cannot call back what a consumer has. A caller that wants order per key gives these
+        back unprocessed; they wait behind the first one. Empty unless Key_Shared.
+
+        >>> from ackwell import Ledgers, Subscription
+        >>> subscription = Subscription("Key_Shared", Ledgers({3: 4}))
+        >>> _ = subscription.add_consumer("a")
+        >>> subscription.flow("a", 10)
+        >>> for position, key in zip(subscription.next_reads(4, now_ms=0), (7, 8, 7, 7), strict=True):
+        ...     _ = subscription.dispatch(*position, now_ms=0, sticky_key_hash=key)
+        >>> subscription.nack("a", 3, 0, now_ms=0)
+        True
+        >>> later = subscription.later_of_key("a", 3, 0)
+        >>> subscription.redeliver("a", later, counted=False), subscription.next_reads(4, now_ms=0)
+        (2, [])
+        """
+        who = self._state.consumers[consumer]
+        return self._redelivery.later_of_key(who, arguments.position(ledger_id, entry_id))
 
     def redeliver(
         self,
         consumer: ConsumerKey,
         positions: Iterable[tuple[int, int]] | None = None,
         *,
+        counted: bool = True,
         epoch: int | None = None,
     ) -> int:
         """Take back what a consumer has, all of it or the listed entries, and deliver it again at once.
 
-        Returns how many entries go back; each counts one redelivery more. Entries the consumer does
-        not have are ignored. On Exclusive and Failover everything unacknowledged is read again
-        (returns 0), for single messages would break the order. A greater `epoch` becomes the
-        consumer's: its client drops the deliveries of an older one that are still on their way.
+        Returns how many entries go back; each counts one redelivery more, unless `counted` is false because
+        the consumer did not process it. Entries the consumer does not have are ignored. On Exclusive and
+        Failover everything unacknowledged is read again (returns 0), for single messages would break the
+        order. A greater `epoch` becomes the consumer's: its client drops the deliveries of an older one
+        that are still on their way.
         """
         who = self._state.consumers[consumer]
         listed = None if positions is None else arguments.listed(positions)
         if epoch is not None:
             who.epoch = max(who.epoch, arguments.integer("epoch", epoch, NO_EPOCH))
-        return self._redelivery.requested(who, listed)
+        return self._redelivery.requested(who, listed, counted=counted)
+
+    def extend(
+        self, consumer: ConsumerKey, positions: Iterable[tuple[int, int]] | None = None, *, now_ms: int
+    ) -> int:
+        """Start the ack timeout anew of what a consumer has, of all of it or of the listed entries.
+
+        For a consumer that needs longer than `ack_timeout_ms`. Returns of how many entries; 0 if there is
+        no timeout. Entries that the consumer does not have are ignored. A back-off is not changed.
+        O(1) an entry.
+
+        >>> from ackwell import Ledgers, Subscription, SubscriptionSettings
+        >>> settings = SubscriptionSettings(ack_timeout_ms=10_000)
+        >>> subscription = Subscription("Shared", Ledgers({3: 4}), settings=settings)
+        >>> _ = subscription.add_consumer("a")
+        >>> subscription.flow("a", 1)
+        >>> subscription.dispatch(3, 0, now_ms=0), subscription.next_wakeup_ms()
+        ('a', 10000)
+        >>> subscription.extend("a", [(3, 0)], now_ms=9_000), subscription.next_wakeup_ms()
+        (1, 19000)
+        """
+        who = self._state.consumers[consumer]
+        listed = None if positions is None else arguments.listed(positions)
+        return self._redelivery.extend(who, listed, arguments.time_ms("now_ms", now_ms))
 
     def advance(self, now_ms: int) -> int:
         """Let time pass; return how many entries are to be delivered again since."""
@@ -662,7 +709,7 @@ ActiveChange(consumer='a', active=True)])
     def audit(self) -> list[str]:
         """Recompute every counter from what is there; describe each that differs. O(outstanding)."""
         state = self._state
-        return state.consumers.audit() + state.replay.audit() + state.policy.audit()
+        return state.consumers.audit() + state.policy.audit() + state.audit_retrying()
 
     def validate(self) -> None:
         """Check the invariants; `AssertionError` names what does not hold. O(entries).

@@ -87,7 +87,7 @@ def summarize(state: State, stall: Undelivered | None, hole: Position | None, ho
             "individually_deleted": state.cursor.individually_deleted.nbytes,
             "pending_acks": state.consumers.nbytes,
             "replay_queue": state.replay.nbytes,
-            "redelivery": state.counts.nbytes + state.backoffs.nbytes,
+            "redelivery": state.counts.nbytes + state.backoffs.nbytes + state.retrying.nbytes,
             "delayed": 0 if delayed is None else delayed.nbytes,
         },
     )

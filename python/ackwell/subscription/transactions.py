@@ -32,6 +32,8 @@ class Held(NamedTuple):
     """Bit set = held; `WHOLE` for the entry."""
     batch_size: int
     sticky_key_hash: int
+    waited: bool = False
+    """It waited to be delivered again, so it goes on to hold back later messages of its hash."""
 
 
 class HeldCumulative(NamedTuple):
@@ -125,6 +127,21 @@ class Transactions(EqualByState):
             if (position, _reach(unacked_bits)) <= (held.position, _reach(held.unacked_bits)):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
+    def waits(self, position: Position) -> None:
+        """Note that an entry waited to be delivered again when it came to be held as a whole."""
+        self._mark(position, waited=True)
+
+    def waits_no_more(self, position: Position) -> None:
+        """Note that an entry is to be delivered again, so that nothing of it is held for that reason."""
+        self._mark(position, waited=False)
+
+    def waited(self) -> Iterator[tuple[Position, int]]:
+        """Iterate the entries that waited, with their hashes."""
+        for content in self.open.values():
+            for position, held in content.entries.items():
+                if held.waited:
+                    yield position, held.sticky_key_hash
+
     def restore(self, other: Transactions) -> None:
         """Take over what other transactions hold; none is open here yet."""
         self.open, self._bits = other.open, other._bits
@@ -151,6 +168,12 @@ class Transactions(EqualByState):
     def hold_cumulative(self, transaction: TransactionId, held: HeldCumulative) -> None:
         """Hold everything up to a position, which `check_cumulative` found free."""
         self.open.setdefault(transaction, Transaction()).cumulative = held
+
+    def _mark(self, position: Position, *, waited: bool) -> None:
+        for content in self.open.values():
+            held = content.entries.get(position)
+            if held is not None:
+                content.entries[position] = held._replace(waited=waited)
 
     def end(self, transaction: TransactionId) -> Transaction:
         """Close a transaction and return what it held; nothing if it is not open."""

@@ -362,15 +362,19 @@ class Ours:
     def would_deliver(self, *, but_to: Collection[int] = ()) -> list[Position]:
         """Return what ours would deliver now to others than these consumers."""
         dispatcher = self.subscription._dispatcher
-        found = []
+        found, hashes = [], set()
         for position in self.subscription.next_reads(MANY, NOW_MS):
             new = self.read_position <= position
             key_hash = self.log[position].hash
             policy = self.subscription._state.policy
-            waits = policy.in_key_order and dispatcher._key_waits(new, key_hash)
+            # Those of its hash that are found go out before it.
+            waits = (
+                policy.in_key_order and key_hash not in hashes and dispatcher._key_waits(*position, key_hash)
+            )
             chosen = None if waits else policy.choose(key_hash, new=new)
             if isinstance(chosen, Consumer) and chosen.key not in but_to:
                 found.append(position)
+                hashes.add(key_hash)
         return found
 
     def state(self) -> State:

@@ -1,0 +1,97 @@
+"""Positions by sticky-key hash: the first one of a hash says which messages would overtake it.
+
+A position is kept twice: in a map, position → hash, and in a sorted list of its hash, there as one integer,
+so that a comparison is one of two integers. Memory follows the positions, not the keys.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING
+
+from ackwell.equality import EqualByState
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    from ackwell._native import PendingAcks
+    from ackwell.subscription.structures import Structures
+
+
+class PositionsByHash(EqualByState):
+    """Position → hash, and hash → its positions in order."""
+
+    __slots__ = ("_hashes", "_sorted", "active")
+
+    def __init__(self, structures: Structures) -> None:
+        self._hashes: PendingAcks = structures.pending_acks()
+        self._sorted: dict[int, list[int]] = {}
+        self.active = False
+        """Whether any position is here."""
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def __contains__(self, position: Position) -> bool:
+        return position in self._hashes
+
+    def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
+        """Put a position in, or change its hash. O(log positions of the hash) where it is the last of it."""
+        self.discard(ledger_id, entry_id)
+        self._hashes.add(ledger_id, entry_id, 1, sticky_key_hash)
+        insort(self._sorted.setdefault(sticky_key_hash, []), ledger_id << 63 | entry_id)
+        self.active = True
+
+    def discard(self, ledger_id: int, entry_id: int) -> None:
+        """Take a position out, if it is here."""
+        value = self._hashes.remove_and_get(ledger_id, entry_id)
+        if value is not None:
+            self._drop(ledger_id, entry_id, value[1])
+            self.active = bool(self._sorted)
+
+    def remove_up_to(self, position: Position) -> None:
+        """Take out everything at or before a position."""
+        ledger_ids, entry_ids, _, hashes = self._hashes.take_all_up_to(*position)
+        for row in zip(ledger_ids.tolist(), entry_ids.tolist(), hashes.tolist(), strict=True):
+            self._drop(*row)
+        self.active = bool(self._sorted)
+
+    def clear(self) -> None:
+        """Take everything out."""
+        self._hashes.clear()
+        self._sorted.clear()
+        self.active = False
+
+    def hash_of(self, position: Position) -> int | None:
+        """Return the hash of a position; `None` if it is not here."""
+        value = self._hashes.get(position)
+        return None if value is None else value[1]
+
+    def holds_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
+        """Return whether an earlier position of this hash is here. O(1)."""
+        waiting = self._sorted.get(sticky_key_hash)
+        return waiting is not None and waiting[0] < ledger_id << 63 | entry_id
+
+    def positions(self) -> dict[Position, int]:
+        """Return every position with its hash. O(positions)."""
+        return {Position(*position): value[1] for position, value in self._hashes.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """The heap bytes of the map and of the lists, their integers included."""
+        lists = sum(each.__sizeof__() + 40 * len(each) for each in self._sorted.values())
+        return self._hashes.nbytes + self._sorted.__sizeof__() + lists
+
+    def validate(self) -> None:
+        """Check that the map and the lists hold the same positions."""
+        self._hashes.validate()
+        assert self.active == (len(self._hashes) > 0)
+        expected: dict[int, list[int]] = {}
+        for (ledger_id, entry_id), sticky_key_hash in self.positions().items():
+            expected.setdefault(sticky_key_hash, []).append(ledger_id << 63 | entry_id)
+        assert self._sorted == expected, f"positions by hash are {self._sorted}, expected {expected}"
+
+    def _drop(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
+        waiting = self._sorted[sticky_key_hash]
+        del waiting[bisect_left(waiting, ledger_id << 63 | entry_id)]
+        if not waiting:
+            del self._sorted[sticky_key_hash]
