@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from ackwell.ack_sets import first_unacked, from_words, to_words
 from ackwell.arrays import as_int64
 from ackwell.cursor_settings import CursorSettings
+from ackwell.cursor_state import CursorState
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
@@ -344,6 +345,12 @@ class Cursor:
             else:
                 self._mark_delete = position
         self._consumed_before = added - self.backlog_entries
+
+    def to_state(self) -> CursorState:
+        """Return the acknowledgments as a value that later ones do not change. O(ranges + ack sets)."""
+        return CursorState(
+            self._mark_delete, self.individually_deleted.copy(), dict(self.batch_deleted), self._ledgers
+        )
 
     def to_position_info(self, **others: Any) -> PositionInfo:
         """Return the state as it is persisted, with what was loaded beside it and is not the cursor's.

@@ -30,7 +30,7 @@ class LossReport:
     reasons: tuple[str, ...] = ()
 
     @property
-    def messages(self) -> int:
+    def entries(self) -> int:
         """How many whole entries are left out."""
         count: int = self.individually_deleted.cardinality
         return count
@@ -51,7 +51,7 @@ class LossReport:
         parts = [
             f"{count} {what}"
             for count, what in (
-                (self.messages, f"messages in {self.ranges} ranges"),
+                (self.entries, f"entries in {self.ranges} ranges"),
                 (len(self.spanning_ranges), "ranges over a ledger's end"),
                 (len(self.batch_deleted), "partly acknowledged batches"),
                 (len(self.redelivery_counts), "redelivery counts"),

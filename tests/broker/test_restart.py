@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet
-from ackwell.broker.restart import BatchSizes, BrokerSettings, Count, Restart, RestartLoss, restart_loss
+from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.restart import RestartLoss, restart_loss
+from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, read_stats
+from ackwell.cursor_state import AckSets, CursorState
 from tests.shared import shared_path
+
+if TYPE_CHECKING:
+    from ackwell.broker.writes import Restart
 
 CASES: list[dict[str, Any]] = json.loads(
     Path(__file__).parents[1].joinpath("vectors").joinpath("restart.json").read_text()
@@ -39,12 +45,23 @@ def settings_of(config: dict[str, Any]) -> BrokerSettings:
     return BrokerSettings.of("4.2").with_values(pairs)
 
 
+def acknowledged(
+    mark_delete: tuple[int, int],
+    ranges: PositionRangeSet,
+    ack_sets: AckSets | None = None,
+    ledgers: Ledgers | None = None,
+) -> CursorState:
+    return CursorState(Position(*mark_delete), ranges, ack_sets, ledgers)
+
+
 def predict(case: dict[str, Any]) -> RestartLoss:
     return restart_loss(
-        Position.parse(case["markDelete"]),
-        ranges_of(case["ranges"]),
-        {Position.parse(position): words for position, words in case["ackSets"].items()},
-        ledgers=Ledgers(map(tuple, case["ledgers"])),
+        acknowledged(
+            Position.parse(case["markDelete"]),
+            ranges_of(case["ranges"]),
+            {Position.parse(position): words for position, words in case["ackSets"].items()},
+            ledgers=Ledgers(map(tuple, case["ledgers"])),
+        ),
         settings=settings_of(case["settings"]),
         restart=case["restart"],
         cursor_ledger=case["cursorLedger"],
@@ -97,10 +114,7 @@ def test_every_recording_at_hand_agrees() -> None:
             restart: Restart = config.get("restart", "graceful") if first == "before" else "graceful"
             (before,), (after,) = read_stats(path), read_stats(others[0])
             loss = restart_loss(
-                before.mark_delete_position,
-                before.individually_deleted,
-                before.batch_deleted,
-                ledgers=before.ledgers,
+                before,
                 settings=settings_of(config),
                 restart=restart,
                 cursor_ledger=before.cursor_ledger,
@@ -122,7 +136,7 @@ def _acked(stats: SubscriptionStats) -> int:
 def test_the_ranges_form_keeps_one_range_more_than_the_limit(limit: int, kept: int) -> None:
     settings = BrokerSettings.of("4.0").with_values([f"managedLedgerMaxUnackedRangesToPersist={limit}"])
     for restart in RESTARTS:
-        loss = restart_loss((3, -1), HOLES, settings=settings, restart=restart)
+        loss = restart_loss(acknowledged((3, -1), HOLES), settings=settings, restart=restart)
         assert len(loss.ranges) == len(HOLES) - kept
 
 
@@ -131,24 +145,24 @@ def test_the_long_array_form_keeps_whole_ledgers_until_their_entries_pass_the_li
     limit: int, lost: int
 ) -> None:
     settings = BrokerSettings().with_values([f"managedLedgerMaxUnackedRangesToPersist={limit}"])
-    loss = restart_loss((3, -1), HOLES, settings=settings, restart="crash")
+    loss = restart_loss(acknowledged((3, -1), HOLES), settings=settings, restart="crash")
     assert (loss.entries, loss.form) == (lost, "pulsar-long-array")
 
 
 def test_below_every_limit_a_ledger_the_long_array_form_falls_back_to_one_range() -> None:
     settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=-1"])
-    loss = restart_loss((3, -1), HOLES, settings=settings, restart="crash")
+    loss = restart_loss(acknowledged((3, -1), HOLES), settings=settings, restart="crash")
     assert (len(loss.ranges), loss.form) == (3, "pulsar-ranges")
 
 
 def test_a_close_with_few_ranges_goes_to_the_metadata_store_in_the_ranges_form() -> None:
     settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=2"])
-    closed = restart_loss((3, -1), HOLES, settings=settings)
+    closed = restart_loss(acknowledged((3, -1), HOLES), settings=settings)
     assert (closed.place, closed.entries) == ("metadata store", 10)
     to_ledger = settings.with_values(["managedLedgerMaxUnackedRangesToPersistInMetadataStore=3"])
-    assert restart_loss((3, -1), HOLES, settings=to_ledger).place == "cursor ledger"
+    assert restart_loss(acknowledged((3, -1), HOLES), settings=to_ledger).place == "cursor ledger"
     older_name = settings.with_values(["managedLedgerMaxUnackedRangesToPersistInZooKeeper=3"])
-    assert restart_loss((3, -1), HOLES, settings=older_name).place == "cursor ledger"
+    assert restart_loss(acknowledged((3, -1), HOLES), settings=older_name).place == "cursor ledger"
 
 
 def test_a_cursor_recovered_from_its_ledger_and_closed_again_goes_to_the_metadata_store() -> None:
@@ -158,15 +172,19 @@ def test_a_cursor_recovered_from_its_ledger_and_closed_again_goes_to_the_metadat
             "managedLedgerMaxUnackedRangesToPersistInMetadataStore=0",
         ]
     )
-    again = restart_loss((3, -1), HOLES, settings=settings, cursor_ledger="read-only")
+    again = restart_loss(acknowledged((3, -1), HOLES), settings=settings, cursor_ledger="read-only")
     assert (again.place, again.entries) == ("metadata store", 0)
     tighter = settings.with_values(["managedLedgerMaxUnackedRangesToPersist=2"])
-    assert restart_loss((3, -1), HOLES, settings=tighter, cursor_ledger="read-only").entries == 10
+    assert (
+        restart_loss(acknowledged((3, -1), HOLES), settings=tighter, cursor_ledger="read-only").entries == 10
+    )
 
 
 def test_a_crash_forgets_nothing_that_was_recovered_and_not_changed_since() -> None:
     settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=0"])
-    loss = restart_loss((3, -1), HOLES, settings=settings, restart="crash", cursor_ledger="read-only")
+    loss = restart_loss(
+        acknowledged((3, -1), HOLES), settings=settings, restart="crash", cursor_ledger="read-only"
+    )
     assert loss.messages == loss.messages_before_flush == Count(0, 0)
 
 
@@ -178,33 +196,41 @@ def test_batch_indexes_survive_in_the_cursor_ledger_up_to_their_limit() -> None:
             "managedLedgerMaxBatchDeletedIndexToPersist=3",
         ]
     )
-    loss = restart_loss((3, -1), HOLES, ack_sets, settings=settings, batch_sizes=BatchSizes(each=10))
+    loss = restart_loss(
+        acknowledged((3, -1), HOLES, ack_sets), settings=settings, batch_sizes=BatchSizes(each=10)
+    )
     assert (loss.partial_entries, loss.messages) == (1, Count(8, 8))
     assert [reason.code for reason in loss.reasons] == ["batch-index-limit"]
 
 
 def test_batch_indexes_are_not_read_back_from_the_metadata_store() -> None:
-    loss = restart_loss((3, -1), HOLES, {Position(3, 10): (0b11,)}, batch_sizes=BatchSizes(each=10))
+    loss = restart_loss(
+        acknowledged((3, -1), HOLES, {Position(3, 10): (0b11,)}), batch_sizes=BatchSizes(each=10)
+    )
     assert (loss.partial_entries, loss.messages) == (1, Count(8, 8))
     assert loss.reasons[0].issues == ("apache/pulsar#20585", "apache/pulsar#26475")
 
 
 def test_batch_indexes_alone_are_never_written_before_a_crash() -> None:
-    loss = restart_loss((3, -1), PositionRangeSet(), {Position(3, 1): (0b11,)}, restart="crash")
+    loss = restart_loss(acknowledged((3, -1), PositionRangeSet(), {Position(3, 1): (0b11,)}), restart="crash")
     assert (loss.partial_entries, loss.messages.at_least) == (1, 1)
 
 
 def test_it_hangs_on_timing_whether_batch_indexes_without_ranges_were_written_with_the_mark_delete() -> None:
     sizes = BatchSizes(each=10)
     loss = restart_loss(
-        (3, 5), PositionRangeSet(), {Position(3, 6): (0b11,)}, restart="crash", batch_sizes=sizes
+        acknowledged((3, 5), PositionRangeSet(), {Position(3, 6): (0b11,)}),
+        restart="crash",
+        batch_sizes=sizes,
     )
     assert loss.messages == Count(0, 8)
 
 
 def test_with_batch_index_acknowledgment_off_no_batch_index_is_read_back() -> None:
     loss = restart_loss(
-        (3, -1), HOLES, {Position(3, 10): (1,)}, settings=BrokerSettings.of("4.0"), restart="crash"
+        acknowledged((3, -1), HOLES, {Position(3, 10): (1,)}),
+        settings=BrokerSettings.of("4.0"),
+        restart="crash",
     )
     assert [reason.code for reason in loss.reasons] == ["batch-index-off"]
 
@@ -214,10 +240,14 @@ def test_only_entries_that_exist_beyond_the_mark_delete_position_count() -> None
     # ledgers; they take room under the limit, and are no messages.
     ranges = PositionRangeSet.parse("[(3:-1..3:4],(3:6..3:99],(8:-1..8:9]]")
     settings = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=0"])
-    loss = restart_loss((3, 4), ranges, ledgers=Ledgers({3: 10, 4: 5}), settings=settings, restart="crash")
+    loss = restart_loss(
+        acknowledged((3, 4), ranges, ledgers=Ledgers({3: 10, 4: 5})), settings=settings, restart="crash"
+    )
     assert str(loss.ranges) == "[]"
     off = settings.with_values(["managedLedgerPersistIndividualAckAsLongArray=false"])
-    loss = restart_loss((3, 4), ranges, ledgers=Ledgers({3: 10, 4: 5}), settings=off, restart="crash")
+    loss = restart_loss(
+        acknowledged((3, 4), ranges, ledgers=Ledgers({3: 10, 4: 5})), settings=off, restart="crash"
+    )
     assert str(loss.ranges) == "[(3:6..3:9]]"
 
 
@@ -227,27 +257,33 @@ def test_an_entry_that_bookkeeper_refuses_falls_back_to_the_metadata_store_or_is
         ranges.add(7, entry_id + 1)
     settings = BrokerSettings.of("4.0").with_values(["maxMessageSize=65536"])
     for restart in RESTARTS:
-        loss = restart_loss((7, -1), ranges, settings=settings, restart=restart)
+        loss = restart_loss(acknowledged((7, -1), ranges), settings=settings, restart=restart)
         assert (loss.place, loss.messages) == ("metadata store", Count(0, 10_000))
     wider = settings.with_values(["maxMessageSize=5242880"])
-    assert restart_loss((7, -1), ranges, settings=wider, restart="crash").messages == Count(0, 0)
+    assert restart_loss(acknowledged((7, -1), ranges), settings=wider, restart="crash").messages == Count(
+        0, 0
+    )
 
 
 def test_the_worst_case_of_a_crash_is_everything_since_the_position_on_disk() -> None:
     ledgers = Ledgers({3: 10, 4: 5, 5: 10})
-    known = restart_loss((3, 5), HOLES, ledgers=ledgers, restart="crash", persisted_mark_delete=(3, 2))
+    known = restart_loss(
+        acknowledged((3, 5), HOLES, ledgers=ledgers), restart="crash", persisted_mark_delete=(3, 2)
+    )
     assert known.messages_before_flush == Count(0, 3 + 11)
-    unknown = restart_loss((3, 5), HOLES, ledgers=ledgers, restart="crash")
+    unknown = restart_loss(acknowledged((3, 5), HOLES, ledgers=ledgers), restart="crash")
     assert unknown.messages_before_flush == Count(0, 6 + 11)
-    assert restart_loss((3, 5), HOLES, restart="crash").messages_before_flush == Count(0, None)
-    graceful = restart_loss((3, 5), HOLES, ledgers=ledgers)
+    assert restart_loss(acknowledged((3, 5), HOLES), restart="crash").messages_before_flush == Count(0, None)
+    graceful = restart_loss(acknowledged((3, 5), HOLES, ledgers=ledgers))
     assert graceful.messages_before_flush == graceful.messages
 
 
 def test_messages_are_counted_by_the_batches_of_the_entries_lost() -> None:
     settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=2"])
     sizes = BatchSizes(of={(5, 0): 7, (5, 9): 3, (3, 1): 100})
-    assert restart_loss((3, -1), HOLES, settings=settings, batch_sizes=sizes).messages == Count(18, 18)
+    assert restart_loss(acknowledged((3, -1), HOLES), settings=settings, batch_sizes=sizes).messages == Count(
+        18, 18
+    )
 
 
 def test_settings_are_those_of_the_version_and_unknown_names_are_refused() -> None:
@@ -280,21 +316,24 @@ def test_more_ranges_than_the_metadata_store_takes_go_to_the_ledger_unless_it_ta
         ]
     )
     holes = PositionRangeSet([(3, 2 * number + 1, 2 * number + 2) for number in range(ranges)])
-    assert restart_loss((3, -1), holes, settings=settings).place == place
+    assert restart_loss(acknowledged((3, -1), holes), settings=settings).place == place
 
 
 @pytest.mark.parametrize("most", [-1, 0])
 def test_without_room_for_batch_indexes_none_is_kept(most: int) -> None:
     settings = BrokerSettings.of("4.2").with_values([f"managedLedgerMaxBatchDeletedIndexToPersist={most}"])
     holes = PositionRangeSet([(3, 1, 2)])
-    loss = restart_loss((3, -1), holes, {Position(3, 9): (2,)}, settings=settings, restart="crash")
+    loss = restart_loss(
+        acknowledged((3, -1), holes, {Position(3, 9): (2,)}), settings=settings, restart="crash"
+    )
     assert loss.partial_entries == 1
 
 
 def test_a_source_without_ack_sets_is_not_one_that_does_not_show_them() -> None:
     def loss(batch_deleted: dict[Position, tuple[int, ...]] | None) -> Count:
         return restart_loss(
-            (3, -1), HOLES, batch_deleted, ledgers=Ledgers({3: 8}), batch_sizes=BatchSizes(each=10)
+            acknowledged((3, -1), HOLES, batch_deleted, ledgers=Ledgers({3: 8})),
+            batch_sizes=BatchSizes(each=10),
         ).messages
 
     assert loss({}) == Count(0, 0)
@@ -320,10 +359,7 @@ def test_listed_sizes_count_only_with_whole_entries() -> None:
 def test_hidden_ack_sets_survive_where_each_unacked_entry_may_have_one(limit: int, most: int) -> None:
     settings = BrokerSettings().with_values([f"managedLedgerMaxBatchDeletedIndexToPersist={limit}"])
     loss = restart_loss(
-        (3, 2),
-        PositionRangeSet.parse("[(3:4..3:6]]"),
-        None,
-        ledgers=Ledgers({3: 9}),
+        acknowledged((3, 2), PositionRangeSet.parse("[(3:4..3:6]]"), None, ledgers=Ledgers({3: 9})),
         settings=settings,
         restart="crash",
         batch_sizes=BatchSizes(each=10),
@@ -336,10 +372,7 @@ def test_hidden_ack_sets_survive_where_each_unacked_entry_may_have_one(limit: in
 
 def test_hidden_ack_sets_without_a_range_may_not_have_been_written() -> None:
     loss = restart_loss(
-        (3, 4),
-        PositionRangeSet(),
-        None,
-        ledgers=Ledgers({3: 9}),
+        acknowledged((3, 4), PositionRangeSet(), None, ledgers=Ledgers({3: 9})),
         restart="crash",
         batch_sizes=BatchSizes(each=10),
     )
@@ -353,10 +386,7 @@ def test_a_cursor_before_the_first_entry_has_written_no_ledger(
 ) -> None:
     for ledgers in (None, Ledgers({3: 9})):
         loss = restart_loss(
-            mark_delete,
-            PositionRangeSet(),
-            {Position(3, 5): (0b11,)},
-            ledgers=ledgers,
+            acknowledged(mark_delete, PositionRangeSet(), {Position(3, 5): (0b11,)}, ledgers=ledgers),
             restart="crash",
             batch_sizes=BatchSizes(each=10),
         )
@@ -365,10 +395,7 @@ def test_a_cursor_before_the_first_entry_has_written_no_ledger(
 
 def test_the_worst_case_of_a_crash_counts_the_batches_that_the_mark_delete_position_passed() -> None:
     loss = restart_loss(
-        (3, 5),
-        PositionRangeSet.parse("[(3:6..3:7]]"),
-        {},
-        ledgers=Ledgers({3: 10}),
+        acknowledged((3, 5), PositionRangeSet.parse("[(3:6..3:7]]"), {}, ledgers=Ledgers({3: 10})),
         restart="crash",
         batch_sizes=BatchSizes(of={(3, 4): 7, (3, 7): 3, (3, 9): 100}),
         persisted_mark_delete=(3, 2),
@@ -383,17 +410,19 @@ def test_an_entry_of_just_the_size_that_bookkeeper_takes_is_written(form: str) -
     settings = BrokerSettings().with_values([f"managedLedgerPersistIndividualAckAsLongArray={long_array}"])
     for limit, place in ((size, "cursor ledger"), (size - 1, "metadata store")):
         tight = settings.with_values([f"nettyMaxFrameSizeBytes={limit}"])
-        loss = restart_loss((3, -1), HOLES, settings=tight, restart="crash")
+        loss = restart_loss(acknowledged((3, -1), HOLES), settings=tight, restart="crash")
         assert (loss.place, loss.messages.at_most) == (place, 0 if place == "cursor ledger" else 13)
 
 
 def test_a_single_range_far_into_a_ledger_is_too_large_for_the_long_array_form() -> None:
     far = PositionRangeSet([(3, 10_000_000, 10_000_001)])
     settings = BrokerSettings().with_values(["maxMessageSize=65536"])
-    loss = restart_loss((3, -1), far, settings=settings, restart="crash")
+    loss = restart_loss(acknowledged((3, -1), far), settings=settings, restart="crash")
     assert (loss.place, loss.messages) == ("metadata store", Count(0, 1))
     ranges_form = settings.with_values(["managedLedgerPersistIndividualAckAsLongArray=false"])
-    assert restart_loss((3, -1), far, settings=ranges_form, restart="crash").messages == Count(0, 0)
+    assert restart_loss(acknowledged((3, -1), far), settings=ranges_form, restart="crash").messages == Count(
+        0, 0
+    )
 
 
 def test_listed_batches_hide_acks_even_where_every_other_entry_is_one_message() -> None:

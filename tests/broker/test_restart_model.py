@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackwell import Position, PositionRangeSet
-from ackwell.broker.restart import BatchSizes, BrokerSettings, Count, CursorLedger, Restart, restart_loss
+from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.restart import restart_loss
+from ackwell.broker.settings import BrokerSettings
+from ackwell.cursor_state import CursorState
+
+if TYPE_CHECKING:
+    from ackwell.broker.writes import CursorLedger, Restart
 
 Range = tuple[int, int, int]
 
@@ -79,9 +87,7 @@ def test_what_comes_back_is_what_the_broker_did_not_write_or_does_not_read(
     # An ack set that an acknowledgment of the whole entry covers says nothing any more.
     shown, partial = partial, {p: words for p, words in partial.items() if p not in PositionRangeSet(ranges)}
     loss = restart_loss(
-        (0, -1),
-        PositionRangeSet(ranges),
-        shown,
+        CursorState(Position(0, -1), PositionRangeSet(ranges), shown),
         settings=broker,
         restart=restart,
         cursor_ledger=ledger,

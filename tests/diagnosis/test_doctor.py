@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ackwell import Position, PositionRangeSet
-from ackwell.broker.restart import BatchSizes, BrokerSettings, Count, Restart
+from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.errors import StatsError
 from tests.broker.answers import answer, holes, subscription
 from tests.broker.test_stats import stats
+
+if TYPE_CHECKING:
+    from ackwell.broker.writes import Restart
 
 RANGES_FORM = BrokerSettings.of("4.0")
 GRACEFUL: tuple[Restart, ...] = ("graceful",)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ackwell.broker.restart import RESTARTS, BrokerSettings
+from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
+from ackwell.broker.writes import RESTARTS
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from tests.shared import shared_folder
 

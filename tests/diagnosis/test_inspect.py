@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ackwell import ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
-from ackwell.broker.restart import BrokerSettings
+from ackwell.broker.settings import BrokerSettings
 from ackwell.cli import app
 from ackwell.diagnosis.difference import difference, read_state
 from ackwell.diagnosis.holes import blockage, holes

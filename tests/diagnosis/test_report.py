@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackwell import Position
-from ackwell.broker.restart import BrokerSettings
+from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import Unread
 from ackwell.diagnosis.checkup import Broker, Checkup
 from ackwell.diagnosis.doctor import diagnose

@@ -178,7 +178,7 @@ def test_limits_cut_alike_and_report_exactly_what_they_cut(
         assert len(kept.individually_deleted) <= limits.get("max_ranges", 1 << 60)
         whole = kept.individually_deleted | report.individually_deleted
         assert plain(info.individually_deleted) == plain(whole)
-        cardinality = kept.individually_deleted.cardinality + report.messages
+        cardinality = kept.individually_deleted.cardinality + report.entries
         assert info.individually_deleted.cardinality == cardinality
         assert info.batch_deleted == {**kept.batch_deleted, **report.batch_deleted}
         assert bool(report) == (kept != info)
@@ -407,7 +407,7 @@ def test_a_state_over_a_bookies_frame_is_refused_unless_a_limit_is_given() -> No
     large = ackwell.PositionInfo(1, 0, acked)
     with pytest.raises(StateTooLargeError) as caught:
         large.encode("pulsar-auto")
-    assert caught.value.report.messages > 10_000
+    assert caught.value.report.entries > 10_000
     assert len(large.encode("pulsar-auto", max_bytes=1 << 30)) > 5 << 20
 
 

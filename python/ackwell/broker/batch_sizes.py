@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell.ack_sets import from_words, last_unacked
-from ackwell.position import Position
 
-AckSets = Mapping[Position, Sequence[int]]
-"""Partly acknowledged entries: signed 64-bit words each, bit set = message not acknowledged."""
+if TYPE_CHECKING:
+    from ackwell.cursor_state import AckSets
 
 
 class Count(NamedTuple):

@@ -24,10 +24,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ackwell.broker.batch_sizes import AckSets, BatchSizes, Count
+from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import (
-    RESTARTS,
     CursorLedger,
     MemoryState,
     Reason,
@@ -38,22 +37,10 @@ from ackwell.broker.writes import (
     keeps_hidden,
     kept_of,
 )
-from ackwell.position import Position
 
 if TYPE_CHECKING:
-    from ackwell import Ledgers, PositionRangeSet
-
-__all__ = [
-    "RESTARTS",
-    "BatchSizes",
-    "BrokerSettings",
-    "Count",
-    "CursorLedger",
-    "Reason",
-    "Restart",
-    "RestartLoss",
-    "restart_loss",
-]
+    from ackwell import PositionRangeSet
+    from ackwell.cursor_state import CursorState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,65 +66,62 @@ class RestartLoss:
 
 
 def restart_loss(
-    mark_delete: tuple[int, int],
-    individually_deleted: PositionRangeSet,
-    batch_deleted: AckSets | None = None,
-    *,
-    ledgers: Ledgers | None = None,
+    state: CursorState,
     settings: BrokerSettings | None = None,
     restart: Restart = "graceful",
+    *,
     cursor_ledger: CursorLedger | None = None,
     batch_sizes: BatchSizes | None = None,
     persisted_mark_delete: tuple[int, int] | None = None,
 ) -> RestartLoss:
     """Return which acknowledged messages are delivered again after a restart, and why.
 
-    `batch_deleted` holds the ack sets; None means that the source does not show them, as the admin API
-    does not: then every entry that may hold several messages may hold acknowledged ones, and the counts
-    are intervals. With `ledgers` only entries that exist are counted. Without `cursor_ledger`, one is open
-    as soon as any entry was wholly acknowledged. Without `batch_sizes`, an entry without ack set holds one
-    message. `persisted_mark_delete`, where it is known, narrows the worst case of a crash.
-    O(ranges + ack sets).
+    A state without ack sets is one whose source does not show them: then every entry that may hold several
+    messages may hold acknowledged ones, and the counts are intervals. With ledgers only entries that exist
+    are counted. Without `cursor_ledger`, one is open as soon as any entry was wholly acknowledged. Without
+    `batch_sizes`, an entry without ack set holds one message. `persisted_mark_delete`, if it is known,
+    narrows the worst case of a crash. O(ranges + ack sets).
 
-    >>> from ackwell import PositionRangeSet
+    >>> from ackwell import Position, PositionRangeSet
+    >>> from ackwell.cursor_state import CursorState
     >>> holes = PositionRangeSet.parse("[(3:0..3:1],(3:2..3:3],(3:4..3:5]]")
     >>> settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=1"])
-    >>> loss = restart_loss((3, -1), holes, settings=settings)
+    >>> loss = restart_loss(CursorState(Position(3, -1), holes), settings)
     >>> loss.messages.exact, str(loss.ranges), loss.reasons[0].issues
     (1, '[(3:4..3:5]]', ('apache/pulsar#25540', 'apache/pulsar#25548'))
     """
     settings = settings or BrokerSettings()
     sizes = batch_sizes or BatchSizes()
-    state = MemoryState.of(Position(*mark_delete), individually_deleted, batch_deleted or {}, ledgers)
-    ledger = cursor_ledger or state.presumed_ledger(ledgers)
-    kept = kept_of(state, settings, restart, ledger)
+    held = MemoryState.held(state)
+    ledger = cursor_ledger or held.presumed_ledger()
+    kept = kept_of(held, settings, restart, ledger)
 
-    lost = state.existing - kept.ranges
+    lost = held.existing - kept.ranges
     entries = lost.cardinality
-    partial = {p: words for p, words in state.partial.items() if p not in kept.partial}
+    partial = {p: words for p, words in held.batch_deleted.items() if p not in kept.partial}
     certain = {p: words for p, words in partial.items() if p not in kept.perhaps}
     within = lost.__contains__ if sizes.of else None
-    everything = individually_deleted.__contains__
+    everything = held.individually_deleted.__contains__
     messages = Count(
         sizes.acked(entries, certain, within=within).at_least,
-        sizes.acked(state.existing.cardinality, state.partial, within=everything).at_most
+        sizes.acked(held.existing.cardinality, held.batch_deleted, within=everything).at_most
         if kept.perhaps_nothing
         else sizes.acked(entries, partial, within=within).at_most,
     )
-    hidden = 0 if batch_deleted is not None else hidden_acks(state, settings, ledgers, sizes)
-    if hidden != 0 and not keeps_hidden(state, settings, kept, ledgers):
+    hidden = 0 if state.batch_deleted is not None else hidden_acks(held, settings, sizes)
+    if hidden != 0 and not keeps_hidden(held, settings, kept):
         messages = messages.plus_up_to(hidden)
         kept.reasons.append(hidden_reason(hidden))
     before_flush = messages
     if restart == "crash" and ledger == "open":
-        moved = _moved(state, ledgers, persisted_mark_delete)
+        moved = _moved(state, persisted_mark_delete)
         worst = (
             None
             if moved is None
             else sizes.acked(
-                state.existing.cardinality + moved,
-                state.partial,
-                within=lambda position: position <= state.mark_delete or position in individually_deleted,
+                held.existing.cardinality + moved,
+                held.batch_deleted,
+                within=lambda position: position <= state.mark_delete_position or everything(position),
             )
             .plus_up_to(hidden)
             .at_most
@@ -156,12 +140,14 @@ def restart_loss(
     )
 
 
-def _moved(state: MemoryState, ledgers: Ledgers | None, persisted: tuple[int, int] | None) -> int | None:
+def _moved(state: CursorState, persisted: tuple[int, int] | None) -> int | None:
     """Bound how many entries the mark-delete position has passed since it was last written.
 
-    Where the position on disk is not known it is at least the start of the first ledger, for ledgers
-    are trimmed by the position on disk. None where not even the ledgers are known.
+    If the position on disk is not known it is at least the start of the first ledger, because ledgers are
+    trimmed by the position on disk. None if not even the ledgers are known.
     """
-    if persisted is not None and tuple(persisted) == state.mark_delete:
+    if persisted is not None and tuple(persisted) == state.mark_delete_position:
         return 0
-    return None if ledgers is None else entries_up_to(ledgers, state.mark_delete, persisted)
+    return (
+        None if state.ledgers is None else entries_up_to(state.ledgers, state.mark_delete_position, persisted)
+    )

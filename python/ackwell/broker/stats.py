@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from ackwell.ack_sets import from_words, to_words
-from ackwell.broker.batch_sizes import AckSets, BatchSizes
+from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
+from ackwell.cursor_state import AckSets, CursorState
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
-    from ackwell.broker.restart import CursorLedger
+    from ackwell.broker.writes import CursorLedger
 
 _ID_END: Final = 2**63 - 1
 
@@ -45,7 +46,7 @@ class LedgerSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionStats:
+class SubscriptionStats(CursorState):
     """One subscription at one moment, as its broker described it."""
 
     topic: str
@@ -53,12 +54,8 @@ class SubscriptionStats:
     subscription: str
     source: str
     """The file or address it was read from."""
-    mark_delete_position: Position
-    read_position: Position | None
-    individually_deleted: PositionRangeSet
-    batch_deleted: AckSets | None
-    """None where the source does not show it: the admin API does not."""
     ledgers: Ledgers
+    read_position: Position | None
     ledger_sizes: tuple[LedgerSize, ...]
     cursor_ledger: CursorLedger
     batch_sizes: BatchSizes

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from ackwell.errors import StateTooLargeError
+from ackwell.cursor_state import CursorState, size_in
 from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
-    from ackwell.broker.batch_sizes import AckSets, BatchSizes
+    from ackwell.broker.batch_sizes import BatchSizes
     from ackwell.broker.settings import BrokerSettings
+    from ackwell.cursor_state import AckSets
 
 Restart = Literal["graceful", "crash"]
 """A graceful restart, or a topic unload, closes the cursor; a crash leaves what was written last."""
@@ -63,47 +64,41 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryState:
-    """What the broker holds in memory: ranges, and ack sets in order."""
+class MemoryState(CursorState):
+    """What the broker holds in memory: its ack sets are in order, without those that say nothing."""
 
-    mark_delete: Position
-    ranges: PositionRangeSet
-    existing: PositionRangeSet
-    """Cut to the entries that exist beyond the mark-delete position; a limit counts the others too."""
-    partial: AckSets
+    batch_deleted: AckSets
+    existing: PositionRangeSet = field(kw_only=True)
+    """The ranges, cut to the entries that exist beyond the mark-delete position; a limit counts all."""
 
     @classmethod
-    def of(
-        cls,
-        mark_delete: Position,
-        ranges: PositionRangeSet,
-        batch_deleted: AckSets,
-        ledgers: Ledgers | None,
-    ) -> Self:
-        """Cut `ranges` to what exists, and drop ack sets that an acknowledgment covers; O(ranges).
+    def held(cls, state: CursorState) -> Self:
+        """Return a state as a broker holds it: without the ack sets that an acknowledgment covers. O(ranges).
 
         A broker may keep such an ack set in memory, but it says nothing any more.
         """
+        mark_delete, ranges, ledgers = state.mark_delete_position, state.individually_deleted, state.ledgers
         existing = ranges.copy()
         existing.remove_up_to(*mark_delete)
         if ledgers is not None:
             entries = dict(ledgers)
             for ledger_id in existing.ledger_ids():
                 existing.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _ENTRY_ID_MAX)
+        ack_sets = state.batch_deleted or {}
         partial = {
-            Position(*p): tuple(batch_deleted[p])
-            for p in sorted(batch_deleted)
+            Position(*p): tuple(ack_sets[p])
+            for p in sorted(ack_sets)
             if Position(*p) > mark_delete and p not in ranges
         }
-        return cls(mark_delete, ranges, existing, partial)
+        return cls(mark_delete, ranges, partial, ledgers, existing=existing)
 
-    def presumed_ledger(self, ledgers: Ledgers | None) -> CursorLedger:
-        """A cursor that never saw a whole-entry acknowledgment has never opened a ledger."""
-        if len(self.ranges):
+    def presumed_ledger(self) -> CursorLedger:
+        """Return the cursor ledger of a cursor that opened it with its first whole-entry acknowledgment."""
+        if len(self.individually_deleted):
             return "open"
-        if ledgers is None:
-            return "open" if self.mark_delete.entry_id >= 0 else "none"
-        return "open" if entries_up_to(ledgers, self.mark_delete) else "none"
+        if self.ledgers is None:
+            return "open" if self.mark_delete_position.entry_id >= 0 else "none"
+        return "open" if entries_up_to(self.ledgers, self.mark_delete_position) else "none"
 
 
 @dataclass(slots=True)
@@ -128,7 +123,7 @@ def kept_of(state: MemoryState, settings: BrokerSettings, restart: Restart, ledg
     to_ledger = (
         ledger == "open"
         and settings.max_unacked_ranges_to_persist > 0
-        and len(state.ranges) > settings.metadata_store_ranges
+        and len(state.individually_deleted) > settings.metadata_store_ranges
     )
     return _in_ledger(state, settings) if to_ledger else _in_metadata_store(state, settings)
 
@@ -137,16 +132,16 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
     if ledger == "none":
         # Nothing was written since the cursor was loaded: whole entries are as they were read, and
         # ack sets, which are never read back from the metadata store, are all newer than that.
-        kept = Kept("metadata store", "pulsar-ranges", state.ranges)
-        kept.reasons.append(_not_written(len(state.partial)))
+        kept = Kept("metadata store", "pulsar-ranges", state.individually_deleted)
+        kept.reasons.append(_not_written(len(state.batch_deleted)))
         return kept
     if ledger == "read-only":
         form = _form(settings)
-        kept = Kept("cursor ledger", form, state.ranges, perhaps=frozenset(state.partial))
-        kept.reasons.append(_not_written(len(state.partial)))
+        kept = Kept("cursor ledger", form, state.individually_deleted, perhaps=frozenset(state.batch_deleted))
+        kept.reasons.append(_not_written(len(state.batch_deleted)))
         return kept
     kept = _in_ledger(state, settings)
-    if not len(state.ranges) and kept.partial:
+    if not len(state.individually_deleted) and kept.partial:
         # Acknowledging part of a batch writes nothing while there is no range beyond the mark-delete
         # position. The state does not show whether the ack sets were there when it last moved.
         kept.perhaps, kept.partial = kept.partial, frozenset()
@@ -158,7 +153,7 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Kept:
     """Write one entry to the cursor ledger, in the form the broker is set to."""
     limit = settings.max_unacked_ranges_to_persist
     ranges = _first_ledgers(state, limit) if settings.long_array else None
-    if ranges is not None and (len(ranges) or not len(state.ranges)):
+    if ranges is not None and (len(ranges) or not len(state.individually_deleted)):
         kept = Kept("cursor ledger", "pulsar-long-array", ranges)
         reason = _entry_limit(state, ranges, limit)
     else:
@@ -184,11 +179,11 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Kept:
     limit = settings.max_unacked_ranges_to_persist
     kept = Kept("metadata store", "pulsar-ranges", _first_ranges(state, settings))
     kept.reasons += _range_limit(state, kept.ranges, limit)
-    if state.partial:
+    if state.batch_deleted:
         kept.reasons.append(
             Reason(
                 "batch-index-not-read-back",
-                f"the batch indexes of {_entries(len(state.partial))} go to the metadata store on "
+                f"the batch indexes of {_entries(len(state.batch_deleted))} go to the metadata store on "
                 "close, from where the broker does not read them back",
                 ("apache/pulsar#20585", "apache/pulsar#26475"),
             )
@@ -199,43 +194,43 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Kept:
 def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
     """Return the ranges that are written: the limit, and before 5.0 one more, so never none."""
     written = max(settings.max_unacked_ranges_to_persist, 0) + settings.ranges_beyond_limit
-    if len(state.ranges) <= written:
-        return state.ranges
-    return type(state.ranges)(islice(state.ranges, written))
+    if len(state.individually_deleted) <= written:
+        return state.individually_deleted
+    return type(state.individually_deleted)(islice(state.individually_deleted, written))
 
 
 def _first_ledgers(state: MemoryState, limit: int) -> PositionRangeSet:
     """A ledger is written whole unless the entries acknowledged in those before it exceed the limit."""
-    ledger_ids = state.ranges.ledger_ids()
-    acked = accumulate(map(state.ranges.cardinality_of, ledger_ids), initial=0)
+    ledger_ids = state.individually_deleted.ledger_ids()
+    acked = accumulate(map(state.individually_deleted.cardinality_of, ledger_ids), initial=0)
     beyond = [ledger_id for ledger_id, before in zip(ledger_ids, acked, strict=False) if before > limit]
     if not beyond:
-        return state.ranges
-    kept = state.ranges.copy()
+        return state.individually_deleted
+    kept = state.individually_deleted.copy()
     for ledger_id in beyond:
         kept.remove_range(ledger_id, -1, _ENTRY_ID_MAX)
     return kept
 
 
 def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> None:
-    if not state.partial:
+    if not state.batch_deleted:
         return
     if not settings.acknowledgment_at_batch_index_level_enabled:
         kept.reasons.append(
             Reason(
                 "batch-index-off",
                 f"acknowledgmentAtBatchIndexLevelEnabled is off: the batch indexes of "
-                f"{_entries(len(state.partial))} are not read back",
+                f"{_entries(len(state.batch_deleted))} are not read back",
             )
         )
         return
     limit = max(settings.max_batch_deleted_index_to_persist, 0)
-    kept.partial = frozenset(islice(state.partial, limit))
-    if len(state.partial) > limit:
+    kept.partial = frozenset(islice(state.batch_deleted, limit))
+    if len(state.batch_deleted) > limit:
         kept.reasons.append(
             Reason(
                 "batch-index-limit",
-                f"the batch indexes of {_entries(len(state.partial))}, of which "
+                f"the batch indexes of {_entries(len(state.batch_deleted))}, of which "
                 f"managedLedgerMaxBatchDeletedIndexToPersist={limit} keeps the first {limit:,}",
                 ("apache/pulsar#25540", "apache/pulsar#25548"),
             )
@@ -244,52 +239,49 @@ def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> N
 
 def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
     """Return the size of the entry where it exceeds `limit`; it is encoded only where it might."""
-    at_most = 64 * len(kept.ranges) + sum(48 + 11 * len(state.partial[position]) for position in kept.partial)
+    at_most = 64 * len(kept.ranges) + sum(
+        48 + 11 * len(state.batch_deleted[position]) for position in kept.partial
+    )
     if kept.form == "pulsar-ranges" and at_most <= limit:
         return None
-    from ackwell import PositionInfo
-
-    partial = {position: state.partial[position] for position in sorted(kept.partial)}
-    info = PositionInfo(*state.mark_delete, individually_deleted=kept.ranges, batch_deleted=partial)
-    try:
-        size = len(info.encode(form=kept.form))
-    except StateTooLargeError:
-        # A bit set of Java ends at 2^31 entries of a ledger; one with so many acknowledged is larger anyway.
-        return limit + 1
+    partial = {position: state.batch_deleted[position] for position in sorted(kept.partial)}
+    written = CursorState(state.mark_delete_position, kept.ranges, partial)
+    size = size_in(written.to_position_info(), kept.form)
+    # A bit set of Java ends at 2^31 entries of a ledger; one with so many acknowledged is larger anyway.
+    size = limit + 1 if size is None else size
     return size if size > limit else None
 
 
-def hidden_acks(
-    state: MemoryState, settings: BrokerSettings, ledgers: Ledgers | None, sizes: BatchSizes
-) -> int | None:
+def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> int | None:
     """Bound the acknowledged messages of batches where the source does not show ack sets.
 
     None: no bound is known. 0: there cannot be any.
     """
     if not settings.acknowledgment_at_batch_index_level_enabled:
         return 0
-    return sizes.most_hidden(_unacked_entries(state, ledgers))
+    return sizes.most_hidden(_unacked_entries(state))
 
 
-def keeps_hidden(state: MemoryState, settings: BrokerSettings, kept: Kept, ledgers: Ledgers | None) -> bool:
+def keeps_hidden(state: MemoryState, settings: BrokerSettings, kept: Kept) -> bool:
     """Return whether ack sets that the source does not show are all read back."""
-    entries = _unacked_entries(state, ledgers)
+    entries = _unacked_entries(state)
     return (
         kept.place == "cursor ledger"
-        and len(state.ranges) > 0
+        and len(state.individually_deleted) > 0
         and entries is not None
         and entries <= settings.max_batch_deleted_index_to_persist
     )
 
 
-def _unacked_entries(state: MemoryState, ledgers: Ledgers | None) -> int | None:
+def _unacked_entries(state: MemoryState) -> int | None:
     """Count the entries that are not wholly acknowledged; None where the ledgers are not known."""
+    ledgers = state.ledgers
     if ledgers is None:
         return None
     last = ledgers.last_position
-    if last is None or last <= state.mark_delete:
+    if last is None or last <= state.mark_delete_position:
         return 0
-    return ledgers.entries_between(state.mark_delete, last) - state.existing.cardinality
+    return ledgers.entries_between(state.mark_delete_position, last) - state.existing.cardinality
 
 
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
@@ -304,22 +296,22 @@ def _form(settings: BrokerSettings) -> Literal["pulsar-ranges", "pulsar-long-arr
 
 
 def _range_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iterable[Reason]:
-    if len(kept) == len(state.ranges):
+    if len(kept) == len(state.individually_deleted):
         return
     yield Reason(
         "range-limit",
-        f"{len(state.ranges):,} ranges, of which managedLedgerMaxUnackedRangesToPersist={limit} keeps the "
-        f"first {len(kept):,}",
+        f"{len(state.individually_deleted):,} ranges, of which "
+        f"managedLedgerMaxUnackedRangesToPersist={limit} keeps the first {len(kept):,}",
         ("apache/pulsar#25540", "apache/pulsar#25548"),
     )
 
 
 def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iterable[Reason]:
-    if len(kept) == len(state.ranges):
+    if len(kept) == len(state.individually_deleted):
         return
     yield Reason(
         "entry-limit",
-        f"{state.ranges.cardinality:,} acknowledged entries; in the long-array form "
+        f"{state.individually_deleted.cardinality:,} acknowledged entries; in the long-array form "
         f"managedLedgerMaxUnackedRangesToPersist={limit} counts entries, ledger by ledger, and keeps "
         f"the first {kept.cardinality:,}, up to ledger {kept.ledger_ids()[-1]}",
         ("apache/pulsar#25540",),

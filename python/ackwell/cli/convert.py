@@ -40,12 +40,12 @@ def convert(
         ackwell convert --to pulsar-ranges stats-internal.json cursor.bin
         ackwell convert --to pulsar-auto --max-ranges 9 --lossy a.bin b.bin
     """
-    from ackwell.diagnosis.difference import read_state
+    from ackwell.diagnosis.difference import read_position_info
     from ackwell.errors import StateTooLargeError
 
     if to not in FORMATS:
         raise typer.BadParameter(f"unknown format {to!r}; known are {', '.join(FORMATS)}", param_hint="--to")
-    info = read_state(source, subscription=subscription, compression=compression).info
+    info, _ = read_position_info(source, subscription=subscription, compression=compression)
     if lossy:
         data, report = info.encode_with_report(to, max_ranges=max_ranges, max_bytes=max_bytes)
         if report:

@@ -28,8 +28,8 @@ from ackwell.cli.tables import Row, print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
-    from ackwell.broker.restart import Restart
     from ackwell.broker.stats import SubscriptionStats, Unread
+    from ackwell.broker.writes import Restart
     from ackwell.diagnosis.checkup import Broker, Checkup
     from ackwell.diagnosis.doctor import Diagnosis
 
@@ -108,7 +108,7 @@ def doctor(
     Exit code: 0 all fine, 3 at risk, 4 losing (see --fail-on), 5 something
     could not be read, 1 an error, 2 a wrong command line.
     """
-    from ackwell.broker.restart import RESTARTS
+    from ackwell.broker.writes import RESTARTS
     from ackwell.diagnosis.checkup import Broker, Checkup
 
     if not sources and client is None:

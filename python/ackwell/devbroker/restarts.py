@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Literal
 
 from ackwell import PositionInfo
 from ackwell.ack_sets import from_words
-from ackwell.broker.restart import BatchSizes, RestartLoss, restart_loss
-from ackwell.broker.writes import Restart, kept_of
-from ackwell.devbroker.writes import memory_state
+from ackwell.broker.batch_sizes import BatchSizes
+from ackwell.broker.restart import RestartLoss, restart_loss
+from ackwell.broker.writes import MemoryState, Restart, kept_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ackwell import PositionRangeSet
     from ackwell.broker.settings import BrokerSettings
-    from ackwell.broker.writes import CursorLedger, MemoryState
+    from ackwell.broker.writes import CursorLedger
     from ackwell.devbroker.subscriptions import TopicSubscription
 
 
@@ -65,24 +65,24 @@ Persona = Literal["pulsar", "ackwell"]
 
 def survive(source: TopicSubscription, how: Restart, as_: Persona, settings: BrokerSettings) -> Survivor:
     """Return what is left of a subscription."""
-    now = memory_state(source.cursor)
+    now = MemoryState.held(source.cursor.to_state())
     staged = source.subscription.stage().info
     predicted = _predicted(source, now, how, settings)
     if as_ == "ackwell":
-        loss = SubscriptionLoss(type(now.ranges)(), 0, predicted)
+        loss = SubscriptionLoss(type(now.individually_deleted)(), 0, predicted)
         return Survivor(staged, source.writes.ledger, loss)
     before = now if how == "graceful" else source.writes.written
     ledger: CursorLedger = source.writes.ledger
     if how == "crash" and ledger != "open":
         # Nothing was written since the cursor was loaded, and what was loaded is what is found again.
-        ranges, partial, place = before.ranges, dict(before.partial), ledger
+        ranges, partial, place = before.individually_deleted, dict(before.batch_deleted), ledger
     else:
         kept = kept_of(before, settings, how, ledger)
         ranges = kept.ranges
-        partial = {p: before.partial[p] for p in sorted(kept.partial | kept.perhaps)}
+        partial = {p: before.batch_deleted[p] for p in sorted(kept.partial | kept.perhaps)}
         place = "read-only" if kept.place == "cursor ledger" else "none"
     info = PositionInfo(
-        *before.mark_delete,
+        *before.mark_delete_position,
         individually_deleted=ranges,
         batch_deleted=partial,
         unknown_fields=staged.unknown_fields,
@@ -94,15 +94,12 @@ def _predicted(
     source: TopicSubscription, now: MemoryState, how: Restart, settings: BrokerSettings
 ) -> RestartLoss:
     return restart_loss(
-        now.mark_delete,
-        now.ranges,
-        now.partial,
-        ledgers=source.cursor.ledgers,
-        settings=settings,
-        restart=how,
+        now,
+        settings,
+        how,
         cursor_ledger=source.writes.ledger,
         batch_sizes=BatchSizes(of=source.topic.batch_sizes()),
-        persisted_mark_delete=source.writes.written.mark_delete if how == "crash" else None,
+        persisted_mark_delete=source.writes.written.mark_delete_position if how == "crash" else None,
     )
 
 

@@ -52,7 +52,7 @@ class CursorWrites:
         self._limit = RateLimit(clock.now_ms())
         self.ledger = ledger
         """Open from the first write on; read-only before that where the cursor was recovered from it."""
-        self.written = memory_state(cursor)
+        self.written = MemoryState.held(cursor.to_state())
 
     def changed(self, *, whole: bool) -> None:
         """Take note of an acknowledgment: of whole entries, or of parts of batches only."""
@@ -73,14 +73,4 @@ class CursorWrites:
     def _write(self) -> None:
         self._dirty = False
         self.ledger = "open"
-        self.written = memory_state(self._cursor)
-
-
-def memory_state(cursor: Cursor) -> MemoryState:
-    """Return what a broker holds of a cursor now."""
-    return MemoryState.of(
-        cursor.mark_delete_position,
-        cursor.individually_deleted.copy(),
-        dict(cursor.batch_deleted),
-        cursor.ledgers,
-    )
+        self.written = MemoryState.held(self._cursor.to_state())

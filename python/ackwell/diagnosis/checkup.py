@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Count
-from ackwell.broker.restart import RESTARTS, Restart
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, Unread
+from ackwell.broker.writes import RESTARTS, Restart
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
 
 if TYPE_CHECKING:

@@ -13,25 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import acknowledged
+from ackwell.cursor_state import CursorState
 from ackwell.errors import StatsError
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
-    from ackwell.broker.batch_sizes import AckSets
     from ackwell.diagnosis.inspection import Inspection
     from ackwell.position import Position
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CursorState:
-    """The acknowledgments of one subscription, wherever they were read."""
-
-    source: str
-    info: PositionInfo
-    ledgers: Ledgers | None
-    """None where they were read from bytes, which know no ledger's length."""
-    individually_deleted: PositionRangeSet
-    batch_deleted: AckSets
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,45 +60,48 @@ def read_state(
     compression: str | None = None,
     ledger: str | None = None,
 ) -> CursorState:
+    """Read the acknowledgments of one subscription; see `read_position_info`."""
+    found = read_position_info(path, subscription=subscription, compression=compression, ledger=ledger)
+    return CursorState.of(*found)
+
+
+def read_position_info(
+    path: str | Path,
+    *,
+    subscription: str | None = None,
+    compression: str | None = None,
+    ledger: str | None = None,
+) -> tuple[PositionInfo, Ledgers | None]:
     """Read the state of one subscription from persisted bytes, a store's file, or the answer of a broker.
 
-    Raises `StatsError` when an answer has several subscriptions and `subscription` names none of them, or
-    a store's file has several ledgers and `ledger` names none. `CorruptStateError` for bytes that are no
-    state.
+    The ledgers are those of the answer; bytes and stores hold none. Raises `StatsError` if an answer has
+    several subscriptions and `subscription` names none of them, or if a store's file has several ledgers
+    and `ledger` names none. `CorruptStateError` for bytes that are not a state.
     """
-    from ackwell import PositionInfo
     from ackwell.broker.documents import GZIP_MAGIC
     from ackwell.broker.stats import parse_stats
     from ackwell.diagnosis.inspection import inspect, inspect_store, is_store
 
     path = Path(path)
     if is_store(path):
-        return _stored_state(inspect_store(path, ledger))
+        return _stored(inspect_store(path, ledger)), None
     data = path.read_bytes()
     if data[:1] not in (b"{", b"[", b"<") and data[:2] != GZIP_MAGIC:
         inspection = inspect(data, source=str(path), compression=compression)
-        info = inspection.info
-        if info is None:
+        if inspection.info is None:
             raise StatsError(
                 f"the state is in cursor ledger {inspection.cursor_ledger_id}, not here", str(path)
             )
-        return _without_ledgers(str(path), info)
+        return inspection.info, None
     found = [stats for stats in parse_stats(data, str(path)) if subscription in (None, stats.subscription)]
     if len(found) != 1:
         names = ", ".join(stats.subscription for stats in parse_stats(data, str(path)))
         raise StatsError(f"name one subscription with --subscription; here are: {names or 'none'}", str(path))
     (stats,) = found
-    batch_deleted = stats.batch_deleted or {}
-    return CursorState(
-        source=str(path),
-        info=PositionInfo(*stats.mark_delete_position, stats.individually_deleted, batch_deleted),
-        ledgers=stats.ledgers,
-        individually_deleted=stats.individually_deleted,
-        batch_deleted=batch_deleted,
-    )
+    return stats.to_position_info(), stats.ledgers
 
 
-def _stored_state(found: Sequence[Inspection]) -> CursorState:
+def _stored(found: Sequence[Inspection]) -> PositionInfo:
     """Return the only state of a store's file."""
     if len(found) != 1:
         names = ", ".join(each.source for each in found) or "none"
@@ -118,32 +109,24 @@ def _stored_state(found: Sequence[Inspection]) -> CursorState:
     (inspection,) = found
     if inspection.info is None:
         raise StatsError("no state was saved", inspection.source)
-    return _without_ledgers(inspection.source, inspection.info)
-
-
-def _without_ledgers(source: str, info: PositionInfo) -> CursorState:
-    return CursorState(
-        source=source,
-        info=info,
-        ledgers=None,
-        individually_deleted=info.individually_deleted,
-        batch_deleted=info.batch_deleted,
-    )
+    return inspection.info
 
 
 def difference(before: CursorState, after: CursorState) -> Difference:
     """Compare two states; O(ranges + ledgers)."""
     ledgers = _ledgers((before, after))
     first, second = (
-        acknowledged(ledgers, state.info.position, state.individually_deleted) for state in (before, after)
+        acknowledged(ledgers, state.mark_delete_position, state.individually_deleted)
+        for state in (before, after)
     )
+    old, new = before.batch_deleted or {}, after.batch_deleted or {}
     return Difference(
         acked=second - first,
         unacked=first - second,
         ack_sets={
-            position: (before.batch_deleted.get(position), after.batch_deleted.get(position))
-            for position in sorted(before.batch_deleted.keys() | after.batch_deleted.keys())
-            if _words(before.batch_deleted.get(position)) != _words(after.batch_deleted.get(position))
+            position: (old.get(position), new.get(position))
+            for position in sorted(old.keys() | new.keys())
+            if _words(old.get(position)) != _words(new.get(position))
         },
         ledgers_known=any(state.ledgers is not None for state in (before, after)),
     )
@@ -157,7 +140,7 @@ def _ledgers(states: Iterable[CursorState]) -> Ledgers:
     for state in states:
         for ledger_id, entries in state.ledgers or ():
             ledgers.grow(ledger_id, entries)
-        ledgers.grow(state.info.ledger_id, max(state.info.entry_id, -1) + 1)
+        ledgers.grow(state.mark_delete_position.ledger_id, max(state.mark_delete_position.entry_id, -1) + 1)
         ledger_ids, _, uppers = state.individually_deleted.to_arrays()
         for ledger_id, upper in dict(zip(ledger_ids.tolist(), uppers.tolist(), strict=True)).items():
             ledgers.grow(ledger_id, upper + 1)

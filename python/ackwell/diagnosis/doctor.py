@@ -12,9 +12,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Count
-from ackwell.broker.restart import RESTARTS, Reason, Restart, RestartLoss, restart_loss
+from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
-from ackwell.errors import StateTooLargeError
+from ackwell.broker.writes import RESTARTS, Reason, Restart
+from ackwell.cursor_state import size_in
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
@@ -163,12 +164,9 @@ def count_to_json(count: Count) -> dict[str, int | bool | None]:
 def predict(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> RestartLoss:
     """Predict one restart of a subscription."""
     return restart_loss(
-        stats.mark_delete_position,
-        stats.individually_deleted,
-        stats.batch_deleted,
-        ledgers=stats.ledgers,
-        settings=settings,
-        restart=restart,
+        stats,
+        settings,
+        restart,
         cursor_ledger=stats.cursor_ledger,
         batch_sizes=stats.batch_sizes,
         persisted_mark_delete=stats.persisted_mark_delete,
@@ -213,7 +211,7 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage
     else:
         yield Usage(name, "ranges", len(ranges), limit + 1)
     form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
-    size = state_bytes(stats, form)
+    size = size_in(stats.to_position_info(), form)
     if size is not None:
         yield Usage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
     if stats.batch_deleted:
@@ -223,17 +221,6 @@ def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage
             len(stats.batch_deleted),
             settings.max_batch_deleted_index_to_persist,
         )
-
-
-def state_bytes(stats: SubscriptionStats, form: str) -> int | None:
-    """Return the bytes that the whole state takes in a form, nothing cut; None where it cannot hold it."""
-    from ackwell import PositionInfo
-
-    info = PositionInfo(*stats.mark_delete_position, stats.individually_deleted, stats.batch_deleted or {})
-    try:
-        return len(info.encode(form))
-    except StateTooLargeError:
-        return None
 
 
 def _entries_before_last(stats: SubscriptionStats) -> int:

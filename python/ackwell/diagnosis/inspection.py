@@ -14,20 +14,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ackwell.broker.restart import RESTARTS, BatchSizes, BrokerSettings, Restart, RestartLoss, restart_loss
-from ackwell.errors import CorruptStateError, StateTooLargeError
+from ackwell.broker.batch_sizes import BatchSizes
+from ackwell.broker.restart import RestartLoss, restart_loss
+from ackwell.broker.writes import RESTARTS, Restart
+from ackwell.cursor_state import CursorState, size_in
+from ackwell.errors import CorruptStateError
 from ackwell.protocol.codes import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving import parts
 from ackwell.saving.chunks import FOOTER_BYTES_MAX, decompress, is_footer, join
 
 if TYPE_CHECKING:
     from ackwell import ManagedCursorInfo, PositionInfo
+    from ackwell.broker.settings import BrokerSettings
     from ackwell.position import Position
 
 #: What an entry may be compressed with.
 COMPRESSIONS: Final = COMPRESSION_TYPES[1:]
 
 FORMS: Final = ("pulsar-ranges", "pulsar-long-array", "compact")
+
+_STATE_NAMES: Final = ("markDeletePosition", "individuallyDeletedMessages", "batchDeletedIndexes")
 
 #: How a compressed ManagedCursorInfo begins.
 COMPRESSED_CURSOR_MAGIC: Final = b"\x47\x78"
@@ -59,7 +65,7 @@ class Inspection:
 
     def sizes(self) -> dict[str, int | None]:
         """Return the bytes this state takes in each form; None where the form cannot hold all of it."""
-        return {} if self.info is None else {form: _size(self.info, form) for form in FORMS}
+        return {} if self.info is None else {form: size_in(self.info, form) for form in FORMS}
 
     def restart_losses(
         self, settings: BrokerSettings | None = None, restarts: Sequence[Restart] = RESTARTS
@@ -67,17 +73,9 @@ class Inspection:
         """Return what restarts of a broker would forget of this state, had it just written it."""
         if self.info is None:
             return ()
-        ranges, partial = self.info.individually_deleted, self.info.batch_deleted
+        state = CursorState.of(self.info)
         return tuple(
-            restart_loss(
-                self.info.position,
-                ranges,
-                partial,
-                settings=settings,
-                restart=restart,
-                cursor_ledger="open",
-                batch_sizes=BatchSizes(each=None),
-            )
+            restart_loss(state, settings, restart, cursor_ledger="open", batch_sizes=BatchSizes(each=None))
             for restart in restarts
         )
 
@@ -104,11 +102,7 @@ class Inspection:
             "file": self.source,
             "topic": None,
             "subscription": None,
-            "markDeletePosition": None if info is None else str(info.position),
-            "individuallyDeletedMessages": None if info is None else str(info.individually_deleted),
-            "batchDeletedIndexes": None
-            if info is None
-            else {str(position): list(words) for position, words in info.batch_deleted.items()},
+            **(dict.fromkeys(_STATE_NAMES) if info is None else CursorState.of(info).to_json()),
             "backlogEntries": None,
             "kind": self.kind,
             "form": self.form,
@@ -119,13 +113,6 @@ class Inspection:
             "properties": {} if info is None else dict(info.properties),
             "cannotSay": list(self.cannot_say),
         }
-
-
-def _size(info: PositionInfo, form: str) -> int | None:
-    try:
-        return len(info.encode(form))
-    except StateTooLargeError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from ackwell.replay.states import Replay, SubscriptionState
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
-    from ackwell.broker.batch_sizes import AckSets
+    from ackwell.cursor_state import AckSets
     from ackwell.position import Position
 
 

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackwell import Ledgers, PositionInfo
-from ackwell.broker.restart import BatchSizes, restart_loss
+from ackwell.broker.batch_sizes import BatchSizes
+from ackwell.broker.restart import restart_loss
+from ackwell.cursor_state import CursorState
 from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay import tables
@@ -395,10 +397,7 @@ def _losses(columns: dict[str, Any], nothing: NDArray[np.bool_]) -> tuple[Ints, 
         start, end = columns["ledgers"][0][row : row + 2]
         ledgers = zip(*(values[start:end].tolist() for values in columns["ledgers"][1]), strict=True)
         loss = restart_loss(
-            info.position,
-            info.individually_deleted,
-            info.batch_deleted,
-            ledgers=Ledgers(list(ledgers)),
+            CursorState.of(info, Ledgers(list(ledgers))),
             batch_sizes=unpack_sizes(_cell(columns["batch_sizes"], row) or None),
         )
         loses[row] = loss.messages.at_least

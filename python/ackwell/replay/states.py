@@ -20,7 +20,8 @@ from ackwell.replay.files import fold_files, read_events
 from ackwell.replay.fold import Fold
 
 if TYPE_CHECKING:
-    from ackwell.broker.restart import BrokerSettings, RestartLoss
+    from ackwell.broker.restart import RestartLoss
+    from ackwell.broker.settings import BrokerSettings
     from ackwell.broker.stats import SubscriptionStats
     from ackwell.cursor import Cursor
     from ackwell.engine import Engine
@@ -41,32 +42,19 @@ class SubscriptionState:
 
     def restart_loss(self, settings: BrokerSettings | None = None) -> RestartLoss:
         """Return what a graceful restart of a broker would forget of this state; default: 4.2's settings."""
-        from ackwell.broker.restart import BatchSizes, restart_loss
+        from ackwell.broker.batch_sizes import BatchSizes
+        from ackwell.broker.restart import restart_loss
 
-        return restart_loss(
-            self.cursor.mark_delete_position,
-            self.cursor.individually_deleted,
-            self.cursor.batch_deleted,
-            ledgers=self.cursor.ledgers,
-            settings=settings,
-            batch_sizes=BatchSizes(of=self.batch_sizes),
-        )
+        return restart_loss(self.cursor.to_state(), settings, batch_sizes=BatchSizes(of=self.batch_sizes))
 
     def to_json(self) -> dict[str, Any]:
         """Return the state under the names that Pulsar's own tools print."""
-        return {"topic": self.topic, "subscription": self.subscription, **cursor_json(self.cursor)}
-
-
-def cursor_json(cursor: Cursor) -> dict[str, Any]:
-    """Return a cursor under the names that Pulsar's own tools print."""
-    return {
-        "markDeletePosition": str(cursor.mark_delete_position),
-        "individuallyDeletedMessages": str(cursor.individually_deleted),
-        "batchDeletedIndexes": {
-            str(position): list(words) for position, words in cursor.batch_deleted.items()
-        },
-        "backlogEntries": cursor.backlog_entries,
-    }
+        return {
+            "topic": self.topic,
+            "subscription": self.subscription,
+            **self.cursor.to_state().to_json(),
+            "backlogEntries": self.cursor.backlog_entries,
+        }
 
 
 class Replay:
@@ -224,11 +212,7 @@ def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
     if isinstance(state, SubscriptionState):
         fold.start(name, state.cursor.to_position_info(), state.cursor.ledgers)
         return
-    from ackwell import PositionInfo
-
-    batches = {tuple(position): words for position, words in (state.batch_deleted or {}).items()}
-    info = PositionInfo(*state.mark_delete_position, state.individually_deleted, batches)  # type: ignore[arg-type]
-    fold.start(name, info, state.ledgers)
+    fold.start(name, state.to_position_info(), state.ledgers)
 
 
 _UNPUBLISHED: Final = re.compile(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.broker.restart import BrokerSettings, Restart
+from ackwell.broker.settings import BrokerSettings
 from ackwell.replay import tables
 from ackwell.spark.schema import AUDIT, conform
 from ackwell.spark.tasks import audit as tasks
@@ -15,6 +15,8 @@ from ackwell.spark.tasks import audit as tasks
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from ackwell.broker.writes import Restart
 
 
 def restart_audit(

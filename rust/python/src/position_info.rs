@@ -210,7 +210,7 @@ impl PositionInfo {
     ///
     /// >>> PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges", max_ranges=0)
     /// Traceback (most recent call last):
-    /// ackwell.errors.StateTooLargeError: 2 messages in 1 ranges would be lost: 1 ranges, max_ranges = 0
+    /// ackwell.errors.StateTooLargeError: 2 entries in 1 ranges would be lost: 1 ranges, max_ranges = 0
     #[pyo3(signature = (form=None, *, max_ranges=None, max_ledgers=None, max_bytes=None, broker="4.2.4"))]
     fn encode<'py>(
         &self,
@@ -234,7 +234,7 @@ impl PositionInfo {
     /// A cut keeps the first ranges, which are nearest to the mark-delete position. Parameters as for `encode`.
     ///
     /// >>> data, report = PositionInfo(3, 5, [(3, 6, 8), (3, 9, 11)]).encode_with_report(max_ranges=1)
-    /// >>> report.messages, list(report.individually_deleted)
+    /// >>> report.entries, list(report.individually_deleted)
     /// (2, [(3, 9, 11)])
     #[pyo3(signature = (form=None, *, max_ranges=None, max_ledgers=None, max_bytes=None, broker="4.2.4"))]
     fn encode_with_report<'py>(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell import Cursor, Position, PositionInfo, PositionRangeSet
-from ackwell.broker.restart import BrokerSettings, Restart
-from ackwell.broker.writes import CursorLedger, MemoryState, kept_of
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.writes import CursorLedger, MemoryState, Restart, kept_of
 
 if TYPE_CHECKING:
     from tests.pulsar.live.operations import Sequence
@@ -22,9 +22,7 @@ class Prediction:
         cursor = ours.subscription.cursor
         self._ours = ours
         self._ledger = _cursor_ledger(before["cursor"])
-        self._state = MemoryState.of(
-            cursor.mark_delete_position, cursor.individually_deleted, cursor.batch_deleted, ours.ledgers
-        )
+        self._state = MemoryState.held(cursor.to_state())
         values = [f"{name}={value}" for name, value in sequence.settings.items()]
         self._settings = BrokerSettings.of(version).with_values([*values, *AT_BATCH_INDEX_LEVEL])
 
@@ -34,8 +32,10 @@ class Prediction:
         mark_delete, ranges, ack_sets = _recovered(dump)
         ledgers = self._ours.ledgers
         found = []
-        if ledgers.next_valid(*mark_delete) != ledgers.next_valid(*self._state.mark_delete):
-            found.append(f"mark-delete: predicted {self._state.mark_delete}, came back {mark_delete}")
+        if ledgers.next_valid(*mark_delete) != ledgers.next_valid(*self._state.mark_delete_position):
+            found.append(
+                f"mark-delete: predicted {self._state.mark_delete_position}, came back {mark_delete}"
+            )
         if ranges != kept.ranges:
             found.append(f"ranges: predicted {kept.ranges}, came back {ranges}; {kept}")
         certain = kept.partial - kept.perhaps
@@ -44,9 +44,9 @@ class Prediction:
                 f"ack sets: predicted {sorted(certain)}, perhaps {sorted(kept.perhaps)}, came back {ack_sets}"
             )
         found += [
-            f"ack set of {position}: predicted {self._state.partial[position]}, came back {words}"
+            f"ack set of {position}: predicted {self._state.batch_deleted[position]}, came back {words}"
             for position, words in ack_sets.items()
-            if words != tuple(self._state.partial.get(position, words))
+            if words != tuple(self._state.batch_deleted.get(position, words))
         ]
         return found
 

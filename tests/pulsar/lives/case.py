@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ackwell.broker.batch_sizes import Count
-    from ackwell.broker.restart import Restart
+    from ackwell.broker.writes import Restart
 
 
 class Case(NamedTuple):

@@ -12,7 +12,7 @@ from tests.pulsar.lives.life import Life
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ackwell.broker.restart import Restart
+    from ackwell.broker.writes import Restart
     from tests.pulsar import kit
 
 SETTINGS = {"journalSyncData": "false", "topicLevelPoliciesEnabled": "false"}

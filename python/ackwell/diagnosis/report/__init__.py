@@ -129,7 +129,7 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     """Draw the maps of the first subscriptions, in detail while the budget of runs lasts."""
     from bokeh.embed import json_item
 
-    from ackwell.diagnosis.doctor import state_bytes
+    from ackwell.cursor_state import size_in
     from ackwell.diagnosis.inspection import FORMS
     from ackwell.diagnosis.report.backlog import backlog_figure, densest_row, history_figure, runs
 
@@ -140,7 +140,8 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
         in_detail = needed <= left and densest_row(found.now) <= DETAIL_RUNS_OF_A_ROW
         left -= needed if in_detail else 0
         found.detail = "every entry" if in_detail else "shares of entries"
-        found.sizes = {form: state_bytes(found.now.stats, form) for form in FORMS}
+        info = found.now.stats.to_position_info()
+        found.sizes = {form: size_in(info, form) for form in FORMS}
         figures[f"map-{number}"] = json_item(backlog_figure(found.now, in_detail=in_detail))
         if len(found.history) > 1:
             figures[f"history-{number}"] = json_item(history_figure(found.history))

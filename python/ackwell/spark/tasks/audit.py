@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from ackwell import Ledgers, PositionRangeSet
-from ackwell.broker.restart import BrokerSettings, Restart, restart_loss
+from ackwell.broker.restart import restart_loss
+from ackwell.cursor_state import CursorState
 from ackwell.position import Position
 from ackwell.replay import tables
 from ackwell.replay.columns import unpack_sizes
+
+if TYPE_CHECKING:
+    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.writes import Restart
 
 AUDIT_SCHEMA: Final = tables.arrow_schema(tables.AUDIT)
 
@@ -37,15 +42,13 @@ _ROWS: Final = 64
 
 def _audit(row: dict[str, Any], settings: BrokerSettings, restart: Restart) -> dict[str, Any]:
     ledgers = row["ledgers"]
-    loss = restart_loss(
-        (row["mark_delete_ledger_id"], row["mark_delete_entry_id"]),
+    state = CursorState(
+        Position(row["mark_delete_ledger_id"], row["mark_delete_entry_id"]),
         PositionRangeSet.parse(row["individually_deleted"]),
         {Position.parse(at): tuple(words) for at, words in row["batch_deleted"] or ()},
-        ledgers=None if ledgers is None else Ledgers(sorted(ledgers)),
-        settings=settings,
-        restart=restart,
-        batch_sizes=unpack_sizes(row["batch_sizes"]),
+        None if ledgers is None else Ledgers(sorted(ledgers)),
     )
+    loss = restart_loss(state, settings, restart, batch_sizes=unpack_sizes(row["batch_sizes"]))
     return {
         "topic": row["topic"],
         "subscription": row["subscription"],
