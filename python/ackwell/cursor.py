@@ -505,8 +505,8 @@ class Cursor:
         CorruptStateError
             If the newest save is damaged; the message names what is whole. With `take_older` the newest
             whole state is taken instead, and `recovery.older` is true.
-        NewerVersionError, OlderVersionError
-            If a release saved it whose version this one does not read.
+        NewerVersionError
+            If a newer release saved it, in a version that this one does not read.
         LimitError
             If the state takes more than 1 GiB of memory.
         StoreError

@@ -106,14 +106,11 @@ class SchemaError(AckwellError, ValueError):
 
 
 class CorruptStateError(AckwellError):
-    """Bytes that cannot be a state.
+    """Bytes that cannot be a state; `reason` says why, `offset` counts from the start of the input."""
 
-    `offset` counts from the start of the input; `reason` is the message without it.
-    """
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(f"at byte {offset}: {message}")
-        self.reason = message
+    def __init__(self, reason: str, offset: int) -> None:
+        super().__init__(f"at byte {offset}: {reason}")
+        self.reason = reason
         self.offset = offset
 
 
@@ -126,10 +123,6 @@ class NewerVersionError(CorruptStateError):
 
     Loading stops here: an older state would lose what the newer release has saved.
     """
-
-
-class OlderVersionError(CorruptStateError):
-    """A whole state, by its checksum, of a version that this release no longer reads."""
 
 
 class StatsError(AckwellError):

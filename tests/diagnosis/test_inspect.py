@@ -269,3 +269,13 @@ def test_the_holes_command_asks_a_live_broker_and_counts_what_it_could_not_read(
         code, output = run("holes", "--json", "--admin", url)
     (found,) = json.loads(output)
     assert (code, found["topic"]) == (5, "persistent://shop/eu/orders")
+
+
+def test_an_error_says_why_where_and_in_which_file_as_values() -> None:
+    with pytest.raises(CorruptStateError) as raised:
+        inspect_entries([Entry("a: file", b"\x08\x03\x10\x05\xff: no")])
+    error = raised.value
+    assert error.reason.endswith(
+        "(in a: file); a state in several entries needs them all and the footer last"
+    )
+    assert str(error) == f"at byte {error.offset}: {error.reason}"

@@ -205,8 +205,7 @@ def _alone(entry: Entry, compression: str | None) -> Inspection:
 
 
 def _within(error: CorruptStateError, entry: Entry, hint: str) -> CorruptStateError:
-    message = str(error).partition(": ")[2]
-    return CorruptStateError(f"{message} (in {entry.source}){hint}", error.offset)
+    return CorruptStateError(f"{error.reason} (in {entry.source}){hint}", error.offset)
 
 
 def _inspect(data: bytes, source: str, entries: int, compression: str | None) -> Inspection:

@@ -12,13 +12,13 @@ import struct
 import zlib
 from typing import Final, NamedTuple
 
-from ackwell.errors import CorruptStateError, NewerVersionError, OlderVersionError
+from ackwell.errors import CorruptStateError, NewerVersionError
 from ackwell.protocol.codes import COMPRESSIONS
 from ackwell.wire import Reader, varint
 
 # The wire type of this byte would be 7, so no Protocol Buffers message begins with it.
 MAGIC: Final = b"\xd7"
-VERSION: Final = 2
+VERSION: Final = 1
 CHECKSUM: Final = struct.Struct(">I")
 
 # Flags of a save. The three bits of the compression type are 2 to 4.
@@ -70,8 +70,8 @@ class Part(NamedTuple):
     def decode(cls, data: bytes, entry_id: int | None = None) -> Part:
         """Read the bytes of entry `entry_id`, or of any entry.
 
-        Raises `CorruptStateError` for anything that is not that entry, whole. A whole part of another
-        version is a `NewerVersionError` or an `OlderVersionError`.
+        Raises `CorruptStateError` for anything that is not that entry, whole. A whole part of a greater
+        version is a `NewerVersionError`.
         """
         end = len(data) - CHECKSUM.size
         if data[:1] != MAGIC or end < 3:
@@ -80,7 +80,7 @@ class Part(NamedTuple):
             raise CorruptStateError("the checksum does not match", end)
         version, flags = data[1], data[2]
         if version != VERSION:
-            error = NewerVersionError if version > VERSION else OlderVersionError
+            error = NewerVersionError if version > VERSION else CorruptStateError
             raise error(f"an entry of version {version}; this release reads version {VERSION}", 1)
         code = flags >> COMPRESSION_SHIFT
         if code >= len(COMPRESSIONS):

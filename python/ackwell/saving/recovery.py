@@ -15,9 +15,9 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackwell.errors import CorruptStateError, LimitError, NewerVersionError, OlderVersionError
-from ackwell.saving import delta, parts
-from ackwell.saving.chunks import Footer, decompress, is_footer
+from ackwell.errors import CorruptStateError, LimitError, NewerVersionError
+from ackwell.saving import delta
+from ackwell.saving.chunks import decompress
 from ackwell.saving.delta import Change
 from ackwell.saving.parts import Part, Save
 from ackwell.wire import Reader
@@ -126,8 +126,8 @@ def recover(
     ------
     CorruptStateError
         If the newest save is damaged. The message names the newest state that is whole.
-    NewerVersionError, OlderVersionError
-        If the newest save, or one that it builds on, is of a version that this release does not read.
+    NewerVersionError
+        If a newer release wrote the newest save, or one that it builds on.
     StoreError
         If the store cannot be read.
     LimitError
@@ -144,10 +144,10 @@ def recover(
             break
         except _UnfinishedError as reason:
             skipped.append(Skipped(entry_id, str(reason)))
-        except (NewerVersionError, OlderVersionError):
+        except NewerVersionError:
             raise
         except CorruptStateError as error:
-            skip = Skipped(entry_id, _reason(error))
+            skip = Skipped(entry_id, error.reason)
             torn = entry_id == last_id and not store.atomic_appends
             (skipped if torn else damaged).append(skip)
     if damaged and not (take_older and found):
@@ -205,11 +205,6 @@ def _refuse(damaged: list[Skipped], found: Recovery | None) -> None:
     raise CorruptStateError(f"entry {newest.entry_id} is damaged ({newest.reason}); {whole}", 0)
 
 
-def _reason(error: CorruptStateError) -> str:
-    """Return the message without the offset inside the entry."""
-    return str(error).partition(": ")[2]
-
-
 class _UnfinishedError(Exception):
     """Why an entry completes no save, though it is whole."""
 
@@ -251,10 +246,10 @@ class _Reading:
                         break
                     steps.append(_Step(next_id, self.change(save), list(save.bases)))
                     delta_bytes += self.bytes - before
-                except (NewerVersionError, OlderVersionError) as error:
-                    raise type(error)(f"{_reason(error)} (in entry {next_id})", error.offset) from None
+                except NewerVersionError as error:
+                    raise NewerVersionError(f"{error.reason} (in entry {next_id})", error.offset) from None
                 except CorruptStateError as error:
-                    reason = self._broken[next_id] = _reason(error)
+                    reason = self._broken[next_id] = error.reason
                     self.damaged.append(Skipped(next_id, reason))
                 except _UnfinishedError as error:
                     if not steps:
@@ -316,22 +311,4 @@ class _Reading:
             raise CorruptStateError(f"entry {entry_id} is missing", 0) from None
         self.entries += 1
         self.bytes += len(data)
-        try:
-            return Part.decode(data, entry_id)
-        except CorruptStateError:
-            if data[:1] != parts.MAGIC and self._is_version_1(data):
-                raise OlderVersionError(
-                    f"an entry of version 1; this release reads version {parts.VERSION}", 0
-                ) from None
-            raise
-
-    def _is_version_1(self, data: bytes) -> bool:
-        """Return whether the entry completes a whole state as the first version wrote it."""
-        try:
-            if is_footer(data):
-                return bool(Footer.decode(data)) and b'"checksum":' in data
-            return bool(self._engine.PositionInfo.decode(data, max_bytes=self._max_bytes).form == "compact")
-        except NewerVersionError:
-            raise
-        except (CorruptStateError, LimitError):
-            return False
+        return Part.decode(data, entry_id)
