@@ -1,0 +1,68 @@
+"""Order per key in every state that few operations reach, and the wrong ways that must not survive it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.subscription.key_defects import DEFECTS
+from tests.subscription.key_worlds import BOTH, OURS, PIP_493, START, BrokenError, Rule, Way, explore
+
+RULES = {"ours": OURS, "PIP-493": PIP_493, "both": BOTH}
+KEYS = (1, 1, 1, 2)
+ROUNDS_MAX = len(KEYS) + 2
+"""Under PIP-493 one message of a key goes out in a round; an open transaction adds rounds of its own."""
+
+# Each more operation takes four times as long: 1 s, 7 s, half a minute, minutes.
+DEFAULT_DEPTH, SLOW_DEPTH, SOAK_DEPTH = 3, 4, 8
+SOAK_KEYS = [(1, 1, 2, 1), (1, 2, 1, 1), (1, 1, 1, 2), (1, 2, 1, 2)]
+SOAK_STATES_MIN = 750_000
+"""Of each of the four: three million."""
+
+
+@pytest.mark.parametrize("depth", [DEFAULT_DEPTH, pytest.param(SLOW_DEPTH, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_nothing_overtakes_and_nothing_is_kept_for_ever(
+    rule: Rule, depth: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states, transitions, rounds = explore(KEYS, rule, depth)
+    with capsys.disabled():
+        print(f"\n{states:,} states, {transitions:,} transitions, drained in {rounds} rounds ", end="")
+    assert states > (1_500 if depth == SLOW_DEPTH else 400)
+    assert rounds <= ROUNDS_MAX
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("keys", SOAK_KEYS)
+def test_nothing_overtakes_in_millions_of_states(
+    keys: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    states, transitions, rounds = explore(keys, OURS, SOAK_DEPTH)
+    with capsys.disabled():
+        print(f"\n{states:,} states, {transitions:,} transitions, drained in {rounds} rounds ", end="")
+    assert states >= SOAK_STATES_MIN
+    assert rounds <= ROUNDS_MAX
+
+
+#: For a defect that needs many steps the search starts further on.
+FURTHER: dict[str, Way] = {
+    "two gates instead of three": (*START, ("flow", 0)),
+    "withhold all but the earliest": (*START, ("nack", 1), ("hold", 1)),
+    "a counter where a set is needed": (*START, ("nack", 0), ("tick", 0)),
+    "forgetting when one consumer leaves": (*START, ("nack", 0), ("hold", 0)),
+}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_wrong_way_is_found(defect: str, rule: Rule) -> None:
+    start = FURTHER.get(defect, START)
+    with pytest.raises(BrokenError):
+        explore(KEYS, rule, 4, start=start, prepare=DEFECTS[defect], audits=False)
+    # The start is not what breaks it.
+    explore(KEYS, rule, 1, start=start)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_client_that_holds_what_it_should_give_back_is_found(rule: Rule) -> None:
+    with pytest.raises(BrokenError, match="never delivered"):
+        explore(KEYS, rule, 4, client_holds=True)
