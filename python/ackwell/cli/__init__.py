@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     "replay",
+    "history",
     "inspect",
     "doctor",
     "collect",

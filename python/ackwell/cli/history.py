@@ -1,0 +1,48 @@
+"""`ackwell history` judges what consumers saw: order per key, nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ackwell.cli.console import file_progress, out, print_json
+
+
+def history(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Traces (.jsonl, .jsonl.gz, .jsonl.zst, .parquet), or folders."),
+    ],
+    at_rest: Annotated[
+        bool,
+        typer.Option("--at-rest", help="The recording ended when nothing was left to deliver: say what is."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+) -> None:
+    """Check recorded events: no message overtaken on Key_Shared, no acknowledged one delivered again.
+
+    Examples
+    --------
+        ackwell history events/
+        ackwell history --at-rest --json trace.jsonl.gz
+
+    Exit code: 0 when nothing is wrong, 3 when something is.
+    """
+    from ackwell.replay.files import event_files, read_events
+    from ackwell.replay.history import check_history
+
+    files = event_files(sources)
+    with file_progress(files, "reading") as progress:
+        events = read_events(files, on_file=lambda _: progress.advance(progress.task_ids[0]))
+        found = check_history(events, at_rest=at_rest)
+    if as_json:
+        print_json([each.to_json() for each in found])
+    elif not found:
+        out.print("nothing is wrong")
+    else:
+        for each in found:
+            out.print(Text(str(each)), soft_wrap=True)
+    raise typer.Exit(3 if found else 0)

@@ -1,0 +1,401 @@
+"""What consumers saw, judged: order per key, at least once, no acknowledgment lost, counts that only grow.
+
+`check_history` reads the events of `ackwell record`, of the dev broker or of any trace. It decides nothing by
+ackwell's own rules of dispatch, but looks only at what was delivered to whom and what was said back. So it
+can judge another broker as well.
+
+A message *waits* from when it is given back until it is delivered again or acknowledged. What gives it back
+is a negative acknowledgment or a request of its consumer, a consumer that leaves, an abort or a restart. On
+Key_Shared a later message of its key that is delivered meanwhile *overtakes* it. What was delivered before
+is the consumer's.
+
+An acknowledgment that was answered is a `result` event with its position and `RECEIPT` as detail; one that
+was not answered may be lost in a crash. In a recording by the proxy an acknowledgment can cross a delivery on
+the wire: there `acked-again` means that both were under way. A broker forgets redelivery counts when it
+restarts, when the last consumer leaves and when a part of a batch is acknowledged: there they may begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ackwell.position import Position
+from ackwell.replay.events import Kind
+
+if TYPE_CHECKING:
+    from ackwell.replay.events import Event
+
+RECEIPT: Final = "receipt"
+"""The detail of a `result` event: the acknowledgment of its position was answered."""
+
+
+class Rule(StrEnum):
+    """What a history can break."""
+
+    OVERTAKEN = "overtaken"
+    """A message was delivered while an earlier one of its key waited to be delivered again."""
+    OUT_OF_ORDER = "out-of-order"
+    """A message was delivered for the first time after a later one of its key."""
+    ACKED_AGAIN = "acked-again"
+    """A message was delivered that was wholly acknowledged, and nothing made that void."""
+    RECEIPT_LOST = "receipt-lost"
+    """The same after a restart, and the acknowledgment had been answered."""
+    COUNT_FELL = "count-fell"
+    """A message was delivered with a lower redelivery count than before."""
+    NEVER_DELIVERED = "never-delivered"
+    """The history ended at rest, and a message is neither acknowledged nor with a consumer."""
+
+
+class Violation(NamedTuple):
+    """One event that breaks a rule."""
+
+    rule: Rule
+    topic: str
+    subscription: str
+    position: Position
+    sequence: int
+    """The event's; 0 for a message that never came."""
+    other: Position | None = None
+    """The message that was overtaken."""
+
+    def __str__(self) -> str:
+        of = "" if self.other is None else f" {self.other}"
+        return f"{self.topic} {self.subscription}: event {self.sequence}, {self.position} {self.rule}{of}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields, positions as text."""
+        fields = self._asdict() | {"position": str(self.position)}
+        return fields | {"other": None if self.other is None else str(self.other)}
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The messages of one key that were given back, least first; those that went are dropped when met."""
+
+    heap: list[Position] = field(default_factory=list)
+    here: set[Position] = field(default_factory=set)
+
+    def add(self, position: Position) -> None:
+        if position not in self.here:
+            self.here.add(position)
+            heappush(self.heap, position)
+
+    def first(self) -> Position | None:
+        while self.heap and self.heap[0] not in self.here:
+            heappop(self.heap)
+        return self.heap[0] if self.heap else None
+
+
+class _Topic:
+    """What was published: each entry with its key, and whether its order can be judged."""
+
+    def __init__(self) -> None:
+        self.keys: dict[Position, str | None] = {}
+        self.unordered: set[Position] = set()
+        """Delayed, or published in a transaction: these come when they may."""
+        self.in_transactions: dict[str, set[Position]] = {}
+        self.aborted: set[Position] = set()
+
+    def published(self, event: Event, position: Position) -> None:
+        self.keys.setdefault(position, None)
+        if event.deliver_at_ms or event.transaction is not None:
+            self.unordered.add(position)
+        if event.transaction is not None:
+            self.in_transactions.setdefault(event.transaction, set()).add(position)
+
+
+class _History:
+    """What happened to one subscription."""
+
+    def __init__(self, topic: _Topic) -> None:
+        self.topic = topic
+        self.by_key = False
+        self.consumers = 0
+        self.begin(Position(-1, -1))
+
+    def begin(self, acked_up_to: Position) -> None:
+        """Start after a position, with nothing delivered."""
+        self.acked_up_to = self.durable_up_to = acked_up_to
+        self.holder: dict[Position, str | None] = {}
+        self.of_consumer: dict[str | None, set[Position]] = {}
+        self.waiting: dict[str, _Waiting] = {}
+        self.first_deliveries: dict[str, Position] = {}
+        """The last message of each key that was delivered for the first time."""
+        self.delivered: set[Position] = set()
+        self.acked: set[Position] = set()
+        self.answered: set[Position] = set()
+        self.unanswered: set[Position] = set()
+        """Acknowledged, and not known to be durable."""
+        self.may_be_acked: set[Position] = set()
+        """Acknowledged and not answered before a crash: it comes again or it does not."""
+        self.counts: dict[Position, int] = {}
+        self.in_transactions: dict[str, set[Position]] = {}
+
+    def is_acked(self, position: Position) -> bool:
+        return position in self.acked or position <= self.acked_up_to
+
+    def has_a_place(self, position: Position) -> bool:
+        """Return whether a message is acknowledged, or somebody is to acknowledge it."""
+        if self.is_acked(position) or position in self.holder or position in self.may_be_acked:
+            return True
+        return any(position in each for each in self.in_transactions.values())
+
+    def dispatched(self, event: Event, position: Position) -> Iterator[tuple[Rule, Position | None]]:
+        if self.is_acked(position):
+            yield Rule.RECEIPT_LOST if position in self.answered else Rule.ACKED_AGAIN, None
+        count = event.redelivery_count or 0
+        if count < self.counts.get(position, 0):
+            yield Rule.COUNT_FELL, None
+        self.counts[position] = count
+        key = self.topic.keys.get(position)
+        if self.by_key and key is not None:
+            waiting = self.waiting.get(key)
+            first = None if waiting is None else waiting.first()
+            if first is not None and first < position:
+                yield Rule.OVERTAKEN, first
+            if position not in self.delivered and position not in self.topic.unordered:
+                last = self.first_deliveries.get(key, position)
+                if last > position:
+                    yield Rule.OUT_OF_ORDER, last
+                self.first_deliveries[key] = max(last, position)
+        self.gone(position)
+        self.may_be_acked.discard(position)
+        self.delivered.add(position)
+        self.holder[position] = event.consumer
+        self.of_consumer.setdefault(event.consumer, set()).add(position)
+
+    def gone(self, position: Position) -> None:
+        """Note that a message neither waits nor is with the consumer that had it."""
+        if position in self.holder:
+            self.of_consumer[self.holder.pop(position)].discard(position)
+        key = self.topic.keys.get(position)
+        if key is not None and key in self.waiting:
+            waiting = self.waiting[key]
+            waiting.here.discard(position)
+            if not waiting.here:
+                del self.waiting[key]
+
+    def given_back(self, positions: Iterable[Position]) -> None:
+        for position in sorted(positions):
+            self.gone(position)
+            key = self.topic.keys.get(position)
+            if key is not None and not self.is_acked(position):
+                self.waiting.setdefault(key, _Waiting()).add(position)
+
+    def acknowledged(self, position: Position) -> None:
+        self.acked.add(position)
+        self.counts.pop(position, None)
+        self.gone(position)
+
+    def acknowledged_up_to(self, position: Position) -> None:
+        self.acked_up_to = max(self.acked_up_to, position)
+        for each in [each for each in self.delivered if each <= position]:
+            self.counts.pop(each, None)
+            self.gone(each)
+
+    def start_over(self) -> None:
+        """Note that everything unacknowledged is read again, in its order."""
+        self.given_back([*self.holder])
+        self.counts.clear()
+
+
+def check_history(events: Iterable[Event], *, at_rest: bool = False) -> list[Violation]:
+    """Return what a history breaks, event by event. O(events · log waiting).
+
+    Parameters
+    ----------
+    events : iterable of Event
+        In their order, as from `read_events`. Keys come from the events of publishing or delivery; a message
+        whose key is not known is not judged by order.
+    at_rest : bool
+        The history ended when nothing was left to deliver: what is neither acknowledged nor with a
+        consumer then was never delivered, or not again.
+
+    Examples
+    --------
+    >>> from ackwell.replay.events import event_from_fields
+    >>> lines = [
+    ...     {"kind": "consumer_open", "consumer": "a", "detail": "Key_Shared"},
+    ...     {"kind": "dispatch", "consumer": "a", "entry_id": 0, "key": "k"},
+    ...     {"kind": "nack", "consumer": "a", "entry_id": 0},
+    ...     {"kind": "dispatch", "consumer": "a", "entry_id": 1, "key": "k"},
+    ... ]
+    >>> whose = {"topic": "t", "subscription": "s", "ledger_id": 3}
+    >>> for each in check_history(event_from_fields(whose | line) for line in lines):
+    ...     print(each.position, each.rule, each.other)
+    3:1 overtaken 3:0
+    """
+    checker = _Checker()
+    for event in events:
+        checker.feed(event)
+    if at_rest:
+        checker.rest()
+    return checker.found
+
+
+class _Checker:
+    """Gives each event to the subscriptions that it is about."""
+
+    def __init__(self) -> None:
+        self.found: list[Violation] = []
+        self._topics: dict[str, _Topic] = {}
+        self._histories: dict[str, dict[str, _History]] = {}
+
+    def feed(self, event: Event) -> None:
+        position = None
+        if event.ledger_id is not None and event.entry_id is not None:
+            position = Position(event.ledger_id, event.entry_id)
+        topic = self._topics.setdefault(event.topic, _Topic())
+        if position is not None and event.key is not None:
+            topic.keys.setdefault(position, event.key)
+        if event.kind is Kind.PUBLISH and position is not None:
+            topic.published(event, position)
+        elif event.kind is Kind.ABORT and not event.subscription:
+            topic.aborted |= topic.in_transactions.pop(event.transaction or "", set())
+        histories = self._histories.setdefault(event.topic, {})
+        if event.subscription:
+            if event.subscription not in histories:
+                histories[event.subscription] = _History(topic)
+            self._happened(event, histories[event.subscription], position)
+        else:
+            for name, history in histories.items():
+                self._happened(event._replace(subscription=name), history, position)
+
+    def rest(self) -> None:
+        """Find what should have come and did not."""
+        for topic_name, histories in self._histories.items():
+            for name, history in histories.items():
+                for position in sorted(history.topic.keys.keys() - history.topic.aborted):
+                    if not history.has_a_place(position):
+                        self.found.append(Violation(Rule.NEVER_DELIVERED, topic_name, name, position, 0))
+
+    def _happened(self, event: Event, history: _History, position: Position | None) -> None:
+        kind = event.kind
+        if kind is Kind.DISPATCH and position is not None:
+            whose = event.topic, event.subscription, position, event.sequence
+            self.found += [
+                Violation(rule, *whose, other) for rule, other in history.dispatched(event, position)
+            ]
+        elif kind in _WITH_POSITION and position is not None:
+            _WITH_POSITION[kind](history, event, position)
+        elif kind in _WITHOUT_POSITION:
+            _WITHOUT_POSITION[kind](history, event)
+
+
+def _ack(history: _History, event: Event, position: Position) -> None:
+    if event.ack_set or event.batch_index is not None:
+        # A part of a batch: the entry stays unacknowledged as far as this history shows.
+        history.counts.pop(position, None)
+        return
+    if event.transaction is not None:
+        history.in_transactions.setdefault(event.transaction, set()).add(position)
+    else:
+        history.acknowledged(position)
+        if position not in history.answered:
+            history.unanswered.add(position)
+
+
+def _ack_cumulative(history: _History, event: Event, position: Position) -> None:
+    if event.transaction is None:
+        before = event.ack_set or event.batch_index is not None
+        history.acknowledged_up_to(
+            Position(position.ledger_id, position.entry_id - 1) if before else position
+        )
+
+
+def _nack(history: _History, event: Event, position: Position) -> None:
+    if position in history.holder and event.consumer in (None, history.holder[position]):
+        history.given_back([position])
+
+
+def _receipt(history: _History, event: Event, position: Position) -> None:
+    if event.detail == RECEIPT:
+        history.answered.add(position)
+        history.unanswered.discard(position)
+        if position == history.acked_up_to:
+            history.durable_up_to = position
+
+
+def _seek(history: _History, event: Event, position: Position) -> None:
+    history.begin(Position(position.ledger_id, position.entry_id - 1))
+
+
+def _moved(history: _History, event: Event, position: Position) -> None:
+    history.acknowledged_up_to(position)
+    history.durable_up_to = history.acked_up_to
+
+
+def _trimmed(history: _History, event: Event, position: Position) -> None:
+    _moved(history, event, Position(position.ledger_id, position.entry_id - 1))
+
+
+def _opened(history: _History, event: Event) -> None:
+    history.consumers += 1
+    if event.detail is not None:
+        history.by_key = event.detail == "Key_Shared"
+
+
+def _closed(history: _History, event: Event) -> None:
+    _gave_all_back(history, event)
+    history.consumers -= 1
+    if history.consumers <= 0:
+        history.counts.clear()
+
+
+def _gave_all_back(history: _History, event: Event) -> None:
+    history.given_back([*history.of_consumer.get(event.consumer, ())])
+
+
+def _all_left(history: _History, event: Event) -> None:
+    history.consumers = 0
+    history.start_over()
+
+
+def _restarted(history: _History, event: Event) -> None:
+    if event.detail == "crash":
+        history.acked -= history.unanswered
+        history.may_be_acked |= history.unanswered
+        history.may_be_acked.update(each for each in history.delivered if each <= history.acked_up_to)
+        history.acked_up_to = history.durable_up_to
+        history.unanswered.clear()
+    _all_left(history, event)
+
+
+def _committed(history: _History, event: Event) -> None:
+    for position in history.in_transactions.pop(event.transaction or "", ()):
+        history.acknowledged(position)
+
+
+def _aborted(history: _History, event: Event) -> None:
+    history.given_back(history.in_transactions.pop(event.transaction or "", ()))
+
+
+def _cleared(history: _History, event: Event) -> None:
+    _moved(history, event, max(history.topic.keys, default=history.acked_up_to))
+
+
+_WITH_POSITION: Final = {
+    Kind.ACK: _ack,
+    Kind.ACK_CUMULATIVE: _ack_cumulative,
+    Kind.NACK: _nack,
+    Kind.RESULT: _receipt,
+    Kind.SEEK: _seek,
+    Kind.SKIP: _moved,
+    Kind.EXPIRE: _moved,
+    Kind.TRIM: _trimmed,
+}
+_WITHOUT_POSITION: Final = {
+    Kind.CONSUMER_OPEN: _opened,
+    Kind.CONSUMER_CLOSE: _closed,
+    Kind.REDELIVER_UNACKED: _gave_all_back,
+    Kind.CLIENT_CLOSED: _all_left,
+    Kind.UNLOAD: _restarted,
+    Kind.BROKER_RESTART: _restarted,
+    Kind.COMMIT: _committed,
+    Kind.ABORT: _aborted,
+    Kind.CLEAR_BACKLOG: _cleared,
+}
