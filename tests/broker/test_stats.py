@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ackwell import Position
 from ackwell.broker.batch_sizes import BatchSizes, Count
-from ackwell.broker.stats import parse_stats, read_stats
+from ackwell.broker.stats import SubscriptionStats, Unread, parse_each, parse_stats, read_stats
 from ackwell.errors import StatsError
 
 NAME = base64.b64encode(b"public/default/persistent/orders%2Feu").decode()
@@ -68,6 +68,39 @@ def test_an_answer_tells_the_cursor_and_the_ledgers() -> None:
     assert found.batch_sizes == BatchSizes(each=None)
 
 
+@pytest.mark.parametrize("ack_set", ["with long[] size of 1", "is null"])
+def test_a_read_position_with_an_ack_set_is_the_position(ack_set: str) -> None:
+    """A broker prints it so from a seek until the next read (4.0.7, 4.2.4 and 5.0.0-M1)."""
+    answer = internal()
+    answer["cursors"]["sub"]["readPosition"] = f"5589:1 (ackSet {ack_set})"
+    (found,) = parse(answer)
+    assert found.read_position == Position(5589, 1)
+
+
+def test_a_subscription_that_cannot_be_read_does_not_cost_the_others_their_verdict() -> None:
+    answer = internal()
+    good = answer["cursors"]["sub"]
+    answer["cursors"] = {"first": good, "odd": good | {"readPosition": "soon"}, "last": good}
+    first, odd, last = parse_each(json.dumps(answer).encode(), "answer.json", name="orders")
+    assert isinstance(first, SubscriptionStats)
+    assert isinstance(last, SubscriptionStats)
+    assert (first.subscription, last.subscription) == ("first", "last")
+    assert isinstance(odd, Unread)
+    assert (odd.source, odd.topic) == ("answer.json", "orders")
+    assert odd.reason.startswith("orders: subscription 'odd': ")
+    with pytest.raises(StatsError, match="subscription 'odd'"):
+        parse(answer)
+
+
+def test_a_cursor_that_delivered_nothing_since_the_load_may_have_ack_sets() -> None:
+    """Seen live: receive ten of a batch, unload, subscribe without permits, acknowledge five, unload."""
+    answer = internal()
+    answer["cursors"]["sub"] |= {"state": "NoLedger", "cursorLedger": -1}
+    shown = {"subscriptions": {"sub": {"msgOutCounter": 0}}}
+    (found,) = parse({"internalStats": answer, "stats": shown})
+    assert found.batch_deleted is None
+
+
 def test_the_topic_is_read_from_the_metadata_of_a_ledger() -> None:
     ledgers = [{"ledgerId": 3, "entries": 10, "size": 1, "metadata": METADATA}]
     (found,) = parse(internal(ledgers=ledgers))
@@ -116,15 +149,6 @@ def test_markers_of_transactions_make_equal_counters_prove_nothing() -> None:
     told = stats(15) | {"committedTxnCount": 1}
     (found,) = parse({"internalStats": internal(), "stats": told})
     assert found.batch_sizes == BatchSizes(each=None)
-
-
-def test_a_subscription_that_got_no_message_since_it_was_loaded_has_no_ack_sets() -> None:
-    cursor = internal()["cursors"]["sub"] | {"state": "NoLedger", "cursorLedger": -1}
-    told = stats()
-    for delivered, expected in ((0, {}), (5, None)):
-        told["subscriptions"]["sub"]["msgOutCounter"] = delivered
-        (found,) = parse({"internalStats": internal(cursors={"sub": cursor}), "stats": told})
-        assert found.batch_deleted == expected
 
 
 def test_the_state_of_the_cursor_ledger_is_told_from_its_name_and_number() -> None:
@@ -273,7 +297,7 @@ def test_a_long_text_of_ranges_is_read_as_a_short_one_and_in_less_memory() -> No
     assert list(long.individually_deleted) == ranges
     assert list(short.individually_deleted) == ranges[: len(short.individually_deleted)]
     damaged = data.replace(b"(3:600000..", b"(3:60000x..")
-    with pytest.raises(StatsError, match=r"persistent://a/b/c: at byte \d{7}: expected"):
+    with pytest.raises(StatsError, match=r"persistent://a/b/c: subscription 'long': at byte \d{7}: expected"):
         list(parse_stats(damaged, "answer"))
 
 

@@ -43,8 +43,8 @@ class TopicAnswer(NamedTuple):
             "stats": self.stats,
         }
 
-    def subscriptions(self) -> list[SubscriptionStats]:
-        """Return every subscription of the topic."""
+    def subscriptions(self) -> list[SubscriptionStats | Unread]:
+        """Return every subscription of the topic, and each that cannot be read as an `Unread`."""
         answer = {"internalStats": self.internal, "stats": self.stats, "t": self.time_ms}
         return list(from_answer(answer, self.topic, self.source))
 

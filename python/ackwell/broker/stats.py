@@ -104,7 +104,7 @@ def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | Unr
             continue
         for file in files:
             try:
-                yield from parse_stats(_read(file), str(file), name=file.name)
+                yield from parse_each(_read(file), str(file), name=file.name)
             except StatsError as error:
                 yield Unread(error.source, None, error.reason)
 
@@ -133,9 +133,20 @@ def read_stats(source: str | Path) -> Iterator[SubscriptionStats]:
 
 
 def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterator[SubscriptionStats]:
-    """Yield every subscription of one answer; `name` is its topic where nothing in it names one.
+    """Yield every subscription of one answer; `name` is its topic if nothing in it names one.
 
-    Raises `StatsError` when it is no such answer, or when it lacks what a cursor needs.
+    Raises `StatsError` when it is not such an answer, or when it lacks what a cursor needs.
+    """
+    for found in parse_each(data, source, name=name):
+        if isinstance(found, Unread):
+            raise StatsError(found.reason, found.source)
+        yield found
+
+
+def parse_each(data: bytes, source: str, *, name: str | None = None) -> Iterator[SubscriptionStats | Unread]:
+    """Yield every subscription of one answer; one that cannot be read is an `Unread`, the others follow.
+
+    Raises `StatsError` when it is not the answer of a broker.
     """
     found, document = False, None
     documents = documents_of(data, source)
@@ -149,7 +160,7 @@ def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterato
         raise StatsError(_what_it_is(document), source)
 
 
-def from_answer(answer: Mapping[str, Any], topic: str, source: str) -> Iterator[SubscriptionStats]:
+def from_answer(answer: Mapping[str, Any], topic: str, source: str) -> Iterator[SubscriptionStats | Unread]:
     """Yield every subscription of one decoded answer: `stats-internal`, or `{internalStats, stats}`."""
     return _subscriptions(answer, topic, source)
 
@@ -194,32 +205,35 @@ def _what_it_is(document: Any) -> str:
     return f"a JSON {type(document).__name__} without `cursors`; {HOW_TO}"
 
 
-def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterator[SubscriptionStats]:
+def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterator[SubscriptionStats | Unread]:
     try:
         internal = _object(answer, "internalStats") or answer
         stats, memory = _object(answer, "stats"), _object(answer, "cursor")
         sizes = _ledger_sizes(internal)
         ledgers = _ledgers(sizes)
-        topic = _topic(internal) or name
-        for subscription in internal["cursors"]:
-            cursor = _object(internal["cursors"], subscription)
+        topic, time_ms = _topic(internal) or name, _time(answer, "t")
+        cursors = _object(internal, "cursors")
+    except _UNREADABLE as error:
+        yield Unread(source, name, f"{name}: {_what_is_wrong(error)}")
+        return
+    for subscription in cursors:
+        try:
+            cursor = _object(cursors, subscription)
             named = memory if memory.get("name", subscription) == subscription else {}
             yield _subscription(
-                cursor,
-                named,
-                internal,
-                stats,
-                topic,
-                subscription,
-                source,
-                sizes,
-                ledgers,
-                _time(answer, "t"),
+                cursor, named, internal, stats, topic, subscription, source, sizes, ledgers, time_ms
             )
-    except KeyError as error:
-        raise StatsError(f"{name}: no {error.args[0]!r} in the answer; {HOW_TO}", source) from None
-    except (CorruptStateError, LimitError, ValueError, TypeError, AttributeError) as error:
-        raise StatsError(f"{name}: {error}", source) from None
+        except _UNREADABLE as error:
+            # What one subscription shows must not cost the others their verdict.
+            reason = f"{name}: subscription {_short(subscription)}: {_what_is_wrong(error)}"
+            yield Unread(source, topic, reason)
+
+
+_UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError, AttributeError)
+
+
+def _what_is_wrong(error: Exception) -> str:
+    return f"no {error.args[0]!r} in the answer; {HOW_TO}" if isinstance(error, KeyError) else str(error)
 
 
 def _subscription(
@@ -244,9 +258,9 @@ def _subscription(
         subscription=subscription,
         source=source,
         mark_delete_position=_mark_delete(cursor["markDeletePosition"], ledgers),
-        read_position=_position(read_position) if read_position else None,
+        read_position=_read_position(read_position) if read_position else None,
         individually_deleted=_ranges(cursor["individuallyDeletedMessages"]),
-        batch_deleted=_ack_sets(cursor, shown, memory),
+        batch_deleted=_ack_sets(memory),
         ledgers=ledgers,
         ledger_sizes=sizes,
         cursor_ledger=_cursor_ledger(cursor),
@@ -318,6 +332,14 @@ def _position(text: Any) -> Position:
     return position
 
 
+def _read_position(text: Any) -> Position:
+    """Parse a read position; after a seek a broker adds its ack set, until the next read.
+
+    It is printed as `5589:1 (ackSet with long[] size of 1)` or `540:3 (ackSet is null)`.
+    """
+    return _position(text.partition(" (ackSet ")[0] if isinstance(text, str) else text)
+
+
 def _mark_delete(text: Any, ledgers: Ledgers) -> Position:
     """Parse a mark-delete position; `-1:-1`, that of an unused cursor, is before the first entry."""
     position = _position(text)
@@ -333,16 +355,13 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
     return "read-only" if _integer(cursor, "cursorLedger", -1) >= 0 else "none"
 
 
-def _ack_sets(
-    cursor: Mapping[str, Any], shown: Mapping[str, Any], memory: Mapping[str, Any]
-) -> AckSets | None:
-    """Return the ack sets where the source proves them, None where it does not show them."""
+def _ack_sets(memory: Mapping[str, Any]) -> AckSets | None:
+    """Return the ack sets that a memory dump shows; None without one: the admin API shows none."""
     if "batchDeletedIndexes" in memory:
         shown = _object(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words)) for position, words in shown.items()}
-    if _cursor_ledger(cursor) == "none" and _integer(shown, "msgOutCounter", 1) == 0:
-        # No cursor ledger to read ack sets back from, and no message delivered since: there are none.
-        return {}
+    # Not even a cursor without a ledger that delivered nothing proves that there are none: a client
+    # acknowledges parts of batches that it received before the topic was loaded.
     return None
 
 

@@ -150,7 +150,7 @@ def _collected_broker(sources: Sequence[str], version: str | None, settings: Seq
 
 
 def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | Unread]:
-    from ackwell.broker.stats import Unread, parse_stats, read_each
+    from ackwell.broker.stats import Unread, parse_each, read_each
     from ackwell.errors import StatsError
 
     for source in sources:
@@ -158,7 +158,7 @@ def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | Unread]:
             yield from read_each([source])
             continue
         try:
-            yield from parse_stats(sys.stdin.buffer.read(), "standard input")
+            yield from parse_each(sys.stdin.buffer.read(), "standard input")
         except StatsError as error:
             yield Unread(error.source, None, error.reason)
 

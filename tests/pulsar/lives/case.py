@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ackwell.broker.settings import BrokerSettings
-from ackwell.broker.stats import from_answer
+from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, diagnose
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Case(NamedTuple):
         """Return what the doctor says."""
         values = [f"{name}={value}" for name, value in self.settings.items()]
         (stats,) = from_answer(self.answer, "life", "life")
+        assert isinstance(stats, SubscriptionStats), stats
         return diagnose(stats, BrokerSettings.of(self.version).with_values(values), restarts=[self.restart])
 
     @property
