@@ -138,7 +138,7 @@ def measure_variants(
     """Time each variant on the same events, in turn."""
     variants: dict[str, Callable[[DataFrame], DataFrame]] = {
         OURS: files,
-        "ackwell, words": lambda events: replay(events, strategy="words"),
+        "ackwell, rows": lambda events: replay(events, strategy="rows"),
         "SQL words": peers.words_and_popcount,
         "SQL words, by name": peers.words_by_name,
         "SQL windows": peers.windows,

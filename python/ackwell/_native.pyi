@@ -1264,6 +1264,8 @@ class Partials:
     >>> info.position, list(ledgers)
     (Position(ledger_id=7, entry_id=0), [(7, 2)])
     """
+    ACTIONS: ClassVar[list[str]]
+    FLAWS: ClassVar[list[str]]
     def __new__(
         cls, *, ordered: bool = True, resets_known: bool = False, batch_size_max: int = 1048576
     ) -> Self: ...
@@ -1312,6 +1314,8 @@ class Partials:
         """Return the flaw of a pair, or None: `file`, `sequence` (or None), `flaw`, a number of `ackwell.errors.Flaw`,
         and `message`, a sentence.
         """
+    def refuse(self, pair: int, file: int, sequence: int, flaw: int) -> None:
+        """Keep a flaw of a pair by its number, if it comes before the one known."""
     def is_deleted(self, pair: int) -> bool:
         """Return whether the subscription was deleted and not made again."""
     def first_flawed(self) -> int | None:
@@ -1334,13 +1338,10 @@ class Partials:
         """Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
 
         `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
-        has code 0, and the number of each code. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists,
-        3 ack, 4 up to, 5 clear, 6 seek, 7 trim, 8 delete, 9 in a transaction, 10 unknown, 11 null. `ack_sets` are
+        has code 0, and the number of each code; the numbers of kinds are those of `ACTIONS`. `ack_sets` are
         where each row's words begin and end in `words`. Raises `ValueError` for columns of different lengths and for
         codes outside; then no row is taken. O(rows); lets other threads run meanwhile.
         """
-    def feed_words(self, pairs: ArrayLike, files: _Codes, columns: Sequence[ArrayLike]) -> None:
-        """Take rows that were reduced before; `columns` are int64 arrays in the order of `ackwell_core::partials::Words`."""
     def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
         """Join what `encode` gave: for each state its pair, and its ledger or null.
 

@@ -52,8 +52,8 @@ class ErrorCode(IntEnum):
 class ProtocolError(AckwellError):
     """The caller broke the order of events, such as an ack of a position never published.
 
-    `position` is the position that the message is about, None if it is about no single one. `code` is what a
-    broker answers a client with.
+    `position` is the position that the message is about, None if it is about no single one. `subscription`
+    is the topic and the subscription, if they are known. `code` is what a broker answers a client with.
     """
 
     def __init__(
@@ -62,9 +62,11 @@ class ProtocolError(AckwellError):
         position: Position | None = None,
         *,
         code: ErrorCode = ErrorCode.UNKNOWN_ERROR,
+        subscription: tuple[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.position = position
+        self.subscription = subscription
         self.code = code
 
 
@@ -92,10 +94,16 @@ class EventError(ProtocolError):
     """
 
     def __init__(
-        self, message: str, *, file: str | None = None, line: int | None = None, flaw: Flaw | None = None
+        self,
+        message: str,
+        position: Position | None = None,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        flaw: Flaw | None = None,
     ) -> None:
         where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
-        super().__init__(where + message)
+        super().__init__(where + message, position)
         self.file = file
         self.line = line
         self.flaw = flaw

@@ -10,8 +10,8 @@ import pytest
 from ackwell import PositionInfo, _native
 from ackwell.errors import AckwellError, Flaw
 from ackwell.replay.event_columns import NULL, Columns, columns_of
-from ackwell.replay.events import Event, Kind
-from ackwell.replay.fold import ACK, ACTIONS, DELETE, EXISTS, NOTHING, TRIM, UNKNOWN, UP_TO, Fold
+from ackwell.replay.events import Action, Event, Kind
+from ackwell.replay.fold import ACTIONS, Fold
 from ackwell.replay.resets import NO_RESETS, Resets, find_resets
 from tests import reference
 from tests.replay.cases import CASES
@@ -89,7 +89,11 @@ def drawn_run(seed: int) -> Columns:
     """Rows of few ledgers, one after the other, without batches: what the native engine takes together."""
     rng = np.random.default_rng(seed)
     rows = 300
-    kinds = [EXISTS, ACK, ACK, UP_TO, NOTHING] if seed % 3 else [EXISTS, ACK, UP_TO, TRIM, DELETE, UNKNOWN]
+    kinds = (
+        [Action.EXISTS, Action.ACK, Action.ACK, Action.UP_TO, Action.NOTHING]
+        if seed % 3
+        else [Action.EXISTS, Action.ACK, Action.UP_TO, Action.TRIM, Action.DELETE, Action.UNKNOWN]
+    )
     reach = int(rng.choice([40, 2_000, 10**12]))
     entries = rng.integers(0, reach, rows)
     if seed % 4 == 0:
@@ -107,7 +111,7 @@ def drawn_run(seed: int) -> Columns:
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_both_engines_take_runs_of_rows_alike(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbered = {str(number): number for number in range(UNKNOWN)}
+    numbered = {str(number): number for number in range(Action.UNKNOWN)}
     monkeypatch.setattr("ackwell.replay.fold.ACTIONS", ACTIONS | numbered)
     everything = columns_of(
         [
@@ -137,70 +141,6 @@ def test_both_engines_fold_what_was_once_wrong_to_the_same(resets_known: bool) -
         for fold in folds:
             fold.feed(columns_of(events))
         assert outcomes(folds[0]) == outcomes(folds[1]), name
-
-
-def test_both_engines_take_the_word_whose_last_bit_is_set() -> None:
-    """It is the number that stands for null in other columns."""
-    last = -(2**63)
-    for branch, exists, acked, left in ((0, 70, [(3, 62, 63)], {}), (2, 1, [], {(3, 0): (last,)})):
-        for engine in ENGINES:
-            fold = Fold(NO_RESETS, engine=engine)
-            pair = np.array([fold.pair(("t", "s"))])
-            values = dict(
-                zip(
-                    ("branch", "ledger", "at", "word", "bits", "exists"),
-                    [branch, 3, 0, 0, last, exists],
-                    strict=True,
-                )
-            )
-            rows = [np.array([value]) for value in values.values()]
-            rows += [np.array([-(2**63)])] * 5
-            fold.feed_words(pair, (np.zeros(1, np.int32), [""]), rows)
-            fold.feed(columns_of([Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=70)]))
-            info, _, _ = fold.partials.cursor(0)
-            assert list(info.individually_deleted) == acked
-            assert {tuple(at): tuple(words) for at, words in info.batch_deleted.items()} == left
-
-
-@pytest.mark.parametrize(
-    ("good", "bad"),
-    [
-        ({"word": 1 << 14}, {"word": (1 << 14) + 1}),
-        ({"exists": 1 << 14}, {"exists": (1 << 14) + 1}),
-        ({"branch": 1, "bits": 1 << 20}, {"branch": 1, "bits": (1 << 20) + 1}),
-        ({"branch": 0, "at": (1 << 57) - 1}, {"branch": 0, "at": 1 << 57}),
-        ({"at": 0}, {"at": -1}),
-        ({"ledger": 0}, {"ledger": -1}),
-        ({"word": 0}, {"word": -1}),
-        ({"exists": 0}, {"exists": -1}),
-        ({"branch": 0, "up_to": -1}, {"branch": 0, "up_to": -2}),
-        ({"pair": 0}, {"pair": 1}),
-        ({"pair": 0}, {"pair": -1}),
-    ],
-)
-def test_reduced_rows_are_taken_up_to_their_bounds_and_refused_beyond(
-    good: dict[str, int], bad: dict[str, int]
-) -> None:
-    null = -(2**63)
-    usual = {"branch": 2, "ledger": 3, "at": 0, "word": 0, "bits": 5, "exists": null, "up_to": null}
-
-    def feed(fold: Fold, pair: int = 0, **changed: int) -> None:
-        values = [*(usual | changed).values(), *[null] * 4]
-        rows = [np.array([value]) for value in values]
-        fold.feed_words(np.array([pair]), (np.zeros(1, np.int32), [""]), rows)
-
-    fold = Fold(NO_RESETS)
-    fold.pair(("t", "s"))
-    before = states(fold)
-    with pytest.raises(ValueError, match=r"out of range|not known"):
-        feed(fold, **bad)
-    assert states(fold) == before
-    feed(fold, **good)
-    twin = Fold(NO_RESETS, engine=reference)
-    twin.pair(("t", "s"))
-    feed(twin, **good)
-    assert outcomes(fold) == outcomes(twin)
-    assert states(fold) != before
 
 
 def test_both_engines_find_the_same_flaws() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ackwell.ack_sets import from_words, to_signed_words, to_words
 from ackwell.errors import CorruptStateError, Flaw, LimitError, NewerVersionError, ProtocolError
 from ackwell.position import Position
+from ackwell.replay.events import Action
 from ackwell.wire import varint
 from tests.reference.ledgers import Ledgers
 from tests.reference.position_info import PositionInfo
@@ -29,8 +30,8 @@ MAGIC, VERSION = b"AKPT", 2
 Order = tuple[str, int]
 FIRST: Order = ("", NULL)
 
-NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK = range(7)
-TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID = range(7, 13)
+NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK, *_MORE = Action
+TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID = _MORE
 NEEDS_SUBSCRIPTION = (PLACED, ACK, UP_TO, CLEAR, SEEK, DELETE, IN_TRANSACTION, VOID)
 INCOMPLETE, UNKNOWN_KIND, NO_POSITION, NEGATIVE, BATCH_TOO_LARGE, SEEK_BETWEEN, BLIND, UNRESOLVED = Flaw
 FLAWS = (
@@ -43,6 +44,10 @@ FLAWS = (
     "backlog cleared without a position; record the last position published before it",
     "an acknowledgment in a transaction; whether it was committed is not known here",
 )
+
+
+def _title(name: str) -> str:
+    return name.title().replace("_", "")
 
 
 @dataclass
@@ -105,6 +110,9 @@ class _Pair:
 
 class Partials:
     """See `ackwell._native.Partials`."""
+
+    ACTIONS: ClassVar[list[str]] = [_title(action.name) for action in Action]
+    FLAWS: ClassVar[list[str]] = [_title(flaw.name) for flaw in Flaw]
 
     def __init__(
         self, *, ordered: bool = True, resets_known: bool = False, batch_size_max: int = 1 << 20
@@ -230,6 +238,10 @@ class Partials:
         """Take the ledgers of a pair's topic."""
         rows = zip(np.asarray(ledger_ids).tolist(), np.asarray(entries).tolist(), strict=False)
         self._known(pair).directory = list(Ledgers(list(rows)))
+
+    def refuse(self, pair: int, file: int, sequence: int, flaw: int) -> None:
+        """Keep a flaw of a pair."""
+        self._known(pair).refuse((self._files[file], sequence), Flaw(flaw))
 
     def flaw(self, pair: int) -> dict[str, Any] | None:
         """Return the flaw of a pair."""
@@ -378,44 +390,6 @@ class Partials:
         elif not bits:
             ledger.acked.add(entry_id)
 
-    def feed_words(self, pairs: ArrayLike, files: Codes, columns: Sequence[ArrayLike]) -> None:
-        """Take rows that were reduced before."""
-        file_names = [self._files[number] for number in files[1].tolist()]
-        rows = zip(
-            np.asarray(pairs).tolist(),
-            [0] * len(np.asarray(pairs)) if files[0] is None else files[0].tolist(),
-            *(np.asarray(column).tolist() for column in columns),
-            strict=True,
-        )
-        for (
-            number,
-            code,
-            branch,
-            ledger_id,
-            at,
-            word,
-            bits,
-            exists,
-            up_to,
-            first,
-            last,
-            flaw,
-            flaw_at,
-        ) in rows:
-            pair, file = self._known(number), file_names[code]
-            if flaw != NULL:
-                pair.refuse((file, flaw_at), flaw)
-            if first != NULL:
-                pair.cover((file, first), (file, last))
-            if branch == 4:
-                pair.deleted = max(pair.deleted or FIRST, (file, at))
-            elif ledger_id == NULL:
-                continue
-            elif branch == 3:
-                pair.trimmed_before = max(pair.trimmed_before, ledger_id)
-            else:
-                _take_words(pair.ledger(ledger_id), branch, at, word, bits, exists, up_to)
-
     def encode(
         self, start: int = 0, max_bytes: int = 4_194_304
     ) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], bytes]:
@@ -527,23 +501,6 @@ class _Row:
 def _check_position(ledger_id: int, entry_id: int) -> None:
     if min(ledger_id, entry_id) < 0:
         raise ValueError(f"position {ledger_id}:{entry_id}: ledger and entry ids are at least 0")
-
-
-def _take_words(ledger: _Ledger, branch: int, at: int, word: int, bits: int, exists: int, up_to: int) -> None:
-    if branch == 0:
-        if bits != 0:
-            ledger.acked.update(64 * at + bit for bit in range(64) if bits >> bit & 1)
-        if exists != NULL:
-            ledger.entries = max(ledger.entries, exists + 1)
-        if up_to != NULL:
-            ledger.acknowledge_up_to(up_to)
-    elif branch == 1 and bits != NULL:
-        ledger.has_size(at, bits)
-    elif branch == 2:
-        mask = 2**64 - 1
-        ledger.leave(at, (bits & mask) << 64 * word | ~(mask << 64 * word))
-        if exists != NULL:
-            ledger.leave(at, (1 << 64 * exists) - 1)
 
 
 def _flaw_text(pair: _Pair) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,23 @@ from tests.replay.histories import random_history
 from tests.replay.test_fold import rows_of, same_as_truth
 
 LAYOUTS = layouts.PARQUET | layouts.LINES
+ODD_NAMES = (
+    "é",
+    "día=1",
+    "日本",
+    "a b",
+    "100%",
+    "%41",
+    "[x]",
+    "{y}",
+    "a:b",
+    "a+b",
+    "a#b",
+    "a?b",
+    "a&b;c",
+    "'",
+    "e\u0301",
+)
 
 
 def histories(count: int) -> list[Event]:
@@ -221,3 +239,15 @@ def test_the_reference_engine_counts_events_and_lines_as_they_come(
     with pytest.raises(EventError) as refused:
         replay_files([path], engine=reference)
     assert refused.value.line == 4
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_path_is_read_as_hadoop_prints_it_whatever_its_letters(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    layouts.parquet(histories(1), tmp_path / name)
+    (file,) = (tmp_path / name).glob("*.parquet")
+    # Java quotes what no URI may contain, but no letter beyond ASCII.
+    letters = [each if each.isalnum() or each in "/:@&=+$,;-_.!~*'()" else quote(each) for each in str(file)]
+    for path in (str(file), "file:" + "".join(letters), "file://" + "".join(letters)):
+        with ParquetEvents(path) as events:
+            assert events.survey().group_bytes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-STRATEGIES: Final[tuple[Any, ...]] = ("files", "words")
+STRATEGIES: Final[tuple[Any, ...]] = ("files", "rows")
 SHARED: Final = shared_folder("data/traces")
 TRACES: Final = sorted(
     path for folder in (SHARED or Path("examples/traces").resolve(),) for path in folder.rglob("*.jsonl*")

@@ -50,7 +50,7 @@ def test_every_strategy_gives_the_truth_on_every_layout(
 ) -> None:
     layouts.PARQUET[layout](EVENTS, tmp_path)
     table = read_events(spark, str(tmp_path))
-    for strategy in ("auto", "words"):
+    for strategy in ("auto", "rows"):
         gives_the_truth(table, strategy)
     if layout in PLAIN:
         gives_the_truth(table, "files")
@@ -85,7 +85,7 @@ def test_a_dataframe_of_fewer_columns_is_not_read_from_its_files(spark: SparkSes
     layouts.parquet(batch, tmp_path)
     fewer = "topic string, subscription string, sequence long, kind string, ledger_id long, entry_id long"
     table = spark.read.schema(fewer).parquet(str(tmp_path))
-    for strategy in ("auto", "words"):
+    for strategy in ("auto", "rows"):
         (row,) = replay(table, strategy=strategy).collect()
         assert (row.mark_delete_entry_id, row.backlog_entries) == (0, 0)
     (row,) = replay(spark.read.parquet(str(tmp_path))).collect()
@@ -118,7 +118,7 @@ def test_columns_that_differ_in_case_only_are_refused(spark: SparkSession, tmp_p
         spark.conf.set("spark.sql.caseSensitive", "false")
 
 
-@pytest.mark.parametrize("strategy", ["files", "words"])
+@pytest.mark.parametrize("strategy", ["files", "rows"])
 def test_one_bad_subscription_stops_no_other(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:
     bad = [
         Event("bad", "sub", 1, Kind.PUBLISH, ledger_id=3, entry_id=0),

@@ -10,10 +10,12 @@ import pytest
 from ackwell import TimeBuckets
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
-from ackwell.spark import delayed_sizing, ordered_replay
-from ackwell.spark.tasks.ordered import Followed
+from ackwell.replay.sequence import Followed
+from ackwell.spark import collect_states, delayed_sizing, ordered_replay, replay
 from ackwell.spark.tasks.sources import to_batches
-from tests.spark.rows import local_rows, parquet_of
+from tests.replay.test_kinds import expected, said_in_row, story
+from tests.replay.test_sequence import recorded
+from tests.spark.rows import local_rows, parquet_of, rows_of
 from tests.spark.test_replay import TRACES
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def test_ordered_replay_ends_where_replay_does(spark: SparkSession, tmp_path: Pa
         assert mine["backlog_entries"] == row.backlog_entries
 
 
-def test_a_cursor_without_acknowledgments_stands_before_its_first_ledger() -> None:
+def test_a_cursor_without_acknowledgments_is_before_its_first_ledger() -> None:
     followed = Followed()
     events = [
         Event("t", "s", 1, Kind.CONSUMER_OPEN, consumer="a", detail="Shared"),
@@ -43,9 +45,63 @@ def test_a_cursor_without_acknowledgments_stands_before_its_first_ledger() -> No
     ]
     for event in events:
         followed.feed(event)
-    row = followed.row(("t", "s"), None)
-    assert (row["mark_delete_ledger_id"], row["mark_delete_entry_id"]) == (3, -1)
-    assert row["pending_entries"] == {"a": 1}
+    assert followed.cursor.mark_delete_position == (3, -1)
+    assert [each.pending_entries for each in followed.summary(0).consumers] == [1]
+
+
+@pytest.mark.parametrize("recorder", ["dev broker", "proxy"])
+def test_a_recording_is_the_broker_s_own_state(spark: SparkSession, tmp_path: Path, recorder: str) -> None:
+    with recorded(recorder, seed=1) as recording:
+        events = [event._replace(sequence=n, file=None) for n, event in enumerate(recording.events)]
+        table = parquet_of(spark, events, tmp_path / "events")
+        rows = [row.asDict() for row in ordered_replay(table).collect()]
+        assert {(row["topic"], row["subscription"]): recording.found(row) for row in rows} == recording.truth
+        expected = {name: found[:4] for name, found in recording.truth.items()}
+        strategies: tuple[Any, ...] = ("files", "rows")
+        for strategy in strategies:
+            states = collect_states(replay(table, strategy=strategy))
+            assert {(s.topic, s.subscription): recording.state(s) for s in states} == expected
+
+
+@pytest.mark.connect
+def test_every_kind_is_replayed_by_every_path(spark: SparkSession, tmp_path: Path) -> None:
+    events = [event._replace(topic=kind.value) for kind in Kind for event in story(kind)]
+    table = parquet_of(spark, events, tmp_path / "events")
+    wanted = {(kind.value, name): said for kind in Kind for name, said in expected(kind).items()}
+    found = [{name: said_in_row(row) for name, row in rows_of(replay(table, strategy="files")).items()}]
+    found += [{name: said_in_row(row) for name, row in rows_of(replay(table, strategy="rows")).items()}]
+    in_order = [row.asDict() for row in ordered_replay(table).collect()]
+    found += [{(row["topic"], row["subscription"]): said_in_row(row) for row in in_order}]
+    for rows in found:
+        # Whether the position before a deleted ledger's end is named by it or by the next ledger's beginning.
+        trimmed = {
+            name: said._replace(mark_delete="4:-1") for name, said in rows.items() if name[0] == "trim"
+        }
+        assert rows | trimmed == wanted
+
+
+def test_one_bad_subscription_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    at: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
+    events = [
+        Event("t", "", 1, Kind.PUBLISH, time_ms=10, **at),
+        Event("t", "good", 2, Kind.ACK, time_ms=20, **at),
+        Event("t", "ahead", 3, Kind.ACK, time_ms=20, ledger_id=3, entry_id=7),
+        Event("t", "unplaced", 4, Kind.ACK, time_ms=20, ledger_id=3),
+        Event("t", "bad batch", 5, Kind.ACK, time_ms=20, batch_index=10**9, **at),
+        Event("t", "late", 6, Kind.CONSUMER_OPEN, time_ms=5, consumer="c"),
+        Event("t", "late", 7, Kind.SEEK, time_ms=40, ledger_id=3),
+    ]
+    rows = ordered_replay(parquet_of(spark, events, tmp_path / "events"), [30]).collect()
+    errors = {(row.subscription, row.at_ms): row.error for row in rows}
+    assert {name for name, error in errors.items() if error is None} == {
+        ("good", 30),
+        ("good", None),
+        ("late", 30),
+    }
+    assert "sequence 3: acknowledgment of 3:7, which was never published" in errors["ahead", None]
+    assert "needs a ledger id and an entry id" in errors["unplaced", 30]
+    assert "batch index" in errors["bad batch", None]
+    assert {row.subscription: row.backlog_entries for row in rows if row.at_ms is None}["good"] == 0
 
 
 def test_pending_acknowledgments_are_told_at_their_moments(spark: SparkSession, tmp_path: Path) -> None:

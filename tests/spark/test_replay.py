@@ -24,7 +24,7 @@ TRACES = [
     for name in ("batch_partial", "cumulative", "cumulative_batch", "key_shared_3c")
 ]
 """Individual, cumulative and batch-index acknowledgments; `make demo` runs them all."""
-STRATEGIES = ("files", "words")
+STRATEGIES = ("files", "rows")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_every_trace_replays_to_the_local_rows(
     same(trace_rows, rows_of(replay(events, strategy=strategy)))
 
 
-def test_building_a_query_runs_no_job_for_plain_files_and_one_query_for_words(
+def test_building_a_query_runs_no_job_for_plain_files_and_one_query_for_rows(
     spark: SparkSession, trace_events: list[Event], trace_rows: Rows, tmp_path: Path
 ) -> None:
     events = parquet_of(spark, trace_events, tmp_path / "events")
@@ -64,9 +64,9 @@ def test_building_a_query_runs_no_job_for_plain_files_and_one_query_for_words(
     assert jobs("files") == 0
     same(trace_rows, rows_of(folded))
     assert jobs("files") > 0
-    context.setJobGroup("words", "a query is built")
-    replay(events, strategy="words")
-    assert 0 < jobs("words") <= 2  # Spark counts the scan and the rest of a query on its own.
+    context.setJobGroup("rows", "a query is built")
+    replay(events, strategy="rows")
+    assert 0 < jobs("rows") <= 2  # Spark counts the scan and the rest of a query on its own.
     context.setJobGroup("tests", "")
 
 

@@ -133,8 +133,8 @@ def replay(
         str,
         typer.Option(
             metavar="NAME",
-            help="How to fold: files (tasks read Parquet themselves), words (Spark SQL reduces the rows "
-            "first), or auto.",
+            help="How to fold: files (tasks read Parquet themselves), rows (Spark hands them the rows of any "
+            "table), or auto.",
         ),
     ] = "auto",
 ) -> None:

@@ -280,7 +280,8 @@ class TopicSubscription:
     def expire(self, position: Position) -> None:
         """Acknowledge everything up to a position, because it grew too old."""
         self.subscription.expire(*position)
-        self._moved(Kind.EXPIRE, position)
+        # A broker's search may end before that position.
+        self._moved(Kind.EXPIRE, self.cursor.mark_delete_position)
 
     def clear_backlog(self) -> None:
         """Acknowledge everything, for an operator."""

@@ -252,12 +252,6 @@ def fold_batches(
     yield from partial_batches(fold)
 
 
-def named_codes(column: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
-    """Return a column of texts without nulls as codes, and the text of each code."""
-    encoded = _encoded(column)
-    return ndarray_of(encoded.indices.cast(pa.int32())), encoded.dictionary.to_pylist()
-
-
 def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
     """Return the numbers of texts, of which none is null, among `Names`."""
     if pa.types.is_dictionary(column.type):

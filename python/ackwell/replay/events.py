@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, Never
 
 from ackwell.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
@@ -152,34 +152,85 @@ _COUNTS: Final = (
     "redelivery_count",
 )
 _INTEGERS: Final = (*_COUNTS, "time_ms", "deliver_at_ms", "sticky_key_hash")
-OF_TOPIC: Final = {
-    Kind.PUBLISH,
-    Kind.PUBLISH_FAILED,
-    Kind.TRIM,
-    Kind.COMMIT,
-    Kind.ABORT,
-    Kind.UNLOAD,
-    Kind.BROKER_RESTART,
-    Kind.RESULT,
-    Kind.GAP,
-}
-"""What may happen to a topic as a whole, without a subscription."""
 
-NEED_POSITION: Final = {
-    Kind.PUBLISH,
-    Kind.DISPATCH,
-    Kind.RECEIVE,
-    Kind.ACK,
-    Kind.ACK_CUMULATIVE,
-    Kind.NACK,
-    Kind.SEEK,
-    Kind.SKIP,
-    Kind.EXPIRE,
-    Kind.TRIM,
-}
-"""What says nothing without a ledger id and an entry id."""
 
-_NEED_TRANSACTION: Final = {Kind.COMMIT, Kind.ABORT}
+class Action(IntEnum):
+    """What an event does to a cursor; the numbers are those of the native `Partials.ACTIONS`."""
+
+    NOTHING = 0
+    PLACED = 1
+    """Nothing, but the event must have a position."""
+    EXISTS = 2
+    """The entry exists."""
+    ACK = 3
+    """The entry, or a part of it, is acknowledged."""
+    UP_TO = 4
+    """Everything up to the entry, or to a part of it, is acknowledged."""
+    CLEAR = 5
+    """The same, or everything published so far if there is no position."""
+    SEEK = 6
+    """The position is the next to be read; acknowledgments before it are void."""
+    TRIM = 7
+    """The topic has no ledger before the position's any more."""
+    DELETE = 8
+    """The subscription is deleted."""
+    IN_TRANSACTION = 9
+    """An acknowledgment of which it is unknown whether it counts."""
+    UNKNOWN = 10
+    MISSING = 11
+    VOID = 12
+    """An acknowledgment that does not count, because its transaction was not committed."""
+
+
+class Effect(NamedTuple):
+    """What a kind of event does, and what it needs."""
+
+    action: Action = Action.NOTHING
+    of_topic: bool = False
+    """Whether it may happen to a topic as a whole, without a subscription."""
+    position: bool = False
+    """Whether it needs a ledger id and an entry id."""
+    transaction: bool = False
+    """Whether it needs a transaction."""
+    resets: bool = False
+    """Whether its place in the order matters to a cursor: it must be known before other events are folded."""
+    consumers: bool = False
+    """Whether it matters to consumers, and so its place in the order to who has what."""
+
+
+EFFECTS: Final[dict[Kind, Effect]] = {
+    Kind.META: Effect(),
+    Kind.PUBLISH: Effect(Action.EXISTS, of_topic=True, position=True),
+    Kind.PUBLISH_FAILED: Effect(of_topic=True),
+    Kind.DISPATCH: Effect(Action.EXISTS, position=True, consumers=True),
+    Kind.RECEIVE: Effect(Action.EXISTS, position=True, consumers=True),
+    Kind.ACK: Effect(Action.ACK, position=True, consumers=True),
+    Kind.ACK_CUMULATIVE: Effect(Action.UP_TO, position=True, consumers=True),
+    Kind.NACK: Effect(Action.PLACED, position=True, consumers=True),
+    Kind.REDELIVER_UNACKED: Effect(consumers=True),
+    Kind.CONSUMER_OPEN: Effect(consumers=True),
+    Kind.CONSUMER_CLOSE: Effect(consumers=True),
+    Kind.CLIENT_CLOSED: Effect(consumers=True),
+    Kind.SEEK: Effect(Action.SEEK, position=True, resets=True, consumers=True),
+    Kind.CLEAR_BACKLOG: Effect(Action.CLEAR, resets=True, consumers=True),
+    Kind.SKIP: Effect(Action.UP_TO, position=True, consumers=True),
+    Kind.EXPIRE: Effect(Action.UP_TO, position=True, consumers=True),
+    Kind.TRIM: Effect(Action.TRIM, of_topic=True, position=True),
+    Kind.UNSUBSCRIBE: Effect(Action.DELETE, consumers=True),
+    Kind.COMMIT: Effect(of_topic=True, transaction=True, resets=True, consumers=True),
+    Kind.ABORT: Effect(of_topic=True, transaction=True, consumers=True),
+    Kind.UNLOAD: Effect(of_topic=True, consumers=True),
+    Kind.BROKER_RESTART: Effect(of_topic=True, consumers=True),
+    Kind.SNAPSHOT: Effect(),
+    Kind.RESULT: Effect(of_topic=True),
+    Kind.GAP: Effect(of_topic=True),
+}
+"""What each kind does: the one table that every engine of events follows."""
+
+IN_TRANSACTION: Final = frozenset(
+    kind for kind, effect in EFFECTS.items() if effect.action in (Action.ACK, Action.UP_TO)
+)
+"""The kinds that count only once their transaction is committed, if they name one."""
 
 
 def event_from_fields(
@@ -252,16 +303,17 @@ def _is_word(value: object) -> bool:
 
 
 def _check_complete(kind: Kind, values: dict[str, Any]) -> None:
-    if kind in OF_TOPIC:
+    effect = EFFECTS[kind]
+    if effect.of_topic:
         values.setdefault("subscription", "")
     for name in ("topic", "subscription"):
         if name not in values:
             raise ValueError(f"this {kind} has no {name}, and no meta line before it names one")
-    if not values["subscription"] and kind not in OF_TOPIC:
+    if not values["subscription"] and not effect.of_topic:
         raise ValueError(f"this {kind} names no subscription, and does not happen to a topic as a whole")
-    if kind in NEED_POSITION and not {"ledger_id", "entry_id"} <= values.keys():
+    if effect.position and not {"ledger_id", "entry_id"} <= values.keys():
         raise ValueError(f"this {kind} has no position; it needs a ledger id and an entry id")
-    if kind in _NEED_TRANSACTION and "transaction" not in values:
+    if effect.transaction and "transaction" not in values:
         raise ValueError(f"this {kind} names no transaction")
 
 

@@ -19,7 +19,7 @@ from ackwell.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
 from ackwell.errors import EventError, Flaw, ProtocolError
 from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of, name_at
-from ackwell.replay.events import NEED_POSITION, Kind
+from ackwell.replay.events import EFFECTS, Action
 from ackwell.replay.resets import NO_RESETS, Name, Resets
 
 if TYPE_CHECKING:
@@ -31,24 +31,15 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Codes = tuple[NDArray[np.int32] | None, NDArray[np.int32]]
 
-# What the kinds do, by the numbers of `Partials.feed`.
-NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK = range(7)
-TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID = range(7, 13)
-
-ACTIONS: Final = {kind.value: PLACED if kind in NEED_POSITION else NOTHING for kind in Kind} | {
-    Kind.PUBLISH.value: EXISTS,
-    Kind.DISPATCH.value: EXISTS,
-    Kind.RECEIVE.value: EXISTS,
-    Kind.ACK.value: ACK,
-    Kind.ACK_CUMULATIVE.value: UP_TO,
-    Kind.SKIP.value: UP_TO,
-    Kind.EXPIRE.value: UP_TO,
-    Kind.CLEAR_BACKLOG.value: CLEAR,
-    Kind.SEEK.value: SEEK,
-    Kind.TRIM.value: TRIM,
-    Kind.UNSUBSCRIBE.value: DELETE,
-}
+ACTIONS: Final = {kind.value: effect.action for kind, effect in EFFECTS.items()}
 """The action of each kind."""
+
+_OWNED: Final = {
+    kind.value
+    for kind, effect in EFFECTS.items()
+    if not effect.of_topic and effect.action in (Action.NOTHING, Action.EXISTS)
+}
+"""The kinds that a subscription must be named for, though their action may happen to a topic."""
 
 
 class Fold:
@@ -97,14 +88,7 @@ class Fold:
                 self._partials.clear(pair, self._file(file), sequence, *position)
             if name in self._known.blind:
                 file, sequence = self._known.blind[name]
-                self._refuse(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
-
-    def _refuse(self, pair: int, file: int, sequence: int, flaw: int) -> None:
-        """Keep a flaw of a subscription: as a row that was reduced before and holds nothing else."""
-        nothing = np.array([NULL], np.int64)
-        row = [np.array([0], np.int64), *[nothing] * 8, np.array([flaw]), np.array([sequence])]
-        files = np.zeros(1, np.int32), np.array([file], np.int32)
-        self._partials.feed_words(np.array([pair]), files, row)
+                self._partials.refuse(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
 
     def pair(self, name: Name) -> int:
         """Return the number of a (topic, subscription), a new one if it was not known."""
@@ -129,11 +113,12 @@ class Fold:
 
     def feed(self, columns: Columns) -> int | None:
         """Take events in; return the first row that is no event, if any. O(rows)."""
-        kinds = columns.kinds[0], _actions(columns.kinds[1])
-        if columns.transactions:
-            kinds = self._resolve(columns, kinds)
         topics = columns.topics[0], self._topics.of(columns.topics[1])
         subscriptions = columns.subscriptions[0], self._subscriptions.of(columns.subscriptions[1])
+        kinds = columns.kinds[0], _actions(columns.kinds[1])
+        kinds = _with_subscriptions(columns, kinds, subscriptions)
+        if columns.transactions:
+            kinds = self._resolve(columns, kinds)
         self._begin()
         files = None
         if columns.files is not None:
@@ -167,25 +152,18 @@ class Fold:
         void, unresolved = len(actions), len(actions) + 1
         committed = None if self._resets is None else self._resets.committed
         for row, transaction in (columns.transactions or {}).items():
-            if actions[codes[row]] not in (ACK, UP_TO) or not transaction:
+            if actions[codes[row]] not in (Action.ACK, Action.UP_TO) or not transaction:
                 continue
             name = name_at(columns.topics, row), name_at(columns.subscriptions, row)
             if committed is None:
                 codes[row] = unresolved
             elif (*name, transaction) not in committed:
                 codes[row] = void
-        return codes, np.append(actions, np.array([VOID, IN_TRANSACTION], np.int32))
+        return codes, np.append(actions, np.array([Action.VOID, Action.IN_TRANSACTION], np.int32))
 
     def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
         """Take the state a subscription had before all events, and its ledgers as far as they are known."""
         self._partials.start(self.pair(name), info, list(ledgers))
-
-    def feed_words(
-        self, pairs: Ints, files: tuple[NDArray[np.int32], Sequence[str]], rows: list[Ints]
-    ) -> None:
-        """Take rows in that Spark SQL reduced before; `rows` are the columns of `Partials.feed_words`."""
-        numbers = np.array([self._file(name) for name in files[1]], np.int32)
-        self._partials.feed_words(pairs, (files[0], numbers), rows)
 
     def pairs(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> Ints:
         """Return the number of each row's (topic, subscription), of which the numbers are given."""
@@ -260,8 +238,9 @@ class Fold:
         try:
             info, ledgers, sizes = self._partials.cursor(pair, batch_index_acks=chosen.batch_index_acks)
         except ProtocolError as error:
-            topic, subscription = self.names()[pair]
-            raise ProtocolError(f"{topic}, {subscription}: {error}") from None
+            name = self.names()[pair]
+            message = f"{', '.join(name)}: {error}"
+            raise ProtocolError(message, error.position, subscription=name) from None
         cursor = Cursor.from_position_info(info, ledgers, settings=chosen, engine=self._engine)
         return cursor, {(ledger_id, entry_id): size for ledger_id, entry_id, size in sizes}
 
@@ -293,5 +272,20 @@ def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
     return CursorSettings(batch_index_acks=value != "false")
 
 
+def _with_subscriptions(columns: Columns, kinds: Codes, subscriptions: Codes) -> Codes:
+    """Let no event of a subscription alone be one of the topic; those that acknowledge are refused anyway."""
+    owned = np.array([kind in _OWNED for kind in columns.kinds[1]], bool)
+    if not owned.any() or not (subscriptions[1] == 0).any():
+        return kinds
+    count = len(columns.ledger_ids)
+    codes = codes_of(kinds, count)
+    nameless = owned[codes] & (subscriptions[1] == 0)[codes_of(subscriptions, count)]
+    if not nameless.any():
+        return kinds
+    missing = np.array([Action.MISSING], np.int32)
+    return np.where(nameless, np.int32(len(kinds[1])), codes), np.append(kinds[1], missing)
+
+
 def _actions(kinds: Sequence[str | None]) -> NDArray[np.int32]:
-    return np.array([MISSING if kind is None else ACTIONS.get(kind, UNKNOWN) for kind in kinds], np.int32)
+    actions = [Action.MISSING if kind is None else ACTIONS.get(kind, Action.UNKNOWN) for kind in kinds]
+    return np.array(actions, np.int32)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -378,4 +379,18 @@ def uri(path: str) -> str:
         from pathlib import Path
 
         return Path(path).absolute().as_uri()
-    return f"{scheme}:///{rest.lstrip('/')}" if scheme == "file" else path
+    # Java leaves letters beyond ASCII in a URI as they are; what it has quoted stays so.
+    rest = quote(rest, safe=_IN_PATHS)
+    return f"{scheme}:///{rest.lstrip('/')}" if scheme == "file" else f"{scheme}:/{rest}"
+
+
+_IN_PATHS: Final = "/%:@&=+$,;!'()*~-._?#"
+
+
+def is_readable(path: str) -> bool:
+    """Return whether Arrow has a file system for a path; nothing is read."""
+    try:
+        fs.FileSystem.from_uri(uri(path))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True

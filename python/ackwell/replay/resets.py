@@ -14,7 +14,7 @@ import numpy as np
 
 from ackwell.position import Position
 from ackwell.replay.event_columns import codes_of
-from ackwell.replay.events import Kind
+from ackwell.replay.events import EFFECTS, Action, Kind
 
 if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
@@ -50,10 +50,12 @@ class Resets(NamedTuple):
 
 NO_RESETS: Final = Resets({}, {})
 
-RESETTING: Final = frozenset({Kind.SEEK.value, Kind.CLEAR_BACKLOG.value, Kind.COMMIT.value})
+RESETTING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.resets)
 """The kinds that a fold must know before."""
 
-PUBLISHING: Final = frozenset({Kind.PUBLISH.value, Kind.DISPATCH.value, Kind.RECEIVE.value})
+PUBLISHING: Final = frozenset(
+    kind.value for kind, effect in EFFECTS.items() if effect.action is Action.EXISTS
+)
 """The kinds that show that an entry exists."""
 
 Batches = Callable[[], "Iterable[Columns]"]

@@ -6,7 +6,6 @@ reads a clock; time comes with the events.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.errors import EventError, ProtocolError
 from ackwell.position import Position
 from ackwell.replay.event_columns import columns_of
-from ackwell.replay.events import Event, Kind
+from ackwell.replay.events import IN_TRANSACTION, Event, Kind
 from ackwell.replay.files import fold_files, read_events
 from ackwell.replay.fold import Fold
 
@@ -60,7 +59,7 @@ class SubscriptionState:
 class Replay:
     """Folds events one by one, in the order in which they happened, of any subscriptions in any mix.
 
-    >>> from ackwell.replay.events import Event, Kind
+    >>> from ackwell.replay.events import IN_TRANSACTION, Event, Kind
     >>> replay = Replay()
     >>> for sequence, kind in enumerate((Kind.PUBLISH, Kind.ACK)):
     ...     replay.feed(Event("topic", "sub", sequence, kind, ledger_id=3, entry_id=0))
@@ -100,7 +99,7 @@ class Replay:
         event = event._replace(sequence=self._sequence, file=None, transaction=None)
         self._sequence += 1
         is_open = transaction[2] and transaction not in self._committed
-        if is_open and event.kind in _IN_TRANSACTION:
+        if is_open and event.kind in IN_TRANSACTION:
             self._open.setdefault(transaction, []).append(event)
         else:
             self._waiting.append(event)
@@ -139,7 +138,6 @@ class Replay:
         return states_of(self._fold)
 
 
-_IN_TRANSACTION: Final = (Kind.ACK, Kind.ACK_CUMULATIVE, Kind.SKIP, Kind.EXPIRE)
 _WAITING_MAX: Final = 4_096
 """Events that wait as Python objects for the fold."""
 
@@ -215,27 +213,17 @@ def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
     fold.start(name, state.to_position_info(), state.ledgers)
 
 
-_UNPUBLISHED: Final = re.compile(
-    r"^(.*), (.*): acknowledgment of (\d+):(\d+), which was never published", re.S
-)
-
-
 def raise_where(error: ProtocolError, sources: Sequence[str | Path]) -> None:
     """Raise `EventError` for the first event that acknowledges the position that `error` names."""
-    found = _UNPUBLISHED.match(str(error))
-    if found is None:
+    if error.position is None:
         return
-    topic, subscription = found[1], found[2]
-    position = Position(int(found[3]), int(found[4]))
     for event in read_events(sources):
-        if (
-            (event.topic, event.subscription) == (topic, subscription)
-            and event.kind in (Kind.ACK, Kind.ACK_CUMULATIVE)
-            and (event.ledger_id, event.entry_id) == position
-        ):
+        name, position = (event.topic, event.subscription), (event.ledger_id, event.entry_id)
+        if event.kind in IN_TRANSACTION and name == error.subscription and position == error.position:
             raise EventError(
-                f"acknowledgment of {position}, which no event published; "
+                f"acknowledgment of {error.position}, which no event published; "
                 "is a file with earlier events missing?",
+                error.position,
                 file=event.file,
                 line=event.sequence,
             ) from None

@@ -136,11 +136,13 @@ MOMENTS: Final[Table] = (
     *_NAMES,
     Column("at_ms", "bigint", "the moment; null for the end"),
     *_MARK_DELETE,
+    _BATCH_DELETED,
     _BACKLOG,
     Column("unacked_messages", "bigint", "messages with consumers"),
     Column("pending_entries", "map<string,bigint>", "by consumer: entries it has not acknowledged"),
     Column("pending_messages", "map<string,bigint>", "by consumer: messages it has not acknowledged"),
     Column("redeliveries", "bigint", "how many deliveries were repetitions, so far"),
+    Column("error", "string", "why its events lead nowhere; the state is null then"),
 )
 
 SIZING: Final[Table] = (

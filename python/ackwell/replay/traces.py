@@ -19,15 +19,15 @@ import numpy as np
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
 from ackwell.replay.event_columns import Columns, columns_of
-from ackwell.replay.events import OF_TOPIC, Kind, TraceParser
+from ackwell.replay.events import EFFECTS, Kind, TraceParser
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ackwell.replay.events import Event
 
-_KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
-_OF_TOPIC: Final = [(kind, Kind(kind) in OF_TOPIC) for kind in _KINDS]
+_KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META and not EFFECTS[kind].transaction]
+_OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
 """Bytes read at a time: some 80,000 lines."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql.types import ArrayType, DataType, IntegralType, StringType
 
 from ackwell.errors import AckwellError
-from ackwell.replay.parquet import ParquetEvents, RowGroups
+from ackwell.replay.parquet import ParquetEvents, RowGroups, is_readable
 from ackwell.spark.schema import CURSORS, PARTIALS
 from ackwell.spark.tasks.files import SURVEY, FoldFiles, look_at
 
@@ -72,6 +72,8 @@ def survey(events: DataFrame, paths: list[str]) -> tuple[Plan | None, str]:
 
     The driver reads the footers and the column `kind` where it can, else a small job does.
     """
+    if paths and not is_readable(paths[0]):
+        return None, f"{paths[0]}: Arrow has no file system for it"
     expected = {field.name: field.dataType for field in events.schema}
     found = _look(events.sparkSession, paths)
     groups: list[tuple[RowGroups, int]] = []

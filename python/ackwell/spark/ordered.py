@@ -1,7 +1,7 @@
-"""The ordered path: who held what, and when; each subscription's events in sequence through `Subscription`.
+"""The ordered path: who held what, and when; each topic's events in order (`ackwell.replay.sequence`).
 
-Acknowledgments are a set, but pending acknowledgments and redeliveries are a story: here the events are
-sorted, one exchange and one sort, and streamed. A task holds one subscription's state at a time.
+The events are sorted, one exchange and one sort, and streamed. A task holds the subscriptions of one topic
+at a time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-_NAMES = ("topic", "subscription")
-
 
 def ordered_replay(events: DataFrame, at_ms: Sequence[int] = ()) -> DataFrame:
     """Replay events in order: pending acknowledgments by consumer, redeliveries, at given times.
@@ -31,16 +29,17 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = ()) -> DataFrame:
         A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. A row that is there twice, by file
         and sequence, counts once.
     at_ms
-        Moments, in ms since the epoch: a row for the state after all events up to each. The end has a
-        row of its own.
+        Moments, in ms since the epoch: a row for the state after all events up to each, from the first event
+        of the subscription on. The end has a row of its own.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.MOMENTS`.
 
-    What was received, by whom, is taken from the events, not decided again. Raises what local replay
-    raises for an acknowledgment of what was never published.
+    Who received what is taken from the events, not decided again. A subscription whose events lead nowhere
+    (an event that cannot be read, an acknowledgment of what was never published) has its `error` in its rows
+    from there on, and the others go on.
     """
     moments = sorted(set(at_ms))
 
@@ -50,7 +49,8 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = ()) -> DataFrame:
     table = conform(events, tables.EVENTS, "events")
     return (
         table.withColumn("file", F.coalesce("file", F.lit("")))
-        .repartition(*_NAMES)
-        .sortWithinPartitions(*_NAMES, "file", "sequence")
+        .withColumn("subscription", F.coalesce("subscription", F.lit("")))
+        .repartition("topic")
+        .sortWithinPartitions("topic", "file", "sequence", "subscription")
         .mapInArrow(follow, MOMENTS)
     )

@@ -4,8 +4,8 @@ A partial is what some events say of one subscription and one ledger; partials m
 twice without harm, so yesterday's partials and today's events make today's cursors. A hot
 subscription spreads over all cores, and only the merged result meets the mark-delete rule.
 
-No row of an event passes through a Python function here, and none is sorted: tasks read the columns
-of Parquet files themselves (`files`), or Spark SQL folds the rows into words of 64 entries (`words`).
+No row is sorted. Tasks read the columns of Parquet files themselves (`files`), or Spark hands them the needed
+columns of any DataFrame as Arrow batches (`rows`); both give them to the same fold.
 
 A subscription whose events lead to no cursor (an event that is none, an acknowledgment of what was never
 published, a batch index beyond its batch) has its `error` in its row, and the others go on. With
@@ -15,7 +15,7 @@ published, a batch index beyond its batch) has its `error` in its row, and the o
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -23,17 +23,18 @@ from ackwell.errors import SchemaError
 from ackwell.replay import tables
 from ackwell.replay.resets import NO_RESETS
 from ackwell.replay.states import state_of_row
-from ackwell.spark import files, words
+from ackwell.spark import files
 from ackwell.spark.resets import find_resets
-from ackwell.spark.schema import CURSORS, PARTIALS, conform
+from ackwell.spark.schema import CURSORS, PARTIALS, conform, crossing
 from ackwell.spark.tasks import pipeline as tasks
+from ackwell.spark.tasks.rows import FoldRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ackwell.replay.states import SubscriptionState
 
-Strategy = Literal["auto", "files", "words"]
+Strategy = Literal["auto", "files", "rows"]
 """How events are folded; see `partials`."""
 
 _NAMES = ("topic", "subscription")
@@ -55,8 +56,8 @@ def partials(
         rows may be there twice.
     strategy
         `files`: tasks read the Parquet files of `events` themselves, so `events` must be just what
-        `spark.read.parquet` gave. `words`: Spark SQL folds the rows, whatever they come from.
-        `auto`: `files` where `events` is exactly its Parquet files, else `words`.
+        `spark.read.parquet` gave. `rows`: tasks fold the rows that Spark hands them, whatever they come from.
+        `auto`: `files` if `events` is exactly its Parquet files, else `rows`.
     start_from
         What subscriptions had before the first of the events: cursors of an earlier replay
         (`ackwell.spark.schema.CURSORS`) or dumps of stats-internal (`STATS`).
@@ -69,7 +70,7 @@ def partials(
         With the columns of `ackwell.spark.schema.PARTIALS`.
 
     Raises `SchemaError` before any job starts where a column is missing or wrong, and for the strategy
-    `files` where `events` is more than its files. What runs while the query is built: for `words` one small
+    `files` where `events` is more than its files. What runs while the query is built: for `rows` one small
     query, for the seeks, cleared backlogs and transactions; for `files` the driver reads the footers and the
     column `kind`, and that query runs only where there are such events.
     """
@@ -86,9 +87,10 @@ def _fold(
     events: DataFrame, strategy: Strategy, *, ordered: bool, strict: bool, whole: bool = False
 ) -> _Folded:
     table = conform(events, tables.EVENTS, "events")
-    if strategy not in ("auto", "files", "words"):
-        raise ValueError(f"unknown strategy {strategy!r}; known are auto, files, words")
-    if strategy != "words":
+    if strategy not in get_args(Strategy):
+        known = ", ".join(get_args(Strategy))
+        raise ValueError(f"unknown strategy {strategy!r}; known are {known}")
+    if strategy != "rows":
         paths, why_not = files.plain_files(events)
         plan, why_not = files.survey(events, paths) if not why_not else (None, why_not)
         if plan is not None:
@@ -101,7 +103,8 @@ def _fold(
             raise SchemaError(
                 f"events: the strategy 'files' needs a DataFrame of plain Parquet files; {why_not}"
             )
-    return _Folded(words.fold(table, find_resets(table), ordered=ordered, strict=strict))
+    function = FoldRows(find_resets(table), ordered=ordered, strict=strict)
+    return _Folded(crossing(events).mapInArrow(lambda batches: function(batches), PARTIALS))
 
 
 def _start(parts: DataFrame, start_from: DataFrame | None) -> DataFrame:

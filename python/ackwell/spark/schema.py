@@ -31,6 +31,8 @@ from pyspark.sql.types import (
 
 from ackwell.errors import SchemaError
 from ackwell.replay import tables
+from ackwell.replay.columns import COLUMNS
+from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -111,6 +113,21 @@ def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
     if wrong:
         raise SchemaError(f"{what}: {'; '.join(wrong)}")
     return given.select(*columns)
+
+
+def crossing(events: DataFrame) -> DataFrame:
+    """Return what a fold reads of events, and they have, in the form in which it crosses to Python.
+
+    An ack set crosses as text: after each row Spark asks for the size of the Arrow batch, and a list column
+    reads all of its rows to answer, in time quadratic in the rows of a batch.
+    """
+    given = {name.lower() for name in events.columns}
+    rows = conform(events, tables.EVENTS, "events").select(*(name for name in COLUMNS if name in given))
+    if "detail" in given:
+        rows = rows.withColumn("detail", F.when(F.col("kind") == Kind.META.value, F.col("detail")))
+    if "ack_set" in given:
+        rows = rows.withColumn("ack_set", F.array_join("ack_set", ",", "null"))
+    return rows
 
 
 def _is_time(present: DataType) -> bool:

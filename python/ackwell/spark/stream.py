@@ -19,12 +19,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from ackwell.replay import tables
-from ackwell.replay.columns import COLUMNS
-from ackwell.spark.schema import CURSORS, conform
+from ackwell.spark.schema import CURSORS, crossing
 from ackwell.spark.tasks import stream as tasks
 
 if TYPE_CHECKING:
@@ -62,14 +59,11 @@ def cursor_stream(
 
     It needs the RocksDB state store, which `local_session` sets.
     """
-    rows = conform(events, tables.EVENTS, "events").select(*COLUMNS)
+    rows = crossing(events)
     forget_after_ms = None if forget_after is None else int(forget_after.total_seconds() * 1000)
     fold = tasks.FoldBuckets(buckets)
     return (
-        # A list would cross from the JVM in time quadratic in the rows of an Arrow batch: after each row
-        # Spark asks for the batch's size, and a list column reads all of its rows to answer.
-        rows.withColumn("ack_set", F.array_join("ack_set", ",", "null"))
-        .mapInArrow(lambda batches: fold(batches), tasks.FOLDED)
+        rows.mapInArrow(lambda batches: fold(batches), tasks.FOLDED)
         .groupBy("bucket")
         .transformWithState(
             _Bucket(forget_after_ms),

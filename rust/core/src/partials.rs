@@ -28,7 +28,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 pub use bytes::VERSION;
 pub use cursor::Cursor;
-pub use rows::{Action, Codes, Rows, Words};
+pub use rows::{Action, Codes, Rows};
 
 use crate::ledgers::Ledgers;
 use crate::position::Position;
@@ -76,7 +76,8 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    const ALL: [Self; 8] = [
+    /// The flaws in the order of their numbers.
+    pub const ALL: [Self; 8] = [
         Self::Incomplete,
         Self::UnknownKind,
         Self::NoPosition,
@@ -112,7 +113,9 @@ impl Flaw {
         }
     }
 
-    fn numbered(code: u8) -> Option<Self> {
+    /// The flaw of a number.
+    #[must_use]
+    pub fn numbered(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()
     }
 }
@@ -421,7 +424,8 @@ impl Partials {
         flawed.min_by(|(_, a), (_, b)| self.compare_flaws(*a, *b)).map(|(pair, _)| pair as u32)
     }
 
-    fn refuse(&mut self, pair: u32, order: Order, flaw: Flaw) {
+    /// Keeps a flaw of a pair, if it comes before the one known.
+    pub fn refuse(&mut self, pair: u32, order: Order, flaw: Flaw) {
         let known = self.pairs[pair as usize].flaw;
         let found = (order, flaw);
         if known.is_none_or(|known| self.compare_flaws(found, known) == Ordering::Less) {

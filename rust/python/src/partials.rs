@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::DerefMut;
 use std::sync::Mutex;
 
-use ackwell_core::partials::{Codes, NULL, Order, Rows, Words};
+use ackwell_core::partials::{Action, Codes, Flaw, NULL, Order, Rows};
 use ackwell_core::{self as core, Error, Form, Position};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -58,6 +58,20 @@ impl Partials {
     fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
         let partials = core::Partials::new(ordered, resets_known, batch_size_max);
         Self(Shared::new(partials), Mutex::default())
+    }
+
+    /// What the kinds of events do, by number.
+    #[classattr]
+    #[pyo3(name = "ACTIONS")]
+    fn actions() -> Vec<String> {
+        Action::ALL.iter().map(|action| format!("{action:?}")).collect()
+    }
+
+    /// What can be wrong with a subscription's events, by number.
+    #[classattr]
+    #[pyo3(name = "FLAWS")]
+    fn flaws() -> Vec<String> {
+        Flaw::ALL.iter().map(|flaw| format!("{flaw:?}")).collect()
     }
 
     /// Return the number of a (topic, subscription), a new one if it was not known.
@@ -205,6 +219,22 @@ impl Partials {
         }))
     }
 
+    /// Keep a flaw of a pair by its number, if it comes before the one known.
+    fn refuse(
+        &self,
+        py: Python<'_>,
+        pair: u32,
+        file: u32,
+        sequence: Int,
+        flaw: u8,
+    ) -> PyResult<()> {
+        let flaw = Flaw::numbered(flaw)
+            .ok_or_else(|| raise(Error::Value("a flaw that is not known".into())))?;
+        let mut partials = self.known(py, pair, file)?;
+        partials.refuse(pair, Order { file, sequence: sequence.0 }, flaw);
+        Ok(())
+    }
+
     /// Return whether the subscription was deleted and not made again.
     fn is_deleted(&self, py: Python<'_>, pair: u32) -> PyResult<bool> {
         Ok(self.known(py, pair, 0)?.is_deleted(pair))
@@ -218,8 +248,7 @@ impl Partials {
     /// Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
     ///
     /// `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
-    /// has code 0, and the number of each code. Numbers of kinds: 0 nothing, 1 nothing but needs a position, 2 exists,
-    /// 3 ack, 4 up to, 5 clear, 6 seek, 7 trim, 8 delete, 9 in a transaction, 10 unknown, 11 null. `ack_sets` are
+    /// has code 0, and the number of each code; the numbers of kinds are those of `ACTIONS`. `ack_sets` are
     /// where each row's words begin and end in `words`. Raises `ValueError` for columns of different lengths and for
     /// codes outside; then no row is taken. O(rows); lets other threads run meanwhile.
     #[pyo3(signature = (topics, subscriptions, kinds, ledger_ids, entry_ids, *, batch_indexes=None, batch_sizes=None,
@@ -279,37 +308,6 @@ impl Partials {
             *kept = Some(copies);
         }
         taken
-    }
-
-    /// Take rows that were reduced before; `columns` are int64 arrays in the order of `ackwell_core::partials::Words`.
-    fn feed_words(
-        &self,
-        py: Python<'_>,
-        pairs: Ints<'_>,
-        files: PyCodes<'_>,
-        columns: [Ints<'_>; 11],
-    ) -> PyResult<()> {
-        let pairs = pairs.to_vec();
-        let columns = columns.each_ref().map(Ints::to_vec);
-        let [branches, ledger_ids, at, words, bits, exists, up_to, firsts, lasts, flaws, flaws_at] =
-            columns.each_ref().map(|column| &column[..]);
-        let files = OwnCodes::of(&files)?;
-        let rows = Words {
-            pairs: &pairs,
-            files: files.view(),
-            branches,
-            ledger_ids,
-            at,
-            words,
-            bits,
-            exists,
-            up_to,
-            firsts,
-            lasts,
-            flaws,
-            flaws_at,
-        };
-        self.0.detached(py, |partials| partials.feed_words(&rows)).map_err(raise)
     }
 
     /// Join what `encode` gave: for each state its pair, and its ledger or null.
@@ -462,12 +460,6 @@ struct OwnCodes {
 }
 
 impl OwnCodes {
-    fn of((codes, numbers): &PyCodes<'_>) -> PyResult<Self> {
-        let mut own = Self::default();
-        own.take(codes.as_ref(), numbers)?;
-        Ok(own)
-    }
-
     fn take(
         &mut self,
         codes: Option<&PyReadonlyArray1<'_, i32>>,

@@ -19,6 +19,7 @@ from ackwell.replay.columns import (
     partial_batches,
 )
 from ackwell.replay.fold import Fold
+from ackwell.spark.tasks.rows import with_lists
 
 FOLDED: Final = "bucket int, payload binary"
 """Partials of one bucket, as an Arrow stream of the table `PARTIALS`."""
@@ -66,19 +67,6 @@ class FoldBuckets:
             for start, end in zip(starts.tolist(), ends, strict=True)
         ]
         yield pa.record_batch([pa.array(numbers, pa.int32()), pa.array(payloads)], schema=_FOLDED_SCHEMA)
-
-
-def with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the ack sets, which cross as texts, as lists again; most batches have none."""
-    index = batch.schema.get_field_index("ack_set")
-    texts = batch.column(index)
-    if texts.null_count == len(texts):
-        return batch
-    sets = [
-        None if text is None else [int(word) for word in text.split(",") if text]
-        for text in texts.to_pylist()
-    ]
-    return batch.set_column(index, "ack_set", pa.array(sets, pa.list_(pa.int64())))
 
 
 class Bucket:

@@ -99,37 +99,6 @@ pub struct Rows<'a> {
     pub files: Option<Codes<'a>>,
 }
 
-/// Columns of rows that were reduced before: what some events say of 64 entries, or of 64 batch indexes of one entry.
-#[derive(Debug, Clone, Copy)]
-pub struct Words<'a> {
-    /// The pair, as [`Partials::pair`] gave it.
-    pub pairs: &'a [i64],
-    /// The file.
-    pub files: Codes<'a>,
-    /// The kind of a row: 0 entries, 1 a batch's size, 2 a word of an ack set, 3 a trimmed ledger, 4 a deletion.
-    pub branches: &'a [i64],
-    /// The ledger; null for what belongs to none.
-    pub ledger_ids: &'a [i64],
-    /// 0: the entry divided by 64. Otherwise the entry.
-    pub at: &'a [i64],
-    /// 2: which word of the ack set.
-    pub words: &'a [i64],
-    /// 0: the acknowledged entries. 1: the size. 2: the word.
-    pub bits: &'a [i64],
-    /// 0: the last entry that exists. 2: how many words the ack set has, null for without end.
-    pub exists: &'a [i64],
-    /// 0: everything up to this entry is acknowledged.
-    pub up_to: &'a [i64],
-    /// The sequence of the first acknowledgment.
-    pub firsts: &'a [i64],
-    /// The sequence of the last acknowledgment.
-    pub lasts: &'a [i64],
-    /// The number of a [`Flaw`].
-    pub flaws: &'a [i64],
-    /// Its sequence.
-    pub flaws_at: &'a [i64],
-}
-
 /// Pairs by the codes of their names, where few enough codes meet; else each row asks the table of all.
 struct PairsOfBatch {
     width: usize,
@@ -288,65 +257,6 @@ impl Partials {
                 }
             }
         }
-    }
-
-    /// Takes rows in that were reduced before; what came before a seek was left out of them.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for columns of different lengths, and numbers that are out of range; then no row is taken.
-    pub fn feed_words(&mut self, rows: &Words<'_>) -> Result<()> {
-        rows.check(self.pairs.len(), self.files.len(), self.batch_size_max)?;
-        for row in 0..rows.pairs.len() {
-            let pair = rows.pairs[row] as u32;
-            let file = rows.files.number(row) as u32;
-            if rows.flaws[row] != NULL {
-                let order = Order { file, sequence: rows.flaws_at[row] };
-                let flaw = Flaw::numbered(rows.flaws[row] as u8).unwrap_or(Flaw::Incomplete);
-                self.refuse(pair, order, flaw);
-            }
-            if rows.firsts[row] != NULL {
-                let order = |sequence| Order { file, sequence };
-                self.cover(pair, order(rows.firsts[row]), order(rows.lasts[row]));
-            }
-            if rows.branches[row] == 4 {
-                self.delete(pair, Order { file, sequence: rows.at[row] });
-                continue;
-            }
-            if rows.ledger_ids[row] == NULL {
-                continue;
-            }
-            if rows.branches[row] == 3 {
-                let known = &mut self.pairs[pair as usize];
-                known.trimmed_before = known.trimmed_before.max(rows.ledger_ids[row]);
-                continue;
-            }
-            let ledger = self.ledger(pair, rows.ledger_ids[row]);
-            let ledger = &mut self.ledgers[ledger as usize];
-            let (at, bits) = (rows.at[row], rows.bits[row]);
-            match rows.branches[row] {
-                0 => {
-                    if bits != 0 {
-                        ledger.acked.add_words(at, &[bits.cast_unsigned()]);
-                    }
-                    if rows.exists[row] != NULL {
-                        ledger.has_entry(rows.exists[row]);
-                    }
-                    if rows.up_to[row] != NULL {
-                        ledger.acknowledge_up_to(rows.up_to[row]);
-                    }
-                }
-                1 if bits != NULL => ledger.has_size(at, bits),
-                2 => {
-                    let set = ledger.ack_set(at);
-                    set.and_word(rows.words[row] as usize, bits.cast_unsigned());
-                    if rows.exists[row] != NULL {
-                        set.end(rows.exists[row] as usize);
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 }
 
@@ -537,56 +447,6 @@ impl Codes<'_> {
         match self.codes {
             Some(codes) => within(codes, self.numbers.len(), "a code"),
             None => within(&[0], self.numbers.len(), "a code"),
-        }
-    }
-}
-
-impl Words<'_> {
-    fn check(&self, pairs: usize, files: usize, batch_size_max: i64) -> Result<()> {
-        let columns = [
-            self.branches,
-            self.ledger_ids,
-            self.at,
-            self.words,
-            self.bits,
-            self.exists,
-            self.up_to,
-            self.firsts,
-            self.lasts,
-            self.flaws,
-            self.flaws_at,
-        ];
-        let length = self.pairs.len();
-        let codes = self.files.codes.map_or(length, <[i32]>::len);
-        if columns.iter().any(|column| column.len() != length) || codes != length {
-            return Err(Error::Value("columns of different lengths".into()));
-        }
-        self.files.check()?;
-        within(self.files.numbers, files, "a file")?;
-        if self.pairs.iter().any(|pair| *pair < 0 || *pair >= pairs as i64) {
-            return Err(Error::Value("a pair that is not known".into()));
-        }
-        let at_least = |column: &[i64], least: i64| {
-            column.iter().all(|value| *value == NULL || *value >= least)
-        };
-        let words_max = batch_size_max / 64;
-        let bounded = |column: &[i64]| {
-            let both = column.iter().zip(self.branches);
-            both.into_iter().all(|(value, branch)| *branch != 2 || *value <= words_max)
-        };
-        let sizes = self.bits.iter().zip(self.branches);
-        let sound = sizes.into_iter().all(|(bits, branch)| *branch != 1 || *bits <= batch_size_max)
-            && at_least(self.ledger_ids, 0)
-            && at_least(self.at, 0)
-            && at_least(self.words, 0)
-            && at_least(self.exists, 0)
-            && at_least(self.up_to, -1)
-            && bounded(self.words)
-            && bounded(self.exists)
-            && self.at.iter().zip(self.branches).all(|(at, branch)| *branch != 0 || *at < 1 << 57);
-        match sound {
-            true => Ok(()),
-            false => Err(Error::Value("a number out of range".into())),
         }
     }
 }

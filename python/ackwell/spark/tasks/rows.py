@@ -1,0 +1,46 @@
+"""Rows of events that Spark hands over, folded: the strategy `rows`, and the first step of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ackwell.errors import EventError
+from ackwell.replay.columns import fold_batches
+
+if TYPE_CHECKING:
+    from ackwell.replay.resets import Resets
+
+
+class FoldRows:
+    """Folds all rows of a task into partials; `ordered` as in `Fold`."""
+
+    def __init__(self, resets: Resets, *, ordered: bool, strict: bool) -> None:
+        self._resets = resets
+        self._ordered = ordered
+        self._strict = strict
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return rows of the table `PARTIALS`."""
+        rows = map(with_lists, batches)
+        yield from fold_batches(rows, self._resets, ordered=self._ordered, strict=self._strict)
+
+
+def with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the ack sets, which cross as texts, as lists again; most batches have none."""
+    index = batch.schema.get_field_index("ack_set")
+    if index < 0 or batch.column(index).null_count == batch.num_rows:
+        return batch
+    texts = batch.column(index)
+    # The text of an empty list is empty, and would be split into one empty word.
+    words = pc.split_pattern(pc.if_else(pc.equal(texts, ""), None, texts), ",")
+    try:
+        sets = words.cast(pa.list_(pa.int64()))
+    except pa.ArrowInvalid:
+        raise EventError("an ack set contains null; expected signed 64-bit words") from None
+    empty = pa.array([[]], sets.type)[0]
+    sets = pc.if_else(pc.equal(texts, ""), empty, sets)
+    return batch.set_column(index, "ack_set", sets)
