@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from ackwell import CorruptStateError, FencedError, PositionInfo, StoreError
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore, Store
-from ackwell.store.sqlite import APPLICATION_ID, VERSION, ledger_names
+from ackwell.store.sqlite import APPLICATION_ID, TABLES, VERSION, is_sqlite, ledger_names
 from ackwell.testing.stores import Opener, StoreConformance
 
 
@@ -236,23 +238,150 @@ def test_a_damaged_schema_or_a_lost_row_is_an_error_of_ours(tmp_path: Path) -> N
             ledger_names(path)
 
 
-def test_a_save_after_lost_entries_whose_deletion_was_kept_is_found(tmp_path: Path) -> None:
+def test_a_save_after_lost_entries_whose_deletion_was_kept_is_found() -> None:
     """A disk that lies can keep a deletion and lose the entries: seed 58163 of the simulation."""
     state = PositionInfo(3, 5)
-    ledger, path = MemoryLedger(first_id=4, last_id=2), tmp_path / "acks.db"
-    SqliteStore(path).own()
+    ledger = MemoryLedger(first_id=4, last_id=2)
+    store = MemoryStore(ledger)
+    assert store.last_id == 3
+    with pytest.raises(CorruptStateError, match="those before were deleted"):
+        Journal(store).load()
+    Journal(store).save(state, replace=True)
+    again = MemoryStore(ledger)
+    assert again.last_id == 4
+    assert Journal(again).load().position_info == state
+
+
+@pytest.mark.parametrize(
+    "column", ["name", "generation", "first_id", "last_id", "writes", "metadata", "checksum"]
+)
+@pytest.mark.parametrize("value", ["NULL", "'text'", "2.5", "7", "x'00'", str(2**63 - 1)])
+def test_a_ledger_whose_row_is_not_the_one_that_was_written_is_refused(
+    column: str, value: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "acks.db"
+    with SqliteStore(path) as store:
+        store.append(b"a")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE ledger SET first_id = 4, last_id = 2")
-    openers: list[Callable[[], Store]] = [lambda: MemoryStore(ledger), lambda: SqliteStore(path)]
-    for opened in openers:
-        with opened() as store:
-            assert store.last_id == 3
-            with pytest.raises(CorruptStateError, match="those before were deleted"):
-                Journal(store).load()
-            Journal(store).save(state, replace=True)
-        with opened() as store:
-            assert store.last_id == 4
-            assert Journal(store).load().position_info == state
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '')")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE ledger SET {column} = {value}")
+        connection.execute("PRAGMA writable_schema = ON")
+        for name, sql in TABLES.items():
+            connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", [sql, name])
+    for opened in (lambda: SqliteStore(path), lambda: ledger_names(path)):
+        with pytest.raises(StoreError, match=r"the row of ledger .* is damaged"):
+            opened()
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DELETE FROM ledger", "entry 0 is there|belongs to no ledger"),
+        ("UPDATE entry SET id = 7", ""),
+        ("UPDATE entry SET ledger = 7", "belongs to no ledger"),
+    ],
+)
+def test_entries_that_nobody_owns_are_named(statement: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    with SqliteStore(path) as store:
+        store.append(b"a")
+    (tmp_path / "acks.db-witness").unlink()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement)
+    if said:
+        with pytest.raises(StoreError, match=said):
+            ledger_names(path)
+    if statement.startswith("DELETE"):
+        with pytest.raises(StoreError, match=said):
+            SqliteStore(path)
+    else:
+        with SqliteStore(path) as store, pytest.raises(KeyError):
+            store.read(0)
+
+
+def test_a_damaged_entry_under_a_false_id_makes_way_for_the_one_of_that_id(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    with SqliteStore(path) as store:
+        store.append(b"a")
+        store.append(b"b")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE entry SET id = 2 WHERE id = 0")
+    with SqliteStore(path) as store:
+        assert store.append(b"c") == 2
+        assert store.read(2) == b"c"
+
+
+@pytest.mark.parametrize("column", ["data", "checksum"])
+@pytest.mark.parametrize("value", ["'text'", "7", "x'00'"])
+def test_an_entry_that_is_not_the_one_that_was_written_is_damaged(
+    column: str, value: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "acks.db"
+    with SqliteStore(path) as store:
+        store.append(b"a")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE entry SET {column} = {value}")
+    with SqliteStore(path) as store, pytest.raises(CorruptStateError, match="entry 0 does not match"):
+        store.read(0)
+
+
+def test_an_entry_of_another_ledger_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    for name in ("one", "other"):
+        with SqliteStore(path, name) as store:
+            store.append(name.encode())
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        rows = connection.execute("SELECT data, checksum FROM entry ORDER BY data").fetchall()
+        connection.execute("UPDATE entry SET data = ?, checksum = ?", rows[0])
+    with SqliteStore(path, "other") as store, pytest.raises(CorruptStateError):
+        store.read(0)
+    with SqliteStore(path, "one") as store:
+        assert store.read(0) == b"one"
+
+
+def test_another_process_that_closes_leaves_the_log_to_a_process_with_two_stores(tmp_path: Path) -> None:
+    """Closing any handle of a file releases the locks that a process holds on it, and with them the log."""
+    path = tmp_path / "acks.db"
+    with SqliteStore(path, "one") as one, SqliteStore(path, "two") as two:
+        one.append(b"a")
+        two.append(b"b")
+        SqliteStore(path, "three").close()
+        assert is_sqlite(path)
+        other = "import sys; from ackwell.store import SqliteStore; SqliteStore(sys.argv[1], 'other').close()"
+        subprocess.run([sys.executable, "-c", other, path], check=True)
+        assert (tmp_path / "acks.db-wal").exists()
+        assert one.append(b"c") == 1
+        read = (
+            "import sys; from ackwell.store import SqliteStore; "
+            "print(SqliteStore(sys.argv[1], 'one', read_only=True).last_id)"
+        )
+        found = subprocess.run([sys.executable, "-c", read, path], check=True, capture_output=True, text=True)
+        assert found.stdout.strip() == "1"
+
+
+def test_a_ledger_that_falls_behind_its_witness_is_refused(tmp_path: Path) -> None:
+    path, copy = tmp_path / "acks.db", tmp_path / "copy"
+    with SqliteStore(path) as store:
+        store.append(b"a")
+    shutil.copy(path, copy)
+    with SqliteStore(path) as store:
+        store.append(b"b")
+    shutil.copy(copy, path)
+    for opened in (
+        lambda: SqliteStore(path),
+        lambda: SqliteStore(path, read_only=True),
+        lambda: ledger_names(path),
+    ):
+        with pytest.raises(StoreError, match="number 4 was confirmed, 2 is the last here"):
+            opened()
+    path.unlink()
+    with pytest.raises(StoreError, match="number 4 was confirmed, 0 is the last here"):
+        SqliteStore(path)
+    (tmp_path / "acks.db-witness").unlink()
+    with SqliteStore(path) as store:
+        assert store.append(b"anew") == 0
 
 
 def test_an_owner_that_comes_just_before_a_write_fences_it(tmp_path: Path) -> None:

@@ -158,13 +158,9 @@ def inspect_entries(entries: Sequence[Entry], *, compression: str | None = None)
 
 def is_store(path: str | Path) -> bool:
     """Return whether a path is an SQLite file, which may hold saved cursors."""
-    from ackwell.store.sqlite import FILE_MAGIC
+    from ackwell.store.sqlite import is_sqlite
 
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(len(FILE_MAGIC)) == FILE_MAGIC
-    except OSError:
-        return False
+    return is_sqlite(path)
 
 
 def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:

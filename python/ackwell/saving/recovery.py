@@ -15,7 +15,7 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackwell.errors import CorruptStateError, LimitError, NewerVersionError
+from ackwell.errors import CorruptStateError, LimitError, NewerVersionError, StoreError
 from ackwell.saving import delta
 from ackwell.saving.chunks import decompress
 from ackwell.saving.delta import Change
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 #: The field among the unknown fields of a state that names the type of the subscription that saved it.
 SAVED_AS_FIELD: Final = 20_602
 CURSOR: Final = "cursor"
+#: A ledger whose ids lead so far into nothing is not walked to the end.
+MISSING_MAX: Final = 100_000
 #: The most that loading a state may take in memory by default: eleven million partly acknowledged entries.
 LOADED_BYTES_MAX = 1 << 30
 
@@ -129,7 +131,7 @@ def recover(
     NewerVersionError
         If a newer release wrote the newest save, or one that it builds on.
     StoreError
-        If the store cannot be read.
+        If the store cannot be read, or lacks more than 100,000 entries.
     LimitError
         If a save takes more than `max_bytes`.
     """
@@ -229,6 +231,7 @@ class _Reading:
         self.damaged: list[Skipped] = []
         self.entries = 0
         self.bytes = 0
+        self._missing = 0
 
     def state_at(self, entry_id: int) -> Recovery:
         """Return the state of the save that an entry completes; `CorruptStateError` if that is not whole."""
@@ -308,6 +311,12 @@ class _Reading:
         try:
             data = self._store.read(entry_id)
         except KeyError:
+            self._missing += 1
+            if self._missing > MISSING_MAX:
+                raise StoreError(
+                    f"more than {MISSING_MAX:,} entries up to entry {entry_id} are missing; "
+                    "restore the store from a copy, or save with replace=True"
+                ) from None
             raise CorruptStateError(f"entry {entry_id} is missing", 0) from None
         self.entries += 1
         self.bytes += len(data)

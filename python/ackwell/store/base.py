@@ -79,7 +79,10 @@ class Store(Protocol):
         ...
 
     def read(self, entry_id: int) -> bytes:
-        """Return an entry; `KeyError` if it was deleted or never appended."""
+        """Return an entry; `KeyError` if it was deleted or never appended.
+
+        `CorruptStateError` if the place shows that these are not the bytes that were appended.
+        """
         ...
 
     def delete_up_to(self, entry_id: int) -> None:

@@ -5,18 +5,26 @@ One file holds any number of ledgers, each with its name. The journal is a write
 last commit. Each write checks the generation inside its own transaction: SQLite admits one writer
 at a time, so no older owner can write between check and write, from whichever process.
 
+No damage of one place gives an older or an empty ledger in silence. Each row has a checksum of all that it
+holds and of the ledger's name, so a row that is changed or moved is refused. A ledger is looked for in three
+places: in the tree of the ledgers, in the tree of the entries, and in the witness (`ackwell.store.witness`),
+which also counts its writes. A new ledger is in none of them.
+
 The write-ahead log needs shared memory: keep the file on a local disk, not on a network one.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
+import zlib
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackwell.errors import FencedError, StoreError
+from ackwell.errors import CorruptStateError, FencedError, StoreError
 from ackwell.store.base import (
     Store,
     checked_entry,
@@ -25,54 +33,71 @@ from ackwell.store.base import (
     checked_name,
     require_writable,
 )
+from ackwell.store.witness import Witness, confirmed_writes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-#: How every SQLite file begins.
-FILE_MAGIC = b"SQLite format 3\0"
 #: How every rollback journal begins; 8 bytes after it is the number of pages that the file had before.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 PAGES_BEFORE = slice(16, 20)
-# "ackw": marks the file as ours where SQLite keeps such marks, in bytes 68 to 71 of its header.
+# "ackw": marks the file as ours where SQLite keeps such marks.
 APPLICATION_ID = 0x61636B77
 VERSION = 1
-HEADER_BYTES = 100
-VERSION_AT, APPLICATION_ID_AT = 60, 68
 # SQLite's integers, and so the ids of entries, are int64.
 ID_END = 1 << 63
 
-SCHEMA = f"""
-CREATE TABLE ledger (
+#: The tables, word for word: a file whose own words differ is damaged.
+TABLES: Final = {
+    "ledger": """CREATE TABLE ledger (
     key INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    generation INTEGER NOT NULL DEFAULT 0,
-    first_id INTEGER NOT NULL DEFAULT 0,
-    last_id INTEGER NOT NULL DEFAULT -1
-);
-CREATE TABLE metadata (
-    ledger INTEGER NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (ledger, name)
-);
-CREATE TABLE entry (
-    ledger INTEGER NOT NULL, id INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (ledger, id)
-);
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {VERSION};
-"""
-TABLES = {"ledger", "metadata", "entry"}
+    name TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    first_id INTEGER NOT NULL,
+    last_id INTEGER NOT NULL,
+    writes INTEGER NOT NULL,
+    metadata TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+)""",
+    "entry": """CREATE TABLE entry (
+    ledger INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (ledger, id)
+) WITHOUT ROWID""",
+}
+
+
+class Row(NamedTuple):
+    """What the file holds of a ledger beside its entries."""
+
+    key: int
+    name: str
+    generation: int = 0
+    first_id: int = 0
+    last_id: int = -1
+    writes: int = 0
+    """How many writes there were; the witness has the number of the last confirmed one."""
+    metadata: str = "{}"
+
+    def checksum(self) -> int:
+        """Return the CRC-32 of the values, also of their types."""
+        return zlib.crc32(ascii(tuple(self)).encode())
 
 
 class SqliteStore(Store):
     """The ledger `name` in the file at `path`.
 
     A missing file is created empty; tables and the ledger are created when it is first owned. Any other
-    database is refused (`StoreError`) and left as it is.
+    database is refused (`StoreError`) and left as it is, and so is a damaged ledger.
 
     Parameters
     ----------
     path
-        The file. SQLite keeps `-wal` and `-shm` files beside it while it is open.
+        The file. SQLite keeps `-wal` and `-shm` files beside it while it is open, and the file `-witness`
+        stays: it has the number of the last confirmed write of each ledger.
     name
         Which ledger of the file, for example `"topic/subscription"`.
     timeout_s
@@ -92,23 +117,38 @@ class SqliteStore(Store):
     ) -> None:
         self._path = Path(path)
         self._name = checked_name(name)
+        self._key = _key(name)
+        self._timeout_s = timeout_s
         self.read_only = read_only
         self._generation = 0
-        self._key: int | None = None
+        self._ours = False
+        """Whether the file has our tables; it gets them when a ledger is first owned."""
         self._closed = False
-        self._connection = _connect(self._path, timeout_s, read_only=read_only)
+        self._witness = Witness(self._path, self._key)
+        if not read_only and _has_log(self._path):
+            # The last connection that may write empties the log when it closes, also a damaged one. One
+            # that only reads leaves it for whoever can mend it.
+            self._open(read_only=True)
+            self._connection.close()
+        self._open(read_only=read_only)
+
+    def _open(self, *, read_only: bool) -> None:
+        self._connection = _connect(self._path, self._timeout_s, read_only=read_only)
         try:
             with _errors(self._path):
                 # FULL syncs the log at each commit; `fullfsync` does on macOS what `fsync` promises there.
                 self._connection.execute("PRAGMA synchronous = FULL")
                 self._connection.execute("PRAGMA fullfsync = ON")
-            self._find()
+                self._connection.execute("PRAGMA cell_size_check = ON")
+            confirmed = self._witness.writes()
             if read_only:
                 # One transaction to the end, so that all reads are of one moment.
                 self._connection.execute("BEGIN")
-                self._row()
-            if read_only and self._key is None:
-                raise StoreError(f"{self._path}: no ledger {name!r}; here are {ledger_names(self._path)}")
+            row = self._checked(confirmed)
+            if self.read_only and row is None:
+                raise StoreError(
+                    f"{self._path}: no ledger {self._name!r}; here are {ledger_names(self._path)}"
+                )
         except BaseException:
             self._connection.close()
             raise
@@ -120,148 +160,182 @@ class SqliteStore(Store):
     def own(self) -> None:
         require_writable(self)
         if self._generation:
-            self._require_newest()
+            self._newest()
             return
         self._create_tables()
-        with self._transaction() as connection:
-            connection.execute("INSERT OR IGNORE INTO ledger (name) VALUES (?)", [self._name])
-            connection.execute("UPDATE ledger SET generation = generation + 1 WHERE name = ?", [self._name])
-            key, generation = connection.execute(
-                "SELECT key, generation FROM ledger WHERE name = ?", [self._name]
-            ).fetchone()
-        self._key, self._generation = key, generation
+
+        def take() -> Row:
+            row = self._checked(self._witness.writes()) or Row(self._key, self._name)
+            return row._replace(generation=row.generation + 1)
+
+        self._generation = self._write(take).generation
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
-        with _errors(self._path):
-            if self._find() is None:
-                return MappingProxyType({})
-            rows = self._connection.execute(
-                "SELECT name, value FROM metadata WHERE ledger = ? ORDER BY name", [self._key]
-            )
-            return MappingProxyType(dict(rows.fetchall()))
+        texts = json.loads(self._current().metadata)
+        return MappingProxyType({name: bytes.fromhex(value) for name, value in texts.items()})
 
     def set_metadata(self, metadata: Mapping[str, bytes]) -> None:
         replaced = checked_metadata(metadata)
-        with self._owner_transaction() as connection:
-            connection.execute("DELETE FROM metadata WHERE ledger = ?", [self._key])
-            connection.executemany(
-                "INSERT INTO metadata VALUES (?, ?, ?)",
-                [(self._key, name, value) for name, value in replaced.items()],
-            )
+        text = json.dumps({name: value.hex() for name, value in replaced.items()})
+        self._write_as_owner(lambda row: row._replace(metadata=text))
 
     @property
     def first_id(self) -> int:
-        return self._row()[1]
+        return self._current().first_id
 
     @property
     def last_id(self) -> int:
-        return self._row()[2]
+        return self._current().last_id
 
     def append(self, data: bytes) -> int:
         entry = checked_entry(data)
-        with self._owner_transaction() as connection:
-            entry_id = self._row()[2] + 1
-            connection.execute("INSERT INTO entry VALUES (?, ?, ?)", [self._key, entry_id, entry])
-            connection.execute("UPDATE ledger SET last_id = ? WHERE key = ?", [entry_id, self._key])
-        return entry_id
+
+        def add(row: Row) -> Row:
+            entry_id = row.last_id + 1
+            # There is none with this id, or a damaged one under a false id.
+            self._connection.execute(
+                "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)",
+                [self._key, entry_id, entry, _checksum(self._name, entry_id, entry)],
+            )
+            return row._replace(last_id=entry_id)
+
+        return self._write_as_owner(add).last_id
 
     def read(self, entry_id: int) -> bytes:
         entry_id = checked_id(entry_id)
-        row = None
-        with _errors(self._path):
-            if self._find() is not None and 0 <= entry_id < ID_END:
-                row = self._connection.execute(
-                    "SELECT data FROM entry WHERE ledger = ? AND id = ?", [self._key, entry_id]
+        found = None
+        if self._has_tables() and 0 <= entry_id < ID_END:
+            with _errors(self._path):
+                found = self._connection.execute(
+                    "SELECT data, checksum FROM entry WHERE ledger = ? AND id = ?", [self._key, entry_id]
                 ).fetchone()
-        if row is None:
+        if found is None:
             raise KeyError(entry_id)
-        return bytes(row[0])
+        data, checksum = found
+        if not _is_whole(self._name, entry_id, data, checksum):
+            raise CorruptStateError(f"{self._path}: the checksum of entry {entry_id} does not match", 0)
+        return bytes(data)
 
     def delete_up_to(self, entry_id: int) -> None:
         entry_id = max(checked_id(entry_id), -1)
-        with self._owner_transaction() as connection:
-            _, first_id, last_id = self._row()
-            if entry_id > last_id:
-                raise ValueError(f"entry {entry_id} is beyond the last, {last_id}")
-            connection.execute("DELETE FROM entry WHERE ledger = ? AND id <= ?", [self._key, entry_id])
-            connection.execute(
-                "UPDATE ledger SET first_id = ? WHERE key = ?",
-                [max(first_id, entry_id + 1), self._key],
-            )
+
+        def delete(row: Row) -> Row:
+            if entry_id > row.last_id:
+                raise ValueError(f"entry {entry_id} is beyond the last, {row.last_id}")
+            self._connection.execute("DELETE FROM entry WHERE ledger = ? AND id <= ?", [self._key, entry_id])
+            return row._replace(first_id=max(row.first_id, entry_id + 1))
+
+        self._write_as_owner(delete)
 
     def close(self) -> None:
         self._closed = True
         self._connection.close()
+        self._witness.close()
 
-    def _find(self) -> int | None:
-        """Return the key of the ledger; None if it does not exist yet. Another database is refused."""
+    def _has_tables(self) -> bool:
+        """Return whether the file has our tables; false for a new one. Another database is refused."""
         if self._closed:
             raise StoreError("the store is closed")
-        if self._key is None:
+        if not self._ours:
             with _errors(self._path):
-                if not self._is_empty():
-                    self._require_tables()
-                    row = self._connection.execute(
-                        "SELECT key FROM ledger WHERE name = ?", [self._name]
-                    ).fetchone()
-                    self._key = row and row[0]
-        return self._key
+                self._ours = not self._is_empty()
+                if self._ours:
+                    _require_tables(self._path, self._connection)
+        return self._ours
 
     def _is_empty(self) -> bool:
         """Return whether the file is new: without tables, and not even marked as ours."""
         marks = self._value("PRAGMA application_id"), self._value("SELECT count(*) FROM sqlite_schema")
         return marks == (0, 0)
 
-    def _require_tables(self) -> None:
-        _require_tables(self._path, self._connection)
-
     def _create_tables(self) -> None:
         """Create the tables in an empty file. They come first, so no crash leaves a file of nobody's."""
+        self._current()
         with self._transaction() as connection:
             if self._is_empty():
-                for statement in SCHEMA.split(";"):
+                for statement in TABLES.values():
                     connection.execute(statement)
-            else:
-                self._require_tables()
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+        self._has_tables()
         with _errors(self._path):
             if self._value("PRAGMA journal_mode") != "wal":
                 self._connection.execute("PRAGMA journal_mode = WAL")
 
-    def _row(self) -> tuple[int, int, int]:
-        """Return the ledger's generation, first and last id.
-
-        In a damaged file the last id may be too low: ids before the first one are never used again.
-        """
+    def _row(self) -> Row | None:
+        """Return the row of the ledger; None if there is none."""
+        if not self._has_tables():
+            return None
         with _errors(self._path):
-            if self._find() is None:
-                return 0, 0, -1
-            row: tuple[int, int, int] | None = self._connection.execute(
-                "SELECT generation, first_id, max(last_id, first_id - 1) FROM ledger WHERE key = ?",
-                [self._key],
-            ).fetchone()
-        if row is None:
-            raise StoreError(f"{self._path}: ledger {self._name!r} is not whole; the file is damaged")
+            found = self._connection.execute("SELECT * FROM ledger WHERE rowid = ?", [self._key]).fetchone()
+        if found is None:
+            return None
+        row = _whole_row(self._path, found)
+        if row.name != self._name:
+            raise StoreError(
+                f"{self._path}: the names {self._name!r} and {row.name!r} have one key: rename it"
+            )
         return row
+
+    def _current(self) -> Row:
+        """Return the row of the ledger, that of a new one if there is none."""
+        row = self._row()
+        if row is None and self._generation:
+            raise self._damaged("its row is missing")
+        return row or Row(self._key, self._name)
+
+    def _checked(self, confirmed: int) -> Row | None:
+        """Return the row, held against the entries and against what the witness said before."""
+        row = self._row()
+        last_id = -1 if row is None else row.last_id
+        _require_confirmed(self._path, f"ledger {self._name!r}", row, confirmed)
+        if self._ours:
+            with _errors(self._path):
+                beyond = self._connection.execute(
+                    "SELECT id, data, checksum FROM entry WHERE ledger = ? AND id > ? LIMIT 1",
+                    [self._key, last_id],
+                ).fetchone()
+            # One under a false id is damaged itself, and is not missed until it is read.
+            if beyond is not None and (row is None or _is_whole(self._name, *beyond)):
+                raise self._damaged(
+                    f"entry {beyond[0]} is there, and its row says that the last is {last_id}"
+                )
+        return row
+
+    def _damaged(self, why: str) -> StoreError:
+        return StoreError(
+            f"{self._path}: ledger {self._name!r} is not whole: {why}; restore the file from a copy"
+        )
 
     def _value(self, statement: str) -> object:
         with _errors(self._path):
             return self._connection.execute(statement).fetchone()[0]
 
-    def _require_newest(self) -> None:
-        """Raise `FencedError` if a newer owner has taken the ledger."""
-        generation = self._row()[0]
-        if generation != self._generation:
-            raise FencedError(f"generation {self._generation} was fenced by generation {generation}")
+    def _newest(self) -> Row:
+        """Return the row of the ledger; `FencedError` if a newer owner has taken it."""
+        row = self._current()
+        if row.generation != self._generation:
+            raise FencedError(f"generation {self._generation} was fenced by generation {row.generation}")
+        return row
 
-    @contextmanager
-    def _owner_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Make a transaction in which this owner is known to be the newest."""
+    def _write_as_owner(self, change: Callable[[Row], Row]) -> Row:
+        """Make one transaction in which this owner is the newest."""
         if not self._generation:
             self.own()
+        return self._write(lambda: change(self._newest()))
+
+    def _write(self, change: Callable[[], Row]) -> Row:
+        """Write the row that `change` returns, and what it writes itself; then have it witnessed."""
         with self._transaction() as connection:
-            self._require_newest()
-            yield connection
+            row = change()
+            row = row._replace(writes=row.writes + 1)
+            values = [*row, row.checksum()]
+            connection.execute(
+                f"INSERT OR REPLACE INTO ledger VALUES ({', '.join('?' * len(values))})", values
+            )
+        self._witness.confirm(row.writes)
+        return row
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -278,11 +352,75 @@ class SqliteStore(Store):
 
 
 def ledger_names(path: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the ledgers in a file, in order. The file is only read."""
+    """Return the names of the ledgers in a file, in order. The file is only read.
+
+    `StoreError` if a ledger is damaged, or if there are entries of one that is missing.
+    """
     path = Path(path)
     with _errors(path), closing(_connect(path, 5.0, read_only=True)) as connection:
+        confirmed = confirmed_writes(path)
+        connection.execute("BEGIN")
         _require_tables(path, connection)
-        return [name for (name,) in connection.execute("SELECT name FROM ledger ORDER BY name")]
+        rows = [_whole_row(path, found) for found in connection.execute("SELECT * FROM ledger")]
+        by_key = {row.key: row for row in rows}
+        key = -ID_END - 1
+        while owned := connection.execute(
+            "SELECT ledger, id FROM entry WHERE ledger > ? LIMIT 1", [max(key, -ID_END)]
+        ).fetchone():
+            key, entry_id = owned
+            if key not in by_key:
+                raise StoreError(f"{path}: entry {entry_id} belongs to no ledger; the file is damaged")
+    for key, number in confirmed.items():
+        row = by_key.get(key)
+        _require_confirmed(
+            path, "a ledger that is missing" if row is None else f"ledger {row.name!r}", row, number
+        )
+    return sorted(row.name for row in rows)
+
+
+def is_sqlite(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is an SQLite file."""
+    try:
+        _marks(Path(path))
+    except (OSError, sqlite3.Error):
+        return False
+    return Path(path).stat().st_size > 0
+
+
+def _key(name: str) -> int:
+    """Return the key of a ledger: 64 bits of its name's hash."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def _checksum(name: str, entry_id: int, data: bytes) -> int:
+    """Return the checksum of an entry's row."""
+    return zlib.crc32(data, zlib.crc32(ascii((name, entry_id)).encode()))
+
+
+def _is_whole(name: str, entry_id: object, data: object, checksum: object) -> bool:
+    """Return whether the values of an entry's row are those that were written."""
+    return (
+        isinstance(entry_id, int) and isinstance(data, bytes) and checksum == _checksum(name, entry_id, data)
+    )
+
+
+def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
+    """Return the row of a ledger; `StoreError` if it is not the one that was written."""
+    row = Row(*values[:-1])  # type: ignore[arg-type]
+    if row.checksum() != values[-1]:
+        raise StoreError(f"{path}: the row of ledger {row.name!r} is damaged; restore the file from a copy")
+    return row
+
+
+def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: int) -> None:
+    """Raise `StoreError` if a ledger lacks writes that were confirmed."""
+    writes = 0 if row is None else row.writes
+    if writes < confirmed:
+        raise StoreError(
+            f"{path}: {ledger} is older than its last confirmed write: number {confirmed} was confirmed, "
+            f"{writes} is the last here. The file or its log ({path.name}-wal) is damaged, missing or an older "
+            f"copy. Restore it, or delete {path.name}-witness to take what is here"
+        )
 
 
 @contextmanager
@@ -298,28 +436,40 @@ def _errors(path: Path) -> Iterator[None]:
 def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connection:
     """Open the file, after reading its header: SQLite itself may change a file that it only opens."""
     try:
-        with path.open("rb") as file:
-            header = file.read(HEADER_BYTES)
+        size = path.stat().st_size
+        if path.is_dir():
+            raise StoreError(f"{path}: Is a directory")
     except FileNotFoundError:
-        header = b""
+        size = 0
         if read_only:
             raise StoreError(f"{path}: no such file") from None
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
-    if read_only or (header and not _never_committed(path)):
-        _require_ours(path, header)
-    mode = "ro" if read_only else "rwc"
+    if read_only or (size and not _never_committed(path)):
+        _require_ours(path)
     try:
-        # Autocommit: every transaction is opened and ended by hand.
-        return sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            timeout=timeout_s,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        return _opened(path, "rwc" if not read_only else "ro", timeout_s)
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from error
+
+
+def _opened(path: Path, mode: str, timeout_s: float = 5.0) -> sqlite3.Connection:
+    # Autocommit: every transaction is opened and ended by hand.
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _has_log(path: Path) -> bool:
+    """Return whether the file has a write-ahead log that is not empty."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _never_committed(path: Path) -> bool:
@@ -332,24 +482,35 @@ def _never_committed(path: Path) -> bool:
     return header.startswith(JOURNAL_MAGIC) and header[PAGES_BEFORE] == bytes(4)
 
 
-def _require_ours(path: Path, header: bytes) -> None:
+def _marks(path: Path) -> tuple[int, int]:
+    """Return what the header of a file says: whose it is, and its version. SQLite changes nothing.
+
+    It reads the file for us, because closing a file in this process would release the locks that SQLite
+    holds on it here: another process would then take the log for its own to delete.
+    """
+    with closing(_opened(path, "ro&immutable=1")) as connection:
+        application_id, version = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+    return application_id, version
+
+
+def _require_ours(path: Path) -> None:
     """Raise `StoreError` for a file that is not ours, or of another version."""
-    if len(header) < HEADER_BYTES or not header.startswith(FILE_MAGIC):
-        raise StoreError(f"{path}: not an SQLite database")
-    version, application_id = (
-        int.from_bytes(header[at : at + 4], "big") for at in (VERSION_AT, APPLICATION_ID_AT)
-    )
+    with _errors(path):
+        application_id, version = _marks(path)
     if application_id != APPLICATION_ID:
         raise StoreError(f"{path}: not a file of ackwell's ledgers, but another program's database")
     _require_version(path, version)
 
 
 def _require_tables(path: Path, connection: sqlite3.Connection) -> None:
-    """Raise `StoreError` for a file that is marked as ours and lacks our tables, or of another version."""
+    """Raise `StoreError` for a file that is marked as ours and has not exactly our tables."""
     # The header may be older than the log.
     _require_version(path, connection.execute("PRAGMA user_version").fetchone()[0])
-    if not {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")} >= TABLES:
-        raise StoreError(f"{path}: marked as ackwell's, but without its tables")
+    found = dict(connection.execute("SELECT name, sql FROM sqlite_schema"))
+    if found != TABLES:
+        raise StoreError(f"{path}: marked as ackwell's, but without its tables; the file is damaged")
 
 
 def _require_version(path: Path, version: int) -> None:

@@ -1,0 +1,110 @@
+"""The number of the last confirmed write of each ledger of an SQLite file, in a second file beside it.
+
+SQLite reads a write-ahead log up to the first frame that is not whole, and takes a log that is missing for
+an empty one. So a flipped bit in the log, or its deletion after a crash, would give an older ledger in
+silence. The witness is written after each commit, and not synced: it must outlive the process, not the
+power. A commit is on the disk before it, so the witness is never ahead of what was written. A slot that is
+damaged says nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from ackwell.errors import StoreError
+
+if TYPE_CHECKING:
+    from io import FileIO
+    from pathlib import Path
+
+NUMBERS: Final = struct.Struct(">qQ")
+CHECKSUM: Final = struct.Struct(">I")
+SLOT_BYTES: Final = NUMBERS.size + CHECKSUM.size
+
+
+def witness_path(path: Path) -> Path:
+    """Return where the witness of an SQLite file is."""
+    return path.with_name(f"{path.name}-witness")
+
+
+def confirmed_writes(path: Path) -> dict[int, int]:
+    """Return the number of the last confirmed write of each ledger of an SQLite file, by the ledger's key."""
+    data = _read(witness_path(path))
+    confirmed: dict[int, int] = {}
+    for at in range(0, len(data) - SLOT_BYTES + 1, SLOT_BYTES):
+        key, writes = NUMBERS.unpack_from(data, at)
+        if data[at : at + SLOT_BYTES] == _slot(key, writes):
+            confirmed[key] = max(confirmed.get(key, 0), writes)
+    return confirmed
+
+
+class Witness:
+    """The slot of one ledger: its key, the number of its last confirmed write, and a CRC-32 of both."""
+
+    def __init__(self, path: Path, key: int) -> None:
+        self._path = witness_path(path)
+        self._key = key
+        self._file: FileIO | None = None
+        self._at = 0
+
+    def writes(self) -> int:
+        """Return the number of the last confirmed write; 0 if none is on record. O(ledgers of the file)."""
+        return max((writes for _, writes in self._slots()), default=0)
+
+    def confirm(self, writes: int) -> None:
+        """Record a write that is durable."""
+        data = _slot(self._key, writes)
+        try:
+            if self._file is None:
+                self._open(data)
+            assert self._file is not None
+            self._file.seek(self._at)
+            self._file.write(data)
+        except OSError as error:
+            raise StoreError(f"{self._path}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Release the file; closing again changes nothing."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self, data: bytes) -> None:
+        """Open the file at the slot of the ledger; a new slot is appended."""
+        if not self._slots():
+            with self._path.open("ab", buffering=0) as file:
+                # One write at the end: another process may append a slot of its own at the same time.
+                file.write(bytes(-file.tell() % SLOT_BYTES) + data)
+        self._at = self._slots()[0][0]
+        self._file = self._path.open("r+b", buffering=0)
+
+    def _slots(self) -> list[tuple[int, int]]:
+        """Return the offset of each whole slot of the ledger, and what it records."""
+        data = _read(self._path)
+        slots = []
+        key = NUMBERS.pack(self._key, 0)[: NUMBERS.size // 2]
+        at = data.find(key)
+        while at >= 0:
+            slot = data[at : at + SLOT_BYTES]
+            if at % SLOT_BYTES == 0 and len(slot) == SLOT_BYTES:
+                _, writes = NUMBERS.unpack_from(slot)
+                if slot == _slot(self._key, writes):
+                    slots.append((at, writes))
+            at = data.find(key, at + 1)
+        return slots
+
+
+def _slot(key: int, writes: int) -> bytes:
+    numbers = NUMBERS.pack(key, writes)
+    return numbers + CHECKSUM.pack(zlib.crc32(numbers))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from error

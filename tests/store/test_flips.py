@@ -1,0 +1,168 @@
+"""Damage to an SQLite file, to its log and to its witness: never an older or an empty state in silence.
+
+Each bit is flipped alone. What is loaded is then the newest state, or an error of ours refuses the load.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ackwell import AckwellError, PositionInfo
+from ackwell.saving.journal import Journal
+from ackwell.store import SqliteStore
+from ackwell.store.sqlite import ledger_names
+
+NAMES = ["orders", "payments"]
+NEWEST = PositionInfo(3, 5, [(3, 7, 20)])
+
+
+def save(path: Path, states: int) -> list[SqliteStore]:
+    """Save some states in two ledgers of one file, which stay open."""
+    stores = [SqliteStore(path, name) for name in NAMES]
+    for store in stores:
+        journal = Journal(store)
+        for upper in range(21 - states, 21):
+            journal.save(PositionInfo(3, 5, [(3, 7, upper)]))
+        store.set_metadata({"kept": b"as it is"})
+    return stores
+
+
+def closed(path: Path) -> None:
+    for store in save(path, 4):
+        store.close()
+
+
+def crashed(path: Path) -> None:
+    """Leave what a process leaves that ends without closing anything: much of it is in the log."""
+    path.parent.mkdir(exist_ok=True)
+    made = path.parent / "made.db"
+    for store in save(made, 2):
+        store.close()
+    stores = [SqliteStore(made, name) for name in NAMES]
+    for store in stores:
+        journal = Journal(store)
+        journal.load()
+        journal.save(PositionInfo(3, 5, [(3, 7, 19)]))
+        journal.save(NEWEST)
+    for suffix in ("", "-wal", "-witness"):
+        shutil.copy(f"{made}{suffix}", f"{path}{suffix}")
+    for store in stores:
+        store.close()
+
+
+def outcome(path: Path) -> str:
+    """List and load the ledgers: "newest", or "refused" if one was; anything else is a failure."""
+    try:
+        names = ledger_names(path)
+        assert names == NAMES, f"listed {names}"
+        listed = "newest"
+    except AckwellError:
+        listed = "refused"
+    for name in NAMES:
+        try:
+            with SqliteStore(path, name) as store:
+                found = Journal(store).load()
+                metadata = dict(store.metadata)
+        except AckwellError:
+            listed = "refused"
+            continue
+        assert (found.position_info, found.older) == (NEWEST, False), f"{name}: {found}"
+        assert metadata == {"kept": b"as it is"}
+    return listed
+
+
+def flips(folder: Path, file: str, bits: Iterator[int]) -> Counter[str]:
+    """Flip each bit of a file, alone, and say what became of it."""
+    whole = {each.name: each.read_bytes() for each in folder.glob("acks.db*")}
+    seen: Counter[str] = Counter()
+    for bit in bits:
+        for each in folder.iterdir():
+            each.unlink()
+        for name, data in whole.items():
+            (folder / name).write_bytes(data)
+        damaged = bytearray(whole[file])
+        damaged[bit // 8] ^= 1 << bit % 8
+        (folder / file).write_bytes(damaged)
+        try:
+            seen[outcome(folder / "acks.db")] += 1
+        except Exception as error:
+            raise AssertionError(f"bit {bit % 8} of byte {bit // 8} of {file}") from error
+    return seen
+
+
+CASES = pytest.mark.parametrize(
+    ("make", "file"),
+    [
+        (closed, "acks.db"),
+        (closed, "acks.db-witness"),
+        (crashed, "acks.db"),
+        (crashed, "acks.db-wal"),
+        (crashed, "acks.db-witness"),
+    ],
+    ids=["a closed file", "its witness", "a file with a log", "its log", "its log's witness"],
+)
+
+
+@CASES
+def test_no_flipped_bit_gives_an_older_or_an_empty_state(make: object, file: str, tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    assert callable(make)
+    make(folder / "acks.db")
+    size = 8 * (folder / file).stat().st_size
+    seen = flips(folder, file, iter(range(0, size, max(size // 150, 1) | 1)))
+    assert sum(seen.values()) > 100
+    # A witness that is damaged says nothing; a file or a log has bytes that matter.
+    assert bool(seen["refused"]) != file.endswith("-witness")
+
+
+@pytest.mark.soak
+@CASES
+def test_no_flip_of_any_bit_gives_an_older_or_an_empty_state(make: object, file: str, tmp_path: Path) -> None:
+    folder = tmp_path / "every"
+    folder.mkdir()
+    assert callable(make)
+    make(folder / "acks.db")
+    size = 8 * (folder / file).stat().st_size
+    seen = flips(folder, file, iter(range(size)))
+    assert sum(seen.values()) == size
+    print(file, dict(seen))
+
+
+@pytest.mark.parametrize("left", [0, 100, 4096, 8192, -4096])
+@pytest.mark.parametrize("file", ["acks.db", "acks.db-wal"])
+def test_a_file_or_a_log_that_was_cut_is_refused(file: str, left: int, tmp_path: Path) -> None:
+    crashed(tmp_path / "acks.db")
+    data = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(data[:left])
+    assert outcome(tmp_path / "acks.db") == "refused"
+    # Again: the refusal left the evidence.
+    assert outcome(tmp_path / "acks.db") == "refused"
+
+
+def test_a_log_that_was_deleted_after_a_crash_is_missed(tmp_path: Path) -> None:
+    crashed(tmp_path / "acks.db")
+    (tmp_path / "acks.db-wal").unlink()
+    with pytest.raises(AckwellError, match=r"older than its last confirmed write: number \d+ was confirmed"):
+        SqliteStore(tmp_path / "acks.db", "orders")
+    (tmp_path / "acks.db-witness").unlink()
+    with SqliteStore(tmp_path / "acks.db", "orders") as store:
+        assert Journal(store).load().position_info == PositionInfo(3, 5, [(3, 7, 20)])
+
+
+def test_a_damaged_log_is_left_for_whoever_can_mend_it(tmp_path: Path) -> None:
+    crashed(tmp_path / "acks.db")
+    log = tmp_path / "acks.db-wal"
+    damaged = bytearray(log.read_bytes())
+    damaged[40] ^= 1
+    log.write_bytes(damaged)
+    assert outcome(tmp_path / "acks.db") == "refused"
+    assert log.read_bytes() == damaged
+    damaged[40] ^= 1
+    log.write_bytes(damaged)
+    assert outcome(tmp_path / "acks.db") == "newest"
