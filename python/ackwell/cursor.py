@@ -10,6 +10,9 @@ acknowledgments back. (With `CursorSettings.replace_ack_sets` a cumulative ackno
 does not commute with others.)
 
 Every method checks its arguments before it changes anything.
+
+**Threads.** A cursor belongs to one thread at a time; callers with more threads put one lock around it. A
+save whose state is changed under it raises `ProtocolError`, and loses nothing: the next save has it.
 """
 
 from __future__ import annotations
@@ -418,13 +421,14 @@ class Cursor:
         NotLoadedError
             If the store holds saves that this cursor was not loaded from, unless `replace` is true.
         ProtocolError
-            If the cursor belongs to a `Subscription`: save that instead, for its state is more.
+            If the cursor belongs to a `Subscription`: save that instead, for its state is more. And if
+            another thread changed the cursor during the save: the store lacks what changed since its begin.
         LimitError
             If the state is larger than `load` reads.
         StoreError
             If the store failed. It then holds this save or the one before.
 
-        Except for the last, nothing was written and no owner was fenced.
+        Except for the last two, nothing was written and no owner was fenced.
 
         Examples
         --------
@@ -442,9 +446,12 @@ class Cursor:
                 "this cursor belongs to a subscription, whose redelivery counts and transactions are saved "
                 "with it: save the subscription"
             )
-        carried = self.carried
-        counts = carried.redelivery_counts
-        source = self.tracked(carried.unknown_fields, counts.changed, counts.get, self.to_position_info)
+        carried, counts = self.carried, self.carried.redelivery_counts
+
+        def unacked_counts() -> dict[Position, int]:
+            return {position: count for position, count in counts.items() if not self.is_acked(*position)}
+
+        source = self.tracked(carried.unknown_fields, counts.changed, counts.get, unacked_counts)
         return self.save_source(store, source, form=form, compression=compression, replace=replace)
 
     def tracked(
@@ -452,17 +459,20 @@ class Cursor:
         unknown_fields: bytes,
         changed_counts: Changed,
         count_of: Callable[[Position], int | None],
-        state: Callable[[], PositionInfo],
+        counts: Callable[[], Mapping[Position, int]],
     ) -> Tracked:
-        """Return this state and that of a subscription around it, for `save_source`."""
+        """Return this state and that of a subscription around it at this moment, for `save_source`."""
+        mark_delete = self._mark_delete
         now = Baseline(
-            self._mark_delete,
-            self.individually_deleted,
-            self.properties,
+            mark_delete,
+            self.individually_deleted.copy(),
+            dict(self.properties),
             self.carried.idle_since,
             unknown_fields,
         )
-        return Tracked(self._engine, now, self._ack_sets, changed_counts, count_of, state)
+        tracked = Tracked(self._engine, now, self._ack_sets, changed_counts, count_of, counts)
+        self._require_still(mark_delete, now.acked)
+        return tracked
 
     def save_source(
         self,
@@ -477,7 +487,18 @@ class Cursor:
         if self._journal is None or self._journal.store is not store:
             self._journal = Journal(store, form=form, compression=compression, engine=self._engine)
         self._journal.use(form, compression)
-        return self._journal.save_source(source, replace=replace)
+        result = self._journal.save_source(source, replace=replace)
+        self._require_still(source.now.mark_delete, source.now.acked, moved=source.moved)
+        return result
+
+    def _require_still(self, mark_delete: Position, acked: PositionRangeSet, *, moved: bool = False) -> None:
+        """Raise `ProtocolError` if the state moved under a save."""
+        same = self._mark_delete is mark_delete
+        if moved or not same or self.individually_deleted.cardinality != acked.cardinality:
+            raise ProtocolError(
+                "the state was changed while it was saved: a cursor is used from one thread at a time. What "
+                "changed since the save began is not part of it; the next save has it"
+            )
 
     @classmethod
     def load(

@@ -200,13 +200,33 @@ def test_what_changed_is_remembered_from_the_first_save_on_and_not_without_end()
     changed = Changed()
     changed.add(Position(3, 1))
     assert changed.positions is None
-    changed.start()
+    changed.begin()
+    changed.saved()
     changed.update(Position(3, entry_id) for entry_id in range(CHANGES_MAX))
     assert changed.positions is not None
     assert len(changed.positions) == CHANGES_MAX
     changed.add(Position(3, CHANGES_MAX))
     changed.add(Position(3, CHANGES_MAX + 1))
     assert changed.positions is None
+
+
+def test_what_changes_during_a_save_is_still_to_be_saved() -> None:
+    changed = Changed()
+    changed.begin()
+    changed.saved()
+    changed.add(Position(3, 1))
+    assert (changed.begin(), changed.moved) == ({Position(3, 1)}, False)
+    changed.add(Position(3, 2))
+    assert changed.moved
+    # A save that failed has saved nothing.
+    assert changed.begin() == {Position(3, 1), Position(3, 2)}
+    changed.add(Position(3, 3))
+    changed.saved()
+    assert changed.begin() == {Position(3, 3)}
+    changed.update(Position(3, entry_id) for entry_id in range(CHANGES_MAX + 1))
+    assert (changed.moved, changed.positions) == (True, None)
+    changed.saved()
+    assert changed.begin() is None
 
 
 def operations_on(key: Position, value: int) -> list[Callable[[dict[Position, int]], object]]:
@@ -228,7 +248,8 @@ def test_a_tracked_dictionary_is_a_dictionary_and_remembers_every_key_that_chang
     plain: dict[Position, int] = {}
     tracked = TrackedDict()
     for _ in range(200):
-        tracked.changed.start()
+        tracked.changed.begin()
+        tracked.changed.saved()
         before = dict(plain)
         key, value = Position(3, chance.randrange(5)), chance.randrange(3)
         operation = chance.choice(operations_on(key, value))
@@ -257,10 +278,14 @@ def test_two_changes_as_one_hold_nothing_that_its_mark_delete_position_covers() 
 @pytest.mark.parametrize("field", [{"idle_since": 7}, {"unknown_fields": b"\x50\x01"}])
 def test_what_is_carried_and_changes_is_a_change(field: dict[str, Any]) -> None:
     cursor = Cursor(Ledgers(ENTRIES))
-    counts, nothing = Changed(), PositionInfo(3, -1)
-    tracked = cursor.tracked(b"", counts, lambda _: None, lambda: nothing)
-    changed = tracked._replace(now=tracked.now._replace(**field))
-    change = changed.change_since(tracked.baseline())
+    cursor.tracked(b"", Changed(), lambda _: None, dict).baseline()
+    counts = Changed()
+    counts.begin()
+    counts.saved()
+    tracked = cursor.tracked(b"", counts, lambda _: None, dict)
+    before = tracked.now
+    tracked.now = before._replace(**field)
+    change = tracked.change_since(before)
     assert change is not None
     assert change.others
 

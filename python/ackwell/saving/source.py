@@ -56,17 +56,34 @@ CHANGES_MAX = 1 << 16
 
 
 class Changed:
-    """The positions whose value was set or removed since `start`; nothing before that, nor after too many."""
+    """The positions whose value was set or removed since the last save; unknown before the first one."""
 
-    __slots__ = ("positions",)
+    __slots__ = ("_since", "positions")
 
     def __init__(self) -> None:
         self.positions: set[Position] | None = None
-        """None if they are not known."""
+        """None if they are not known, also after too many."""
+        self._since: set[Position] | None = None
+        """Those since the save that began last: what is left of the others once that has succeeded."""
 
-    def start(self) -> None:
-        """Remember the positions that change from now on."""
-        self.positions = set()
+    def begin(self) -> set[Position] | None:
+        """Begin a save; return the positions that changed since the one before."""
+        self._since = set()
+        return None if self.positions is None else self.positions.copy()
+
+    def saved(self) -> None:
+        """Forget the positions that changed before the save began."""
+        self.positions = self._since
+
+    @property
+    def remembers(self) -> bool:
+        """Whether changes are remembered."""
+        return self.positions is not None or self._since is not None
+
+    @property
+    def moved(self) -> bool:
+        """Whether anything changed since the save that began last."""
+        return self._since is None or bool(self._since)
 
     def add(self, position: Position) -> None:
         """Remember one that changed."""
@@ -74,10 +91,14 @@ class Changed:
             self.positions.add(position)
             if len(self.positions) > CHANGES_MAX:
                 self.positions = None
+        if self._since is not None and self._since is not self.positions:
+            self._since.add(position)
+            if len(self._since) > CHANGES_MAX:
+                self._since = None
 
     def update(self, positions: Iterable[Position]) -> None:
         """Remember many that changed; O(1) if none are remembered."""
-        if self.positions is not None:
+        if self.remembers:
             for position in positions:
                 self.add(position)
 
@@ -95,12 +116,12 @@ class TrackedDict(dict[Position, int]):
         return created
 
     def __setitem__(self, position: Position, value: int) -> None:
-        self.changed.add(position)
         super().__setitem__(position, value)
+        self.changed.add(position)
 
     def __delitem__(self, position: Position) -> None:
-        self.changed.add(position)
         super().__delitem__(position)
+        self.changed.add(position)
 
     def __ior__(self, other: Any) -> Self:  # type: ignore[misc, override]
         self.update(other)
@@ -108,8 +129,9 @@ class TrackedDict(dict[Position, int]):
 
     def pop(self, position: Position, default: Any = None) -> Any:
         """Remove a key and return its value; `default` without it."""
+        value = super().pop(position, default)
         self.changed.add(position)
-        return super().pop(position, default)
+        return value
 
     def popitem(self) -> tuple[Position, int]:
         """Remove and return the newest item."""
@@ -130,47 +152,74 @@ class TrackedDict(dict[Position, int]):
 
     def clear(self) -> None:
         """Remove every key."""
-        self.changed.update(self)
+        removed = list(self)
         super().clear()
+        self.changed.update(removed)
 
 
 class Baseline(NamedTuple):
-    """What was saved of a tracked state, the dictionaries apart."""
+    """A tracked state at one moment, the dictionaries apart: what is saved, and compared by the next save."""
 
     mark_delete: Position
     acked: PositionRangeSet
+    """A copy: the cursor changes its own."""
     properties: Mapping[str, int]
     idle_since: int | None
     unknown_fields: bytes
 
 
-class Tracked(NamedTuple):
-    """The state of a cursor, and of the subscription around it."""
+class Tracked:
+    """The state of a cursor, and of the subscription around it, at the moment of a save.
 
-    engine: Engine
-    now: Baseline
-    ack_sets: TrackedDict
-    changed_counts: Changed
-    """The entries whose redelivery count was set or removed."""
-    count_of: Callable[[Position], int | None]
-    """Returns the redelivery count of an entry, None for none."""
-    state: Callable[[], PositionInfo]
+    Everything that is large is copied once, here: what is written and what the next save compares are one.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        now: Baseline,
+        ack_sets: TrackedDict,
+        changed_counts: Changed,
+        count_of: Callable[[Position], int | None],
+        counts: Callable[[], Mapping[Position, int]],
+    ) -> None:
+        self._engine = engine
+        self.now = now
+        self._ack_sets = ack_sets
+        self._changed = ack_sets.changed, changed_counts
+        self._count_of = count_of
+        self._counts = counts
+        self._changed_sets, self._changed_counts = (changed.begin() for changed in self._changed)
 
     def whole(self) -> PositionInfo:
-        """Return the whole state."""
-        return self.state()
+        """Return the whole state. O(ranges + ack sets + counts)."""
+        now = self.now
+        info: PositionInfo = self._engine.PositionInfo(
+            *now.mark_delete,
+            individually_deleted=now.acked,
+            batch_deleted={position: to_words(bits) for position, bits in sorted(self._ack_sets.items())},
+            redelivery_counts=self._counts(),
+            properties=now.properties,
+            idle_since=now.idle_since,
+            unknown_fields=now.unknown_fields,
+        )
+        return info
 
     def baseline(self) -> Baseline:
-        """Return a copy of what is compared, and start to track what changes."""
-        self.ack_sets.changed.start()
-        self.changed_counts.start()
-        now = self.now
-        return now._replace(acked=now.acked.copy(), properties=dict(now.properties))
+        """Return what was saved, and forget the changes before it."""
+        for changed in self._changed:
+            changed.saved()
+        return self.now
+
+    @property
+    def moved(self) -> bool:
+        """Whether an ack set or a count changed since the save began."""
+        return any(changed.moved for changed in self._changed)
 
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
         """Return what was tracked since; the difference if the state was just loaded."""
         if not isinstance(baseline, Baseline):
-            return difference(baseline, self.state())
+            return difference(baseline, self.whole())
         now, mark_delete = self.now, self.now.mark_delete
         kept = baseline.acked.copy()
         kept.remove_up_to(*mark_delete)
@@ -179,13 +228,13 @@ class Tracked(NamedTuple):
         taken_back = kept.cardinality + new.cardinality != now.acked.cardinality
         if taken_back or mark_delete < baseline.mark_delete:
             return None
-        bits = self._values(self.ack_sets.changed, self.ack_sets.get)
-        counts = self._values(self.changed_counts, self.count_of)
+        bits = self._values(self._changed_sets, self._ack_sets.get)
+        counts = self._values(self._changed_counts, self._count_of)
         if bits is None or counts is None:
             return None
         properties = now.properties != baseline.properties
         others = now[3:] != baseline[3:]
-        changes = self.engine.PositionInfo(
+        changes = self._engine.PositionInfo(
             *mark_delete,
             individually_deleted=new,
             batch_deleted={position: to_words(each) for position, each in bits.items()},
@@ -197,17 +246,17 @@ class Tracked(NamedTuple):
         return Change(changes, properties, others, mark_delete != baseline.mark_delete)
 
     def _values(
-        self, changed: Changed, value_of: Callable[[Position], int | None]
+        self, positions: set[Position] | None, value_of: Callable[[Position], int | None]
     ) -> dict[Position, int] | None:
         """Return the changed values; None if they are not known, or one is gone that no ack covers."""
-        mark_delete, acked = self.now.mark_delete, self.now.acked
-        if changed.positions is None:
+        if positions is None:
             return None
-        values = {}
-        for position in changed.positions:
+        mark_delete, acked = self.now.mark_delete, self.now.acked
+        found = {}
+        for position in positions:
             if position > mark_delete and position not in acked:
                 value = value_of(position)
                 if value is None:
                     return None
-                values[position] = value
-        return values
+                found[position] = value
+        return found

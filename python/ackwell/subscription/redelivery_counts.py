@@ -69,14 +69,14 @@ class RedeliveryCounts:
 
     def restore(self, position: Position, count: int) -> None:
         """Set a count from a saved state."""
-        self.changed.add(position)
         self._counts.add(*position, count, 0)
+        self.changed.add(position)
         self.active = True
 
     def increment(self, ledger_id: int, entry_id: int) -> None:
         """Count one more redelivery of an entry."""
-        self.changed.add(Position(ledger_id, entry_id))
         self._counts.add(ledger_id, entry_id, self.count(ledger_id, entry_id) + 1, 0)
+        self.changed.add(Position(ledger_id, entry_id))
         self.active = True
 
     def increment_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
@@ -140,7 +140,7 @@ class RedeliveryCounts:
         self.active = False
 
     def _changed_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        if self.changed.positions is not None:
+        if self.changed.remembers:
             self.changed.update(map(Position, ledger_ids.tolist(), entry_ids.tolist()))
 
     @property

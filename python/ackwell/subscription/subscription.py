@@ -652,9 +652,9 @@ ActiveChange(consumer='a', active=True)])
         receipts = self._durability.waiting_now()
         position = self.cursor.mark_delete_position
         if self._durable:
-            fields, counts = self._saved_fields(), self._state.counts
+            counts = self._state.counts
             source = self.cursor.tracked(
-                fields, counts.changed, counts.get, lambda: self._position_info(fields)
+                self._saved_fields(), counts.changed, counts.get, lambda: dict(counts.counts())
             )
             self.cursor.save_source(store, source, replace=replace)
         return self._durability.saved(position, receipts)

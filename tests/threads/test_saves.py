@@ -1,0 +1,86 @@
+"""One thread acknowledges while another saves: nothing is lost, and the mistake shows."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ackwell import Cursor, Ledgers, ProtocolError
+from ackwell.store import MemoryLedger, MemoryStore
+from ackwell.subscription import Subscription
+
+ENTRIES = 4_000
+
+
+@pytest.fixture(autouse=True)
+def short_switch_interval() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def while_saving(acknowledge: Callable[[int], object], save: Callable[[], object]) -> int:
+    """Acknowledge every entry in one thread and save in another; return how often the mistake showed."""
+    done = threading.Event()
+
+    def work() -> None:
+        for entry_id in range(ENTRIES):
+            acknowledge(entry_id)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    shown = 0
+    while not done.is_set():
+        try:
+            save()
+        except ProtocolError:
+            shown += 1
+    thread.join()
+    return shown
+
+
+def scattered(entry_id: int) -> int:
+    """Return each entry once, in an order that leaves many ranges."""
+    return entry_id * 1_237 % ENTRIES
+
+
+def test_what_a_thread_acknowledges_in_a_cursor_while_another_saves_it_is_in_the_next_save() -> None:
+    ledgers, shown = Ledgers({3: ENTRIES + 1}), 0
+    for _ in range(5):
+        ledger = MemoryLedger()
+        store, cursor = MemoryStore(ledger), Cursor(ledgers)
+
+        def acknowledge(number: int, cursor: Cursor = cursor) -> None:
+            entry_id = scattered(number)
+            if entry_id % 5 == 0:
+                cursor.ack_batch(3, entry_id, [0b10])
+            else:
+                cursor.ack(3, entry_id)
+
+        shown += while_saving(acknowledge, lambda cursor=cursor, store=store: cursor.save(store))
+        cursor.save(store)
+        assert Cursor.load(MemoryStore(ledger), ledgers) == cursor
+    assert shown
+
+
+def test_what_a_thread_acknowledges_in_a_subscription_while_another_saves_it_is_in_the_next_save() -> None:
+    ledgers, shown = Ledgers({3: ENTRIES + 1}), 0
+    for _ in range(3):
+        ledger = MemoryLedger()
+        store, subscription = MemoryStore(ledger), Subscription("Shared", ledgers)
+        subscription.add_consumer("a")
+
+        def acknowledge(number: int, subscription: Subscription = subscription) -> None:
+            subscription.ack("a", 3, scattered(number))
+
+        shown += while_saving(
+            acknowledge, lambda subscription=subscription, store=store: subscription.save(store)
+        )
+        subscription.save(store)
+        assert Subscription.load("Shared", MemoryStore(ledger), ledgers).cursor == subscription.cursor
+    assert shown
