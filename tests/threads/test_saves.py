@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_what_a_thread_acknowledges_in_a_cursor_while_another_saves_it_is_in_the
             else:
                 cursor.ack(3, entry_id)
 
-        shown += while_saving(acknowledge, lambda cursor=cursor, store=store: cursor.save(store))
+        shown += while_saving(acknowledge, partial(cursor.save, store))
         cursor.save(store)
         assert Cursor.load(MemoryStore(ledger), ledgers) == cursor
     assert shown
@@ -78,9 +79,7 @@ def test_what_a_thread_acknowledges_in_a_subscription_while_another_saves_it_is_
         def acknowledge(number: int, subscription: Subscription = subscription) -> None:
             subscription.ack("a", 3, scattered(number))
 
-        shown += while_saving(
-            acknowledge, lambda subscription=subscription, store=store: subscription.save(store)
-        )
+        shown += while_saving(acknowledge, partial(subscription.save, store))
         subscription.save(store)
         assert Subscription.load("Shared", MemoryStore(ledger), ledgers).cursor == subscription.cursor
     assert shown

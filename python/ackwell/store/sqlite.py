@@ -418,8 +418,8 @@ def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: int)
     if writes < confirmed:
         raise StoreError(
             f"{path}: {ledger} is older than its last confirmed write: number {confirmed} was confirmed, "
-            f"{writes} is the last here. The file or its log ({path.name}-wal) is damaged, missing or an older "
-            f"copy. Restore it, or delete {path.name}-witness to take what is here"
+            f"{writes} is the last here. The file or its log ({path.name}-wal) is damaged, missing or an "
+            f"older copy. Restore it, or delete {path.name}-witness to take what is here"
         )
 
 
