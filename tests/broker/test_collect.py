@@ -9,24 +9,16 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from ackwell.broker.admin import Admin
 from ackwell.broker.collect import MANIFEST, _locked, collect, collected_facts
 from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import read_stats
-from ackwell.cli import app
 from ackwell.errors import StoreError
 from tests.broker.fake_admin import broker, served
+from tests.commands import command
 
 NOON_MS = 1_795_262_400_000
-
-
-def command(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(arguments))
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout
 
 
 def names(folder: Path) -> list[str]:

@@ -14,25 +14,17 @@ from typing import Any
 import jsonschema
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from typer.testing import CliRunner
 
-from ackwell.cli import app
 from tests.broker.answers import answer, holes
 from tests.broker.fake_admin import broker, served
+from tests.commands import command
 
 SCHEMA = json.loads(files("ackwell.diagnosis").joinpath("doctor.schema.json").read_text())
 OLD = ("--broker-version", "4.0", "--restart", "graceful")
 
 
-def run(*arguments: str, stdin: bytes | None = None) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["doctor", *arguments], input=stdin)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout
-
-
 def run_json(*arguments: str) -> tuple[int, dict[str, Any]]:
-    code, output = run("--format", "json", *arguments)
+    code, output = command("doctor", "--format", "json", *arguments)
     found = json.loads(output)
     jsonschema.validate(found, SCHEMA)
     return code, found
@@ -78,7 +70,7 @@ def test_a_number_has_one_shape_whether_it_is_exact_an_interval_or_unbounded(tmp
 
 
 def test_json_lines_hold_a_subscription_each(losing: str, fine: str) -> None:
-    _, output = run("--format", "jsonl", *OLD, losing, fine)
+    _, output = command("doctor", "--format", "jsonl", *OLD, losing, fine)
     found = [json.loads(line) for line in output.splitlines()]
     for each in found:
         jsonschema.validate(each, {**SCHEMA["$defs"]["subscription"], "$defs": SCHEMA["$defs"]})
@@ -86,7 +78,7 @@ def test_json_lines_hold_a_subscription_each(losing: str, fine: str) -> None:
 
 
 def test_prometheus_reads_the_text_and_finds_the_same_numbers(losing: str, fine: str) -> None:
-    _, output = run("--format", "prometheus", "--broker-version", "4.0", losing, fine)
+    _, output = command("doctor", "--format", "prometheus", "--broker-version", "4.0", losing, fine)
     families = {family.name: family for family in text_string_to_metric_families(output)}
     lost = families["ackwell_subscription_acked_messages_lost_min"].samples
     values = {(sample.labels["topic"], sample.labels["restart"]): sample.value for sample in lost}
@@ -102,7 +94,7 @@ def test_a_hostile_name_is_one_label_of_the_prometheus_text(tmp_path: Path) -> N
     name = 'a"b\\c\nackwell_sources_unread 99'
     path = tmp_path / "hostile.json"
     path.write_text(json.dumps({f"persistent://t/n/{name}": answer(holes(1))["internalStats"]}))
-    _, output = run("--format", "prometheus", str(path))
+    _, output = command("doctor", "--format", "prometheus", str(path))
     families = {family.name: family for family in text_string_to_metric_families(output)}
     assert families["ackwell_sources_unread"].samples[0].value == 0
     (sample,) = families["ackwell_subscription_severity"].samples
@@ -113,22 +105,25 @@ def test_names_and_messages_cannot_control_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "hostile.json"
     name = "\x1b[2J\x1b]0;owned\x07‮evil\nfine"
     path.write_text(json.dumps({f"persistent://t/n/{name}": answer(holes(1))["internalStats"]}))
-    _, output = run(str(path))
+    _, output = command("doctor", str(path))
     assert "evil" in output
     assert not set("\x1b\x07‮") & set(output)
 
 
 def test_exit_codes_tell_the_verdict(losing: str, fine: str, tmp_path: Path) -> None:
     near = dump(tmp_path, "near", 9_000)
-    assert run(*OLD, fine)[0] == 0
-    assert run(*OLD, near)[0] == 3
-    assert run(*OLD, "--fail-on", "losing", near)[0] == 0
-    assert run(*OLD, "--fail-on", "losing", losing)[0] == 4
-    assert run(*OLD, "--fail-on", "never", losing)[0] == 0
-    assert run(*OLD, "--broker-setting", "managedLedgerMaxUnackedRangesToPersist=50000", losing)[0] == 0
-    assert run("--broker-setting", "noSuchSetting=1", fine)[0] == 2
-    assert run("--broker-version", "2.8", fine)[0] == 2
-    assert run()[0] == 2
+    assert command("doctor", *OLD, fine)[0] == 0
+    assert command("doctor", *OLD, near)[0] == 3
+    assert command("doctor", *OLD, "--fail-on", "losing", near)[0] == 0
+    assert command("doctor", *OLD, "--fail-on", "losing", losing)[0] == 4
+    assert command("doctor", *OLD, "--fail-on", "never", losing)[0] == 0
+    assert (
+        command("doctor", *OLD, "--broker-setting", "managedLedgerMaxUnackedRangesToPersist=50000", losing)[0]
+        == 0
+    )
+    assert command("doctor", "--broker-setting", "noSuchSetting=1", fine)[0] == 2
+    assert command("doctor", "--broker-version", "2.8", fine)[0] == 2
+    assert command("doctor")[0] == 2
 
 
 def test_one_bad_source_is_reported_and_counted_and_the_rest_is_judged(losing: str, fine: str) -> None:
@@ -143,8 +138,8 @@ def test_one_bad_source_is_reported_and_counted_and_the_rest_is_judged(losing: s
     assert set(reasons) == {"empty.json", "page.json", "bomb.json.gz", "gone.json"}
     assert "an HTML page titled 'Login'" in reasons["page.json"]
     (folder / "losing.json").unlink()
-    assert run(*OLD, str(folder))[0] == 5
-    code, output = run(*OLD, str(folder))
+    assert command("doctor", *OLD, str(folder))[0] == 5
+    code, output = command("doctor", *OLD, str(folder))
     assert "empty.json: the file is empty" in output.replace("\n", " ")
 
 
@@ -162,7 +157,7 @@ def test_a_gzip_bomb_is_refused_before_it_fills_the_memory(
 def test_utf_16_as_power_shell_writes_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
     path.write_text(json.dumps(answer(holes(5))), encoding="utf-16")
-    assert run(*OLD, str(path))[0] == 0
+    assert command("doctor", *OLD, str(path))[0] == 0
 
 
 @pytest.mark.slow
@@ -187,7 +182,7 @@ def test_a_broker_conf_is_taken_as_settings(losing: str, tmp_path: Path) -> None
     code, found = run_json(*OLD, "--broker-setting", str(conf), losing)
     assert code == 0
     assert found["broker"]["settings"]["managedLedgerMaxUnackedRangesToPersist"] == 50_000
-    assert run(*OLD, "--broker-setting", str(tmp_path / "none.conf"), losing)[0] == 2
+    assert command("doctor", *OLD, "--broker-setting", str(tmp_path / "none.conf"), losing)[0] == 2
 
 
 def test_several_dumps_of_one_subscription_are_its_history(tmp_path: Path) -> None:
@@ -203,7 +198,7 @@ def test_several_dumps_of_one_subscription_are_its_history(tmp_path: Path) -> No
 
 
 def test_the_screen_names_the_loss_the_reason_and_the_remedy(losing: str) -> None:
-    _, output = run("--broker-version", "4.0", losing)
+    _, output = command("doctor", "--broker-version", "4.0", losing)
     assert "1,999" in output
     assert "apache/pulsar#25540" in output
     assert "managedLedgerMaxUnackedRangesToPersist=50000" in output
@@ -212,12 +207,14 @@ def test_the_screen_names_the_loss_the_reason_and_the_remedy(losing: str) -> Non
 
 
 def test_standard_input_is_read() -> None:
-    assert run("--restart", "graceful", "-", stdin=json.dumps(answer(holes(5))).encode())[0] == 0
+    assert (
+        command("doctor", "--restart", "graceful", "-", stdin=json.dumps(answer(holes(5))).encode())[0] == 0
+    )
 
 
 def test_the_page_goes_to_standard_output_too(fine: str) -> None:
     pytest.importorskip("bokeh", reason="needs the extra [report]")
-    assert run("--html", "-", fine)[1].startswith("<!DOCTYPE html>")
+    assert command("doctor", "--html", "-", fine)[1].startswith("<!DOCTYPE html>")
 
 
 def test_a_live_broker_says_its_version_and_settings(tmp_path: Path) -> None:
@@ -247,7 +244,7 @@ def test_what_a_broker_does_not_say_is_an_assumption_that_is_shown() -> None:
     told["/admin/v2/brokers/version"] = b"4.9.1"
     with broker(told) as (url, _):
         _, found = run_json("--admin", url)
-        _, screen = run("--admin", url)
+        _, screen = command("doctor", "--admin", url)
     version, settings = sorted(found["broker"]["assumed"], reverse=True)
     assert "version 4.9.1 was never compared with a real restart" in version
     assert settings.startswith("the broker's settings: HTTP 403")

@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from ackwell.broker.writes import ReasonCode
 from ackwell.cli import app
 from ackwell.cli.delay_advise import milliseconds
+from tests.commands import command
 
 PAGE = Path(__file__).parents[2].joinpath("docs/operators.md").read_text(encoding="utf-8")
-
-
-def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["delay-advise", *arguments])
-    return result.exit_code, result.output
 
 
 def test_the_page_names_only_commands_and_options_that_exist() -> None:
@@ -36,7 +31,7 @@ def test_the_page_explains_every_reason() -> None:
 
 
 def test_a_fixed_delay_costs_next_to_nothing_in_buckets() -> None:
-    code, output = run("fixed:60s", "--tolerance", "1s", "--rate", "10000", "--json")
+    code, output = command("delay-advise", "fixed:60s", "--tolerance", "1s", "--rate", "10000", "--json")
     advice = json.loads(output)
     assert code == 0
     assert advice["bits"] <= 9
@@ -45,14 +40,14 @@ def test_a_fixed_delay_costs_next_to_nothing_in_buckets() -> None:
 
 
 def test_the_advice_ends_in_the_settings_of_a_broker() -> None:
-    _, output = run("fixed:60s", "--tolerance", "1s")
+    _, output = command("delay-advise", "fixed:60s", "--tolerance", "1s")
     assert re.search(r"delayedDeliveryTickTimeMillis=(\d+)", output)
     assert "isDelayedDeliveryDeliverAtTimeStrict=true" in output
 
 
 @pytest.mark.slow
 def test_scattered_delays_are_told_what_the_bound_is() -> None:
-    code, output = run("uniform:0s..7d", "--tolerance", "1s", "--rate", "100")
+    code, output = command("delay-advise", "uniform:0s..7d", "--tolerance", "1s", "--rate", "100")
     assert code == 0
     assert "the least any index needs with that tick" in output
     assert "use TimeWheel" in output
@@ -61,19 +56,19 @@ def test_scattered_delays_are_told_what_the_bound_is() -> None:
 def test_delays_are_read_from_a_text_and_from_a_trace(tmp_path: Path) -> None:
     text = tmp_path / "delays.txt"
     text.write_text("60s\n61000\n1.5m\n")
-    assert json.loads(run(str(text), "--json")[1])["messages"] == 3
+    assert json.loads(command("delay-advise", str(text), "--json")[1])["messages"] == 3
     trace = tmp_path / "trace.jsonl"
     publish = {"t": 1_000, "ev": "publish", "ok": True, "l": 3}
     lines = [{"t": 0, "ev": "meta", "topic": "t", "sub": "s"}]
     lines += [publish | {"n": n, "e": n, "deliver_at": 61_000 + n} for n in range(5)]
     trace.write_text("\n".join(json.dumps(line) for line in lines))
-    assert json.loads(run(str(trace), "--json")[1])["messages"] == 5
+    assert json.loads(command("delay-advise", str(trace), "--json")[1])["messages"] == 5
 
 
 def test_what_is_no_delay_is_refused() -> None:
-    assert run("fixed:soon")[0] == 2
-    assert run("no-such-file")[0] == 2
-    assert run("fixed:60s", "--tolerance", "x")[0] == 2
+    assert command("delay-advise", "fixed:soon")[0] == 2
+    assert command("delay-advise", "no-such-file")[0] == 2
+    assert command("delay-advise", "fixed:60s", "--tolerance", "x")[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -87,11 +82,11 @@ def test_a_time_without_a_unit_is_refused_on_the_command_line_and_milliseconds_i
     with pytest.raises(ValueError, match="a time without a unit: '60'; write 60ms, 60s or 60m"):
         milliseconds("60")
     assert milliseconds("60", "ms") == 60
-    assert run("fixed:60")[0] == 2
-    assert run("uniform:0..60s")[0] == 0
+    assert command("delay-advise", "fixed:60")[0] == 2
+    assert command("delay-advise", "uniform:0..60s")[0] == 0
 
 
 def test_the_tick_of_a_broker_is_the_width_that_takes_the_fewest_bytes() -> None:
-    advice = json.loads(run("uniform:0s..7d", "--tolerance", "1s", "--json")[1])
+    advice = json.loads(command("delay-advise", "uniform:0s..7d", "--tolerance", "1s", "--json")[1])
     least = min(advice["widths"], key=lambda width: width["bytes_per_message"])
     assert advice["bits"] == least["bits"] == 9

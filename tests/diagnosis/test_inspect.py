@@ -7,11 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from ackwell import ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
 from ackwell.broker.settings import BrokerSettings
-from ackwell.cli import app
 from ackwell.diagnosis.difference import difference, read_state
 from ackwell.diagnosis.holes import blockage, holes
 from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_entries
@@ -21,17 +19,11 @@ from ackwell.saving.parts import Save, cut
 from tests.broker.answers import answer, subscription
 from tests.broker.answers import holes as every_second
 from tests.broker.fake_admin import broker, served
+from tests.commands import command
 from tests.shared import shared_path
 
 HOLES = PositionRangeSet.parse("[(3:0..3:1],(3:6..3:9],(4:-1..4:0]]")
 STATE = PositionInfo(3, -1, HOLES, {Position(3, 4): (0b101,)}, {"a": 7})
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout
 
 
 @pytest.mark.parametrize("form", ["pulsar-ranges", "pulsar-long-array", "compact"])
@@ -49,7 +41,7 @@ def test_a_state_that_pulsar_cannot_hold_is_shown_as_such(tmp_path: Path) -> Non
     path.write_bytes(PositionInfo(3, 5, redelivery_counts={(3, 7): 2}).encode("compact"))
     sizes = inspect(path.read_bytes()).sizes()
     assert (None, None, path.stat().st_size) == tuple(sizes.values())
-    code, text = run("inspect", path)
+    code, text = command("inspect", path)
     assert code == 0
     assert text.count("cannot hold all of it") == 2
 
@@ -134,7 +126,7 @@ def test_what_a_restart_forgets_is_told_of_bytes_too() -> None:
 def test_json_has_the_keys_of_replay_and_says_what_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "cursor.bin"
     file.write_bytes(STATE.encode("pulsar-ranges"))
-    code, output = run("inspect", "--json", file)
+    code, output = command("inspect", "--json", file)
     (found,) = json.loads(output)
     assert code == 0
     assert found["markDeletePosition"] == "3:-1"
@@ -149,7 +141,9 @@ def test_the_screen_shows_the_state_its_size_in_each_form_and_the_loss(tmp_path:
     for n, part in enumerate(split(STATE.encode("pulsar-ranges"), 7)):
         (tmp_path / f"entry{n}.bin").write_bytes(part)
     setting = "managedLedgerMaxUnackedRangesToPersist=1"
-    _, output = run("inspect", *tmp_path.iterdir(), "--broker-version", "4.0", "--broker-setting", setting)
+    _, output = command(
+        "inspect", *tmp_path.iterdir(), "--broker-version", "4.0", "--broker-setting", setting
+    )
     for shown in (
         "3:-1",
         "(3:6..3:9]",
@@ -159,7 +153,7 @@ def test_the_screen_shows_the_state_its_size_in_each_form_and_the_loss(tmp_path:
         "#25540",
     ):
         assert shown in output
-    assert run("inspect", "--compression", "rar", tmp_path / "entry0.bin")[0] == 2
+    assert command("inspect", "--compression", "rar", tmp_path / "entry0.bin")[0] == 2
 
 
 def test_every_recorded_state_reads_as_its_manifest_says() -> None:
@@ -190,10 +184,10 @@ def test_a_difference_names_what_was_acknowledged_since_and_what_no_longer_is(tm
     )
     assert found.ack_sets == {Position(3, 4): ((0b101,), None)}
     assert not found.ledgers_known
-    assert run("diff", before, before)[0] == 0
-    code, output = run("diff", "--json", before, after)
+    assert command("diff", before, before)[0] == 0
+    code, output = command("diff", "--json", before, after)
     assert (code, json.loads(output)["ackedEntries"]) == (3, 2)
-    assert "no longer acknowledged: 2 entries" in run("diff", before, after)[1]
+    assert "no longer acknowledged: 2 entries" in command("diff", before, after)[1]
 
 
 def test_a_difference_to_a_brokers_answer_knows_how_long_ledgers_are(tmp_path: Path) -> None:
@@ -219,15 +213,15 @@ def test_a_difference_of_bytes_alone_counts_what_the_mark_delete_position_passed
 def test_converting_keeps_everything_or_refuses(tmp_path: Path) -> None:
     source, target = tmp_path / "source.bin", tmp_path / "target.bin"
     source.write_bytes(STATE.encode("pulsar-ranges"))
-    assert run("convert", "--to", "compact", source, target)[0] == 0
+    assert command("convert", "--to", "compact", source, target)[0] == 0
     assert PositionInfo.decode(target.read_bytes()) == STATE
     target.unlink()
     with pytest.raises(StateTooLargeError, match="--lossy"):
-        run("convert", "--to", "pulsar-ranges", "--max-ranges", 1, source, target)
+        command("convert", "--to", "pulsar-ranges", "--max-ranges", 1, source, target)
     assert not target.exists()
-    assert run("convert", "--to", "pulsar-ranges", "--max-ranges", 1, "--lossy", source, target)[0] == 0
+    assert command("convert", "--to", "pulsar-ranges", "--max-ranges", 1, "--lossy", source, target)[0] == 0
     assert len(PositionInfo.decode(target.read_bytes()).individually_deleted) == 1
-    assert run("convert", "--to", "json", source, target)[0] == 2
+    assert command("convert", "--to", "json", source, target)[0] == 2
 
 
 def test_holes_are_the_existing_entries_between_the_ranges() -> None:
@@ -257,8 +251,8 @@ def test_the_oldest_hole_says_what_it_pins_and_what_acknowledging_it_frees() -> 
 def test_the_holes_command_prints_and_writes_json(tmp_path: Path) -> None:
     file = tmp_path / "stats.json"
     file.write_text(json.dumps(answer(every_second(3))))
-    assert "3:0" in run("holes", file)[1]
-    (found,) = json.loads(run("holes", "--json", file)[1])
+    assert "3:0" in command("holes", file)[1]
+    (found,) = json.loads(command("holes", "--json", file)[1])
     assert (found["oldestUnacked"], found["ledger"], found["entries"]) == ("3:0", 3, 1)
 
 
@@ -266,7 +260,7 @@ def test_the_holes_command_asks_a_live_broker_and_counts_what_it_could_not_read(
     told = served("orders", "gone")
     del told["/admin/v2/persistent/shop/eu/gone/stats"]
     with broker(told) as (url, _):
-        code, output = run("holes", "--json", "--admin", url)
+        code, output = command("holes", "--json", "--admin", url)
     (found,) = json.loads(output)
     assert (code, found["topic"]) == (5, "persistent://shop/eu/orders")
 

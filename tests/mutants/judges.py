@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 SUBSCRIPTION = [
-    "tests/subscription/test_subscription.py",
-    "tests/subscription/test_answers.py",
-    "tests/subscription/test_edges.py",
+    "tests/subscription/test_dispatch.py",
+    "tests/subscription/test_limits.py",
+    "tests/subscription/test_keys.py",
+    "tests/subscription/test_acks.py",
+    "tests/subscription/test_redelivery.py",
+    "tests/subscription/test_delays.py",
+    "tests/subscription/test_transactions.py",
+    "tests/subscription/test_moves.py",
+    "tests/subscription/test_summary.py",
     "tests/protocol/test_command_ack.py",
     "tests/saving/test_subscription_saves.py",
     "tests/subscription/test_upstream_bugs.py",
@@ -16,6 +22,11 @@ SUBSCRIPTION = [
 
 SAVING = [
     "tests/saving/test_journal.py",
+    "tests/saving/test_deltas.py",
+    "tests/saving/test_parts.py",
+    "tests/saving/test_recovery.py",
+    "tests/saving/test_limits.py",
+    "tests/saving/test_versions.py",
     "tests/saving/test_cursor_saves.py",
     "tests/saving/test_tracking.py",
     "tests/saving/test_subscription_saves.py",
@@ -29,7 +40,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/subscription/test_places.py",
         "tests/saving/test_tracking.py",
         "tests/subscription/test_refusals.py",
-        "tests/subscription/test_subscription.py",
+        "tests/subscription/test_acks.py",
     ],
     "python/ackwell/cursor_settings.py": [
         "tests/subscription/test_broker_points.py",
@@ -38,7 +49,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/ack_sets.py": [
         "tests/test_ack_sets.py",
         "tests/cursor/test_cursor.py",
-        "tests/subscription/test_subscription.py",
+        "tests/subscription/test_acks.py",
     ],
     "python/ackwell/loss.py": ["tests/differential/test_position_info.py", "tests/cursor/test_cursor.py"],
     "python/ackwell/delayed.py": ["tests/delayed/test_tracker.py", "tests/saving/test_tracking.py"],
@@ -107,7 +118,9 @@ CORE_JUDGES = [
     "tests/replay/test_tables.py",
     "tests/delayed/test_tracker.py",
     "tests/cursor/test_cursor.py",
-    "tests/saving/test_journal.py",
+    "tests/saving/test_deltas.py",
+    "tests/saving/test_parts.py",
+    "tests/saving/test_recovery.py",
 ]
 """What judges the core through Python, after its own tests."""
 

@@ -10,22 +10,14 @@ from urllib.parse import quote
 import pulsar
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from typer.testing import CliRunner
 
-from ackwell.cli import app
+from tests.commands import command
 from tests.pulsar import kit
 
 TOPICS = 300
 HOLES = 40
 LIMIT = 20
 SUBSCRIPTION = "billing"
-
-
-def command(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, list(arguments))
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout
 
 
 def topic(name: str) -> str:

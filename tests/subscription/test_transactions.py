@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ackwell import CursorSettings, Ledgers, Position, ProtocolError, _native
 from ackwell.delayed import DelayedDeliveryTracker
+from ackwell.store import MemoryStore
 from ackwell.subscription import (
     AckType,
     CommandAck,
@@ -18,24 +20,195 @@ from ackwell.subscription import (
     Undelivered,
 )
 from tests import reference
+from tests.subscription.helpers import FULL, deliver, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ackwell.engine import Engine
+
+
+def test_a_transaction_holds_its_messages_until_it_ends() -> None:
+    subscription = opened("Shared", 3)
+    deliver(subscription)
+    first, second = TransactionId(1, 1), TransactionId(1, 2)
+    command = CommandAck(1, message_ids=(MessageId(3, 0),), transaction=first)
+    subscription.handle("a", command)
+    assert subscription.summary(0).unacked == 2
+    assert subscription.cursor.backlog_entries == 3
+    both = (MessageId(3, 1), MessageId(3, 0))
+    with pytest.raises(ProtocolError, match=r"transaction \(1, 1\), which is open"):
+        subscription.handle("a", CommandAck(1, message_ids=both, transaction=second))
+    assert subscription.transactions == [first]
+    assert subscription.abort(first) == 1
+    assert subscription.next_reads(10, 0) == [(3, 0)]
+    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 1),), transaction=second))
+    store = MemoryStore()
+    subscription.save(store)
+    again = Subscription.load("Shared", store, subscription.cursor.ledgers)
+    again.add_consumer("b")
+    again.flow("b", FULL)
+    assert deliver(again) == {"b": [0, 2]}
+    assert again.commit(second) == 1
+    assert again.commit(second) == 0
+    assert again.cursor.is_acked(3, 1)
+    again.validate()
+
+
+def test_only_one_transaction_acknowledges_cumulatively_at_a_time() -> None:
+    subscription = opened("Exclusive", 10)
+    deliver(subscription)
+
+    def cumulative(transaction: int, entry_id: int) -> None:
+        command = CommandAck(
+            1, AckType.CUMULATIVE, (MessageId(3, entry_id),), transaction=TransactionId(0, transaction)
+        )
+        subscription.handle("a", command.encode())
+
+    cumulative(1, 4)
+    with pytest.raises(ProtocolError, match="has acknowledged cumulatively"):
+        cumulative(2, 6)
+    with pytest.raises(ProtocolError, match="has already acknowledged up to"):
+        cumulative(1, 4)
+    cumulative(1, 5)
+    assert subscription.cursor.backlog_entries == 10
+    store = MemoryStore()
+    subscription.save(store)
+    subscription = Subscription.load("Exclusive", store, subscription.cursor.ledgers)
+    subscription.add_consumer("a")
+    subscription.flow("a", FULL)
+    assert subscription.commit(TransactionId(0, 1)) == 1
+    assert subscription.cursor.mark_delete_position == (3, 5)
+    cumulative(2, 7)
+    subscription.abort(TransactionId(0, 2))
+    assert subscription.cursor.mark_delete_position == (3, 5)
+    assert [p.entry_id for p in subscription.next_reads(10, 0)] == [6, 7, 8, 9]
+
+
+def test_part_of_a_batch_in_a_transaction_needs_the_batch_size() -> None:
+    subscription = opened("Shared", 1)
+    deliver(subscription, batch_size=4)
+    command = CommandAck(
+        1, message_ids=(MessageId(3, 0, ack_set=(0b1110,)),), transaction=TransactionId(0, 1)
+    )
+    with pytest.raises(ProtocolError, match="needs the batch's size"):
+        subscription.handle("a", command)
+    assert subscription.summary(0).unacked == 4
+
+
+def test_parts_of_a_batch_in_one_transaction_are_committed_together() -> None:
+    subscription = opened("Shared")
+    assert subscription.next_reads(1, 0)
+    subscription.dispatch(3, 0, 0, batch_size=4)
+    transaction = TransactionId(0, 1)
+    for bits in (0b0001, 0b0110):
+        message = MessageId(3, 0, ack_set=(0b1111 & ~bits,), batch_size=4)
+        subscription.handle("a", CommandAck(1, message_ids=(message,), transaction=transaction))
+    subscription.commit(transaction)
+    assert subscription.cursor.unacked_bits(3, 0) == 0b1000
+    subscription.validate()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(0b0010, 0b0001), (0b0001, 0b0011), (0b0110, 0b0100), (0b0100, 0b1011), (1, 1)]
+)
+def test_two_transactions_conflict_where_their_parts_of_a_batch_overlap(first: int, second: int) -> None:
+    subscription = opened("Shared")
+    assert subscription.next_reads(1, 0)
+    subscription.dispatch(3, 0, 0, batch_size=4)
+
+    def ack(number: int, bits: int) -> None:
+        message = MessageId(3, 0, ack_set=(0b1111 & ~bits,), batch_size=4)
+        subscription.handle("a", CommandAck(1, message_ids=(message,), transaction=TransactionId(0, number)))
+
+    ack(1, first)
+    if first & second:
+        with pytest.raises(ProtocolError):
+            ack(2, second)
+    else:
+        ack(2, second)
+        subscription.commit(TransactionId(0, 2))
+    subscription.commit(TransactionId(0, 1))
+    acked = first if first & second else first | second
+    left = 0b1111 & ~acked
+    assert subscription.cursor.unacked_bits(3, 0) == (left or None)
+    assert subscription.cursor.is_acked(3, 0) == (not left)
+    subscription.validate()
+
+
+def test_an_entry_that_was_acknowledged_in_part_conflicts_as_a_whole_only() -> None:
+    subscription = opened("Shared", plain_acks_conflict=True)
+    subscription.dispatch(3, 0, 0, batch_size=3)
+    subscription.ack("a", 3, 0, (0b011,))
+
+    def ack(message: MessageId) -> None:
+        subscription.handle("a", CommandAck(1, message_ids=(message,), transaction=TransactionId(0, 1)))
+
+    with pytest.raises(ProtocolError, match="in part outside of the transaction"):
+        ack(MessageId(3, 0))
+    ack(MessageId(3, 0, ack_set=(0b110,), batch_size=3))
+    assert subscription.transactions == [TransactionId(0, 1)]
+
+
+@pytest.mark.parametrize("engine", [_native, reference])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_an_abort_gives_back_no_entry_that_another_transaction_holds_the_rest_of(
+    engine: Engine, end: str
+) -> None:
+    subscription = opened("Shared", 1, permits=10, engine=engine)
+    subscription.dispatch(3, 0, 0, batch_size=3)
+
+    def ack(number: int, ack_set: int) -> None:
+        message = MessageId(3, 0, ack_set=(ack_set,), batch_size=3)
+        subscription.handle("a", CommandAck(1, message_ids=(message,), transaction=TransactionId(0, number)))
+
+    ack(1, 0b001)
+    subscription.ack("a", 3, 0, (0b001,))
+    ack(2, 0b110)
+    subscription.abort(TransactionId(0, 1))
+    subscription.validate()
+    assert subscription.next_reads(1, 0) == []
+    getattr(subscription, end)(TransactionId(0, 2))
+    subscription.validate()
+    assert subscription.next_reads(1, 0) == ([] if end == "commit" else [(3, 0)])
+    assert subscription.cursor.is_acked(3, 0) == (end == "commit")
+
+
+def test_only_a_cumulative_acknowledgment_leaves_individual_ones_held() -> None:
+    def ended(*, cumulative: bool) -> int:
+        settings = SubscriptionSettings(cumulative_hides_individual=True)
+        subscription = Subscription("Exclusive", Ledgers({3: 10}), settings=settings)
+        subscription.add_consumer("a")
+        held = TransactionId(0, 1)
+        subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 8),), transaction=held))
+        if cumulative:
+            command = CommandAck(1, AckType.CUMULATIVE, (MessageId(3, 4),), transaction=held)
+            subscription.handle("a", command)
+        subscription.commit(held)
+        assert subscription.cursor.mark_delete_position == ((3, 4) if cumulative else (3, -1))
+        return len(subscription.cursor.individually_deleted)
+
+    assert (ended(cumulative=False), ended(cumulative=True)) == (1, 0)
+
+
+def test_a_part_that_an_aborted_transaction_gives_back_waits_for_no_back_off() -> None:
+    subscription = opened("Shared", entries=2)
+    assert subscription.dispatch(3, 0, 0, batch_size=3) == "a"
+    subscription.nack("a", 3, 0, 0)
+    part = MessageId(3, 0, ack_set=(6,), batch_size=3)
+    transaction = TransactionId(0, 1)
+    subscription.handle("a", CommandAck(1, message_ids=(part,), transaction=transaction))
+    subscription.abort(transaction)
+    subscription.validate()
+    assert subscription.next_reads(9, 0)[0] == (3, 0)
+    assert subscription.dispatch(3, 0, 0, batch_size=3) == "a"
+    assert subscription.redelivery_count(3, 0) == 1
+    assert subscription.advance(100_000) == 0
+    assert subscription.redelivery_count(3, 0) == 1
+
 
 FIRST, SECOND = TransactionId(0, 1), TransactionId(0, 2)
 
+
 both_engines = pytest.mark.parametrize("engine", [_native, reference])
-
-
-def opened(kind: str, engine: Engine | None = None, **settings: object) -> Subscription:
-    delayed = DelayedDeliveryTracker() if kind == "Shared" else None
-    chosen = SubscriptionSettings(**settings)  # type: ignore[arg-type]
-    subscription = Subscription(kind, Ledgers({3: 10}), settings=chosen, delayed=delayed, engine=engine)
-    subscription.add_consumer("a")
-    subscription.flow("a", 1000)
-    return subscription
 
 
 def hold(subscription: Subscription, *messages: MessageId, transaction: TransactionId = FIRST) -> int:
@@ -48,7 +221,7 @@ def part(unacked_bits: int, size: int = 3, entry_id: int = 0) -> MessageId:
 
 @both_engines
 def test_a_consumer_has_neither_what_is_acknowledged_of_a_batch_nor_what_is_held(engine: Engine) -> None:
-    subscription = opened("Shared", engine)
+    subscription = opened("Shared", engine=engine)
     subscription.dispatch(3, 0, 0, batch_size=4)
     hold(subscription, part(0b1110, 4))
     assert subscription.pending("a")[Position(3, 0)].remaining == 3
@@ -102,7 +275,7 @@ def test_a_batch_that_was_acknowledged_whole_and_is_read_again_conflicts_no_more
 
 @both_engines
 def test_an_abort_gives_back_what_was_not_looked_at_with_its_delay(engine: Engine) -> None:
-    subscription = opened("Shared", engine)
+    subscription = opened("Shared", delayed=DelayedDeliveryTracker(), engine=engine)
     hold(subscription, MessageId(3, 0))
     assert subscription.next_reads(1, 0) == [(3, 1)]
     subscription.dispatch(3, 1, 0)
@@ -115,7 +288,7 @@ def test_an_abort_gives_back_what_was_not_looked_at_with_its_delay(engine: Engin
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 @both_engines
 def test_an_abort_delivers_nothing_twice_that_was_held_unread(engine: Engine, kind: str) -> None:
-    subscription = opened(kind, engine)
+    subscription = opened(kind, engine=engine)
     hold(subscription, MessageId(3, 5))
     subscription.abort(FIRST)
     reads = subscription.next_reads(100, 0)
@@ -126,7 +299,7 @@ def test_an_abort_delivers_nothing_twice_that_was_held_unread(engine: Engine, ki
 
 @both_engines
 def test_an_entry_that_was_held_in_the_queue_keeps_its_key_behind_it(engine: Engine) -> None:
-    subscription = opened("Key_Shared", engine)
+    subscription = opened("Key_Shared", engine=engine)
     subscription.dispatch(3, 0, 0, sticky_key_hash=7)
     subscription.redeliver("a")
     hold(subscription, MessageId(3, 0))
@@ -148,7 +321,7 @@ def test_what_is_held_waits_for_no_back_off() -> None:
 
 @both_engines
 def test_an_abort_leaves_a_delayed_message_to_its_time(engine: Engine) -> None:
-    subscription = opened("Shared", engine)
+    subscription = opened("Shared", delayed=DelayedDeliveryTracker(), engine=engine)
     assert subscription.dispatch(3, 0, 0, deliver_at_ms=50_000) is Undelivered.DELAYED
     hold(subscription, MessageId(3, 0))
     subscription.abort(FIRST)
@@ -176,7 +349,7 @@ def test_a_batch_is_delivered_with_what_is_neither_acknowledged_nor_held(
     engine: Engine, size: int, acked: int, remaining: int
 ) -> None:
     # The client that acknowledged in the transaction may be wrong about the size of the batch.
-    subscription = opened("Shared", engine)
+    subscription = opened("Shared", engine=engine)
     if acked != 0b111:
         subscription.ack(None, 3, 0, (acked,))
     hold(subscription, part(0b11101 if size == 3 else 0b11000, size))
@@ -206,7 +379,7 @@ def test_many_deliveries_name_the_messages_of_a_batch_that_are_not_held() -> Non
 def test_what_was_not_looked_at_is_forgotten_when_it_is_acknowledged(
     engine: Engine, end: Callable[[Subscription], object]
 ) -> None:
-    subscription = opened("Shared", engine)
+    subscription = opened("Shared", engine=engine)
     hold(subscription, MessageId(3, 0))
     subscription.dispatch(3, 1, 0)
     subscription.abort(FIRST)

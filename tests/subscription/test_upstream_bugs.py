@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import chain
 
 import pytest
 
-from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet, StateTooLargeError, StoreError
+from ackwell import Ledgers, PositionInfo, PositionRangeSet, StateTooLargeError, StoreError
 from ackwell.ack_sets import to_words
 from ackwell.cursor import Cursor
 from ackwell.store import MemoryStore
@@ -17,26 +17,7 @@ from ackwell.subscription import (
     Subscription,
     SubscriptionSettings,
 )
-
-
-def shared(entries: int, consumers: str = "a", **settings: Any) -> Subscription:
-    """Return a Shared subscription over one ledger, everything delivered to its consumers in turn."""
-    subscription = Subscription(
-        "Shared", Ledgers({3: entries}), settings=SubscriptionSettings(round_robin_batch_size=1, **settings)
-    )
-    for name in consumers:
-        subscription.add_consumer(name)
-        subscription.flow(name, 10**6)
-    return subscription
-
-
-def deliver(subscription: Subscription, batch_size: int = 1, limit: int = 10**6) -> list[Position]:
-    """Deliver what can be delivered; give what was."""
-    return [
-        position
-        for position in subscription.next_reads(limit, now_ms=0)
-        if subscription.dispatch(*position, now_ms=0, batch_size=batch_size)
-    ]
+from tests.subscription.helpers import deliver, opened
 
 
 def restarted(subscription: Subscription, store: MemoryStore) -> Subscription:
@@ -79,7 +60,7 @@ def test_25548_a_limit_of_n_ranges_keeps_n_and_says_what_the_next_one_would_lose
 @pytest.mark.parametrize("words", [(), (0,), (0, 0)])
 def test_24406_an_empty_ack_set_means_the_whole_entry(words: tuple[int, ...]) -> None:
     """apache/pulsar#24406: an ack set without a bit left the entry neither acknowledged nor owed."""
-    subscription = shared(2)
+    subscription = opened("Shared", 2)
     deliver(subscription, batch_size=3)
     message = MessageId(3, 0, ack_set=words, batch_size=3)
     assert subscription.handle("a", CommandAck(1, message_ids=(message,)).encode()) == 1
@@ -93,11 +74,17 @@ def test_24406_an_empty_ack_set_means_the_whole_entry(words: tuple[int, ...]) ->
 @pytest.mark.parametrize("by", ["owner", "other", "batch index", "redeliver", "close"])
 def test_22657_a_blocked_consumer_is_unblocked_whichever_way_its_messages_go(limit: int, by: str) -> None:
     """apache/pulsar#22657: the flag was looked at on some ways down only, and consumers hung for good."""
-    subscription = shared(
-        30, "ab" if by == "other" else "a", max_unacked_per_consumer=limit, max_unacked_per_subscription=limit
+    consumers = "ab" if by == "other" else "a"
+    subscription = opened(
+        "Shared",
+        30,
+        consumers,
+        round_robin_batch_size=1,
+        max_unacked_per_consumer=limit,
+        max_unacked_per_subscription=limit,
     )
     size = 2 if by == "batch index" else 1
-    held = deliver(subscription, size)
+    held = list(chain.from_iterable(deliver(subscription, batch_size=size).values()))
     assert held
     assert subscription.summary(0).blocked
     assert subscription.next_reads(1, 0) == []
@@ -107,21 +94,21 @@ def test_22657_a_blocked_consumer_is_unblocked_whichever_way_its_messages_go(lim
         subscription.remove_consumer("a")
         subscription.add_consumer("a")
         subscription.flow("a", 10**6)
-    for position in held:
+    for entry_id in held:
         if by == "batch index":
-            subscription.ack("a", *position, ack_set=(0b10,))
-            subscription.ack("a", *position, ack_set=(0b01,))
+            subscription.ack("a", 3, entry_id, ack_set=(0b10,))
+            subscription.ack("a", 3, entry_id, ack_set=(0b01,))
         elif by in ("owner", "other"):
-            subscription.ack("b" if by == "other" else "a", *position)
+            subscription.ack("b" if by == "other" else "a", 3, entry_id)
     subscription.validate()
     assert not subscription.summary(0).blocked
     assert not any(consumer.blocked for consumer in subscription.summary(0).consumers)
-    assert deliver(subscription, size, limit=1)
+    assert deliver(subscription, limit=1, batch_size=size)
 
 
 def test_759_96_6510_unacked_is_what_is_owed_however_often_and_by_whom_it_is_acknowledged() -> None:
     """apache/pulsar#759, #96, #6510: negative counters; the recorded trace `batch_partial` shows -1000."""
-    subscription = shared(10, "ab")
+    subscription = opened("Shared", 10, "ab", round_robin_batch_size=1)
     deliver(subscription, batch_size=10)
     assert subscription.summary(0).unacked == 100
     for _ in range(3):
@@ -153,7 +140,7 @@ def test_25528_a_failed_save_confirms_nothing_and_the_next_one_covers_it() -> No
             return super().append(data)
 
     store = FailingStore()
-    subscription = shared(5)
+    subscription = opened("Shared", 5)
     deliver(subscription)
     command = CommandAck(1, message_ids=(MessageId(3, 0), MessageId(3, 1)), request_id=77)
     subscription.handle("a", command)
@@ -172,7 +159,7 @@ def test_25528_a_failed_save_confirms_nothing_and_the_next_one_covers_it() -> No
 
 def test_25533_redelivery_counts_survive_a_restart() -> None:
     """apache/pulsar#25533: a broker forgot them, so that no message ever became a dead letter."""
-    subscription = shared(3, max_redeliver_count=2)
+    subscription = opened("Shared", 3, max_redeliver_count=2)
     for _ in range(2):
         deliver(subscription)
         subscription.redeliver("a", [(3, 1)])
@@ -192,10 +179,10 @@ def test_a_message_redelivered_too_often_is_a_dead_letter_also_after_a_restart()
         subscription.save(store)
         subscription = Subscription.load("Shared", store, subscription.cursor.ledgers, settings=settings)
     # Delivered twice, and then no more: it waits to be written elsewhere and acknowledged.
-    assert delivered == [(3, 1)]
+    assert delivered == {"a": [1]}
     subscription.add_consumer("a")
     subscription.flow("a", 100)
-    assert deliver(subscription) == [(3, 1)]
+    assert deliver(subscription) == {"a": [1]}
     assert subscription.dead_letters == [(3, 0)]
     subscription.ack(None, 3, 0)
     assert subscription.dead_letters == []

@@ -1,0 +1,236 @@
+"""Key_Shared: one consumer a key, in the order of the key."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ackwell import Ledgers
+from ackwell.store import MemoryStore
+from ackwell.subscription import (
+    AutoSplit,
+    CommandAck,
+    ConsistentHashing,
+    MessageId,
+    StickyRanges,
+    Subscription,
+    TransactionId,
+    Undelivered,
+    sticky_key_hash,
+)
+from ackwell.subscription.sticky_key import SLOTS
+from tests.subscription.helpers import FULL, opened
+
+
+def test_a_key_stays_with_its_consumer_until_that_one_has_finished() -> None:
+    subscription = opened("Key_Shared", 4, "", selector=AutoSplit())
+    subscription.add_consumer("a")
+    subscription.flow("a", FULL)
+    key = 5  # of the lower half, which b will take
+    for position in subscription.next_reads(2, 0):
+        assert subscription.dispatch(*position, 0, sticky_key_hash=key) == "a"
+    subscription.add_consumer("b")
+    subscription.flow("b", FULL)
+    for position in subscription.next_reads(2, 0):
+        assert subscription.dispatch(*position, 0, sticky_key_hash=key) is Undelivered.KEY_WAITS
+    subscription.ack("a", 3, 1)
+    assert subscription.next_reads(10, 0) == []
+    subscription.ack("a", 3, 0)
+    assert [p.entry_id for p in subscription.next_reads(10, 0)] == [2, 3]
+    assert subscription.dispatch(3, 2, 0, sticky_key_hash=key) == "b"
+    subscription.validate()
+
+
+def test_a_key_that_waits_does_not_hold_back_the_others() -> None:
+    subscription = opened("Key_Shared", 4, "", selector=StickyRanges())
+    subscription.add_consumer("full", hash_ranges=[(0, 99)])
+    subscription.add_consumer("free", hash_ranges=[(100, 199)])
+    subscription.flow("free", 10)
+    keys = [50, 150, 50, 151]
+    got = [
+        subscription.dispatch(*p, 0, sticky_key_hash=keys[p.entry_id]) for p in subscription.next_reads(9, 0)
+    ]
+    assert got == [Undelivered.NO_PERMITS, "free", Undelivered.KEY_WAITS, "free"]
+    subscription.flow("full", 10)
+    assert [p.entry_id for p in subscription.next_reads(9, 0)] == [0, 2]
+
+
+def test_a_key_that_waits_is_named_and_so_is_one_without_owner() -> None:
+    subscription = Subscription("Key_Shared", Ledgers({3: 4}), selector=StickyRanges())
+    subscription.add_consumer("a", hash_ranges=[(0, 9)])
+    subscription.flow("a", 1)
+    assert subscription.dispatch(3, 0, 0, sticky_key_hash=20) is Undelivered.NO_CONSUMER
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) == "a"
+    assert subscription.dispatch(3, 2, 0, sticky_key_hash=5) is Undelivered.NO_PERMITS
+    subscription.flow("a", 10)
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+
+
+def test_a_hash_ring_places_two_consumers_of_one_name_apart() -> None:
+    selector = ConsistentHashing()
+    subscription = Subscription("Key_Shared", Ledgers({3: 1}), selector=selector)
+    for consumer_id in (7, 8):
+        subscription.add_consumer("a", consumer_id=consumer_id)
+    assert {selector.select(each) for each in range(1, 60_000, 7)} == {7, 8}
+    one = Subscription("Key_Shared", Ledgers({3: 1}))
+    one.add_consumer("a", consumer_id=9)
+    # The first of a name is where it would be alone, and the second takes its place when it leaves.
+    subscription.remove_consumer(7)
+    subscription.add_consumer("a", consumer_id=9)
+    subscription.remove_consumer(8)
+    assert [selector.select(each) for each in range(1, 60_000, 7)] == [9] * len(range(1, 60_000, 7))
+    assert subscription.summary(0).consumers[0].name == "a"
+    assert subscription.consumers == [9]
+
+
+def test_messages_without_a_key_are_spread_by_producer_and_sequence_id() -> None:
+    selector = ConsistentHashing()
+    subscription = opened("Key_Shared", 1, "ab", selector=selector)
+    hashes = [
+        subscription.sticky_key_hash(None, producer_name="standalone-0-1", sequence_id=number)
+        for number in range(60)
+    ]
+    assert hashes == [sticky_key_hash(f"standalone-0-1-{number}") for number in range(60)]
+    owners = [selector.select(each) for each in hashes]
+    assert 20 < owners.count("a") < 40
+    assert subscription.sticky_key_hash("k", producer_name="p", sequence_id=1) == sticky_key_hash("k")
+    assert subscription.sticky_key_hash(None) == sticky_key_hash("NONE_KEY")
+
+
+def test_an_abort_after_a_restart_keeps_the_order_of_keys() -> None:
+    store, ledgers = MemoryStore(), Ledgers({3: 4})
+    subscription = Subscription("Key_Shared", ledgers)
+    subscription.add_consumer("a")
+    subscription.flow("a", 1)
+    subscription.dispatch(3, 0, 0, sticky_key_hash=7)
+    held = CommandAck(1, message_ids=(MessageId(3, 0),), transaction=TransactionId(0, 1))
+    subscription.handle("a", held)
+    subscription.save(store)
+    again = Subscription.load("Key_Shared", store, ledgers)
+    again.add_consumer("b")
+    assert again.next_reads(1, 0) == []
+    again.flow("b", 1)
+    # It is held, so the next of its key may go; aborted, it comes before the one after.
+    assert again.dispatch(3, 1, 0, sticky_key_hash=7) == "b"
+    assert again.abort(TransactionId(0, 1)) == 1
+    again.flow("b", 1)
+    assert again.dispatch(3, 2, 0, sticky_key_hash=7) is Undelivered.KEY_WAITS
+    assert again.next_reads(1, 0) == [(3, 0)]
+    assert again.dispatch(3, 0, 0, sticky_key_hash=7) == "b"
+    again.validate()
+
+
+def test_a_key_is_free_as_soon_as_its_old_consumer_gives_everything_back() -> None:
+    subscription = opened("Key_Shared", 2, permits=10, selector=AutoSplit())
+    assert subscription.dispatch(3, 0, 0, sticky_key_hash=5) == "a"
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    # The key is now that of b, which waits for a.
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+    assert subscription.redeliver("a") == 1
+    assert subscription.next_reads(9, 0) == [(3, 0), (3, 1)]
+    assert subscription.dispatch(3, 0, 0, sticky_key_hash=5) == "b"
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=5) == "b"
+    subscription.validate()
+
+
+def test_messages_sent_to_the_new_owner_of_a_draining_key_keep_it_draining() -> None:
+    subscription = opened("Key_Shared", 4, permits=10, selector=AutoSplit())
+    for _ in range(2):
+        (position,) = subscription.next_reads(1, 0)
+        assert subscription.dispatch(*position, 0, sticky_key_hash=5) == "a"
+    subscription.add_consumer("b")
+    # Somebody else decided that b, the new owner, gets one already.
+    subscription.delivered("b", 3, 2, 0, sticky_key_hash=5)
+    subscription.validate()
+    subscription.ack("a", 3, 0)
+    subscription.flow("b", 10)
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) is Undelivered.KEY_WAITS
+    subscription.ack("a", 3, 1)
+    subscription.validate()
+    assert subscription.next_reads(9, 0) == [(3, 3)]
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=5) == "b"
+
+
+def test_every_slot_of_keys_is_dealt_at_once_to_its_owner() -> None:
+    selector = ConsistentHashing()
+    subscription = opened("Key_Shared", SLOTS, "abc", selector=selector, max_unacked_per_consumer=0)
+    slots = np.arange(SLOTS)
+    given = subscription.dispatch_many(np.full(SLOTS, 3), slots, 0, sticky_key_hashes=slots)
+    owners = {slot: delivery.consumer for delivery in given for slot in delivery.entry_ids.tolist()}
+    assert owners == {slot: selector.select(slot) for slot in range(SLOTS)}
+
+
+def test_a_key_whose_messages_are_skipped_waits_for_its_old_consumer_no_more() -> None:
+    selector = ConsistentHashing()
+    subscription = opened("Key_Shared", selector=selector)
+    hashes = {subscription.sticky_key_hash(f"k{number}") for number in range(50)}
+    for entry_id, key_hash in enumerate(sorted(hashes)[:8]):
+        subscription.dispatch(3, entry_id, 0, sticky_key_hash=key_hash)
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    moved = [value.sticky_key_hash for value in subscription.pending("a").values()]
+    theirs = next(each for each in moved if selector.select(each) == "b")
+    assert subscription.dispatch(3, 8, 0, sticky_key_hash=theirs) is Undelivered.KEY_WAITS
+    assert subscription.skip(8) == 8
+    assert subscription.next_reads(1, 0) == [(3, 8)]
+    assert subscription.dispatch(3, 8, 0, sticky_key_hash=theirs) == "b"
+    subscription.validate()
+
+
+def test_what_others_deliver_is_counted_while_a_key_drains() -> None:
+    selector = ConsistentHashing()
+    subscription = opened("Key_Shared", selector=selector)
+    subscription.add_consumer("b")
+    owner = selector.select(7)
+    assert owner
+    (other,) = {"a", "b"} - {owner}
+    for entry_id, consumer in enumerate((other, owner, owner, other)):
+        subscription.delivered(consumer, 3, entry_id, 0, sticky_key_hash=7)
+        subscription.validate()
+    for entry_id in range(4):
+        subscription.ack(None, 3, entry_id)
+        subscription.validate()
+
+
+def test_after_a_seek_no_key_waits_for_what_was_to_be_delivered_again() -> None:
+    subscription = opened("Key_Shared")
+    subscription.dispatch(3, 0, 0, sticky_key_hash=7)
+    subscription.redeliver("a")
+    subscription.seek(3, 1)
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=7) == "a"
+    subscription.validate()
+
+
+def test_a_key_that_had_to_wait_waits_for_the_next_round() -> None:
+    subscription = opened("Key_Shared", 3, permits=2)
+    assert [subscription.dispatch(3, entry_id, 0, sticky_key_hash=7) for entry_id in (0, 1)] == ["a", "a"]
+    subscription.redeliver("a")
+    assert subscription.dispatch(3, 0, 0, sticky_key_hash=7) is Undelivered.NO_PERMITS
+    subscription.flow("a", 2)
+    assert subscription.dispatch(3, 1, 0, sticky_key_hash=7) is Undelivered.KEY_WAITS
+    reads = subscription.next_reads(2, 0)
+    assert [subscription.dispatch(*each, 0, sticky_key_hash=7) for each in reads] == ["a", "a"]
+    subscription.validate()
+    subscription.flow("a", 1)
+    assert subscription.dispatch(3, 2, 0, sticky_key_hash=7) == "a"
+
+
+def test_a_key_is_with_its_old_consumer_until_each_of_its_messages_is_acknowledged_once() -> None:
+    selector = ConsistentHashing()
+    subscription = opened("Key_Shared", selector=selector)
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    theirs = next(each for each in range(1, SLOTS) if selector.select(each) == "b")
+    subscription.remove_consumer("b")
+    for entry_id in range(3):
+        assert subscription.dispatch(3, entry_id, 0, sticky_key_hash=theirs) == "a"
+    subscription.add_consumer("b")
+    subscription.flow("b", 10)
+    subscription.ack_many("a", [3, 3], [0, 0])
+    subscription.validate()
+    subscription.ack_many("a", [3], [1])
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=theirs) is Undelivered.KEY_WAITS
+    subscription.ack_many("a", [3, 3], [2, 2])
+    assert subscription.next_reads(1, 0) == [(3, 3)]
+    assert subscription.dispatch(3, 3, 0, sticky_key_hash=theirs) == "b"
+    subscription.validate()
