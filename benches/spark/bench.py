@@ -46,6 +46,8 @@ BARS: list[Row] = [
         for n in layouts.MIXED[1:]
     ),
     Against("20,000 mixed, beside 200 mixed", "mixed 20000", COST, "200 mixed", 2),
+    Against("every pattern, batches too, beside SQL of the same", "fleet", COST, "SQL with batches", 1 / 2),
+    Against("recorded traffic, beside SQL of the same", "recording", COST, "SQL with batches", 1 / 2),
     AtMost("no JVM, Parquet", "local", COST, 1 / 12, "(≥ 12 M events per CPU-second)"),
     AtMost("no JVM, JSON lines", "lines", COST, 1 / 3, "(≥ 3 M events per CPU-second)"),
     AtMost("no JVM, memory", "local", WORKER, 256, "MB"),
@@ -55,6 +57,7 @@ BARS: list[Row] = [
 FLEETS = {
     "workers": ("skewed", "60 M"),
     "variants": ("small", "skewed"),
+    "batches": ("small", "fleet"),
     "tasks": ("small", "skewed", "even"),
     "layouts": ("small", "skewed"),
     "local": ("small", "skewed"),
@@ -74,6 +77,9 @@ def main() -> int:
     if "variants" in parts:
         with session() as spark:
             measure_variants(samples, spark, folder, arguments.rounds, arguments.only)
+    if "batches" in parts:
+        with session() as spark:
+            measure_batches(samples, spark, folder, arguments.entries, arguments.rounds)
     if "tasks" in parts:
         tasks.measure(samples, folder, arguments.rounds)
     if "layouts" in parts:
@@ -108,6 +114,7 @@ def write_fleets(folder: Path, entries: int, names: set[str]) -> None:
         "small": replace(skewed, entries=min(200_000, entries)),
         "skewed": skewed,
         "even": replace(skewed, hot_share=1 / skewed.subscriptions),
+        "fleet": Fleet(entries=entries // 4),
         "60 M": replace(skewed, entries=3 * entries, subscriptions=1),
     }
     missing = {
@@ -153,6 +160,27 @@ def measure_variants(
             cpu, wall = run(spark, folder / "skewed", build)
             samples.setdefault(Figure(name, "skewed", COST), []).append(cpu / millions)
             samples.setdefault(Figure(name, "skewed", "wall, s"), []).append(wall)
+
+
+def measure_batches(samples: Samples, spark: SparkSession, folder: Path, entries: int, rounds: int) -> None:
+    """Time each variant on every pattern of the generator, and on recorded traffic many times over."""
+    variants: dict[str, Callable[[DataFrame], DataFrame]] = {
+        OURS: files,
+        "ackwell, rows": lambda events: replay(events, strategy="rows"),
+        "SQL with batches": peers.words_with_batches,
+        "SQL words": peers.words_and_popcount,
+    }
+    for build in variants.values():
+        run(spark, folder / "small", build)
+    for name, place in (
+        ("fleet", folder / "fleet"),
+        ("recording", layouts.write(folder, "recording", entries)),
+    ):
+        millions = spark.read.parquet(str(place)).count() / 1e6
+        for _ in range(rounds):
+            for side, build in variants.items():
+                cpu, _ = run(spark, place, build)
+                samples.setdefault(Figure(side, name, COST), []).append(cpu / millions)
 
 
 def measure_layouts(samples: Samples, spark: SparkSession, folder: Path, entries: int, rounds: int) -> None:

@@ -15,9 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
+from ackwell.spark.tasks.sources import to_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ackwell.replay.events import Event
 
 PATTERNS: Final = ("holes", "random", "oldest", "drained")
 COPIES: Final = 4
@@ -25,6 +28,9 @@ SMALL_FILES: Final = 304
 MIXED: Final = (200, 2_000, 20_000, 100_000)
 """Numbers of subscriptions whose events are mixed by time."""
 MIXED_ENTRIES: Final = 1_000_000
+RECORDED: Final = 10_000
+"""Messages of the recording."""
+FILES: Final = 4
 _ROW_GROUP: Final = 1 << 20
 
 
@@ -44,6 +50,8 @@ def _writer(name: str) -> Callable[[Path, Path, int], None]:
         return _copies
     if name == "small files":
         return _small_files
+    if name == "recording":
+        return _recording
     if name.startswith("mixed"):
         return lambda place, _, __: _mixed(place, int(name.split()[1]))
     return _lines
@@ -95,6 +103,50 @@ def _lines(place: Path, folder: Path, entries: int) -> None:
                     f'{{"t":{time_ms},"ev":"{kind}",{who}"topic":"{topic}","sub":"{subscription}",'
                     f'"l":{ledger_id},"e":{entry_id}}}\n'
                 )
+
+
+def _recording(place: Path, folder: Path, entries: int) -> None:
+    """What a dev broker records of a client that batches, as many topics as make the events wanted."""
+    table = pa.Table.from_batches(to_batches(_traffic()))
+    copies = max(1, entries // 2 // table.num_rows)
+    for number in range(FILES):
+        tables = [
+            table.set_column(
+                0, "topic", pa.array([f"persistent://public/default/orders-{copy}"] * table.num_rows)
+            )
+            for copy in range(number, copies, FILES)
+        ]
+        if tables:
+            pq.write_table(pa.concat_tables(tables), place / f"{number}.parquet", compression="zstd")
+
+
+def _traffic() -> list[Event]:
+    """Publish in batches of ten; acknowledge nine messages of ten on Shared, and cumulatively on Failover."""
+    import pulsar
+
+    from ackwell.devbroker import Broker
+
+    with Broker() as broker:
+        client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        consumers = [
+            client.subscribe("orders", str(kind), consumer_type=kind, batch_index_ack_enabled=True)
+            for kind in (pulsar.ConsumerType.Shared, pulsar.ConsumerType.Failover)
+        ]
+        producer = client.create_producer("orders", batching_enabled=True, batching_max_messages=10)
+        for number in range(RECORDED):
+            producer.send_async(b"%d" % number, None)
+        producer.flush()
+        shared, failover = consumers
+        for number in range(RECORDED):
+            message = shared.receive(60_000)
+            if number % 10 != 3 or number % 1_000 < 500:
+                shared.acknowledge(message)
+            message = failover.receive(60_000)
+            if number % 100 == 57:
+                failover.acknowledge_cumulative(message)
+        client.close()
+        broker.settle()
+        return list(broker.events)
 
 
 def _table(fleet: Fleet) -> pa.Table:

@@ -29,6 +29,45 @@ def words_by_name(events: DataFrame) -> DataFrame:
     return _count(acks, *_KEY)
 
 
+def words_with_batches(events: DataFrame) -> DataFrame:
+    """Give the same answer for batches too: indexes by entry, sizes, and whole entries into words.
+
+    Of each subscription the acknowledged entries, the acknowledged messages of batches that are not whole,
+    and the greatest cumulative position. A batch has 64 messages at most. It gives no ranges either.
+    """
+    one = F.lit(1).cast("bigint")
+    index = F.call_function("shiftleft", one, F.col("batch_index").cast("int"))
+    size = F.call_function("shiftleft", one, F.col("size").cast("int")) - 1
+    rows = events.where("kind in ('ack', 'ack_cumulative', 'dispatch')").select(
+        F.xxhash64(*_KEY).alias("key"),
+        *("kind", "ledger_id", "entry_id", "batch_size", _word(), _bit()),
+        F.coalesce(index, F.bitwise_not(F.col("ack_set")[0])).alias("indexes"),
+    )
+    acks = rows.where("kind = 'ack'")
+    batches = (
+        rows.where("indexes is not null or batch_size > 1")
+        .groupBy("key", "ledger_id", "entry_id")
+        .agg(
+            F.bit_or(F.when(F.col("kind") == "ack", F.col("indexes"))).alias("acked"),
+            F.max("batch_size").alias("size"),
+        )
+        .withColumn("messages", F.bit_count(F.col("acked").bitwiseAND(size)))
+    )
+    whole = acks.where("indexes is null")
+    entries = whole.select("key", "ledger_id", "word", "bit").unionByName(
+        batches.where("messages = size").select("key", "ledger_id", _word(), _bit())
+    )
+    words = entries.groupBy("key", "ledger_id", "word").agg(F.bit_or("bit").alias("bits"))
+    acked = words.groupBy("key").agg(F.sum(F.bit_count("bits")).alias("acked"))
+    partly = batches.where("messages < size").groupBy("key").agg(F.sum("messages").alias("messages"))
+    up_to = (
+        rows.where("kind = 'ack_cumulative'")
+        .groupBy("key")
+        .agg(F.max(F.struct("ledger_id", "entry_id")).alias("up_to"))
+    )
+    return acked.join(partly, "key", "full").join(up_to, "key", "full")
+
+
 def _count(acks: DataFrame, *key: str) -> DataFrame:
     words = acks.groupBy(*key, "ledger_id", "word").agg(F.bit_or("bit").alias("bits"))
     return words.groupBy(*key).agg(F.sum(F.bit_count("bits")).alias("acked"))

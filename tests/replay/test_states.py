@@ -10,9 +10,10 @@ import pytest
 
 from ackwell import Cursor, EventError, Ledgers
 from ackwell.broker.stats import parse_stats
+from ackwell.errors import Flaw, ProtocolError
 from ackwell.replay.columns import cursor_batches
 from ackwell.replay.event_columns import columns_of
-from ackwell.replay.events import Event, Kind
+from ackwell.replay.events import EFFECTS, Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.resets import NO_RESETS
 from ackwell.replay.states import Replay, SubscriptionState, replay_files, state_of_row
@@ -79,6 +80,20 @@ def test_an_ack_of_what_was_never_published_names_its_line(tmp_path: Path) -> No
     with pytest.raises(EventError, match="45:60, which no event published") as refused:
         replay_files([path])
     assert (refused.value.file, refused.value.line) == (str(path), len(LINES) + 1)
+    assert refused.value.position == (45, 60)
+
+
+def test_an_error_carries_what_its_message_says() -> None:
+    replay = Replay()
+    for each in (PUBLISHED[0], event(2, Kind.ACK, 1, 7)):
+        replay.feed(each)
+    with pytest.raises(ProtocolError) as refused:
+        replay.states()
+    assert (refused.value.subscription, refused.value.position) == (("t", "s"), (1, 7))
+    replay.feed(event(3, Kind.ACK, -1, 7))
+    with pytest.raises(EventError) as flawed:
+        replay.states()
+    assert (flawed.value.flaw, flawed.value.line) == (Flaw.NEGATIVE, 2)
 
 
 def test_the_line_that_is_named_is_of_the_subscription_that_failed(tmp_path: Path) -> None:
@@ -131,6 +146,8 @@ def test_a_batch_index_that_no_batch_has_is_refused() -> None:
 def test_a_cleared_backlog_reaches_what_was_shown_to_exist_of_the_topic_or_of_the_subscription() -> None:
     for shown in (Kind.PUBLISH, Kind.DISPATCH, Kind.RECEIVE):
         for first, second in (("s", ""), ("", "s")):
+            if not second and not EFFECTS[shown].of_topic:
+                continue
             replay = Replay()
             replay.feed(Event("t", first, 0, Kind.PUBLISH, ledger_id=3, entry_id=0))
             replay.feed(Event("t", second, 1, shown, ledger_id=3, entry_id=5))

@@ -15,7 +15,7 @@ from ackwell.replay.events import Event, Kind
 from ackwell.spark import read_events, replay
 from tests.replay import cases, layouts
 from tests.replay.oracle import found_row, truths
-from tests.replay.test_files import histories
+from tests.replay.test_files import ODD_NAMES, histories
 from tests.spark.rows import rows_of
 
 if TYPE_CHECKING:
@@ -90,6 +90,38 @@ def test_a_dataframe_of_fewer_columns_is_not_read_from_its_files(spark: SparkSes
         assert (row.mark_delete_entry_id, row.backlog_entries) == (0, 0)
     (row,) = replay(spark.read.parquet(str(tmp_path))).collect()
     assert (row.mark_delete_entry_id, row.backlog_entries, row.unacked_messages) == (-1, 1, 3)
+
+
+def test_files_reads_every_path_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    few = histories(2)
+    truth = {name: each.to_row() for name, each in truths(few).items()}
+    read = set()
+    for name in ODD_NAMES:
+        (tmp_path / name).mkdir()
+        layouts.parquet(few, tmp_path / name)
+        try:
+            table = spark.read.parquet(str(tmp_path / name))
+        except PySparkException:
+            continue  # Spark takes it for a pattern, or not at all.
+        read.add(name)
+        rows = rows_of(replay(table, strategy="files"))
+        assert {key: found_row(row) for key, row in rows.items()} == truth, name
+    assert read >= {"é", "día=1", "日本", "a b", "100%", "%41", "e\u0301"}
+
+
+def test_hive_folders_beyond_ascii_are_left_to_the_other_strategy(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    few = histories(2)
+    for number in range(2):
+        folder = tmp_path / f"día={number}"
+        folder.mkdir()
+        layouts.parquet(few[number::2], folder)
+    rows = rows_of(replay(spark.read.parquet(str(tmp_path))))
+    truth = {name: each.to_row() for name, each in truths(few).items()}
+    assert {name: found_row(row) for name, row in rows.items()} == truth
 
 
 def test_times_may_be_timestamps(spark: SparkSession) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from ackwell.errors import EventError
 from ackwell.replay.columns import COLUMNS
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.parquet import ParquetEvents, RowGroups
@@ -19,6 +20,7 @@ from ackwell.spark.files import pack
 from ackwell.spark.tasks import stream
 from ackwell.spark.tasks.files import FoldFiles
 from ackwell.spark.tasks.pipeline import Finish
+from ackwell.spark.tasks.rows import with_lists
 from ackwell.spark.tasks.sources import to_batches
 from tests.replay import layouts
 from tests.replay.test_files import histories
@@ -106,6 +108,18 @@ def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
     texts = [None if words is None else ",".join(map(str, words)) for words in sets]
     index = batch.schema.get_field_index("ack_set")
     return batch.set_column(index, "ack_set", pa.array(texts, pa.string()))
+
+
+def test_ack_sets_that_cross_as_texts_are_the_lists_they_were() -> None:
+    sets = [[-1, 5], None, [], [2**63 - 1], [-(2**63)]]
+    texts = [None if words is None else ",".join(map(str, words)) for words in sets]
+    given = pa.RecordBatch.from_pydict({"ack_set": pa.array(texts), "row": range(5)})
+    assert with_lists(given.slice(0)).column("ack_set").to_pylist() == sets
+    assert with_lists(given.slice(1, 3)).column("ack_set").to_pylist() == sets[1:4]
+    for plain in (given.slice(1, 1), given.drop_columns(["ack_set"])):
+        assert with_lists(plain) is plain
+    with pytest.raises(EventError, match="contains null"):
+        with_lists(pa.RecordBatch.from_pydict({"ack_set": ["1,null"]}))
 
 
 def payload_of(*events: Event) -> bytes:
