@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from ackwell.devbroker import AsyncBroker
-from ackwell.devbroker.commands import handler_of
 from ackwell.devbroker.connection import Connection
+from ackwell.devbroker.handlers import HANDLERS
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType
 from ackwell.protocol.frames import encode, frame
@@ -51,7 +51,7 @@ def command(command_type: CommandType, payload: bytes = b"", **fields: Any) -> b
 
 def connected(broker: AsyncBroker, key_shared: bool) -> Connection:
     """Return a connection with a producer and a consumer."""
-    made = Connection(broker.state, broker.service, handler_of)
+    made = Connection(broker.state, broker.service, HANDLERS)
     made.connection_made(Nowhere())
     made.data_received(command(CommandType.CONNECT, client_version="bench", protocol_version=21))
     made.data_received(command(CommandType.PRODUCER, topic="t", producer_id=1, request_id=1))
@@ -110,7 +110,7 @@ async def measure(batch: int, *, key_shared: bool = False) -> float:
             first = index * (MESSAGES // batch)
             sent = sends(first, batch)
             (topic,) = broker.state.topics.values()
-            acked = acks(topic.log.end.ledger_id, first, batch)
+            acked = acks(topic.content.log.end.ledger_id, first, batch)
             flow = command(CommandType.FLOW, consumer_id=1, messagePermits=MESSAGES)
             began = time.process_time()
             connection.data_received(flow)

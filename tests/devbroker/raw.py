@@ -19,7 +19,7 @@ class RawClient:
 
     def __init__(self, broker: Broker, *, connect: bool = True) -> None:
         host, port = broker.url.removeprefix("pulsar://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=5)
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
         self._reader = FrameReader()
         self._frames: list[Any] = []
         self.payloads: list[bytes] = []

@@ -34,8 +34,8 @@ def test_acknowledgments_are_lost(broker: Broker) -> None:
     with RawClient(broker) as client:
         client.subscribe("t")
         client.produce("t")
-        place = client.publish(0, b"x").message_id
-        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[place])
+        position = client.publish(0, b"x").message_id
+        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[position])
         client.send(CommandType.PING)
         client.until(CommandType.PONG)
     assert kinds(broker, Kind.ACK) == 0

@@ -120,10 +120,12 @@ def test_a_message_over_the_limit_is_refused() -> None:
 
 def test_messages_over_the_memory_limit_are_refused() -> None:
     with Broker(settings=DevBrokerSettings(max_memory_bytes=5000)) as broker, RawClient(broker) as client:
+        client.subscribe("t", permits=0)
         client.produce("t")
         answers = [client.publish(number, b"x" * 1000) for number in range(6)]
         assert answers[0].message_id.entryId == 0
-        assert answers[-1].error == ErrorCode.PERSISTENCE_ERROR
+        assert answers[-1].error == ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION
+        assert "max_memory_bytes" in answers[-1].message
 
 
 def test_connections_over_the_limit_are_closed() -> None:
@@ -177,7 +179,7 @@ def test_a_client_that_does_not_read_is_not_read_either() -> None:
 
 
 def _unsent(broker: Broker) -> int:
-    connections = [each for each in broker._broker.state.connections if isinstance(each, Connection)]
+    connections = [each for each in broker._broker.state.shared.connections if isinstance(each, Connection)]
     assert connections
     transports = [each._transport for each in connections]
     return sum(each.get_write_buffer_size() for each in transports if each is not None)
@@ -190,7 +192,7 @@ def test_unfinished_frames_take_no_more_memory_than_there_may_be() -> None:
         for client in clients:
             with suppress(OSError):
                 client.socket.sendall((4 << 20).to_bytes(4) + b"\0" * 100_000)
-        state = broker._broker.state
+        state = broker._broker.state.shared
         deadline = time.monotonic() + 30
         while len(state.connections) * 100_000 > limit and time.monotonic() < deadline:
             time.sleep(0.01)

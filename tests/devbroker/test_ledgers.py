@@ -10,15 +10,15 @@ from tests.devbroker.raw import RawClient
 
 def ledgers(broker: Broker) -> list[int]:
     (topic,) = broker._broker.state.topics.values()
-    return broker.call(lambda: [len(each) for each in topic.log.entries.values()])
+    return broker.call(lambda: [len(each) for each in topic.content.log.entries.values()])
 
 
 def test_a_consumed_ledger_is_trimmed_when_the_next_one_begins() -> None:
     with Broker(settings=DevBrokerSettings(entries_per_ledger=2)) as broker, RawClient(broker) as client:
         client.subscribe("t")
         client.produce("t")
-        places = [client.publish(number, b"x").message_id for number in range(2)]
-        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=places)
+        positions = [client.publish(number, b"x").message_id for number in range(2)]
+        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=positions)
         client.publish(2, b"x")
         assert ledgers(broker) == [1]
         assert Kind.TRIM in [event.kind for event in broker.events]

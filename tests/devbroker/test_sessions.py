@@ -47,7 +47,7 @@ class Session:
         self.durable: set[bytes] = set()
         """Known to have arrived."""
         self.checked = 0
-        self.places: dict[bytes, tuple[int, int, int]] = {}
+        self.positions: dict[bytes, tuple[int, int, int]] = {}
 
     def subscribe(self) -> Any:
         return self.client.subscribe(
@@ -79,7 +79,7 @@ class Session:
             if event.ack_set is None or from_words(event.ack_set) >> index & 1
         }
         self.checked = len(self.broker.events)
-        came_back = {body for body in durable if self.places[body] in again}
+        came_back = {body for body in durable if self.positions[body] in again}
         assert not came_back, f"{came_back} were sent again, though their acknowledgments had arrived"
 
     def publish(self) -> None:
@@ -98,7 +98,7 @@ class Session:
         """Take note of where a message is."""
         body = message.data()
         identity = message.message_id()
-        self.places[body] = identity.ledger_id(), identity.entry_id(), max(identity.batch_index(), 0)
+        self.positions[body] = identity.ledger_id(), identity.entry_id(), max(identity.batch_index(), 0)
 
     def acknowledge(self) -> None:
         self.chance.shuffle(self.held)
@@ -119,14 +119,14 @@ class Session:
         for source in self.broker._broker.state.subscriptions():
             for consumer in list(source.consumers.values()):
                 source.redeliver(consumer, None)
-        self.broker._broker.state.run_woken()
+        self.broker._broker.state.shared.run_woken()
 
     def drop(self) -> None:
         self.broker.call(self._drop)
         self.held.clear()
 
     def _drop(self) -> None:
-        for each in list(self.broker._broker.state.connections):
+        for each in list(self.broker._broker.state.shared.connections):
             each.close("a test drops it")
 
     def restart(self) -> None:
@@ -153,7 +153,7 @@ class Session:
     def acknowledged(self) -> set[bytes]:
         """Ask the broker which of the messages that were seen are acknowledged."""
         return self.broker.call(
-            lambda: {body for body, place in self.places.items() if self._is_acked(*place)}
+            lambda: {body for body, position in self.positions.items() if self._is_acked(*position)}
         )
 
     def _is_acked(self, ledger_id: int, entry_id: int, index: int) -> bool:

@@ -72,11 +72,11 @@ def test_acknowledgments_in_a_transaction_count_when_it_is_committed(
     with RawClient(broker) as client:
         client.subscribe("t", permits=10)
         client.produce("t")
-        place = client.publish(0, b"x").message_id
+        position = client.publish(0, b"x").message_id
         delivered(client)
         txn = begin(client)
         join(client, txn)
-        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[place], request_id=20, **txn)
+        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[position], request_id=20, **txn)
         assert not client.until(CommandType.ACK_RESPONSE).HasField("error")
         client.send(CommandType.END_TXN, request_id=13, txn_action=action, **txn)
         assert delivered(client) == again

@@ -11,7 +11,7 @@ import pytest
 
 from ackwell.devbroker import Broker
 from ackwell.recording.book import Book
-from ackwell.recording.files import EventFiles
+from ackwell.recording.event_files import EventFiles
 from ackwell.recording.proxy import Proxy
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
@@ -65,7 +65,7 @@ def broker_s_own(broker: Broker) -> dict[tuple[str, str], str]:
     state = broker._broker.state
     return broker.call(
         lambda: {
-            (str(each.topic.name), each.name): acknowledged(each.cursor) for each in state.subscriptions()
+            (str(each.content.name), each.name): acknowledged(each.cursor) for each in state.subscriptions()
         }
     )
 

@@ -43,7 +43,7 @@ def record(
     from ackwell.cli.stopping import until_stopped
     from ackwell.extras import require
     from ackwell.recording.book import Book
-    from ackwell.recording.files import EventFiles
+    from ackwell.recording.event_files import EventFiles
     from ackwell.recording.proxy import Proxy
 
     require("google.protobuf", "recording")

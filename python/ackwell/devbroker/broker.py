@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from ackwell.devbroker.admin import AdminServer
 from ackwell.devbroker.auth import Authenticate, Authorize, Service
+from ackwell.devbroker.broker_file import BrokerFile
 from ackwell.devbroker.clock import Clock
-from ackwell.devbroker.commands import handler_of
 from ackwell.devbroker.connection import Connection
-from ackwell.devbroker.disk import Disk
+from ackwell.devbroker.handlers import HANDLERS
 from ackwell.devbroker.settings import DevBrokerSettings
 from ackwell.devbroker.state import State
 from ackwell.replay.events import Kind
@@ -58,9 +58,8 @@ class AsyncBroker:
         self._advertised_host = advertised_host or host
         self.settings = settings or DevBrokerSettings()
         self.clock = Clock()
-        disk = None if path is None else Disk(path)
-        self.state = State(self.settings, self.clock, disk)
-        self.state.recover()
+        file = None if path is None else BrokerFile(path)
+        self.state = State(self.settings, self.clock, file)
         self.service = Service("", None, authenticate, authorize)
         self._servers: list[asyncio.Server | AdminServer] = []
         self._crashed = False
@@ -74,6 +73,7 @@ class AsyncBroker:
 
     async def start(self) -> None:
         """Listen."""
+        self.clock.start()
         self._port = await self._listen(self._port, None)
         self.service.url = f"pulsar://{self._advertised_host}:{self._port}"
         if self._tls is not None:
@@ -88,7 +88,7 @@ class AsyncBroker:
     async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
-            lambda: Connection(self.state, self.service, handler_of),
+            lambda: Connection(self.state, self.service, HANDLERS),
             self._host,
             port,
             ssl=tls,
@@ -103,7 +103,7 @@ class AsyncBroker:
         self.clock.stop()
         for server in self._servers:
             server.close()
-        for connection in list(self.state.connections):
+        for connection in list(self.state.shared.connections):
             connection.abort()
         for server in self._servers:
             await server.wait_closed()
@@ -128,12 +128,12 @@ class AsyncBroker:
     @property
     def events(self) -> list[Event]:
         """What happened so far, in the schema that `ackwell replay` reads."""
-        return self.state.recorder.events()
+        return self.state.shared.recorder.events()
 
     @property
     def faults(self) -> Faults:
         """What goes wrong on purpose."""
-        return self.state.faults
+        return self.state.shared.faults
 
     # Time and faults
 
@@ -156,12 +156,12 @@ class AsyncBroker:
     async def _quiet(self) -> None:
         """Ping every connection until nothing but the answers comes."""
         while True:
-            connections = list(self.state.connections)
+            connections = list(self.state.shared.connections)
             before = {each: (each.pongs, each.commands) for each in connections}
             for each in connections:
                 each.ping()
             while any(
-                each.pongs == before[each][0] for each in connections if each in self.state.connections
+                each.pongs == before[each][0] for each in connections if each in self.state.shared.connections
             ):
                 await asyncio.sleep(0.001)
             if all(each.commands == before[each][1] for each in connections):
@@ -183,7 +183,7 @@ class AsyncBroker:
         if not found:
             raise KeyError(f"no consumer {consumer!r} is connected")
         taken = sum(each.subscription.redeliver(each, None) for each in found)
-        self.state.run_woken()
+        self.state.shared.run_woken()
         return taken
 
     def crash(self) -> None:
@@ -191,9 +191,9 @@ class AsyncBroker:
         self._crashed = True
         for server in self._servers:
             server.close()
-        for connection in list(self.state.connections):
+        for connection in list(self.state.shared.connections):
             connection.abort()
-        self.state.connections.clear()
+        self.state.shared.connections.clear()
         self._servers.clear()
 
     async def restart(self, as_: str | None = None) -> Restarted:
@@ -205,10 +205,10 @@ class AsyncBroker:
         persona = _persona(as_, self.settings.version)
         how: Restart = "crash" if self._crashed else "graceful"
         for topic in self.state.topics.values():
-            topic.record(Kind.BROKER_RESTART, detail=how)
+            topic.content.record(Kind.BROKER_RESTART, detail=how)
         restarted = self.state.reload(how, persona)
         if not self._crashed:
-            self.state.run_woken()
+            self.state.shared.run_woken()
             self.crash()
         self._crashed = False
         await self.start()

@@ -31,8 +31,8 @@ class Client(Protocol):
     def send_active(self, consumer_id: int, *, active: bool) -> None:
         """Notify a consumer of whether it is the active one."""
 
-    def send_ready(self, producer: Any) -> None:
-        """Notify a producer that it may send."""
+    def send_ready(self, producer: Any, last_sequence_id: int) -> None:
+        """Notify a producer that it may send, and of what is stored of it."""
 
     def ping(self) -> None:
         """Ask for a sign of life."""

@@ -23,6 +23,7 @@ class Clock:
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._waking: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.on_jump: Callable[[], None] = lambda: None
         """Called when time did not pass but jumped."""
 
@@ -65,6 +66,11 @@ class Clock:
         if self._timers[0][0] == at_ms:
             self._wait()
 
+    def start(self) -> None:
+        """Wait for what is due, in the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._wait()
+
     def stop(self) -> None:
         """Forget what waits."""
         self._timers.clear()
@@ -81,6 +87,6 @@ class Clock:
         if self._waking is not None:
             self._waking.cancel()
             self._waking = None
-        if self._timers and self._frozen_ms is None:
+        if self._timers and self._frozen_ms is None and self._loop is not None:
             seconds = max(self._timers[0][0] - self.now_ms(), 0) / 1000
-            self._waking = asyncio.get_running_loop().call_later(seconds, self._run_due)
+            self._waking = self._loop.call_later(seconds, self._run_due)

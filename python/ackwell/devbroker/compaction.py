@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ackwell.devbroker.entries import Entry
+    from ackwell.devbroker.entry import Entry
     from ackwell.devbroker.log import Log
     from ackwell.position import Position
 
@@ -29,42 +29,43 @@ Newest = dict[str, tuple[int, int, int]]
 class Compacted:
     """What a compaction found of a log, up to its end at that time."""
 
-    def __init__(self, log: Log) -> None:
-        self.horizon: Position = log.last_position
+    def __init__(self, log: Log, horizon: Position) -> None:
+        self.horizon = horizon
         self.rewritten: dict[tuple[int, int], bytes] = {}
         self._out: set[tuple[int, int]] = set()
         newest: Newest = {}
         deleted: set[str] = set()
-        for place, entry in _entries(log):
+        for position, entry in _entries(log, horizon):
             for index, key, empty in _keys(entry):
                 if key is None:
                     continue
-                newest[key] = (*place, index)
+                newest[key] = (*position, index)
                 deleted.discard(key)
                 if empty:
                     deleted.add(key)
-        for place, entry in _entries(log):
-            self._look(place, entry, newest, deleted)
+        for position, entry in _entries(log, horizon):
+            self._look(position, entry, newest, deleted)
 
-    def leaves_out(self, place: tuple[int, int]) -> bool:
+    def leaves_out(self, position: tuple[int, int]) -> bool:
         """Return whether an entry is left out as a whole."""
-        return place in self._out
+        return position in self._out
 
-    def _look(self, place: tuple[int, int], entry: Entry, newest: Newest, deleted: set[str]) -> None:
+    def _look(self, position: tuple[int, int], entry: Entry, newest: Newest, deleted: set[str]) -> None:
         kept = [
-            key is not None and (newest[key] == (*place, index) and key not in deleted)
+            key is not None and (newest[key] == (*position, index) and key not in deleted)
             for index, key, _ in _keys(entry)
         ]
         if not any(kept):
-            self._out.add(place)
+            self._out.add(position)
         elif not all(kept):
-            self.rewritten[place] = _without(entry.data, kept)
+            self.rewritten[position] = _without(entry.data, kept)
 
 
-def _entries(log: Log) -> Iterator[tuple[tuple[int, int], Entry]]:
+def _entries(log: Log, horizon: Position) -> Iterator[tuple[tuple[int, int], Entry]]:
     for ledger_id, entries in log.entries.items():
         for entry_id, entry in enumerate(entries):
-            yield (ledger_id, entry_id), entry
+            if (ledger_id, entry_id) <= horizon:
+                yield (ledger_id, entry_id), entry
 
 
 def _keys(entry: Entry) -> list[tuple[int, str | None, bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.refusals import RefusedError
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
     from ackwell.devbroker.producers import Producer
     from ackwell.devbroker.state import State
-    from ackwell.devbroker.subscriptions import Subscriber
-    from ackwell.devbroker.topic import Topic
+    from ackwell.devbroker.subscriptions import Consumer
     from ackwell.protocol.frames import Frame
 
 CRASH: Final = "the broker crashed"
@@ -37,15 +36,16 @@ Handler = Callable[["Connection", Any, bytes], None]
 class Connection(asyncio.Protocol):
     """A connection; a bad frame closes it and nothing else.
 
-    `handler_of` returns what handles a command, None for one that is not supported.
+    `handlers` has what handles each command that is supported.
     """
 
-    def __init__(self, state: State, service: Service, handler_of: Callable[[int], Handler | None]) -> None:
+    def __init__(self, state: State, service: Service, handlers: Mapping[int, Handler]) -> None:
         self.state = state
+        self.shared = state.shared
         self.service = service
-        self._handler_of = handler_of
-        self.producers: dict[int, Producer[Topic]] = {}
-        self.consumers: dict[int, Subscriber] = {}
+        self._handlers = handlers
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
         self.closed_producers: set[int] = set()
         """Those that we closed: what their client has sent before it knew is passed over."""
         self.client_version = ""
@@ -75,10 +75,10 @@ class Connection(asyncio.Protocol):
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self.address = f"/{host}:{port}"
         transport.set_write_buffer_limits(high=self.state.settings.max_pending_write_bytes)
-        if len(self.state.connections) >= self.state.settings.max_connections:
+        if len(self.shared.connections) >= self.state.settings.max_connections:
             self.close(f"more than {self.state.settings.max_connections} connections")
         else:
-            self.state.connections.add(self)
+            self.shared.connections.add(self)
             self._handshake = asyncio.get_running_loop().call_later(
                 self.state.settings.handshake_s, self._expect_handshake
             )
@@ -102,21 +102,21 @@ class Connection(asyncio.Protocol):
             self.close(f"an error in the dev broker: {error!r}")
         if self._reader.waiting_bytes != self._waiting_bytes:
             self._count_waiting(self._reader.waiting_bytes)
-        self.state.run_woken()
+        self.shared.run_woken()
 
     def _count_waiting(self, nbytes: int) -> None:
         """Keep the account of unfinished frames, and close what would make them too many."""
-        state = self.state
-        state.waiting_bytes += nbytes - self._waiting_bytes
+        shared = self.shared
+        shared.waiting_bytes += nbytes - self._waiting_bytes
         self._waiting_bytes = nbytes
-        if state.memory_bytes + state.waiting_bytes > state.settings.max_memory_bytes and nbytes:
+        if shared.memory_bytes + shared.waiting_bytes > shared.settings.max_memory_bytes and nbytes:
             self._reader = FrameReader()
             self._count_waiting(0)
             self.close("its unfinished frame would take more memory than the dev broker may have")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let producers and consumers go."""
-        self.state.connections.discard(self)
+        self.shared.connections.discard(self)
         self._count_waiting(0)
         if self._handshake is not None:
             self._handshake.cancel()
@@ -126,12 +126,12 @@ class Connection(asyncio.Protocol):
         for key in [key for key in self.state.watchers if key[0] is self]:
             del self.state.watchers[key]
         for producer in list(self.producers.values()):
-            producer.topic.producers.leave(producer)
+            self.leave(producer)
         for consumer in list(self.consumers.values()):
             consumer.subscription.leave(consumer)
         self.producers.clear()
         self.consumers.clear()
-        self.state.run_woken()
+        self.shared.run_woken()
 
     def pause_writing(self) -> None:
         """Send no more messages, and take no more commands to answer: the client does not read."""
@@ -146,12 +146,14 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         for consumer in self.consumers.values():
             consumer.subscription.wake()
-        self.state.run_woken()
+        self.shared.run_woken()
 
     # Commands
 
     def _handle(self, given: Frame) -> None:
-        command = given.command
+        # In one step: this is done for every frame.
+        data, start, behind_command, end = given
+        command = data[start + 8 : behind_command]
         command_type, body = split(command)
         message: Any
         if command_type == _ACK:
@@ -165,15 +167,15 @@ class Connection(asyncio.Protocol):
             self.commands += 1
         if not self.connected and command_type not in (CommandType.CONNECT, CommandType.AUTH_RESPONSE):
             raise FrameError(f"command {command_type} before CONNECT")
-        if self.state.faults.any and self.state.faults.drops_connection():
+        if self.shared.faults.any and self.shared.faults.drops_connection():
             self.close("a fault that was asked for: drop_connections")
             return
-        handle = self._handler_of(command_type)
+        handle = self._handlers.get(command_type)
         if handle is None:
             self._not_supported(command_type, message)
             return
         try:
-            handle(self, message, given.payload)
+            handle(self, message, data[behind_command:end])
         except RefusedError as refusal:
             self.send_error(message, refusal)
 
@@ -206,9 +208,9 @@ class Connection(asyncio.Protocol):
         """Send a frame that is ready."""
         self._out.append(data)
 
-    def send_messages(self, consumer: Subscriber, frames: Iterable[bytes]) -> None:
+    def send_messages(self, consumer: Consumer, frames: Iterable[bytes]) -> None:
         """Send the frames of messages; under a fault, twice or slowly."""
-        faults = self.state.faults
+        faults = self.shared.faults
         if not faults.any:
             self._out.extend(frames)
             return
@@ -220,7 +222,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._send_slowly(consumer, copies, 1 / rate)
 
-    def _send_slowly(self, consumer: Subscriber, frames: list[bytes], pause_s: float) -> None:
+    def _send_slowly(self, consumer: Consumer, frames: list[bytes], pause_s: float) -> None:
         loop = asyncio.get_running_loop()
         consumer.next_s = max(consumer.next_s, loop.time()) + pause_s
         loop.call_at(consumer.next_s, self._send_late, frames)
@@ -235,12 +237,12 @@ class Connection(asyncio.Protocol):
         change = messages.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=active)
         self.send(CommandType.ACTIVE_CONSUMER_CHANGE, change)
 
-    def send_ready(self, producer: Producer[Topic]) -> None:
+    def send_ready(self, producer: Producer, last_sequence_id: int) -> None:
         """Send a producer the success that lets it send."""
         answer = messages.CommandProducerSuccess(
             request_id=producer.request_id,
             producer_name=producer.name,
-            last_sequence_id=producer.topic.producers.last_sequence_id(producer.name),
+            last_sequence_id=last_sequence_id,
             schema_version=producer.schema_version or b"",
             producer_ready=True,
         )
@@ -257,7 +259,7 @@ class Connection(asyncio.Protocol):
         """Write what is held; asyncio sends it."""
         if not self._out or self._transport is None or self._held:
             return
-        delay_ms = self.state.faults.delay_ms() if self.state.faults.any else 0
+        delay_ms = self.shared.faults.delay_ms() if self.shared.faults.any else 0
         if delay_ms:
             self._held += 1
             asyncio.get_running_loop().call_later(delay_ms / 1000, self._let_go)
@@ -274,17 +276,21 @@ class Connection(asyncio.Protocol):
 
     # Ends
 
-    def close_producer(self, producer: Producer[Topic]) -> None:
+    def leave(self, producer: Producer) -> None:
+        """Let a producer go, because its client does."""
+        if (topic := self.state.topics.get(producer.topic)) is not None:
+            topic.producers.leave(producer)
+
+    def close_producer(self, producer: Producer) -> None:
         """Close a producer from our side; its client opens it again."""
         if self.producers.pop(producer.producer_id, None) is producer:
-            producer.topic.producers.leave(producer)
             self.closed_producers.add(producer.producer_id)
             self.send(
                 CommandType.CLOSE_PRODUCER,
                 messages.CommandCloseProducer(producer_id=producer.producer_id, request_id=0),
             )
 
-    def close_consumer(self, consumer: Subscriber) -> None:
+    def close_consumer(self, consumer: Consumer) -> None:
         """Close a consumer from our side; its client subscribes again."""
         if self.consumers.pop(consumer.consumer_id, None) is consumer:
             consumer.subscription.leave(consumer)
@@ -298,6 +304,8 @@ class Connection(asyncio.Protocol):
         self.closed_because = reason
         log.info("%s closed: %s", self.address, reason)
         if self._transport is not None:
+            # An answer that is held may promise what is not saved yet.
+            self.shared.save()
             self.flush()
             self._transport.close()
 

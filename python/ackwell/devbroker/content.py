@@ -1,72 +1,101 @@
 """What is in a topic: its log, the transactions that hold parts of it back, and what a compacted read gets.
 
-Subscriptions read this much of their topic. `Topic` adds who publishes and who subscribes.
+Subscriptions read this much of their topic. `Topic` has it, with who publishes and who subscribes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.devbroker.compaction import Compacted
+from ackwell.devbroker.kept import KeptMap
 from ackwell.devbroker.log import Log
 from ackwell.devbroker.transactions import TopicTransactions
 from ackwell.position import Position
+from ackwell.protocol.message_ids import position_of
 from ackwell.protocol.payload import read_payload
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.compaction import Compacted
-    from ackwell.devbroker.core import BrokerCore
-    from ackwell.devbroker.entries import Entry
+    from collections.abc import Callable
+
+    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.shared import Shared
+    from ackwell.protocol.command_ack import TransactionId
     from ackwell.protocol.topic_name import TopicName
     from ackwell.replay.events import Kind
+
+_LATEST: Final = 2**63 - 1
+"""The ledger id of the client's `MessageId.latest`; `MessageId.earliest` has -1."""
 
 
 class TopicContent:
     """The content of one topic, or of one partition of a partitioned topic."""
 
     def __init__(
-        self, broker: BrokerCore, name: TopicName, ledgers: dict[int, list[Entry]] | None = None
+        self, shared: Shared, name: TopicName, ledgers: dict[int, list[Entry]] | None = None
     ) -> None:
-        self.broker = broker
+        self.shared = shared
         self.name = name
         self.full_name = str(name)
         self.namespace = name.in_namespace
         self.partition = name.partition
-        self.settings = broker.settings
-        self.clock = broker.clock
-        self.log = Log(
-            str(name),
-            broker.new_ledger_id,
-            broker.settings.entries_per_ledger,
-            broker.disk if name.persistent else None,
-            ledgers,
-        )
+        self.settings = shared.settings
+        self.clock = shared.clock
+        self.file = shared.file if name.persistent else None
+        """The broker's file, if the topic is in it."""
+        self.log = Log(self.full_name, shared, self.file, ledgers)
+        self.facts = KeptMap[Any](self.file, "topic", self.full_name)
+        """What is so from some time on: `terminated`, `epoch`, `compacted`."""
         self.transactions = TopicTransactions()
         self.compacted: Compacted | None = None
 
     @property
-    def first_place(self) -> Position:
+    def terminated(self) -> bool:
+        """Whether it takes no more messages."""
+        return bool(self.facts.get("terminated"))
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of its newest exclusive producer."""
+        found: int | None = self.facts.get("epoch")
+        return found
+
+    def compact(self) -> None:
+        """Compact it, up to its last entry."""
+        self.facts["compacted"] = list(self.log.last_position)
+        self.compacted = Compacted(self.log, self.log.last_position)
+
+    def recover(self, is_open: Callable[[TransactionId], bool]) -> None:
+        """Work out again what follows from the entries and facts that were kept."""
+        self.transactions.recover(self.log, is_open)
+        self.shared.memory_bytes += self.log.nbytes
+        if "compacted" in self.facts:
+            self.compacted = Compacted(self.log, Position(*self.facts["compacted"]))
+
+    @property
+    def first_position(self) -> Position:
         """The first entry, or where it will be."""
         return self.log.ledgers.next_valid(*(self.log.ledgers.first_position or self.log.end))
 
     @property
-    def end_place(self) -> Position:
+    def end_position(self) -> Position:
         """Where the next entry will be."""
         return Position(self.log.end.ledger_id, self.log.end.entry_id + 1)
 
     def last_message(self, *, compacted: bool = False) -> Position:
         """Return the last entry that is a message, or that a compacted read gets; -1:-1 for none."""
-        place = self.log.last_position
-        while place.entry_id >= 0 and (
-            self.log.read(*place).marker or (compacted and self.is_compacted_out(place))
+        position = self.log.last_position
+        while position.entry_id >= 0 and (
+            self.log.read(*position).marker or (compacted and self.is_compacted_out(position))
         ):
-            place = self.log.ledgers.previous_valid(*place)
-        return place if place.entry_id >= 0 else Position(-1, -1)
+            position = self.log.ledgers.previous_valid(*position)
+        return position if position.entry_id >= 0 else Position(-1, -1)
 
-    def batch_size(self, place: tuple[int, int]) -> int | None:
+    def batch_size(self, position: tuple[int, int]) -> int | None:
         """Return how many messages an entry's batch holds; None where it is no batch."""
-        if place[1] < 0:
+        if position[1] < 0:
             return None
-        metadata = read_payload(self.log.read(*place).data).metadata
+        metadata = read_payload(self.log.read(*position).data).metadata
         return metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None
 
     def batch_sizes(self) -> dict[tuple[int, int], int]:
@@ -78,10 +107,25 @@ class TopicContent:
             if entry.batch_size > 1
         }
 
-    def is_compacted_out(self, place: tuple[int, int]) -> bool:
+    def is_compacted_out(self, position: tuple[int, int]) -> bool:
         """Return whether a compacted read leaves an entry out."""
-        return self.compacted is not None and self.compacted.leaves_out(place)
+        return self.compacted is not None and self.compacted.leaves_out(position)
 
-    def record(self, kind: Kind, place: tuple[int, int] | None = None, **fields: Any) -> None:
-        """Take down what happened to the topic."""
-        self.broker.recorder.record(self.full_name, "", kind, place, **fields)
+    def record(self, kind: Kind, position: tuple[int, int] | None = None, **fields: Any) -> None:
+        """Record what happened to the topic."""
+        self.shared.recorder.record(self.full_name, "", kind, position, **fields)
+
+    def position_of(self, message_id: Any) -> tuple[int, int]:
+        """Return the position of a `MessageIdData`: the first one for earliest, the end for latest."""
+        ledger_id, entry_id = position_of(message_id)
+        if ledger_id < 0:
+            return self.first_position
+        if ledger_id == _LATEST:
+            return self.end_position
+        position = ledger_id, max(entry_id, 0)
+        if position < self.first_position:
+            return self.first_position
+        ledgers = self.log.ledgers
+        return (
+            position if ledgers.contains(*position) else ledgers.next_valid(ledger_id, max(entry_id - 1, -1))
+        )

@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
+from ackwell.devbroker.kept import KeptMap
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.errors import ErrorCode
 from ackwell.protocol.command_ack import TransactionId
 
-
-@dataclass(slots=True)
-class OpenTransaction:
-    """A transaction that was not ended: the topics and subscriptions that take part."""
-
-    topics: set[str] = field(default_factory=set)
-    subscriptions: set[tuple[str, str]] = field(default_factory=set)
+if TYPE_CHECKING:
+    from ackwell.devbroker.shared import Shared
 
 
 class Coordinator:
     """Opens transactions, and keeps what takes part in each until it ends."""
 
-    def __init__(self) -> None:
-        self.open: dict[TransactionId, OpenTransaction] = {}
-        self._next = 0
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.open = KeptMap[dict[str, Any]](shared.file, "transaction")
+        """By transaction: its topics, its subscriptions and when it expires, `None` for never."""
 
-    def begin(self, coordinator_id: int) -> TransactionId:
-        """Open a transaction."""
-        txn = TransactionId(coordinator_id, self._next)
-        self._next += 1
-        self.open[txn] = OpenTransaction()
-        return txn
+    def begin(self, coordinator_id: int, expires_ms: int | None) -> TransactionId:
+        """Open a transaction; its id was never given before."""
+        transaction = TransactionId(coordinator_id, self._shared.next_number("transaction"))
+        self.open[str(transaction)] = {"topics": [], "subscriptions": [], "expires_ms": expires_ms}
+        return transaction
 
-    def get(self, txn: TransactionId) -> OpenTransaction:
+    def is_open(self, transaction: TransactionId) -> bool:
+        """Return whether a transaction was begun and did not end."""
+        return str(transaction) in self.open
+
+    def check(self, transaction: TransactionId) -> dict[str, Any]:
         """Return an open transaction; `RefusedError` for any other."""
-        if txn not in self.open:
-            raise RefusedError(ErrorCode.TRANSACTION_NOT_FOUND, f"transaction {txn} is not open")
-        return self.open[txn]
+        found = self.open.get(str(transaction))
+        if found is None:
+            raise RefusedError(ErrorCode.TRANSACTION_NOT_FOUND, f"transaction {transaction} is not open")
+        return found
 
-    def take(self, txn: TransactionId) -> OpenTransaction:
+    def add(self, transaction: TransactionId, part: str, names: Iterable[Any]) -> None:
+        """Let topics or subscriptions take part."""
+        found = self.check(transaction)
+        self.open[str(transaction)] = found | {part: [*found[part], *names]}
+
+    def end(self, transaction: TransactionId) -> dict[str, Any]:
         """Return an open transaction, which ends; `RefusedError` for any other."""
-        found = self.get(txn)
-        del self.open[txn]
+        found = self.check(transaction)
+        del self.open[str(transaction)]
         return found

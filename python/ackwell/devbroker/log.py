@@ -7,31 +7,30 @@ from typing import TYPE_CHECKING
 from ackwell import Ledgers, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from ackwell.devbroker.disk import Disk
-    from ackwell.devbroker.entries import Entry
+    from ackwell.devbroker.broker_file import BrokerFile
+    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.shared import Shared
 
 
 class Log:
     """The entries of one topic.
 
-    `new_ledger_id` gives an id greater than all before; a ledger is closed when it holds
-    `entries_per_ledger`, and the next one opened with the next entry, as the broker does.
+    A ledger is closed when it holds `entries_per_ledger`, and the next one opened with the next entry, as the
+    broker does; its id is greater than that of every ledger before.
     """
 
     def __init__(
         self,
         topic: str,
-        new_ledger_id: Callable[[], int],
-        entries_per_ledger: int,
-        disk: Disk | None,
+        shared: Shared,
+        file: BrokerFile | None,
         ledgers: dict[int, list[Entry]] | None = None,
     ) -> None:
         self._topic = topic
-        self._new_ledger_id = new_ledger_id
-        self._entries_per_ledger = entries_per_ledger
-        self._disk = disk
+        self._shared = shared
+        self._file = file
         self.entries: dict[int, list[Entry]] = ledgers or {}
         self.ledgers = Ledgers({ledger_id: len(entries) for ledger_id, entries in self.entries.items()})
         self.delays = any(entry.deliver_at_ms for entry in self._all())
@@ -45,7 +44,7 @@ class Log:
 
     def append(self, entry: Entry) -> Position:
         """Add an entry behind the last one."""
-        self.rolled = len(self._open) >= self._entries_per_ledger
+        self.rolled = len(self._open) >= self._shared.settings.entries_per_ledger
         if self.rolled:
             self.roll()
         entry_id = len(self._open)
@@ -54,8 +53,8 @@ class Log:
             self.delays = True
         self.ledgers.grow(self._open_id, entry_id + 1)
         self.nbytes += len(entry.data)
-        if self._disk is not None:
-            self._disk.append(self._topic, self._open_id, entry_id, entry)
+        if self._file is not None:
+            self._file.append(self._topic, self._open_id, entry_id, entry)
         return Position(self._open_id, entry_id)
 
     def read(self, ledger_id: int, entry_id: int) -> Entry:
@@ -66,7 +65,7 @@ class Log:
         """Close the open ledger and open the next one; an empty one stays open."""
         if self._open_id >= 0 and not self._open:
             return
-        self._open_id = self._new_ledger_id()
+        self._open_id = self._shared.next_number("ledger")
         self._open = self.entries[self._open_id] = []
         self.ledgers.add(self._open_id)
 
@@ -78,18 +77,18 @@ class Log:
             self.nbytes -= sum(len(entry.data) for entry in self.entries.pop(each))
         if gone:
             self.ledgers.trim_before(ledger_id)
-            if self._disk is not None:
-                self._disk.trim(self._topic, ledger_id)
+            if self._file is not None:
+                self._file.trim(self._topic, ledger_id)
         return len(gone)
 
     @property
     def last_position(self) -> Position:
-        """The last entry, or the place before the first."""
+        """The last entry, or the position before the first one."""
         return self.ledgers.last_position or Position(self._open_id, -1)
 
     @property
     def end(self) -> Position:
-        """The place before the next entry: in the open ledger."""
+        """The position before the next entry: in the open ledger."""
         return Position(self._open_id, len(self._open) - 1)
 
     def first_published_at(self, time_ms: int) -> Position:
@@ -98,24 +97,24 @@ class Log:
         Publish times come from producers and need not be in order; like the broker, a binary search finds
         one.
         """
-        places = [(ledger_id, entries) for ledger_id, entries in self.entries.items() if entries]
-        low, high = 0, sum(len(entries) for _, entries in places)
+        positions = [(ledger_id, entries) for ledger_id, entries in self.entries.items() if entries]
+        low, high = 0, sum(len(entries) for _, entries in positions)
         while low < high:
             middle = (low + high) // 2
-            if _at(places, middle)[1].publish_ms < time_ms:
+            if _at(positions, middle)[1].publish_ms < time_ms:
                 low = middle + 1
             else:
                 high = middle
-        if low == sum(len(entries) for _, entries in places):
+        if low == sum(len(entries) for _, entries in positions):
             return Position(self._open_id, len(self._open))
-        return _at(places, low)[0]
+        return _at(positions, low)[0]
 
     def _all(self) -> Iterable[Entry]:
         return (entry for entries in self.entries.values() for entry in entries)
 
 
-def _at(places: list[tuple[int, list[Entry]]], index: int) -> tuple[Position, Entry]:
-    for ledger_id, entries in places:
+def _at(positions: list[tuple[int, list[Entry]]], index: int) -> tuple[Position, Entry]:
+    for ledger_id, entries in positions:
         if index < len(entries):
             return Position(ledger_id, index), entries[index]
         index -= len(entries)

@@ -19,8 +19,8 @@ from ackwell.subscription.undelivered import Undelivered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ackwell.devbroker.entries import Entry
-    from ackwell.devbroker.subscriptions import Subscriber, TopicSubscription
+    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.subscriptions import Consumer, TopicSubscription
     from ackwell.subscription import Delivery
     from ackwell.subscription.consumer import ConsumerKey
 
@@ -32,13 +32,13 @@ def deliver(source: TopicSubscription) -> None:
     """Deliver what can be delivered, and come back when a delay is over."""
     if not source.waits:
         _pump(source)
-    if not source.topic.name.persistent:
+    if not source.content.name.persistent:
         # Nothing waits there, and nothing comes again.
         source.subscription.clear_backlog()
         return
     due_ms = source.subscription.next_wakeup_ms()
     if due_ms is not None and source.consumers:
-        source.topic.broker.wake_at(source, due_ms)
+        source.content.shared.wake_at(source, due_ms)
 
 
 def _pump(source: TopicSubscription) -> None:
@@ -50,9 +50,9 @@ def _pump(source: TopicSubscription) -> None:
         round_ = _read(source, limit)
         if round_ is None:
             continue
-        places, entries = round_
-        delivered = _dispatch(source, places, entries) if places else False
-        now = (places[0], len(places), limit) if places else None
+        positions, entries = round_
+        delivered = _dispatch(source, positions, entries) if positions else False
+        now = (positions[0], len(positions), limit) if positions else None
         if now is None or (not delivered and now == before):
             return
         before = now
@@ -60,28 +60,28 @@ def _pump(source: TopicSubscription) -> None:
 
 def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]], list[Entry]] | None:
     """Read what comes next, up to where the topic may be read; None after skipping what is no message."""
-    topic = source.topic
-    ledger_ids, entry_ids = source.subscription.next_reads_many(limit, topic.clock.now_ms())
-    places = list(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))
-    if topic.transactions.held_from is not None:
-        held_from = topic.transactions.held_from
-        places = [place for place in places if place < held_from]
-    entries = [topic.log.read(*place) for place in places]
-    skipped = source.no_messages(places, entries)
-    for place in skipped:
-        source.acknowledge_unseen(place)
-    return None if skipped else (places, entries)
+    content = source.content
+    ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())
+    positions = list(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))
+    if content.transactions.held_from is not None:
+        held_from = content.transactions.held_from
+        positions = [position for position in positions if position < held_from]
+    entries = [content.log.read(*position) for position in positions]
+    skipped = source.no_messages(positions, entries)
+    for position in skipped:
+        source.acknowledge_unseen(position)
+    return None if skipped else (positions, entries)
 
 
-def _dispatch(source: TopicSubscription, places: list[tuple[int, int]], entries: list[Entry]) -> bool:
+def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entries: list[Entry]) -> bool:
     """Let the subscription choose, and write; return whether anybody got anything."""
-    subscription, now_ms = source.subscription, source.topic.clock.now_ms()
+    subscription, now_ms = source.subscription, source.content.clock.now_ms()
     hashes = source.key_hashes(entries)
     deliver_at = source.delivery_times(entries)
-    if len(places) == 1:
-        (place,), (entry,) = places, entries
+    if len(positions) == 1:
+        (position,), (entry,) = positions, entries
         key = subscription.dispatch(
-            *place,
+            *position,
             now_ms,
             batch_size=entry.batch_size,
             sticky_key_hash=hashes[0] if hashes else 0,
@@ -89,21 +89,21 @@ def _dispatch(source: TopicSubscription, places: list[tuple[int, int]], entries:
         )
         if isinstance(key, Undelivered):
             return False
-        ack_set = subscription.ack_set(*place) if entry.batch_size > 1 else None
-        _send(source, key, place, entry, subscription.redelivery_count(*place), ack_set or ())
+        ack_set = subscription.ack_set(*position) if entry.batch_size > 1 else None
+        _send(source, key, position, entry, subscription.redelivery_count(*position), ack_set or ())
         return True
-    by_place = dict(zip(places, entries, strict=True))
+    by_position = dict(zip(positions, entries, strict=True))
     sizes = [entry.batch_size for entry in entries]
     deliveries = subscription.dispatch_many(
-        [place[0] for place in places],
-        [place[1] for place in places],
+        [position[0] for position in positions],
+        [position[1] for position in positions],
         now_ms,
         batch_sizes=sizes if max(sizes) > 1 else None,
         sticky_key_hashes=hashes,
         deliver_at_ms=deliver_at,
     )
     for delivery in deliveries:
-        _deliver(source, delivery, by_place)
+        _deliver(source, delivery, by_position)
     return bool(deliveries)
 
 
@@ -111,23 +111,23 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
     """Write a run of entries to its consumer."""
     consumer = source.consumers[delivery.consumer]
     ledger_ids, entry_ids = delivery.ledger_ids.tolist(), delivery.entry_ids.tolist()
-    places = list(zip(ledger_ids, entry_ids, strict=True))
+    positions = list(zip(ledger_ids, entry_ids, strict=True))
     counts = None if delivery.redelivery_counts is None else delivery.redelivery_counts.tolist()
     if delivery.ack_sets or consumer.epoch != NO_EPOCH or (counts and any(counts)):
-        for place, count in zip(places, counts or repeat(0)):  # noqa: B905  # what repeats has no end
-            ack_set = delivery.ack_sets.get(Position(*place), ())
-            _send(source, delivery.consumer, place, entries[place], count, ack_set)
+        for position, count in zip(positions, counts or repeat(0)):  # noqa: B905  # what repeats has no end
+            ack_set = delivery.ack_sets.get(Position(*position), ())
+            _send(source, delivery.consumer, position, entries[position], count, ack_set)
         return
-    run = [entries[place] for place in places]
+    run = [entries[position] for position in positions]
     payloads = [entry.data for entry in run]
     sizes = [entry.batch_size for entry in run]
     _count(source, consumer, len(run), sum(sizes), sum(map(len, payloads)))
-    frames = message_frames(consumer.consumer_id, ledger_ids, entry_ids, payloads, source.topic.partition)
+    frames = message_frames(consumer.consumer_id, ledger_ids, entry_ids, payloads, source.content.partition)
     consumer.connection.send_messages(consumer, frames)
     source.record_run(Kind.DISPATCH, consumer, ledger_ids, entry_ids, sizes, counts)
 
 
-def _count(source: TopicSubscription, consumer: Subscriber, entries: int, messages: int, nbytes: int) -> None:
+def _count(source: TopicSubscription, consumer: Consumer, entries: int, messages: int, nbytes: int) -> None:
     consumer.permits -= messages
     consumer.messages_out += messages
     average = messages / entries
@@ -144,7 +144,7 @@ def _count(source: TopicSubscription, consumer: Subscriber, entries: int, messag
 def _send(
     source: TopicSubscription,
     key: ConsumerKey,
-    place: tuple[int, int],
+    position: tuple[int, int],
     entry: Entry,
     count: int,
     ack_set: Sequence[int],
@@ -157,9 +157,9 @@ def _send(
         consumer.redelivered += messages
     data = message_frame(
         consumer.consumer_id,
-        *place,
+        *position,
         entry.data,
-        partition=source.topic.partition,
+        partition=source.content.partition,
         redelivery_count=count,
         ack_set=ack_set,
         epoch=consumer.epoch if consumer.epoch != NO_EPOCH else None,
@@ -167,7 +167,7 @@ def _send(
     consumer.connection.send_messages(consumer, (data,))
     source.record(
         Kind.DISPATCH,
-        place,
+        position,
         consumer=consumer.name,
         batch_size=entry.batch_size,
         ack_set=tuple(ack_set) or None,

@@ -1,7 +1,7 @@
 """What happened in the broker, in the event schema of `ackwell.replay`.
 
-A row is one event, or for the deliveries and acknowledgments of a whole run of entries; events are
-made of them when somebody asks.
+It keeps events, and for the deliveries and acknowledgments of many entries at once a `Run`, whose events are
+made when somebody asks.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
     from ackwell.devbroker.clock import Clock
-
-Place = tuple[int, int]
 
 
 class Run(NamedTuple):
@@ -59,7 +57,7 @@ class Recorder:
     def __init__(self, clock: Clock, max_events: int) -> None:
         self._clock = clock
         self._max = max_events
-        self._rows: deque[tuple[Any, ...]] = deque()
+        self._rows: deque[Event | Run] = deque()
         self._sequence = 0
         self._forgotten = 0
 
@@ -68,7 +66,7 @@ class Recorder:
         topic: str,
         subscription: str,
         kind: Kind,
-        place: Place | None = None,
+        position: tuple[int, int] | None = None,
         consumer: str | None = None,
         batch_size: int | None = None,
         ack_set: tuple[int, ...] | None = None,
@@ -76,22 +74,24 @@ class Recorder:
         transaction: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """Take down one event."""
+        """Record one event."""
         self._sequence += 1
+        ledger_id, entry_id = position or (None, None)
         self._rows.append(
-            (
-                self._sequence,
+            Event(
                 topic,
                 subscription,
+                self._sequence,
                 kind,
                 self._clock.now_ms(),
-                place,
                 consumer,
-                batch_size,
-                ack_set,
-                redelivery_count,
-                transaction,
-                detail,
+                ledger_id,
+                entry_id,
+                batch_size=batch_size,
+                ack_set=ack_set,
+                redelivery_count=redelivery_count,
+                transaction=transaction,
+                detail=detail,
             )
         )
         if self._sequence - self._forgotten > self._max:
@@ -108,7 +108,7 @@ class Recorder:
         batch_sizes: Sequence[int] | None = None,
         redelivery_counts: Sequence[int] | None = None,
     ) -> None:
-        """Take down the same kind of event for many entries."""
+        """Record the same kind of event for many entries."""
         if not ledger_ids:
             return
         self._rows.append(
@@ -131,45 +131,10 @@ class Recorder:
 
     def events(self) -> list[Event]:
         """Return the events in their order."""
-        return [
-            event for row in self._rows for event in (row.events() if isinstance(row, Run) else [_event(row)])
-        ]
+        return [event for row in self._rows for event in (row.events() if isinstance(row, Run) else (row,))]
 
     def _forget(self) -> None:
         """Drop the oldest rows."""
         while self._rows and self._sequence - self._forgotten > self._max:
             row = self._rows.popleft()
             self._forgotten += len(row.ledger_ids) if isinstance(row, Run) else 1
-
-
-def _event(row: tuple[Any, ...]) -> Event:
-    (
-        sequence,
-        topic,
-        subscription,
-        kind,
-        time_ms,
-        place,
-        consumer,
-        batch_size,
-        ack_set,
-        count,
-        transaction,
-        detail,
-    ) = row
-    ledger_id, entry_id = place or (None, None)
-    return Event(
-        topic,
-        subscription,
-        sequence,
-        kind,
-        time_ms,
-        consumer,
-        ledger_id,
-        entry_id,
-        batch_size=batch_size,
-        ack_set=ack_set,
-        redelivery_count=count,
-        transaction=transaction,
-        detail=detail,
-    )

@@ -70,9 +70,9 @@ def survive(source: TopicSubscription, how: Restart, as_: Persona, settings: Bro
     predicted = _predicted(source, now, how, settings)
     if as_ == "ackwell":
         loss = SubscriptionLoss(type(now.individually_deleted)(), 0, predicted)
-        return Survivor(staged, source.writes.ledger, loss)
-    before = now if how == "graceful" else source.writes.written
-    ledger: CursorLedger = source.writes.ledger
+        return Survivor(staged, source.cursor_writes.ledger, loss)
+    before = now if how == "graceful" else source.cursor_writes.written
+    ledger: CursorLedger = source.cursor_writes.ledger
     if how == "crash" and ledger != "open":
         # Nothing was written since the cursor was loaded, and what was loaded is what is found again.
         ranges, partial, place = before.individually_deleted, dict(before.batch_deleted), ledger
@@ -97,9 +97,9 @@ def _predicted(
         now,
         settings,
         how,
-        cursor_ledger=source.writes.ledger,
-        batch_sizes=BatchSizes(of=source.topic.batch_sizes()),
-        persisted_mark_delete=source.writes.written.mark_delete_position if how == "crash" else None,
+        cursor_ledger=source.cursor_writes.ledger,
+        batch_sizes=BatchSizes(of=source.content.batch_sizes()),
+        persisted_mark_delete=source.cursor_writes.written.mark_delete_position if how == "crash" else None,
     )
 
 
@@ -109,18 +109,18 @@ def _loss(source: TopicSubscription, info: PositionInfo, predicted: RestartLoss)
 
     after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.cursor.settings)
     entries = source.cursor.acknowledged() - after.acknowledged()
-    sizes = source.topic.batch_sizes()
+    sizes = source.content.batch_sizes()
     messages = sum(
-        _owed(after.unacked_bits(*position), sizes.get(position, 1)).bit_count()
+        _unacked_bits(after.unacked_bits(*position), sizes.get(position, 1)).bit_count()
         for position in entries.positions()
     )
     for position, words in source.cursor.batch_deleted.items():
         size = sizes.get(position, 1)
-        known = _owed(after.unacked_bits(*position), size)
-        messages += (known & ~_owed(from_words(words), size)).bit_count()
+        known = _unacked_bits(after.unacked_bits(*position), size)
+        messages += (known & ~_unacked_bits(from_words(words), size)).bit_count()
     return SubscriptionLoss(entries, messages, predicted)
 
 
-def _owed(bits: int | None, size: int) -> int:
+def _unacked_bits(bits: int | None, size: int) -> int:
     everything = (1 << size) - 1
     return everything if bits is None else bits & everything

@@ -6,9 +6,10 @@ version if the namespace's compatibility strategy lets it; one of another type n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from ackwell.devbroker.compatibility import compatible
+from ackwell.devbroker.kept import KeptMap
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
@@ -16,6 +17,8 @@ from ackwell.protocol.codes import SchemaType
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from ackwell.devbroker.broker_file import BrokerFile
 
 _NO_SCHEMA: Final = (SchemaType.NONE, SchemaType.AUTO_CONSUME)
 _RESOLVED: Final = (SchemaType.AVRO, SchemaType.JSON)
@@ -28,47 +31,36 @@ DEFAULT_STRATEGY: Final = "FULL"
 class Schemas:
     """The schemas of all topics, partitions together."""
 
-    def __init__(self) -> None:
-        self._versions: dict[str, list[Any]] = {}
+    def __init__(self, file: BrokerFile | None) -> None:
+        self.versions = KeptMap[list[str]](file, "schema")
+        """By topic, each version's bytes in hexadecimal digits."""
 
     def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
         """Take a schema in; return its version, None for one that says nothing."""
         if schema.type in _NO_SCHEMA:
             return None
-        versions = self._versions.setdefault(topic, [])
+        versions = self._read(topic)
         for number, known in enumerate(versions):
             if (known.type, known.schema_data) == (schema.type, schema.schema_data):
                 return version(number)
         self._may_follow(versions, schema, strategy)
-        versions.append(schema)
-        return version(len(versions) - 1)
+        self.versions[topic] = [*self.versions.get(topic, []), schema.SerializeToString().hex()]
+        return version(len(versions))
 
     def get(self, topic: str, wanted: bytes | None = None) -> tuple[Any, bytes] | None:
         """Return a version of a topic's schema, by default the newest; None where there is none."""
-        versions = self._versions.get(topic, [])
+        versions = self._read(topic)
         number = len(versions) - 1 if not wanted else int.from_bytes(wanted)
         if not 0 <= number < len(versions):
             return None
         return versions[number], version(number)
 
-    def to_json(self) -> dict[str, list[str]]:
-        """Return all versions, as what `from_json` reads."""
-        return {
-            topic: [each.SerializeToString().hex() for each in versions]
-            for topic, versions in self._versions.items()
-        }
-
-    @classmethod
-    def from_json(cls, saved: dict[str, list[str]]) -> Self:
-        """Return what `to_json` gave."""
-        made = cls()
-        for topic, versions in saved.items():
-            made._versions[topic] = [messages.parse("Schema", bytes.fromhex(each)) for each in versions]
-        return made
-
     def delete(self, topic: str) -> None:
         """Forget a topic's schemas."""
-        self._versions.pop(topic, None)
+        self.versions.pop(topic, None)
+
+    def _read(self, topic: str) -> list[Any]:
+        return [messages.parse("Schema", bytes.fromhex(each)) for each in self.versions.get(topic, [])]
 
     def _may_follow(self, versions: list[Any], schema: Any, strategy: str | None) -> None:
         if not versions:

@@ -9,29 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.coordinator import Coordinator
-from ackwell.devbroker.core import BrokerCore
+from ackwell.devbroker.kept import KeptMap
 from ackwell.devbroker.policies import unacked_limits
 from ackwell.devbroker.pump import deliver
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.restarts import Restarted, survive
 from ackwell.devbroker.schemas import Schemas
+from ackwell.devbroker.shared import Shared
 from ackwell.devbroker.topic import Topic
 from ackwell.errors import ErrorCode
 from ackwell.protocol.codes import TxnAction
+from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
+    from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.clients import Client
     from ackwell.devbroker.clock import Clock
-    from ackwell.devbroker.disk import Disk
     from ackwell.devbroker.restarts import Persona, SubscriptionLoss
     from ackwell.devbroker.settings import DevBrokerSettings
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.watchers import Watcher
-    from ackwell.protocol.command_ack import TransactionId
 
 
 SYSTEM: Final = "pulsar/system"
@@ -40,21 +42,28 @@ COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
 """The topic by whose partitions the Java client finds the transaction coordinators; there is one."""
 
 
-class State(BrokerCore):
-    """The state of a broker."""
+class State:
+    """The state of a broker; what of it was kept in a file is there from the start."""
 
-    def __init__(self, settings: DevBrokerSettings, clock: Clock, disk: Disk | None = None) -> None:
-        super().__init__(settings, clock, disk, deliver)
-        self.policies = {name: {} for name in (*settings.namespaces, SYSTEM)}
+    def __init__(self, settings: DevBrokerSettings, clock: Clock, file: BrokerFile | None = None) -> None:
+        self.shared = Shared(settings, clock, file, self._deliver, self._reclaim)
+        self.settings = settings
+        self.clock = clock
         self.topics: dict[str, Topic] = {}
-        self.partitioned: dict[str, int] = {COORDINATORS: 1}
-        self.made_tenants: set[str] = set()
-        self.schemas = Schemas()
-        self.coordinator = Coordinator()
+        self.topic_names = KeptMap[bool](file, "name")
+        """The persistent topics there are."""
+        self.partitioned = KeptMap[int](file, "partitions")
+        self.partitioned[COORDINATORS] = 1
+        self.made_tenants = KeptMap[bool](file, "tenant")
+        self.schemas = Schemas(file)
+        self.coordinator = Coordinator(self.shared)
         self.watchers: dict[tuple[Client, int], Watcher] = {}
         self._names = 0
         self._consumers = 0
         clock.on_jump = self.time_jumped
+        for name in (*settings.namespaces, SYSTEM):
+            self.shared.policies.setdefault(name, {})
+        self._recover()
 
     # Names and topics
 
@@ -85,15 +94,15 @@ class State(BrokerCore):
             may_create = create and self.settings.auto_create_topics and not partitions
             if not may_create and name.partition >= partitions:
                 raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
-            topic = self.topics[str(name)] = Topic(self, name)
-            if self.disk is not None and name.persistent:
-                self.disk.topic(str(name))
+            topic = self.topics[str(name)] = Topic(TopicContent(self.shared, name))
+            if name.persistent:
+                self.topic_names[str(name)] = True
             self.topics_changed([name], [])
         return topic
 
     def check_namespace(self, name: TopicName) -> None:
         """Refuse a topic of a namespace that was not made."""
-        if name.in_namespace not in self.policies:
+        if name.in_namespace not in self.shared.policies:
             raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
 
     def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
@@ -111,21 +120,20 @@ class State(BrokerCore):
         """Make a partitioned topic, or give one more partitions."""
         before = self.partitioned.get(str(name), 0)
         self.partitioned[str(name)] = partitions
-        self.save_facts()
         made = [self.topic(str(name.of_partition(index))) for index in range(partitions)]
         if before:
             for known in made[0].subscriptions.values():
                 for topic in made[before:]:
-                    topic.subscribe(known.name, known.type, topic.first_place, durable=known.durable)
+                    topic.subscribe(
+                        known.name, known.type, topic.content.first_position, durable=known.durable
+                    )
 
     def delete_topic(self, name: TopicName) -> None:
         """Delete a topic with its subscriptions."""
         topic = self.topics.pop(str(name), None)
         if topic is not None:
-            topic.close()
-            if self.disk is not None:
-                self.disk.forget_topic(str(name))
-            self.memory_bytes -= topic.log.nbytes
+            topic.delete()
+            self.topic_names.pop(str(name), None)
             self.topics_changed([], [name])
 
     def topics_in(self, namespace: str) -> list[TopicName]:
@@ -141,94 +149,93 @@ class State(BrokerCore):
 
     def set_policy(self, namespace: str, policy: str, value: Any) -> None:
         """Set a namespace's policy, or remove it with None; topics that are there have it from now on."""
-        if value is None:
-            self.policies[namespace].pop(policy, None)
-        else:
-            self.policies[namespace][policy] = value
-        self.save_facts()
-        limits = unacked_limits(self.settings.subscription, self.policies[namespace])
+        policies = {name: kept for name, kept in self.shared.policies[namespace].items() if name != policy}
+        self.shared.policies[namespace] = policies if value is None else policies | {policy: value}
+        limits = unacked_limits(self.settings.subscription, self.shared.policies[namespace])
         for topic in self.topics.values():
             if topic.name.in_namespace == namespace:
                 for each in topic.subscriptions.values():
                     each.subscription.limit_unacked(*limits)
-                    self.wake(each)
+                    each.wake()
 
     def tenants(self) -> set[str]:
         """Return the tenants: those that have a namespace, and those that were made."""
-        return {name.partition("/")[0] for name in self.policies} | self.made_tenants
+        return {name.partition("/")[0] for name in self.shared.policies} | set(self.made_tenants)
 
     def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
         """Take a topic's schema in, under its namespace's strategy; return its version."""
-        strategy = self.policies.get(name.in_namespace, {}).get("schemaCompatibilityStrategy")
-        version = self.schemas.put(str(name.partitioned), schema, strategy)
-        self.save_facts()
-        return version
+        strategy = self.shared.policy(name.in_namespace, "schemaCompatibilityStrategy")
+        return self.schemas.put(str(name.partitioned), schema, strategy)
 
     # Transactions
 
     def begin_transaction(self, coordinator_id: int, ttl_ms: int) -> TransactionId:
         """Open a transaction that is aborted after `ttl_ms` unless it ended; 0 for never."""
-        txn = self.coordinator.begin(coordinator_id)
-        if ttl_ms:
-            self.clock.call_at(self.clock.now_ms() + ttl_ms, lambda: self._expire(txn))
+        expires_ms = self.clock.now_ms() + ttl_ms if ttl_ms else None
+        txn = self.coordinator.begin(coordinator_id, expires_ms)
+        self._expire_at(txn, expires_ms)
         return txn
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
         """Commit or abort a transaction, in every topic and subscription that takes part."""
-        content = self.coordinator.take(txn)
-        for name in sorted(content.topics):
+        parts = self.coordinator.end(txn)
+        for name in sorted(set(parts["topics"])):
             if (topic := self.topics.get(name)) is not None:
                 topic.end_transaction(txn, action)
-        for name, subscription_name in sorted(content.subscriptions):
+        for name, subscription_name in sorted(set(map(tuple, parts["subscriptions"]))):
             topic = self.topics.get(name)
             found = topic.subscriptions.get(subscription_name) if topic else None
             if found is not None:
                 found.end_transaction(txn, action)
 
-    def _expire(self, txn: TransactionId) -> None:
-        if txn in self.coordinator.open:
-            self.end_transaction(txn, TxnAction.ABORT)
-            self.run_woken()
+    def _expire_at(self, txn: TransactionId, at_ms: int | None) -> None:
+        def expire() -> None:
+            if self.coordinator.is_open(txn):
+                self.end_transaction(txn, TxnAction.ABORT)
+                self.shared.run_woken()
 
-    # Time
+        if at_ms is not None:
+            self.clock.call_at(at_ms, expire)
+
+    # Time and memory
 
     def time_jumped(self) -> None:
         """Move the time of every subscription on to the clock's."""
         for subscription in self.subscriptions():
-            self.wake(subscription)
-        self.run_woken()
+            subscription.wake()
+        self.shared.run_woken()
 
     def subscriptions(self) -> Iterable[TopicSubscription]:
         """Iterate over all subscriptions."""
         return (each for topic in self.topics.values() for each in topic.subscriptions.values())
 
+    def _deliver(self, subscription: TopicSubscription) -> None:
+        """Deliver what a subscription can, and delete the ledgers that it was the last to consume."""
+        deliver(subscription)
+        topic = self.topics.get(subscription.content.full_name)
+        if topic is not None and len(topic.content.log.entries) > 1:
+            needed = subscription.first_unacked_ledger
+            if needed != subscription.trimmed_before:
+                subscription.trimmed_before = needed
+                topic.trim()
+
+    def _reclaim(self) -> None:
+        """Give back the memory of everything that was consumed."""
+        for topic in self.topics.values():
+            topic.reclaim()
+
     # What a killed process finds again
 
-    def save_facts(self) -> None:
-        """Let policies, partitions and schemas be saved."""
-        if self.disk is not None:
-            self.disk.fact("policies", self.policies)
-            self.disk.fact("partitioned", self.partitioned)
-            self.disk.fact("schemas", self.schemas.to_json())
-
-    def recover(self) -> None:
+    def _recover(self) -> None:
         """Read what the broker's file holds."""
-        if self.disk is None:
-            return
-        facts = self.disk.facts()
-        self.ledger_id = facts.get("ledger", -1)
-        self.policies |= facts.get("policies", {})
-        self.partitioned |= facts.get("partitioned", {})
-        self.schemas = Schemas.from_json(facts.get("schemas", {}))
-        for name, terminated in self.disk.topics():
-            topic = Topic(self, TopicName.parse(name), self.disk.ledgers(name))
-            topic.terminated = terminated
-            topic.producers.last_sequence_ids = self.disk.sequence_ids(name)
-            topic.transactions.recover(topic.log)
-            self.memory_bytes += topic.log.nbytes
-            for saved in self.disk.cursors(name):
-                topic.recover(saved)
-            self.topics[name] = topic
+        file = self.shared.file
+        for name in self.topic_names:
+            assert file is not None
+            content = TopicContent(self.shared, TopicName.parse(name), file.ledgers(name))
+            self.topics[name] = Topic(content)
+            self.topics[name].recover(self.coordinator.is_open)
+        for text, parts in self.coordinator.open.items():
+            self._expire_at(TransactionId.parse(text), parts["expires_ms"])
 
     # Restarts
 
@@ -248,20 +255,20 @@ class State(BrokerCore):
                 # A timer that is still to come finds nobody to deliver to.
                 each.consumers.clear()
             if topic.name.persistent:
-                self.topics[name] = Topic.loaded(self, topic, survivors)
+                self.topics[name] = Topic.loaded(topic, survivors)
                 losses |= {(name, each): survivor.loss for each, survivor in survivors.items()}
         return Restarted(how, f"pulsar-{self.settings.version}" if as_ == "pulsar" else "ackwell", losses)
 
     def unload(self, topic: Topic) -> Restarted:
         """Close a topic and load it again, as this version does."""
-        topic.record(Kind.UNLOAD)
+        topic.content.record(Kind.UNLOAD)
         return self.reload("graceful", "pulsar", [str(topic.name)])
 
     def close(self) -> None:
         """Save what changed, and close the file."""
-        if self.disk is not None:
-            self.save()
-            self.disk.close()
+        self.shared.save()
+        if self.shared.file is not None:
+            self.shared.file.close()
 
     def validate(self) -> None:
         """Check every subscription; `AssertionError` names what does not hold."""

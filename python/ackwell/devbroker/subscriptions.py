@@ -6,17 +6,17 @@ for another, passes on what consumers say, and lets it go.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import Cursor
 from ackwell.delayed import DelayedDeliveryTracker
-from ackwell.devbroker.consumers import Consumer
-from ackwell.devbroker.disk import SavedCursor
+from ackwell.devbroker.broker_file import SavedCursor
+from ackwell.devbroker.cursor_writes import CursorWrites
 from ackwell.devbroker.keys import key_of
 from ackwell.devbroker.policies import unacked_limits
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.transactions import KINDS
-from ackwell.devbroker.writes import CursorWrites
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.protocol.codes import TxnAction
 from ackwell.protocol.command_ack import AckType
@@ -29,16 +29,39 @@ if TYPE_CHECKING:
 
     from ackwell._native import PositionInfo
     from ackwell.broker.writes import CursorLedger
+    from ackwell.devbroker.broker_file import BrokerFile
+    from ackwell.devbroker.clients import Client
     from ackwell.devbroker.content import TopicContent
-    from ackwell.devbroker.disk import Disk
-    from ackwell.devbroker.entries import Entry
+    from ackwell.devbroker.entry import Entry
     from ackwell.position import Position
     from ackwell.protocol.command_ack import AckColumns, TransactionId
     from ackwell.subscription.consumer import ConsumerKey
     from ackwell.subscription.sticky_key import HashRange
 
-Subscriber = Consumer["TopicSubscription"]
-"""A consumer of a subscription."""
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Consumer:
+    """One consumer of one connection."""
+
+    connection: Client
+    consumer_id: int
+    name: str
+    key: int
+    """By which the subscription finds it."""
+    subscription: TopicSubscription
+    priority: int
+    epoch: int
+    metadata: dict[str, str]
+    connected_ms: int
+    permits: int = 0
+    """About what it asked for and has not got: how far it is worth reading. The subscription decides."""
+    next_s: float = 0.0
+    """When the loop sends the next message, if a fault makes the consumer slow."""
+    messages_out: int = 0
+    messages_per_entry: int = 0
+    """Of late: each delivery counts a tenth, as a broker reckons."""
+    bytes_out: int = 0
+    redelivered: int = 0
 
 
 class TopicSubscription:
@@ -49,7 +72,7 @@ class TopicSubscription:
 
     def __init__(
         self,
-        topic: TopicContent,
+        content: TopicContent,
         name: str,
         kind: SubscriptionType,
         *,
@@ -59,11 +82,11 @@ class TopicSubscription:
         durable: bool = True,
         ledger: CursorLedger = "none",
     ) -> None:
-        self.topic = topic
+        self.content = content
         self.name = name
         self.durable = durable
         self._on_delete = on_delete
-        self.consumers: dict[ConsumerKey, Subscriber] = {}
+        self.consumers: dict[ConsumerKey, Consumer] = {}
         self.properties: dict[str, str] = {}
         self.messages_out = 0
         self.bytes_out = 0
@@ -71,30 +94,39 @@ class TopicSubscription:
         self.typed = False
         """Whether a consumer came since the topic was loaded; a broker knows no type before that."""
         self.read_compacted = False
+        self.trimmed_before = -1
+        """The ledger that it needed first when its topic was last trimmed."""
         self._active: ConsumerKey | None = None
         self._changing = False
         """Whether the active consumer of a Failover subscription changed and gets nothing yet."""
         self._seeking = False
-        settings = topic.settings
+        settings = content.settings
         options: dict[str, Any] = {
             "settings": settings.subscription,
             "delayed": DelayedDeliveryTracker(tick_time_ms=settings.delayed_delivery_tick_ms),
-            "topic": str(topic.name),
-            "partition": topic.partition if topic.partition >= 0 else None,
+            "topic": content.full_name,
+            "partition": content.partition if content.partition >= 0 else None,
             "durable": durable,
         }
         if info is not None:
-            cursor = Cursor.from_position_info(info, topic.log.ledgers, settings=settings.subscription.cursor)
+            cursor = Cursor.from_position_info(
+                info, content.log.ledgers, settings=settings.subscription.cursor
+            )
         self.subscription = Subscription(kind, cursor=cursor, **options)
-        policies = topic.broker.policies.get(topic.name.in_namespace, {})
+        policies = content.shared.policies.get(content.namespace, {})
         if policies:
             self.subscription.limit_unacked(*unacked_limits(settings.subscription, policies))
-        self.writes = CursorWrites(self.cursor, topic.clock, settings.cursor_flush_ms, ledger)
+        self.cursor_writes = CursorWrites(self.cursor, content.clock, settings.cursor_flush_ms, ledger)
 
     @property
     def cursor(self) -> Cursor:
         """What is acknowledged."""
         return self.subscription.cursor
+
+    @property
+    def first_unacked_ledger(self) -> int:
+        """The ledger of the first entry that it still needs."""
+        return self.content.log.ledgers.next_valid(*self.cursor.mark_delete_position).ledger_id
 
     @property
     def type(self) -> SubscriptionType:
@@ -105,7 +137,7 @@ class TopicSubscription:
 
     def join(
         self,
-        consumer: Subscriber,
+        consumer: Consumer,
         kind: SubscriptionType,
         *,
         sticky: bool = False,
@@ -140,12 +172,12 @@ class TopicSubscription:
         self.typed = True
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
-    def leave(self, consumer: Subscriber) -> None:
+    def leave(self, consumer: Consumer) -> None:
         """Let a consumer go; what it has goes back."""
         if self.consumers.pop(consumer.key, None) is None:
             return
         self.subscription.remove_consumer(consumer.key)
-        self.topic.broker.changed(self)
+        self.changed()
         self.record(Kind.CONSUMER_CLOSE, consumer=consumer.name)
         if not self.consumers and not self.durable and not self._seeking:
             self.delete()
@@ -157,20 +189,20 @@ class TopicSubscription:
         """Delete it; its consumers are gone."""
         self._on_delete(self)
 
-    def tell_active(self, newcomer: Subscriber | None = None) -> None:
+    def tell_active(self, newcomer: Consumer | None = None) -> None:
         """Notify the consumers of Exclusive and Failover of a new active one, and each newcomer."""
         if self.type not in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
             return
         active = self.subscription.active_consumer
         if active != self._active:
             self._active = active
-            delay_ms = self.topic.settings.failover_delay_ms
+            delay_ms = self.content.settings.failover_delay_ms
             if self.type is SubscriptionType.EXCLUSIVE or not delay_ms:
                 self._changed_active()
             elif active is not None and not self._changing:
                 # What the consumer before has acknowledged may still arrive.
                 self._changing = True
-                self.topic.clock.call_at(self.topic.clock.now_ms() + delay_ms, self._delay_over)
+                self.content.clock.call_at(self.content.clock.now_ms() + delay_ms, self._delay_over)
         elif newcomer is not None:
             newcomer.connection.send_active(newcomer.consumer_id, active=newcomer.key == active)
 
@@ -182,7 +214,7 @@ class TopicSubscription:
         self._changing = False
         self._changed_active()
         self.wake()
-        self.topic.broker.run_woken()
+        self.content.shared.run_woken()
 
     # Delivery
 
@@ -193,26 +225,26 @@ class TopicSubscription:
 
     def wake(self) -> None:
         """Let the pump run before the broker waits again."""
-        self.topic.broker.wake(self)
+        self.content.shared.wake(self)
 
-    def no_messages(self, places: list[tuple[int, int]], entries: list[Entry]) -> list[tuple[int, int]]:
+    def no_messages(self, positions: list[tuple[int, int]], entries: list[Entry]) -> list[tuple[int, int]]:
         """Return the entries that are never delivered: markers, and what an aborted transaction published."""
-        topic = self.topic
-        if not (topic.transactions.seen or (self.read_compacted and topic.compacted)):
+        content = self.content
+        if not (content.transactions.seen or (self.read_compacted and content.compacted)):
             return []
         return [
-            place
-            for place, entry in zip(places, entries, strict=True)
+            position
+            for position, entry in zip(positions, entries, strict=True)
             if entry.marker
-            or (entry.transaction is not None and topic.transactions.was_aborted(entry.transaction))
-            or (self.read_compacted and topic.is_compacted_out(place))
+            or (entry.transaction is not None and content.transactions.hides(entry.transaction, position))
+            or (self.read_compacted and content.is_compacted_out(position))
         ]
 
-    def acknowledge_unseen(self, place: tuple[int, int]) -> None:
+    def acknowledge_unseen(self, position: tuple[int, int]) -> None:
         """Acknowledge an entry that no consumer is to see."""
-        self.subscription.ack(None, *place)
+        self.subscription.ack(None, *position)
         self.acknowledged(whole=True)
-        self.record(Kind.ACK, place)
+        self.record(Kind.ACK, position)
 
     def key_hashes(self, entries: list[Entry]) -> list[int] | None:
         """Return the sticky-key hashes of entries, None where the type does not ask for them."""
@@ -225,7 +257,7 @@ class TopicSubscription:
 
     def delivery_times(self, entries: list[Entry]) -> list[int] | None:
         """Return when entries may be delivered, None where none is delayed."""
-        if not self.topic.log.delays:
+        if not self.content.log.delays:
             return None
         if not any(entry.deliver_at_ms for entry in entries):
             return None
@@ -235,31 +267,31 @@ class TopicSubscription:
 
     def redeliver(
         self,
-        consumer: Subscriber,
-        places: Sequence[tuple[int, int]] | None,
+        consumer: Consumer,
+        positions: Sequence[tuple[int, int]] | None,
         epoch: int | None = None,
     ) -> int:
         """Take back what a consumer has, all or some entries, and deliver it again; return how many."""
-        taken = self.subscription.redeliver(consumer.key, places, epoch=epoch)
-        self.topic.broker.changed(self)
-        if places is None:
+        taken = self.subscription.redeliver(consumer.key, positions, epoch=epoch)
+        self.changed()
+        if positions is None:
             self.record(Kind.REDELIVER_UNACKED, consumer=consumer.name)
         else:
-            for place in places:
-                self.record(Kind.NACK, place, consumer=consumer.name)
+            for position in positions:
+                self.record(Kind.NACK, position, consumer=consumer.name)
         self.wake()
         return taken
 
-    def seek(self, place: tuple[int, int], ack_set: Sequence[int] = ()) -> None:
+    def seek(self, position: tuple[int, int], ack_set: Sequence[int] = ()) -> None:
         """Make a position the next to be read, and close the consumers, as the broker does."""
         # The reader of a subscription that is not durable comes back to it.
         self._seeking = True
         for consumer in list(self.consumers.values()):
             consumer.connection.close_consumer(consumer)
         self._seeking = False
-        self.subscription.seek(*place, ack_set)
+        self.subscription.seek(*position, ack_set)
         self.acknowledged(whole=True)
-        self.record(Kind.SEEK, place, ack_set=tuple(ack_set) or None)
+        self.record(Kind.SEEK, position, ack_set=tuple(ack_set) or None)
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
         """Let what was acknowledged in a transaction count, or not."""
@@ -268,7 +300,7 @@ class TopicSubscription:
             self.acknowledged(whole=True)
         else:
             self.subscription.abort(txn)
-        self.topic.broker.changed(self)
+        self.changed()
         self.record(KINDS[action], transaction=str(txn))
         self.wake()
 
@@ -286,7 +318,7 @@ class TopicSubscription:
     def clear_backlog(self) -> None:
         """Acknowledge everything, for an operator."""
         self.subscription.clear_backlog()
-        self._moved(Kind.CLEAR_BACKLOG, self.topic.log.last_position)
+        self._moved(Kind.CLEAR_BACKLOG, self.content.log.last_position)
 
     def _moved(self, kind: Kind, position: Position) -> None:
         self.acknowledged(whole=True)
@@ -299,19 +331,23 @@ class TopicSubscription:
     @property
     def names(self) -> tuple[str, str]:
         """Its topic and its own name."""
-        return self.topic.full_name, self.name
+        return self.content.full_name, self.name
 
-    def save(self, disk: Disk) -> None:
-        """Write its state into the broker's file."""
+    def changed(self) -> None:
+        """Let its state be saved with the next commit."""
+        if self.durable and self.content.file is not None:
+            self.content.shared.changed(self.names, self._save)
+
+    def _save(self, file: BrokerFile) -> None:
         info = self.subscription.stage().info
-        disk.cursor(self.topic.full_name, SavedCursor(self.name, str(self.type), self.properties, info))
+        file.cursor(self.content.full_name, SavedCursor(self.name, str(self.type), self.properties, info))
 
     def acknowledged(self, *, whole: bool) -> None:
         """Let the cursor be written, if it is time."""
-        self.writes.changed(whole=whole)
-        self.topic.broker.changed(self)
+        self.cursor_writes.changed(whole=whole)
+        self.changed()
 
-    def record_acks(self, consumer: Subscriber, columns: AckColumns) -> None:
+    def record_acks(self, consumer: Consumer, columns: AckColumns) -> None:
         """Record an acknowledgment, id by id."""
         kind = Kind.ACK_CUMULATIVE if columns.ack_type is AckType.CUMULATIVE else Kind.ACK
         ledger_ids, entry_ids = columns.ledger_ids.tolist(), columns.entry_ids.tolist()
@@ -325,16 +361,16 @@ class TopicSubscription:
                 ack_set = columns.ack_set(row) or None
                 self.record(kind, position, consumer=consumer.name, ack_set=ack_set, transaction=transaction)
 
-    def record_run(self, kind: Kind, consumer: Subscriber, *columns: Sequence[int] | None) -> None:
-        """Take down what happened to many entries: ledger ids, entry ids, batch sizes, redelivery counts."""
-        self.topic.broker.recorder.record_run(
-            self.topic.full_name,
+    def record_run(self, kind: Kind, consumer: Consumer, *columns: Sequence[int] | None) -> None:
+        """Record what happened to many entries: ledger ids, entry ids, batch sizes, redelivery counts."""
+        self.content.shared.recorder.record_run(
+            self.content.full_name,
             self.name,
             kind,
             consumer.name,
             *columns,  # type: ignore[arg-type]
         )
 
-    def record(self, kind: Kind, place: tuple[int, int] | None = None, **fields: Any) -> None:
-        """Take down what happened."""
-        self.topic.broker.recorder.record(self.topic.full_name, self.name, kind, place, **fields)
+    def record(self, kind: Kind, position: tuple[int, int] | None = None, **fields: Any) -> None:
+        """Record what happened."""
+        self.content.shared.recorder.record(self.content.full_name, self.name, kind, position, **fields)

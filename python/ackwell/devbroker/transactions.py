@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell.devbroker.entries import Entry
+from ackwell.devbroker.entry import Entry
+from ackwell.position import Position
 from ackwell.protocol import messages
 from ackwell.protocol.codes import TxnAction
 from ackwell.protocol.payload import write_payload
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackwell.devbroker.log import Log
-    from ackwell.position import Position
     from ackwell.protocol.command_ack import TransactionId
 
 _MARKER_TYPES = {TxnAction.COMMIT: 21, TxnAction.ABORT: 22}
@@ -30,31 +32,43 @@ class TopicTransactions:
     def __init__(self) -> None:
         self._first: dict[TransactionId, Position] = {}
         self._aborted: set[TransactionId] = set()
+        self._late: set[Position] = set()
+        """Messages of transactions that were not open when they came: they are never delivered."""
         self.committed = 0
         self.seen = False
         """Whether any transaction published here."""
         self.held_from: Position | None = None
         """The first message of an open transaction: nothing from here on is delivered."""
 
-    def published(self, txn: TransactionId, position: Position) -> None:
-        """Take note of a message; what follows it waits for the transaction's end."""
+    def published(self, txn: TransactionId, position: Position, *, is_open: bool) -> None:
+        """Take note of a message; what follows one of an open transaction waits for the transaction's end."""
         self.seen = True
-        self._first.setdefault(txn, position)
-        self.held_from = min(self._first.values())
+        if not is_open:
+            self._late.add(position)
+        elif txn not in self._first:
+            self._first[txn] = position
+            self.held_from = min(self._first.values())
 
-    def recover(self, log: Log) -> None:
-        """Find what was ended in the log; what was not is aborted, for its coordinator is gone."""
-        published: set[TransactionId] = set()
-        committed: set[TransactionId] = set()
-        for entries in log.entries.values():
-            for entry in entries:
-                if entry.transaction is not None and not entry.marker:
-                    published.add(entry.transaction)
-                elif entry.transaction is not None and entry.marker == _MARKER_TYPES[TxnAction.COMMIT]:
-                    committed.add(entry.transaction)
-        self.seen = bool(published)
-        self.committed = len(committed)
-        self._aborted = published - committed
+    def recover(self, log: Log, is_open: Callable[[TransactionId], bool]) -> None:
+        """Find in the log what was ended, and what is still open; anything else came too late, or aborted."""
+        ended: dict[TransactionId, int] = {}
+        for ledger_id, entries in log.entries.items():
+            for entry_id, entry in enumerate(entries):
+                if entry.transaction is None:
+                    continue
+                if entry.marker:
+                    ended[entry.transaction] = entry.marker
+                    self._first.pop(entry.transaction, None)
+                else:
+                    # One whose end is found behind it leaves with its end.
+                    live = entry.transaction not in ended
+                    self.published(entry.transaction, Position(ledger_id, entry_id), is_open=live)
+        for txn in [txn for txn in self._first if not is_open(txn)]:
+            ended[txn] = _MARKER_TYPES[TxnAction.ABORT]
+            del self._first[txn]
+        self.held_from = min(self._first.values(), default=None)
+        self._aborted = {txn for txn, kind in ended.items() if kind == _MARKER_TYPES[TxnAction.ABORT]}
+        self.committed = len(ended) - len(self._aborted)
 
     @property
     def ongoing(self) -> int:
@@ -66,9 +80,9 @@ class TopicTransactions:
         """How many that published here were aborted."""
         return len(self._aborted)
 
-    def was_aborted(self, txn: TransactionId) -> bool:
-        """Return whether the messages of a transaction are to be skipped."""
-        return txn in self._aborted
+    def hides(self, txn: TransactionId, position: tuple[int, int]) -> bool:
+        """Return whether a transaction's message is never delivered."""
+        return txn in self._aborted or position in self._late
 
     def end(self, txn: TransactionId, action: TxnAction) -> bool:
         """End a transaction; return whether it published here."""

@@ -46,8 +46,8 @@ class ValidationError(IntEnum):
 class TransactionId(NamedTuple):
     """A transaction: the two halves of its 128-bit id, each as an unsigned integer.
 
-    >>> str(TransactionId(0, 3))
-    '0:3'
+    >>> str(TransactionId(0, 3)), TransactionId.parse("0:3") == (0, 3)
+    ('0:3', True)
     """
 
     most_bits: int
@@ -60,6 +60,12 @@ class TransactionId(NamedTuple):
     def of(cls, message: Any) -> TransactionId:
         """Return the transaction that a command or the metadata of a message names."""
         return TransactionId(message.txnid_most_bits, message.txnid_least_bits)
+
+    @classmethod
+    def parse(cls, text: str) -> TransactionId:
+        """Return the transaction of a text; `ValueError` if it is not one."""
+        most_bits, _, least_bits = text.partition(":")
+        return TransactionId(int(most_bits), int(least_bits))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,43 +24,40 @@ _BYTES: Final = 2
 """Protocol Buffers' wire type of a nested message."""
 
 
-class Frame:
+class Frame(NamedTuple):
     """One frame that was read: where it is in the bytes that it came in.
 
     Whoever passes a frame on writes its `raw` bytes, and whoever reads it copies only the part that is read.
     """
 
-    __slots__ = ("_data", "_end", "_payload", "_start")
-
-    def __init__(self, data: bytes, start: int, payload: int, end: int) -> None:
-        self._data = data
-        self._start = start
-        self._payload = payload
-        self._end = end
+    data: bytes
+    start: int
+    behind_command: int
+    end: int
 
     @property
     def raw(self) -> bytes:
         """The whole frame, as it came."""
-        return self._data[self._start : self._end]
+        return self.data[self.start : self.end]
 
     @property
     def command(self) -> bytes:
         """The command, encoded as `BaseCommand`."""
-        return self._data[self._start + 8 : self._payload]
+        return self.data[self.start + 8 : self.behind_command]
 
     @property
     def payload(self) -> bytes:
         """The bytes behind the command."""
-        return self._data[self._payload : self._end]
+        return self.data[self.behind_command : self.end]
 
     @property
     def command_type(self) -> int:
         """The command's type, which comes first; 0 where another field does."""
-        at = self._start + 8
+        at = self.start + 8
         # The tag of the field, then its value, which is one byte for every type there is.
-        if self._payload < at + 2 or self._data[at] != _TYPE_TAG or self._data[at + 1] > 0x7F:
+        if self.behind_command < at + 2 or self.data[at] != _TYPE_TAG or self.data[at + 1] > 0x7F:
             return 0
-        return self._data[at + 1]
+        return self.data[at + 1]
 
 
 class Command(NamedTuple):

@@ -43,8 +43,8 @@ def message_frames(
     for ledger, entry_id, payload in zip(ledger_ids, entry_ids, payloads, strict=True):
         if ledger != ledger_id:
             ledger_id, head = ledger, b"\x08%b\x10" % _varint(ledger)
-        place = head + _varint(entry_id) + tail
-        body = consumer + _SMALL[len(place)] + place
+        position = head + _varint(entry_id) + tail
+        body = consumer + _SMALL[len(position)] + position
         # Without ack sets it is shorter than 128 bytes: one byte for its size, and four before it.
         size = len(body)
         yield b"%b%b\x08\x09\x4a%b%b%b" % (
@@ -57,10 +57,10 @@ def message_frames(
 
 
 def _message_head(consumer_id: int, ledger_id: int, entry_id: int, partition: int) -> bytes:
-    place = b"\x08%b\x10%b" % (_varint(ledger_id), _varint(entry_id))
+    position = b"\x08%b\x10%b" % (_varint(ledger_id), _varint(entry_id))
     if partition >= 0:
-        place += b"\x18" + _varint(partition)
-    return b"\x08%b\x12%b%b" % (_varint(consumer_id), _SMALL[len(place)], place)
+        position += b"\x18" + _varint(partition)
+    return b"\x08%b\x12%b%b" % (_varint(consumer_id), _SMALL[len(position)], position)
 
 
 def receipt_frame(
@@ -72,12 +72,12 @@ def receipt_frame(
     highest_sequence_id: int = 0,
 ) -> bytes:
     """Return the frame of a `CommandSendReceipt`; ids below 0 are written as the client compares them."""
-    producer, place = _receipt_parts(producer_id, ledger_id)
+    producer, position = _receipt_parts(producer_id, ledger_id)
     entry = _SMALL[entry_id] if 0 <= entry_id < _SMALL_END else varint(entry_id)
     sequence = _SMALL[sequence_id] if 0 <= sequence_id < _SMALL_END else varint(sequence_id)
     highest = _SMALL[highest_sequence_id] if highest_sequence_id < _SMALL_END else varint(highest_sequence_id)
     # Its numbers are of ten bytes at most, so each size is one byte.
-    nested = len(place) + len(entry)
+    nested = len(position) + len(entry)
     size = len(producer) + len(sequence) + nested + len(highest) + 4
     return b"\x00\x00\x00%c\x00\x00\x00%c\x08\x07\x3a%c%b\x10%b\x1a%c%b%b\x20%b" % (
         size + 8,
@@ -86,7 +86,7 @@ def receipt_frame(
         producer,
         sequence,
         nested,
-        place,
+        position,
         entry,
         highest,
     )

@@ -131,7 +131,7 @@ def _answer(backend: Backend, request: Request) -> tuple[HTTPStatus, Any]:
     except HttpError as error:
         return error.status, {"reason": str(error)}
     finally:
-        backend.state.run_woken()
+        backend.state.shared.run_woken()
     return (HTTPStatus.NO_CONTENT if answer is None else HTTPStatus.OK), answer
 
 

@@ -1,4 +1,4 @@
-"""Requests about single messages: the last one, the n-th, the one at a place."""
+"""Requests about single messages: the last one, the n-th, the one at a position."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError, Raw, number
-from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.stats import timestamp
 from ackwell.devbroker.admin.subscription_routes import subscriptions
 from ackwell.devbroker.admin.topic_routes import existing
@@ -22,82 +21,77 @@ if TYPE_CHECKING:
     from ackwell.protocol.topic_name import TopicName
 
 
-@on_topic("GET", "lastMessageId")
 def last(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Return the position of the last message."""
-    topic = existing(backend, name)
-    place = topic.last_message()
-    batch_size = topic.batch_size(place)
+    content = existing(backend, name).content
+    position = content.last_message()
+    batch_size = content.batch_size(position)
     more = {"outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
     if batch_size is None:
-        return _message_id(topic, place)
-    return _message_id(topic, place) | {"batchIndex": batch_size - 1} | more
+        return _message_id(content, position)
+    return _message_id(content, position) | {"batchIndex": batch_size - 1} | more
 
 
-@on_topic("GET", "messageid", "*")
 def at_time(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
     """Return the first message published at or after a time in ms; -1:-1 where that is the very first."""
-    topic = existing(backend, name)
-    place = topic.log.first_published_at(number(rest[1]))
-    return _message_id(topic, place if place > topic.first_place else (-1, -1))
+    content = existing(backend, name).content
+    position = content.log.first_published_at(number(rest[1]))
+    return _message_id(content, position if position > content.first_position else (-1, -1))
 
 
-@on_topic("GET", "subscription", "*", "position", "*")
 def peek(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
     """Return the n-th entry that a subscription has not acknowledged, from 1 on."""
     (source,) = subscriptions(backend, name, rest[1])
-    cursor, ledgers = source.cursor, source.topic.log.ledgers
-    place, wanted = cursor.mark_delete_position, max(number(rest[3]), 1)
+    cursor, ledgers = source.cursor, source.content.log.ledgers
+    position, wanted = cursor.mark_delete_position, max(number(rest[3]), 1)
     while wanted:
-        place = ledgers.next_valid(*place)
-        if not ledgers.contains(*place):
+        position = ledgers.next_valid(*position)
+        if not ledgers.contains(*position):
             break
-        wanted -= not cursor.is_acked(*place)
-    return _entry(source.topic, place)
+        wanted -= not cursor.is_acked(*position)
+    return _entry(source.content, position)
 
 
-@on_topic("GET", "ledger", "*", "entry", "*")
 def by_id(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Raw:
-    """Return the entry at a place."""
-    return _entry(existing(backend, name), (number(rest[1]), number(rest[3])))
+    """Return the entry at a position."""
+    return _entry(existing(backend, name).content, (number(rest[1]), number(rest[3])))
 
 
-@on_topic("GET", "examinemessage")
 def examine(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Raw:
     """Return the n-th entry of a topic, from its first or from its last."""
-    topic = existing(backend, name)
+    content = existing(backend, name).content
     count = max(number(request.query.get("messagePosition", "1")), 1)
-    ledgers = topic.log.ledgers
+    ledgers = content.log.ledgers
     if request.query.get("initialPosition", "latest") == "earliest":
-        place = topic.first_place
+        position = content.first_position
         for _step in range(count - 1):
-            place = ledgers.next_valid(*place)
+            position = ledgers.next_valid(*position)
     else:
-        place = topic.log.last_position
+        position = content.log.last_position
         for _step in range(count - 1):
-            place = ledgers.previous_valid(*place)
-    return _entry(topic, place)
+            position = ledgers.previous_valid(*position)
+    return _entry(content, position)
 
 
-def _message_id(topic: TopicContent, place: tuple[int, int]) -> dict[str, int]:
-    ledger_id, entry_id = place
+def _message_id(content: TopicContent, position: tuple[int, int]) -> dict[str, int]:
+    ledger_id, entry_id = position
     return {
         "ledgerId": ledger_id,
         "entryId": entry_id,
-        "partitionIndex": topic.partition,
+        "partitionIndex": content.partition,
         "batchIndex": -1,
         "batchSize": 0,
     }
 
 
-def _entry(topic: TopicContent, place: Position | tuple[int, int]) -> Raw:
+def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
     """Return an entry's messages, uncompressed, and what its metadata says as headers."""
-    if place[1] < 0 or not topic.log.ledgers.contains(*place):
+    if position[1] < 0 or not content.log.ledgers.contains(*position):
         raise HttpError(HTTPStatus.NOT_FOUND, "Message not found")
-    payload = read_payload(topic.log.read(*place).data)
+    payload = read_payload(content.log.read(*position).data)
     metadata = payload.metadata
     headers = {
-        "X-Pulsar-Message-ID": f"{place[0]}:{place[1]}",
+        "X-Pulsar-Message-ID": f"{position[0]}:{position[1]}",
         "X-Pulsar-PROPERTY": json.dumps({each.key: each.value for each in metadata.properties}),
         "X-Pulsar-publish-time": timestamp(metadata.publish_time),
         "X-Pulsar-Is-Encrypted": "true" if metadata.encryption_keys else "false",

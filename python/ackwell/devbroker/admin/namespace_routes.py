@@ -6,13 +6,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError
-from ackwell.devbroker.admin.routes import on_namespace
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Backend, Request
 
 
-@on_namespace("GET", "topics")
 def topics(backend: Backend, request: Request, namespace: str, _: list[str]) -> Any:
     """List the topics, partitions one by one."""
     existing_namespace(backend, namespace)
@@ -24,19 +22,16 @@ def topics(backend: Backend, request: Request, namespace: str, _: list[str]) -> 
     ]
 
 
-@on_namespace("PUT")
 def create(backend: Backend, request: Request, namespace: str, _: list[str]) -> None:
     """Make a namespace."""
     tenant = namespace.partition("/")[0]
     if tenant not in backend.state.tenants():
         raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
-    if namespace in backend.state.policies:
+    if namespace in backend.state.shared.policies:
         raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
-    backend.state.policies[namespace] = dict(request.json() or {})
-    backend.state.save_facts()
+    backend.state.shared.policies[namespace] = dict(request.json() or {})
 
 
-@on_namespace("DELETE")
 def delete(backend: Backend, request: Request, namespace: str, _: list[str]) -> None:
     """Delete a namespace; refused while it has topics."""
     existing_namespace(backend, namespace)
@@ -44,39 +39,33 @@ def delete(backend: Backend, request: Request, namespace: str, _: list[str]) -> 
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "Broker doesn't allow forced deletion of namespaces")
     if backend.state.topics_in(namespace):
         raise HttpError(HTTPStatus.CONFLICT, "Cannot delete non empty namespace")
-    del backend.state.policies[namespace]
-    backend.state.save_facts()
+    del backend.state.shared.policies[namespace]
 
 
 def existing_namespace(backend: Backend, namespace: str) -> None:
     """Answer 404 for a namespace that was not made."""
-    if namespace not in backend.state.policies:
+    if namespace not in backend.state.shared.policies:
         raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {namespace} not found")
 
 
-@on_namespace("GET")
 def policies(backend: Backend, _request: Request, namespace: str, _: list[str]) -> Any:
     """Return all policies that were set."""
     existing_namespace(backend, namespace)
-    return backend.state.policies[namespace]
+    return backend.state.shared.policies[namespace]
 
 
-@on_namespace("GET", "*")
 def policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> Any:
     """Return one policy."""
     existing_namespace(backend, namespace)
-    return backend.state.policies.get(namespace, {}).get(rest[0])
+    return backend.state.shared.policies.get(namespace, {}).get(rest[0])
 
 
-@on_namespace("PUT", "*")
-@on_namespace("POST", "*")
 def set_policy(backend: Backend, request: Request, namespace: str, rest: list[str]) -> None:
     """Set a policy; those that the dev broker does not know of are kept and do nothing."""
     existing_namespace(backend, namespace)
     backend.state.set_policy(namespace, rest[0], request.json())
 
 
-@on_namespace("DELETE", "*")
 def remove_policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:
     """Remove a policy."""
     existing_namespace(backend, namespace)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable
-from functools import cache
 from http import HTTPStatus
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.devbroker.admin import message_routes, namespace_routes, subscription_routes, topic_routes
 from ackwell.devbroker.admin.requests import HttpError, Request
 from ackwell.devbroker.state import parsed
 from ackwell.protocol.topic_name import TopicName
@@ -20,25 +19,61 @@ if TYPE_CHECKING:
 Route = Callable[["Backend", Request, Any, "list[str]"], Any]
 """Takes the backend, the request, the topic or namespace, and the rest of the path."""
 
-TOPIC_ROUTES: dict[tuple[str, ...], Route] = {}
+TOPIC_ROUTES: Final[dict[tuple[str, ...], Route]] = {
+    ("PUT",): topic_routes.create,
+    ("DELETE",): topic_routes.delete,
+    ("PUT", "partitions"): topic_routes.create_partitioned,
+    ("POST", "partitions"): topic_routes.add_partitions,
+    ("GET", "partitions"): topic_routes.partitions,
+    ("DELETE", "partitions"): topic_routes.delete_partitioned,
+    ("GET", "stats"): topic_routes.topic_stats,
+    ("GET", "partitioned-stats"): topic_routes.partitioned_stats,
+    ("GET", "partitioned-internalStats"): topic_routes.partitioned_internal_stats,
+    ("GET", "internalStats"): topic_routes.topic_internal_stats,
+    ("GET", "properties"): topic_routes.nothing,
+    ("GET", "permissions"): topic_routes.nothing,
+    ("PUT", "unload"): topic_routes.unload,
+    ("POST", "terminate"): topic_routes.terminate,
+    ("PUT", "compaction"): topic_routes.compact,
+    ("GET", "compaction"): topic_routes.compaction,
+    ("GET", "schema"): topic_routes.schema,
+    ("POST", "schema"): topic_routes.put_schema,
+    ("DELETE", "schema"): topic_routes.delete_schema,
+    ("GET", "subscriptions"): subscription_routes.names,
+    ("PUT", "subscription", "*"): subscription_routes.create,
+    ("DELETE", "subscription", "*"): subscription_routes.delete,
+    ("POST", "subscription", "*", "resetcursor", "*"): subscription_routes.seek_to_time,
+    ("POST", "subscription", "*", "resetcursor"): subscription_routes.seek,
+    ("POST", "subscription", "*", "skip_all"): subscription_routes.clear,
+    ("POST", "subscription", "*", "skip", "*"): subscription_routes.skip,
+    ("POST", "subscription", "*", "expireMessages", "*"): subscription_routes.expire,
+    ("POST", "subscription", "*", "expireMessages"): subscription_routes.expire_up_to,
+    ("GET", "subscription", "*", "properties"): subscription_routes.properties,
+    ("PUT", "subscription", "*", "properties"): subscription_routes.set_properties,
+    ("POST", "all_subscription", "expireMessages", "*"): subscription_routes.expire_all,
+    ("GET", "lastMessageId"): message_routes.last,
+    ("GET", "messageid", "*"): message_routes.at_time,
+    ("GET", "subscription", "*", "position", "*"): message_routes.peek,
+    ("GET", "ledger", "*", "entry", "*"): message_routes.by_id,
+    ("GET", "examinemessage"): message_routes.examine,
+}
 """By method and the words of the path behind a topic; `*` matches any one part."""
 
-NAMESPACE_ROUTES: dict[tuple[str, ...], Route] = {}
-
-
-def on_topic(*key: str) -> Callable[[Route], Route]:
-    """Make a function the answer to a method and a path behind a topic."""
-    return lambda route: TOPIC_ROUTES.setdefault(key, route)
-
-
-def on_namespace(*key: str) -> Callable[[Route], Route]:
-    """Make a function the answer to a method and a path behind a namespace."""
-    return lambda route: NAMESPACE_ROUTES.setdefault(key, route)
+NAMESPACE_ROUTES: Final[dict[tuple[str, ...], Route]] = {
+    ("GET", "topics"): namespace_routes.topics,
+    ("PUT",): namespace_routes.create,
+    ("DELETE",): namespace_routes.delete,
+    ("GET",): namespace_routes.policies,
+    ("GET", "*"): namespace_routes.policy,
+    ("PUT", "*"): namespace_routes.set_policy,
+    ("POST", "*"): namespace_routes.set_policy,
+    ("DELETE", "*"): namespace_routes.remove_policy,
+}
+"""By method and the words of the path behind a namespace."""
 
 
 def route(backend: Backend, request: Request) -> Any:
     """Answer a request: what is to be written as JSON, None for no content."""
-    _rooms()
     request.role = _role(backend, request)
     match request.path:
         case ["lookup", "v2", "topic", domain, tenant, namespace, *local]:
@@ -49,7 +84,7 @@ def route(backend: Backend, request: Request) -> Any:
             name = TopicName("persistent", tenant, namespace, local)
             return _found(TOPIC_ROUTES, request.method, ["schema"])(backend, request, name, rest)
         case ["admin", "v2", "persistent" | "non-persistent" as domain, tenant, namespace]:
-            if f"{tenant}/{namespace}" not in backend.state.policies:
+            if f"{tenant}/{namespace}" not in backend.state.shared.policies:
                 raise HttpError(HTTPStatus.NOT_FOUND, f"Namespace {tenant}/{namespace} not found")
             return [
                 str(name)
@@ -99,13 +134,13 @@ def _tenants(backend: Backend, request: Request, rest: list[str]) -> Any:
     if request.method == "PUT":
         if tenant in backend.state.tenants():
             raise HttpError(HTTPStatus.CONFLICT, "Tenant already exists")
-        backend.state.made_tenants.add(tenant)
+        backend.state.made_tenants[tenant] = True
         return None
     _existing_tenant(backend, tenant)
     if request.method == "DELETE":
-        if any(name.startswith(f"{tenant}/") for name in backend.state.policies):
+        if any(name.startswith(f"{tenant}/") for name in backend.state.shared.policies):
             raise HttpError(HTTPStatus.CONFLICT, "The tenant still has active namespaces")
-        backend.state.made_tenants.discard(tenant)
+        backend.state.made_tenants.pop(tenant, None)
         return None
     return {"adminRoles": [], "allowedClusters": ["standalone"]}
 
@@ -115,7 +150,7 @@ def _namespaces(backend: Backend, request: Request, rest: list[str]) -> Any:
     match rest:
         case [tenant]:
             _existing_tenant(backend, tenant)
-            return sorted(name for name in backend.state.policies if name.startswith(f"{tenant}/"))
+            return sorted(name for name in backend.state.shared.policies if name.startswith(f"{tenant}/"))
         case [tenant, namespace, *more]:
             name = f"{tenant}/{namespace}"
             return _found(NAMESPACE_ROUTES, request.method, more)(backend, request, name, more)
@@ -149,10 +184,3 @@ def _role(backend: Backend, request: Request) -> str | None:
     if scheme.lower() == "bearer":
         return backend.service.authenticate(method or "token", credentials.encode())
     return backend.service.authenticate(method, b"")
-
-
-@cache
-def _rooms() -> None:
-    """Import the modules whose functions answer."""
-    for room in ("namespace_routes", "topic_routes", "subscription_routes", "message_routes"):
-        import_module(f"ackwell.devbroker.admin.{room}")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.subscriptions import Subscriber, TopicSubscription
+    from ackwell.devbroker.subscriptions import Consumer, TopicSubscription
     from ackwell.devbroker.topic import Topic
     from ackwell.subscription import ConsumerSummary
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
     """Describe a topic's ledgers and cursors."""
-    log = topic.log
+    log = topic.content.log
     open_id = log.end.ledger_id
     return {
         "entriesAddedCounter": topic.entries_added,
@@ -26,7 +26,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers),
         "pendingAddEntriesCount": 0,
         "lastConfirmedEntry": str(log.last_position if log.last_position.entry_id >= 0 else log.end),
-        "state": "Terminated" if topic.terminated else "LedgerOpened",
+        "state": "Terminated" if topic.content.terminated else "LedgerOpened",
         "ledgers": [
             {
                 "ledgerId": ledger_id,
@@ -47,14 +47,14 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
 
 def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
     cursor = subscription.cursor
-    written = subscription.writes.ledger == "open"
+    written = subscription.cursor_writes.ledger == "open"
     return {
         "markDeletePosition": str(cursor.mark_delete_position),
         "readPosition": str(subscription.subscription.read_position),
         "waitingReadOp": bool(subscription.consumers),
         "pendingReadOps": 0,
         "messagesConsumedCounter": cursor.messages_consumed,
-        "cursorLedger": -1 if subscription.writes.ledger == "none" else 0,
+        "cursorLedger": -1 if subscription.cursor_writes.ledger == "none" else 0,
         "cursorLedgerLastEntry": 0 if written else -1,
         "individuallyDeletedMessages": str(cursor.individually_deleted),
         "state": "Open" if written else "NoLedger",
@@ -87,11 +87,11 @@ def stats(topic: Topic) -> dict[str, Any]:
         "bytesOutCounter": sum(each.bytes_out for each in topic.subscriptions.values()),
         "msgOutCounter": sum(each.messages_out for each in topic.subscriptions.values()),
         "averageMsgSize": 0.0,
-        "storageSize": topic.log.nbytes,
-        "backlogSize": topic.log.nbytes,
-        "ongoingTxnCount": topic.transactions.ongoing,
-        "abortedTxnCount": topic.transactions.aborted,
-        "committedTxnCount": topic.transactions.committed,
+        "storageSize": topic.content.log.nbytes,
+        "backlogSize": topic.content.log.nbytes,
+        "ongoingTxnCount": topic.content.transactions.ongoing,
+        "abortedTxnCount": topic.content.transactions.aborted,
+        "committedTxnCount": topic.content.transactions.committed,
         "publishers": [
             {
                 "msgRateIn": 0.0,
@@ -112,12 +112,12 @@ def stats(topic: Topic) -> dict[str, Any]:
         "waitingPublishers": 0,
         "subscriptions": {name: _subscription(each) for name, each in topic.subscriptions.items()},
         "replication": {},
-        "deduplicationStatus": "Enabled" if topic.broker.deduplicates(topic.name) else "Disabled",
+        "deduplicationStatus": "Enabled" if topic.content.shared.deduplicates(topic.name) else "Disabled",
     }
 
 
 def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
-    summary = subscription.subscription.summary(subscription.topic.clock.now_ms())
+    summary = subscription.subscription.summary(subscription.content.clock.now_ms())
     consumers = {each.consumer: each for each in summary.consumers}
     backlog_bytes = _backlog_bytes(subscription)
     return {
@@ -173,7 +173,7 @@ def _backlog_bytes(subscription: TopicSubscription) -> int:
     """Return the bytes of the entries behind the mark-delete position, as a broker estimates a backlog."""
     ledger_id, entry_id = subscription.cursor.mark_delete_position
     total = 0
-    for each, entries in subscription.topic.log.entries.items():
+    for each, entries in subscription.content.log.entries.items():
         if each >= ledger_id:
             behind = entries[entry_id + 1 :] if each == ledger_id else entries
             total += sum(len(entry.data) for entry in behind)
@@ -189,7 +189,7 @@ def _active(subscription: TopicSubscription) -> dict[str, str]:
     return {"activeConsumerName": "" if active is None else subscription.consumers[active].name}
 
 
-def _consumer(consumer: Subscriber, summary: ConsumerSummary) -> dict[str, Any]:
+def _consumer(consumer: Consumer, summary: ConsumerSummary) -> dict[str, Any]:
     return {
         "consumerName": consumer.name,
         **_RATES_OUT,

@@ -6,10 +6,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError, number
-from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.topic_routes import with_partitions
-from ackwell.devbroker.places import message_id, place_of
 from ackwell.position import Position
+from ackwell.protocol.message_ids import message_id_of
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
@@ -29,13 +28,11 @@ def subscriptions(backend: Backend, topic: TopicName, name: str) -> Iterator[Top
         yield each.subscriptions[name]
 
 
-@on_topic("GET", "subscriptions")
 def names(backend: Backend, _request: Request, topic: TopicName, _: list[str]) -> Any:
     """List the subscriptions."""
     return sorted({name for each in with_partitions(backend, topic) for name in each.subscriptions})
 
 
-@on_topic("PUT", "subscription", "*")
 def create(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Make a subscription, at a message id; at the end without one."""
     if str(topic) not in backend.state.partitioned:
@@ -43,10 +40,11 @@ def create(backend: Backend, request: Request, topic: TopicName, rest: list[str]
     for each in with_partitions(backend, topic):
         if rest[1] in each.subscriptions:
             raise HttpError(HTTPStatus.CONFLICT, "Subscription already exists for topic")
-        each.subscribe(rest[1], SubscriptionType.EXCLUSIVE, _place(each, request.json()), durable=True)
+        each.subscribe(
+            rest[1], SubscriptionType.EXCLUSIVE, _position(each.content, request.json()), durable=True
+        )
 
 
-@on_topic("DELETE", "subscription", "*")
 def delete(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Delete a subscription; refused while it has consumers, unless forced."""
     for each in list(subscriptions(backend, topic, rest[1])):
@@ -57,70 +55,61 @@ def delete(backend: Backend, request: Request, topic: TopicName, rest: list[str]
         each.delete()
 
 
-@on_topic("POST", "subscription", "*", "resetcursor", "*")
 def seek_to_time(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Put a subscription at a time, milliseconds since the epoch."""
     for each in subscriptions(backend, topic, rest[1]):
-        each.seek(each.topic.log.first_published_at(number(rest[3])))
+        each.seek(each.content.log.first_published_at(number(rest[3])))
 
 
-@on_topic("POST", "subscription", "*", "resetcursor")
 def seek(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Put a subscription at a message id."""
     for each in subscriptions(backend, topic, rest[1]):
-        each.seek(_place(each.topic, request.json()))
+        each.seek(_position(each.content, request.json()))
 
 
-@on_topic("POST", "subscription", "*", "skip_all")
 def clear(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge everything."""
     for each in subscriptions(backend, topic, rest[1]):
         each.clear_backlog()
 
 
-@on_topic("POST", "subscription", "*", "skip", "*")
 def skip(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge the next entries that are not acknowledged."""
     for each in subscriptions(backend, topic, rest[1]):
         each.skip(number(rest[3]))
 
 
-@on_topic("POST", "subscription", "*", "expireMessages", "*")
 def expire(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge what was published longer than so many seconds ago."""
     for each in subscriptions(backend, topic, rest[1]):
         _expire(each, number(rest[3]))
 
 
-@on_topic("POST", "subscription", "*", "expireMessages")
 def expire_up_to(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge everything up to a message id; as a backend, up to the one behind it if excluded."""
     given = request.json()
     for each in subscriptions(backend, topic, rest[1]):
-        place = _place(each.topic, given)
-        ledgers = each.topic.log.ledgers
-        last = Position(*place) if ledgers.contains(*place) else ledgers.previous_valid(*place)
+        position = _position(each.content, given)
+        ledgers = each.content.log.ledgers
+        last = Position(*position) if ledgers.contains(*position) else ledgers.previous_valid(*position)
         if last.entry_id >= 0:
             each.expire(last)
 
 
-@on_topic("GET", "subscription", "*", "properties")
 def properties(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> Any:
     """Return the properties that its first consumer brought, or an operator set."""
     found = list(subscriptions(backend, topic, rest[1]))
     return found[0].properties
 
 
-@on_topic("PUT", "subscription", "*", "properties")
 def set_properties(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
     """Set the properties of a subscription."""
     given = {str(name): str(value) for name, value in (request.json() or {}).items()}
     for each in subscriptions(backend, topic, rest[1]):
         each.properties = dict(given)
-        backend.state.changed(each)
+        each.changed()
 
 
-@on_topic("POST", "all_subscription", "expireMessages", "*")
 def expire_all(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Do that for every subscription."""
     for each in with_partitions(backend, topic):
@@ -129,21 +118,21 @@ def expire_all(backend: Backend, _request: Request, topic: TopicName, rest: list
 
 
 def _expire(subscription: TopicSubscription, seconds: int) -> None:
-    topic = subscription.topic
-    place = topic.log.first_published_at(topic.clock.now_ms() - 1000 * seconds)
-    before = topic.log.ledgers.previous_valid(*place)
+    content = subscription.content
+    position = content.log.first_published_at(content.clock.now_ms() - 1000 * seconds)
+    before = content.log.ledgers.previous_valid(*position)
     if before.entry_id >= 0:
         subscription.expire(before)
 
 
-def _place(topic: TopicContent, given: Any) -> tuple[int, int]:
+def _position(content: TopicContent, given: Any) -> tuple[int, int]:
     if given is None or given == "latest":
-        return topic.end_place
+        return content.end_position
     if given == "earliest":
-        return topic.first_place
+        return content.first_position
     if not isinstance(given, dict) or not all(isinstance(given.get(n), int) for n in ("ledgerId", "entryId")):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is no message id")
-    place = place_of(topic, message_id((given["ledgerId"], given["entryId"])))
+    position: tuple[int, int] = content.position_of(message_id_of((given["ledgerId"], given["entryId"])))
     if given.get("excluded"):
-        return topic.log.ledgers.next_valid(*place)
-    return place
+        return content.log.ledgers.next_valid(*position)
+    return position

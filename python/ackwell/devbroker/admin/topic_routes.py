@@ -6,9 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError
-from ackwell.devbroker.admin.routes import on_topic
 from ackwell.devbroker.admin.stats import internal_stats, stats, together
-from ackwell.devbroker.compaction import Compacted
 from ackwell.protocol import messages
 from ackwell.protocol.codes import SchemaType
 
@@ -33,7 +31,6 @@ def with_partitions(backend: Backend, name: TopicName) -> list[Topic]:
     return [existing(backend, each) for each in names]
 
 
-@on_topic("PUT")
 def create(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
     """Make a topic without partitions."""
     if str(name) in backend.state.topics or str(name) in backend.state.partitioned:
@@ -41,7 +38,6 @@ def create(backend: Backend, _request: Request, name: TopicName, _: list[str]) -
     backend.state.topic(str(name), create=True)
 
 
-@on_topic("DELETE")
 def delete(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
     """Delete a topic; refused while it is in use, unless forced."""
     if str(name) in backend.state.partitioned:
@@ -55,7 +51,6 @@ def delete(backend: Backend, request: Request, name: TopicName, _: list[str]) ->
     backend.state.delete_topic(name)
 
 
-@on_topic("PUT", "partitions")
 def create_partitioned(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
     """Make a partitioned topic."""
     if str(name) in backend.state.partitioned or str(name) in backend.state.topics:
@@ -63,7 +58,6 @@ def create_partitioned(backend: Backend, request: Request, name: TopicName, _: l
     backend.state.create_partitioned(name, _partitions(request))
 
 
-@on_topic("POST", "partitions")
 def add_partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
     """Add partitions to a partitioned topic."""
     wanted = _partitions(request)
@@ -85,7 +79,6 @@ def _partitions(request: Request) -> int:
     return wanted
 
 
-@on_topic("GET", "partitions")
 def partitions(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
     """Return how many partitions a topic has."""
     create_ = request.query.get("checkAllowAutoCreation") == "true"
@@ -95,7 +88,6 @@ def partitions(backend: Backend, request: Request, name: TopicName, _: list[str]
     return {"partitions": found}
 
 
-@on_topic("DELETE", "partitions")
 def delete_partitioned(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
     """Delete a partitioned topic with its partitions."""
     for topic in with_partitions(backend, name):
@@ -103,13 +95,11 @@ def delete_partitioned(backend: Backend, request: Request, name: TopicName, _: l
     backend.state.partitioned.pop(str(name), None)
 
 
-@on_topic("GET", "stats")
 def topic_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe a topic."""
     return stats(existing(backend, name))
 
 
-@on_topic("GET", "partitioned-stats")
 def partitioned_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe each partition, and all of them together."""
     described = {str(topic.name): stats(topic) for topic in _partitions_of(backend, name)}
@@ -119,7 +109,6 @@ def partitioned_stats(backend: Backend, _request: Request, name: TopicName, _: l
     }
 
 
-@on_topic("GET", "partitioned-internalStats")
 def partitioned_internal_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe the ledgers and cursors of each partition."""
     described = {str(topic.name): internal_stats(topic) for topic in _partitions_of(backend, name)}
@@ -132,49 +121,41 @@ def _partitions_of(backend: Backend, name: TopicName) -> list[Topic]:
     return with_partitions(backend, name)
 
 
-@on_topic("GET", "internalStats")
 def topic_internal_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe a topic's ledgers and cursors."""
     return internal_stats(existing(backend, name))
 
 
-@on_topic("GET", "properties")
-@on_topic("GET", "permissions")
 def nothing(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Return nothing, for what a topic of the dev broker never has."""
     with_partitions(backend, name)
     return {}
 
 
-@on_topic("PUT", "unload")
 def unload(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
     """Close a topic and load it again, as a graceful restart of its broker does."""
     for topic in with_partitions(backend, name):
         backend.state.unload(topic)
 
 
-@on_topic("POST", "terminate")
 def terminate(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Let a topic take no more messages."""
     ledger_id, entry_id = existing(backend, name).terminate()
     return {"ledgerId": ledger_id, "entryId": entry_id, "partitionIndex": name.partition}
 
 
-@on_topic("PUT", "compaction")
 def compact(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> None:
     """Compact a topic; it is done when this is answered."""
     for topic in with_partitions(backend, name):
-        topic.compacted = Compacted(topic.log)
+        topic.content.compact()
 
 
-@on_topic("GET", "compaction")
 def compaction(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Return whether a topic was compacted."""
-    ran = any(topic.compacted for topic in with_partitions(backend, name))
+    ran = any(topic.content.compacted for topic in with_partitions(backend, name))
     return {"status": "SUCCESS" if ran else "NOT_RUN", "lastError": ""}
 
 
-@on_topic("GET", "schema")
 def schema(backend: Backend, _request: Request, name: TopicName, rest: list[str]) -> Any:
     """Return a topic's schema, the newest or one version."""
     wanted = int(rest[0]).to_bytes(8) if rest and rest[0].isdecimal() else None
@@ -190,7 +171,6 @@ def schema(backend: Backend, _request: Request, name: TopicName, rest: list[str]
     }
 
 
-@on_topic("POST", "schema")
 def put_schema(backend: Backend, request: Request, name: TopicName, _: list[str]) -> Any:
     """Take a schema in."""
     given = request.json()
@@ -203,7 +183,6 @@ def put_schema(backend: Backend, request: Request, name: TopicName, _: list[str]
     return {"version": int.from_bytes(version or b"")}
 
 
-@on_topic("DELETE", "schema")
 def delete_schema(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Delete a topic's schemas, and say which version was the newest."""
     found = backend.state.schemas.get(str(name.partitioned), None)

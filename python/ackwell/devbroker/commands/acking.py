@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import handles
+from ackwell.devbroker.refusals import RefusedError
 from ackwell.errors import CorruptStateError, FrameError, LimitError, ProtocolError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType
@@ -14,12 +14,11 @@ from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.subscriptions import Subscriber
+    from ackwell.devbroker.subscriptions import Consumer
 
 log = logging.getLogger("ackwell.devbroker")
 
 
-@handles(CommandType.ACK)
 def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
     """Acknowledge messages, and answer if the client waits for it.
 
@@ -30,16 +29,22 @@ def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
     except (CorruptStateError, LimitError) as error:
         raise FrameError(f"no CommandAck: {error}") from None
     consumer = connection.consumers.get(columns.consumer_id)
-    faults = connection.state.faults
+    faults = connection.shared.faults
     if consumer is None or (faults.any and faults.loses_ack()):
         return
-    refusal = _apply(consumer, columns)
+    refusal: ProtocolError | RefusedError | None
+    try:
+        if columns.transaction is not None:
+            connection.state.coordinator.check(columns.transaction)
+        refusal = _apply(consumer, columns)
+    except RefusedError as error:
+        refusal = error
     consumer.subscription.wake()
     if columns.request_id is not None:
-        connection.state.when_durable(lambda: _answer(connection, columns, refusal))
+        connection.shared.when_durable(lambda: _answer(connection, columns, refusal))
 
 
-def _apply(consumer: Subscriber, columns: AckColumns) -> ProtocolError | None:
+def _apply(consumer: Consumer, columns: AckColumns) -> ProtocolError | None:
     """Acknowledge; return the refusal that is answered, which only transactions get."""
     source = consumer.subscription
     # The answer is the connection's to give, so the subscription keeps no receipt.
@@ -60,7 +65,7 @@ def _apply(consumer: Subscriber, columns: AckColumns) -> ProtocolError | None:
     return None
 
 
-def _answer(connection: Connection, columns: AckColumns, error: ProtocolError | None) -> None:
+def _answer(connection: Connection, columns: AckColumns, error: ProtocolError | RefusedError | None) -> None:
     answer = messages.CommandAckResponse(consumer_id=columns.consumer_id, request_id=columns.request_id)
     if columns.transaction is not None:
         answer.txnid_most_bits, answer.txnid_least_bits = columns.transaction
@@ -69,7 +74,6 @@ def _answer(connection: Connection, columns: AckColumns, error: ProtocolError | 
     connection.send(CommandType.ACK_RESPONSE, answer)
 
 
-@handles(CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES)
 def redeliver(connection: Connection, command: Any, _: bytes) -> None:
     """Take messages back and deliver them again."""
     consumer = connection.consumers.get(command.consumer_id)
@@ -79,6 +83,6 @@ def redeliver(connection: Connection, command: Any, _: bytes) -> None:
     if command.HasField("consumer_epoch"):
         epoch = consumer.epoch = max(consumer.epoch, signed64(command.consumer_epoch))
     ids = [(signed64(each.ledgerId), signed64(each.entryId)) for each in command.message_ids]
-    places = [place for place in ids if min(place) >= 0]
-    if places or not ids:
-        consumer.subscription.redeliver(consumer, places or None, epoch)
+    positions = [position for position in ids if min(position) >= 0]
+    if positions or not ids:
+        consumer.subscription.redeliver(consumer, positions or None, epoch)

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import enum_of, handles
-from ackwell.devbroker.consumers import Consumer
-from ackwell.devbroker.places import message_id, place_of
+from ackwell.devbroker.commands.enums import enum_of
 from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.subscriptions import Consumer
 from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, InitialPosition, KeySharedMode, SubscriptionType
+from ackwell.protocol.message_ids import message_id_of
 from ackwell.subscription.arguments import INT32_MAX
 from ackwell.subscription.consumer import NO_EPOCH
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.subscriptions import Subscriber, TopicSubscription
+    from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.topic import Topic
 
 
-@handles(CommandType.SUBSCRIBE)
 def subscribe(connection: Connection, command: Any, _: bytes) -> None:
     """Make a consumer, and its subscription where there is none."""
     if command.consumer_id in connection.consumers:
@@ -35,17 +34,17 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
     name = command.consumer_name or state.new_name()
     meta = command.keySharedMeta
     consumer = Consumer(
-        connection,
-        command.consumer_id,
-        name,
-        state.new_consumer_key(),
-        subscription,
+        connection=connection,
+        consumer_id=command.consumer_id,
+        name=name,
+        key=state.new_consumer_key(),
+        subscription=subscription,
         priority=command.priority_level,
         epoch=max(signed64(command.consumer_epoch), NO_EPOCH)
         if command.HasField("consumer_epoch")
         else NO_EPOCH,
         metadata={each.key: each.value for each in command.metadata},
-        connected_ms=topic.clock.now_ms(),
+        connected_ms=state.clock.now_ms(),
     )
     try:
         if command.HasField("schema"):
@@ -70,17 +69,17 @@ def _made(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscript
     durable = command.durable and topic.name.persistent
     if command.HasField("start_message_id") and not command.durable:
         # A message that is to be left out is left out by its client.
-        start = place_of(topic, command.start_message_id)
+        start = topic.content.position_of(command.start_message_id)
     elif command.initialPosition == InitialPosition.EARLIEST and topic.name.persistent:
-        start = topic.first_place
+        start = topic.content.first_position
     else:
-        start = topic.end_place
+        start = topic.content.end_position
     made = topic.subscribe(command.subscription, type_, start, durable=durable)
     made.properties = {each.key: each.value for each in command.subscription_properties}
     return made
 
 
-def _consumer(connection: Connection, command: Any) -> Subscriber:
+def _consumer(connection: Connection, command: Any) -> Consumer:
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         raise RefusedError(
@@ -89,7 +88,6 @@ def _consumer(connection: Connection, command: Any) -> Subscriber:
     return consumer
 
 
-@handles(CommandType.FLOW)
 def flow(connection: Connection, command: Any, _: bytes) -> None:
     """Let a consumer get so many more messages."""
     consumer = connection.consumers.get(command.consumer_id)
@@ -102,7 +100,6 @@ def flow(connection: Connection, command: Any, _: bytes) -> None:
     consumer.subscription.wake()
 
 
-@handles(CommandType.UNSUBSCRIBE)
 def unsubscribe(connection: Connection, command: Any, _: bytes) -> None:
     """Delete a subscription; refused while others consume it."""
     consumer = _consumer(connection, command)
@@ -121,7 +118,6 @@ def unsubscribe(connection: Connection, command: Any, _: bytes) -> None:
     connection.succeed(command.request_id)
 
 
-@handles(CommandType.CLOSE_CONSUMER)
 def close_consumer(connection: Connection, command: Any, _: bytes) -> None:
     """Let a consumer go."""
     consumer = connection.consumers.pop(command.consumer_id, None)
@@ -130,47 +126,44 @@ def close_consumer(connection: Connection, command: Any, _: bytes) -> None:
     connection.succeed(command.request_id)
 
 
-@handles(CommandType.SEEK)
 def seek(connection: Connection, command: Any, _: bytes) -> None:
     """Put a subscription at a message or at a time."""
     consumer = _consumer(connection, command)
-    subscription, topic = consumer.subscription, consumer.subscription.topic
+    subscription, content = consumer.subscription, consumer.subscription.content
     if command.HasField("message_id"):
-        place, ack_set = place_of(topic, command.message_id), list(command.message_id.ack_set)
+        position, ack_set = content.position_of(command.message_id), list(command.message_id.ack_set)
     elif command.HasField("message_publish_time"):
-        place, ack_set = topic.log.first_published_at(command.message_publish_time), []
+        position, ack_set = content.log.first_published_at(command.message_publish_time), []
     else:
         raise RefusedError(ErrorCode.UNKNOWN_ERROR, "a seek to neither a message nor a time")
     # The consumers are closed first and the seek is answered then: what came before the answer is void.
-    subscription.seek(place, ack_set)
+    subscription.seek(position, ack_set)
     connection.succeed(command.request_id)
 
 
-@handles(CommandType.GET_LAST_MESSAGE_ID)
 def last_message_id(connection: Connection, command: Any, _: bytes) -> None:
     """Answer with the last message's id and the mark-delete position of the consumer's subscription."""
     consumer = _consumer(connection, command)
-    topic = consumer.subscription.topic
-    last = topic.last_message(compacted=consumer.subscription.read_compacted)
+    content = consumer.subscription.content
+    last = content.last_message(compacted=consumer.subscription.read_compacted)
     answer = messages.CommandGetLastMessageIdResponse(
         request_id=command.request_id,
-        last_message_id=message_id(last, partition=topic.partition),
-        consumer_mark_delete_position=message_id(consumer.subscription.cursor.mark_delete_position),
+        last_message_id=message_id_of(last, partition=content.partition),
+        consumer_mark_delete_position=message_id_of(consumer.subscription.cursor.mark_delete_position),
     )
-    batch_size = topic.batch_size(last)
+    batch_size = content.batch_size(last)
     if batch_size is not None:
         answer.last_message_id.batch_index = batch_size - 1
     connection.send(CommandType.GET_LAST_MESSAGE_ID_RESPONSE, answer)
 
 
-@handles(CommandType.CONSUMER_STATS)
 def consumer_stats(connection: Connection, command: Any, _: bytes) -> None:
     """Answer with the statistics of a consumer."""
     consumer = _consumer(connection, command)
     source = consumer.subscription
     mine = next(
         each
-        for each in source.subscription.summary(source.topic.clock.now_ms()).consumers
+        for each in source.subscription.summary(source.content.clock.now_ms()).consumers
         if each.consumer == consumer.key
     )
     connection.send(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import handles
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.state import parsed
 from ackwell.errors import ErrorCode
@@ -18,7 +17,6 @@ FAILED = 1
 """`LookupType.Failed` of a partitioned topic's metadata."""
 
 
-@handles(CommandType.LOOKUP)
 def look_up(connection: Connection, command: Any, _: bytes) -> None:
     """Answer with this broker's address."""
     answer = messages.CommandLookupTopicResponse(request_id=command.request_id)
@@ -40,7 +38,6 @@ def look_up(connection: Connection, command: Any, _: bytes) -> None:
     connection.send(CommandType.LOOKUP_RESPONSE, answer)
 
 
-@handles(CommandType.PARTITIONED_METADATA)
 def partitions(connection: Connection, command: Any, _: bytes) -> None:
     """Answer with the number of a topic's partitions."""
     answer = messages.CommandPartitionedTopicMetadataResponse(request_id=command.request_id)

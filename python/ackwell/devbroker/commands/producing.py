@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import enum_of, handles
-from ackwell.devbroker.entries import Entry
+from ackwell.devbroker.commands.enums import enum_of
+from ackwell.devbroker.entry import Entry
 from ackwell.devbroker.producers import Producer
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.errors import ErrorCode, FrameError
@@ -18,27 +18,27 @@ from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.topic import Topic
+    from ackwell.devbroker.state import State
 
 
-@handles(CommandType.PRODUCER)
 def open_producer(connection: Connection, command: Any, _: bytes) -> None:
     """Make a producer, or let it wait for its turn."""
     state = connection.state
     topic = state.topic(command.topic)
     connection.service.authorize(connection.role, topic.name)
     topic.check_open()
+    state.shared.check_memory()
     known = connection.producers.get(command.producer_id)
     if known is not None:
         # The client asks again, because it did not see our answer.
         if known.ready:
-            connection.send_ready(known)
+            connection.send_ready(known, topic.producers.last_sequence_id(known.name))
         return
     producer = Producer(
-        connection,
-        command.producer_id,
-        command.producer_name or state.new_name(),
-        topic,
+        connection=connection,
+        producer_id=command.producer_id,
+        name=command.producer_name or state.new_name(),
+        topic=str(topic.name),
         access_mode=enum_of(AccessMode, command.producer_access_mode),
         epoch=command.epoch,
         request_id=command.request_id,
@@ -55,10 +55,13 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
     if command.initial_subscription_name and command.initial_subscription_name not in topic.subscriptions:
         # Of a dead letter topic: so that nothing is lost before somebody subscribes.
         topic.subscribe(
-            command.initial_subscription_name, SubscriptionType.EXCLUSIVE, topic.first_place, durable=True
+            command.initial_subscription_name,
+            SubscriptionType.EXCLUSIVE,
+            topic.content.first_position,
+            durable=True,
         )
     if admitted:
-        connection.send_ready(producer)
+        connection.send_ready(producer, topic.producers.last_sequence_id(producer.name))
     else:
         waiting = messages.CommandProducerSuccess(
             request_id=producer.request_id, producer_name=producer.name, producer_ready=False
@@ -66,7 +69,6 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
         connection.send(CommandType.PRODUCER_SUCCESS, waiting)
 
 
-@handles(CommandType.SEND)
 def publish(connection: Connection, command: Any, payload: bytes) -> None:
     """Add an entry to the log, and return its receipt."""
     producer = connection.producers.get(command.producer_id)
@@ -75,7 +77,7 @@ def publish(connection: Connection, command: Any, payload: bytes) -> None:
     if producer is None or not producer.ready:
         raise FrameError(f"a message of producer {command.producer_id}, which is not open")
     try:
-        position = _publish(producer, command, payload)
+        position = _publish(connection.state, producer, command, payload)
     except RefusedError as refusal:
         connection.send(
             CommandType.SEND_ERROR,
@@ -97,23 +99,29 @@ def publish(connection: Connection, command: Any, payload: bytes) -> None:
     )
 
 
-def _publish(producer: Producer[Topic], command: Any, data: bytes) -> tuple[int, int]:
-    state, topic = producer.topic.broker, producer.topic
-    if state.faults.any and state.faults.refuses_send():
+def _publish(state: State, producer: Producer, command: Any, data: bytes) -> tuple[int, int]:
+    topic, shared = state.topics[producer.topic], state.shared
+    if shared.faults.any and shared.faults.refuses_send():
         raise RefusedError(ErrorCode.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
     if len(data) > state.settings.max_message_bytes + _CHECKSUM_BYTES:
         raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
     payload = read_payload(data)
     if not payload.checksum_holds:
         raise RefusedError(ErrorCode.CHECKSUM_ERROR, "Checksum failed on the broker")
-    metadata = payload.metadata
-    if topic.producers.is_duplicate(producer.name, command.sequence_id, command.highest_sequence_id):
+    deduplicates = topic.producers.deduplicates()
+    if deduplicates and topic.producers.is_duplicate(producer.name, command.sequence_id):
         return -1, -1
+    entry = _entry(payload.metadata, data, state.clock.now_ms())
+    is_open = entry.transaction is None or state.coordinator.is_open(entry.transaction)
+    position = topic.publish(entry, is_open=is_open)
     producer.messages_in += command.num_messages
-    return topic.publish(_entry(command, metadata, data, topic.clock.now_ms()))
+    if deduplicates:
+        highest = max(command.sequence_id, command.highest_sequence_id)
+        topic.producers.last_sequence_ids[producer.name] = highest
+    return position
 
 
-def _entry(command: Any, metadata: Any, data: bytes, now_ms: int) -> Entry:
+def _entry(metadata: Any, data: bytes, now_ms: int) -> Entry:
     deliver_at_ms = 0
     if metadata.deliver_at_time:
         # How long to wait is the client's; from when on, the broker's clock, which may be ahead of it.
@@ -134,10 +142,9 @@ _CHECKSUM_BYTES = 64
 """The bytes beside metadata and payload."""
 
 
-@handles(CommandType.CLOSE_PRODUCER)
 def close_producer(connection: Connection, command: Any, _: bytes) -> None:
     """Let a producer go."""
     producer = connection.producers.pop(command.producer_id, None)
     if producer is not None:
-        producer.topic.producers.leave(producer)
+        connection.leave(producer)
     connection.succeed(command.request_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import handles
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.state import parsed
 from ackwell.errors import ErrorCode
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
 
 
-@handles(CommandType.GET_SCHEMA)
 def get(connection: Connection, command: Any, _: bytes) -> None:
     """Answer with a version of a topic's schema."""
     answer = messages.CommandGetSchemaResponse(request_id=command.request_id)
@@ -30,7 +28,6 @@ def get(connection: Connection, command: Any, _: bytes) -> None:
     connection.send(CommandType.GET_SCHEMA_RESPONSE, answer)
 
 
-@handles(CommandType.GET_OR_CREATE_SCHEMA)
 def get_or_create(connection: Connection, command: Any, _: bytes) -> None:
     """Add a schema; answer with its version."""
     answer = messages.CommandGetOrCreateSchemaResponse(request_id=command.request_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import handles
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType
@@ -16,7 +15,6 @@ _NO_REQUEST = 2**64 - 1
 """The request id of an answer to a command that has none."""
 
 
-@handles(CommandType.CONNECT)
 def connect(connection: Connection, command: Any, _: bytes) -> None:
     """Greet a client, in the older of both versions."""
     try:
@@ -42,13 +40,11 @@ def connect(connection: Connection, command: Any, _: bytes) -> None:
     )
 
 
-@handles(CommandType.PING)
 def ping(connection: Connection, _command: Any, _: bytes) -> None:
     """Answer a sign of life."""
     connection.send(CommandType.PONG, messages.CommandPong())
 
 
-@handles(CommandType.PONG)
 def pong(connection: Connection, _command: Any, _: bytes) -> None:
     """Count the answer to a ping of ours."""
     connection.pongs += 1

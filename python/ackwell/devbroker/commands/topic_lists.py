@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import handles
 from ackwell.devbroker.watchers import Watcher, hash_of, matching
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, TopicsMode
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
 
 
-@handles(CommandType.GET_TOPICS_OF_NAMESPACE)
 def topics_of_namespace(connection: Connection, command: Any, _: bytes) -> None:
     """List the topics of a namespace, filtered where the client gives a pattern."""
     names = [
@@ -39,7 +37,6 @@ def topics_of_namespace(connection: Connection, command: Any, _: bytes) -> None:
     )
 
 
-@handles(CommandType.WATCH_TOPIC_LIST)
 def watch(connection: Connection, command: Any, _: bytes) -> None:
     """List the topics that a pattern names, and report changes from now on."""
     found = matching(
@@ -61,7 +58,6 @@ def watch(connection: Connection, command: Any, _: bytes) -> None:
     )
 
 
-@handles(CommandType.WATCH_TOPIC_LIST_CLOSE)
 def unwatch(connection: Connection, command: Any, _: bytes) -> None:
     """Stop watching."""
     connection.state.watchers.pop((connection, command.watcher_id), None)

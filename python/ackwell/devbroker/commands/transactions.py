@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.commands import enum_of, handles
+from ackwell.devbroker.commands.enums import enum_of
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.state import parsed
 from ackwell.protocol import messages
@@ -36,14 +36,12 @@ def _answer(
     connection.send(answer_type, answer)
 
 
-@handles(CommandType.TC_CLIENT_CONNECT_REQUEST)
 def connect(connection: Connection, command: Any, _: bytes) -> None:
     """Let a client use the coordinator."""
     answer = messages.CommandTcClientConnectResponse(request_id=command.request_id)
     connection.send(CommandType.TC_CLIENT_CONNECT_RESPONSE, answer)
 
 
-@handles(CommandType.NEW_TXN)
 def begin(connection: Connection, command: Any, _: bytes) -> None:
     """Open a transaction."""
     state = connection.state
@@ -54,7 +52,6 @@ def begin(connection: Connection, command: Any, _: bytes) -> None:
     connection.send(CommandType.NEW_TXN_RESPONSE, answer)
 
 
-@handles(CommandType.ADD_PARTITION_TO_TXN)
 def add_topics(connection: Connection, command: Any, _: bytes) -> None:
     """Let topics take part, before anything is published to them."""
     txn = TransactionId.of(command)
@@ -64,11 +61,10 @@ def add_topics(connection: Connection, command: Any, _: bytes) -> None:
         command,
         CommandType.ADD_PARTITION_TO_TXN_RESPONSE,
         "CommandAddPartitionToTxnResponse",
-        lambda: connection.state.coordinator.get(txn).topics.update(topics),
+        lambda: connection.state.coordinator.add(txn, "topics", topics),
     )
 
 
-@handles(CommandType.ADD_SUBSCRIPTION_TO_TXN)
 def add_subscriptions(connection: Connection, command: Any, _: bytes) -> None:
     """Let subscriptions take part, before anything is acknowledged on them."""
     txn = TransactionId.of(command)
@@ -78,11 +74,10 @@ def add_subscriptions(connection: Connection, command: Any, _: bytes) -> None:
         command,
         CommandType.ADD_SUBSCRIPTION_TO_TXN_RESPONSE,
         "CommandAddSubscriptionToTxnResponse",
-        lambda: connection.state.coordinator.get(txn).subscriptions.update(names),
+        lambda: connection.state.coordinator.add(txn, "subscriptions", names),
     )
 
 
-@handles(CommandType.END_TXN)
 def end(connection: Connection, command: Any, _: bytes) -> None:
     """Commit or abort a transaction."""
     txn = TransactionId.of(command)

@@ -1,8 +1,8 @@
-"""A broker's file: log, cursors and what else a killed process must find again, in SQLite.
+"""A broker's file: entries, cursors and facts (`kept`), all that a killed process must find again, in SQLite.
 
 Everything that a round of commands changed is one transaction, committed before any receipt of the round is
 sent. So what a client has a receipt for survives `kill -9`. Cursors are saved in ackwell's own form, which
-forgets nothing; transactions that were open are aborted.
+forgets nothing, open transactions among it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell import PositionInfo
-from ackwell.devbroker.entries import Entry
+from ackwell.devbroker.entry import Entry
 from ackwell.errors import StoreError
 from ackwell.protocol.command_ack import TransactionId
 
@@ -28,7 +28,6 @@ APPLICATION_ID: Final = 0x61636462
 VERSION: Final = 1
 
 _SCHEMA: Final = f"""
-CREATE TABLE topic (name TEXT PRIMARY KEY, terminated INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE TABLE entry (
     topic TEXT NOT NULL, ledger INTEGER NOT NULL, id INTEGER NOT NULL, data BLOB NOT NULL,
     batch_size INTEGER NOT NULL, publish_ms INTEGER NOT NULL, deliver_at_ms INTEGER NOT NULL,
@@ -39,10 +38,10 @@ CREATE TABLE cursor (
     topic TEXT NOT NULL, subscription TEXT NOT NULL, type TEXT NOT NULL, properties TEXT NOT NULL,
     state BLOB NOT NULL, PRIMARY KEY (topic, subscription)
 ) WITHOUT ROWID;
-CREATE TABLE sequence (
-    topic TEXT NOT NULL, producer TEXT NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (topic, producer)
+CREATE TABLE fact (
+    kind TEXT NOT NULL, topic TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (kind, topic, name)
 ) WITHOUT ROWID;
-CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
@@ -57,7 +56,7 @@ class SavedCursor(NamedTuple):
     info: PositionInfo
 
 
-class Disk:
+class BrokerFile:
     """The file of one broker; a second broker that opens it is refused (`StoreError`)."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -110,14 +109,9 @@ class Disk:
         """Delete the ledgers before one."""
         self._write("DELETE FROM entry WHERE topic = ? AND ledger < ?", topic, before_ledger_id)
 
-    def topic(self, name: str, *, terminated: bool = False) -> None:
-        """Write that a topic exists."""
-        self._write("INSERT OR REPLACE INTO topic VALUES (?, ?)", name, terminated)
-
     def forget_topic(self, name: str) -> None:
-        """Delete a topic with all that belongs to it."""
-        self._write("DELETE FROM topic WHERE name = ?", name)
-        for table in ("entry", "cursor", "sequence"):
+        """Delete all that belongs to a topic."""
+        for table in ("entry", "cursor", "fact"):
             self._write(f"DELETE FROM {table} WHERE topic = ?", name)
 
     def cursor(self, topic: str, saved: SavedCursor) -> None:
@@ -130,13 +124,13 @@ class Disk:
         """Delete a cursor."""
         self._write("DELETE FROM cursor WHERE topic = ? AND subscription = ?", topic, subscription)
 
-    def sequence_id(self, topic: str, producer: str, last: int) -> None:
-        """Write the last sequence id of a producer."""
-        self._write("INSERT OR REPLACE INTO sequence VALUES (?, ?, ?)", topic, producer, last)
+    def put(self, kind: str, topic: str, name: str, value: Any) -> None:
+        """Write a fact, as JSON; the topic is empty for one of the broker."""
+        self._write("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)", kind, topic, name, json.dumps(value))
 
-    def fact(self, name: str, value: Any) -> None:
-        """Write one of the things that are read and written whole, as JSON."""
-        self._write("INSERT OR REPLACE INTO fact VALUES (?, ?)", name, json.dumps(value))
+    def delete(self, kind: str, topic: str, name: str) -> None:
+        """Delete a fact."""
+        self._write("DELETE FROM fact WHERE kind = ? AND topic = ? AND name = ?", kind, topic, name)
 
     def commit(self) -> None:
         """Make what changed durable, in the system's cache at least: a killed process loses none of it."""
@@ -150,10 +144,6 @@ class Disk:
         self._connection.close()
 
     # What is there
-
-    def topics(self) -> list[tuple[str, bool]]:
-        """Return the topics, and whether each was terminated."""
-        return [(name, bool(terminated)) for name, terminated in self._rows("SELECT * FROM topic")]
 
     def ledgers(self, topic: str) -> dict[int, list[Entry]]:
         """Return the entries of a topic, ledger by ledger."""
@@ -174,13 +164,10 @@ class Disk:
             for name, kind, properties, state in rows
         ]
 
-    def sequence_ids(self, topic: str) -> dict[str, int]:
-        """Return the last sequence id of each producer."""
-        return dict(self._rows("SELECT producer, last FROM sequence WHERE topic = ?", topic))
-
-    def facts(self) -> dict[str, Any]:
-        """Return what `fact` wrote."""
-        return {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM fact")}
+    def facts(self, kind: str, topic: str) -> dict[str, Any]:
+        """Return the facts of one kind, by name."""
+        rows = self._rows("SELECT name, value FROM fact WHERE kind = ? AND topic = ?", kind, topic)
+        return {name: json.loads(value) for name, value in rows}
 
     def _write(self, statement: str, *values: Any) -> None:
         with self._errors():
