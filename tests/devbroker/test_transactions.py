@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ackwell.errors import ErrorCode
 from ackwell.protocol.codes import CommandType, TxnAction
 from tests.devbroker.raw import RawClient
 
@@ -25,10 +26,10 @@ def begin(client: RawClient, ttl_ms: int = 60_000) -> dict[str, Any]:
     }
 
 
-def join(client: RawClient, txn: dict[str, Any]) -> None:
-    client.send(CommandType.ADD_PARTITION_TO_TXN, request_id=11, partitions=[TOPIC], **txn)
+def join(client: RawClient, txn: dict[str, Any], topic: str = TOPIC) -> None:
+    client.send(CommandType.ADD_PARTITION_TO_TXN, request_id=11, partitions=[topic], **txn)
     client.until(CommandType.ADD_PARTITION_TO_TXN_RESPONSE)
-    subscription = [{"topic": TOPIC, "subscription": "s"}]
+    subscription = [{"topic": topic, "subscription": "s"}]
     client.send(CommandType.ADD_SUBSCRIPTION_TO_TXN, request_id=12, subscription=subscription, **txn)
     client.until(CommandType.ADD_SUBSCRIPTION_TO_TXN_RESPONSE)
 
@@ -94,3 +95,38 @@ def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
         broker.clock.advance(seconds=6)
         assert delivered(client) == [1]
         assert end(client, txn, TxnAction.COMMIT).HasField("error")
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_a_message_of_a_transaction_that_is_not_open_is_not_delivered_and_holds_nothing_back(
+    broker: Broker, began: bool
+) -> None:
+    with RawClient(broker) as client:
+        client.subscribe("t")
+        client.produce("t")
+        txn = {"txnid_most_bits": 0, "txnid_least_bits": 99}
+        if began:
+            txn = begin(client, ttl_ms=5_000)
+            join(client, txn)
+            broker.clock.advance(seconds=6)
+        assert client.publish(0, b"late", **txn).message_id.entryId == 0
+        client.publish(1, b"behind it")
+        assert delivered(client) == [1]
+        broker.restart("ackwell")
+    with RawClient(broker) as client:
+        client.subscribe("t")
+        assert delivered(client) == [1]
+        broker.validate()
+
+
+def test_an_acknowledgment_in_a_transaction_that_expired_is_refused(broker: Broker) -> None:
+    with RawClient(broker) as client:
+        client.subscribe("t")
+        client.produce("t")
+        position = client.publish(0, b"x").message_id
+        txn = begin(client, ttl_ms=5_000)
+        join(client, txn)
+        broker.clock.advance(seconds=6)
+        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[position], request_id=20, **txn)
+        assert client.until(CommandType.ACK_RESPONSE).error == ErrorCode.TRANSACTION_NOT_FOUND
+        broker.validate()

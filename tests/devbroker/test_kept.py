@@ -1,0 +1,412 @@
+"""Whatever a receipt promises is found again by a broker that was killed, and whatever was removed is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from ackwell.devbroker import Broker
+from ackwell.errors import ErrorCode
+from ackwell.protocol.codes import AccessMode, CommandType, SchemaType, TxnAction
+from tests.devbroker.raw import RawClient
+from tests.devbroker.test_transactions import begin, delivered, end, join
+
+pytestmark = pytest.mark.slow
+
+HOUR_MS = 3_600_000
+PUBLIC = "persistent/public/default"
+
+
+class Running(NamedTuple):
+    """A broker, wherever it runs, and a client of it."""
+
+    client: RawClient
+    admin_url: str
+
+    def admin(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.admin_url}/admin/v2/{path}", data, method=method)
+        try:
+            with urlopen(request) as response:
+                text = response.read()
+        except HTTPError as error:
+            error.read()
+            return error.code
+        return json.loads(text) if text else None
+
+    def publish(self, topic: str, *keys: str, producer_id: int, **metadata: Any) -> None:
+        self.client.produce(topic, producer_id)
+        for number, key in enumerate(keys):
+            answer = self.client.publish(number, b"x", producer_id, partition_key=key, **metadata)
+            assert answer.message_id.ledgerId >= 0
+
+    def received(self, topic: str, consumer_id: int, **fields: Any) -> list[int]:
+        """Subscribe; return the entry ids of what comes."""
+        self.client.subscribe(topic, consumer_id, **fields)
+        return delivered(self.client)
+
+    def opened(self, topic: str, producer_id: int, **fields: Any) -> Any:
+        return self.client.ask(
+            CommandType.PRODUCER, topic=topic, producer_id=producer_id, request_id=50, **fields
+        )
+
+
+@contextmanager
+def killed(path: Path) -> Iterator[Running]:
+    """Run a broker in a process of its own; kill it at the end."""
+    command = [sys.executable, "-m", "ackwell", "dev-broker", "--port", "0", "--admin-port", "0"]
+    with subprocess.Popen([*command, "--data", str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            url, admin_url = (process.stdout.readline().split()[1] for _ in range(2))
+            with RawClient(SimpleNamespace(url=url)) as client:  # type: ignore[arg-type]
+                yield Running(client, admin_url)
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def reopened(path: Path) -> Iterator[tuple[Running, Broker]]:
+    with Broker(path=path) as broker, RawClient(broker) as client:
+        yield Running(client, broker.admin_url), broker
+        broker.validate()
+
+
+# Each fact: how it is set, and what shows that it is there. Ids of producers and consumers are the table's.
+
+
+def set_holes(at: Running) -> None:
+    at.publish("holes", *"abcde", producer_id=1)
+    at.received("holes", 1)
+    ids = [{"ledgerId": at.admin("GET", f"{PUBLIC}/holes/internalStats")["ledgers"][0]["ledgerId"]}]
+    acked = [ids[0] | {"entryId": entry} for entry in (0, 2)]
+    at.client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=acked, request_id=20)
+    at.client.until(CommandType.ACK_RESPONSE)
+
+
+def check_holes(at: Running, _: Broker) -> None:
+    assert at.received("holes", 1) == [1, 3, 4]
+
+
+def set_delay(at: Running) -> None:
+    at.publish("later", "a", producer_id=2, deliver_at_time=1 + HOUR_MS)
+    at.client.subscribe("later", 2, permits=0)
+
+
+def check_delay(at: Running, broker: Broker) -> None:
+    assert at.received("later", 2) == []
+    broker.clock.advance(2 * HOUR_MS)
+    assert delivered(at.client) == [0]
+
+
+def set_sequence(at: Running) -> None:
+    at.admin("POST", "namespaces/public/default/deduplication", body=True)
+    at.opened("once", 3, producer_name="p")
+    at.client.publish(5, b"x", 3)
+
+
+def check_sequence(at: Running, _: Broker) -> None:
+    assert at.opened("once", 3, producer_name="p").last_sequence_id == 5
+
+
+def set_epoch(at: Running) -> None:
+    assert at.opened("alone", 4, producer_access_mode=AccessMode.EXCLUSIVE).topic_epoch == 0
+
+
+def check_epoch(at: Running, _: Broker) -> None:
+    assert at.opened("alone", 4, producer_access_mode=AccessMode.EXCLUSIVE).topic_epoch == 1
+
+
+def set_end(at: Running) -> None:
+    at.publish("ended", "a", producer_id=5)
+    at.admin("POST", f"{PUBLIC}/ended/terminate")
+
+
+def check_end(at: Running, _: Broker) -> None:
+    assert at.opened("ended", 5).error == ErrorCode.TOPIC_TERMINATED_ERROR
+
+
+def set_ended_transactions(at: Running) -> None:
+    at.client.produce("ends", 6)
+    for number, action in enumerate((TxnAction.COMMIT, TxnAction.ABORT)):
+        txn = begin(at.client)
+        join(at.client, txn, topic="ends")
+        at.client.publish(number, b"x", 6, **txn)
+        assert not end(at.client, txn, action).HasField("error")
+
+
+def check_ended_transactions(at: Running, _: Broker) -> None:
+    # 0: committed, 1: its end, 2: aborted, 3: its end.
+    assert at.received("ends", 6) == [0]
+
+
+OPEN: dict[str, Any] = {}
+"""The transaction that is open when the broker is killed."""
+
+
+def set_open_transaction(at: Running) -> None:
+    at.publish("open", "a", producer_id=7)
+    at.received("open", 7)
+    OPEN.update(begin(at.client))
+    join(at.client, OPEN, topic="open")
+    at.client.publish(1, b"x", 7, **OPEN)
+    ledger_id = at.admin("GET", f"{PUBLIC}/open/internalStats")["ledgers"][0]["ledgerId"]
+    first = {"ledgerId": ledger_id, "entryId": 0}
+    at.client.send(CommandType.ACK, consumer_id=7, ack_type=0, message_id=[first], request_id=21, **OPEN)
+    assert not at.client.until(CommandType.ACK_RESPONSE).HasField("error")
+
+
+def check_open_transaction(at: Running, _: Broker) -> None:
+    assert begin(at.client) != OPEN
+    assert at.received("open", 7) == []
+    assert not end(at.client, OPEN, TxnAction.COMMIT).HasField("error")
+    assert delivered(at.client) == [1]
+
+
+def set_compaction(at: Running) -> None:
+    at.publish("table", "a", "b", "a", producer_id=8)
+    at.client.subscribe("table", 8, permits=0)
+    at.admin("PUT", f"{PUBLIC}/table/compaction")
+
+
+def check_compaction(at: Running, _: Broker) -> None:
+    assert at.received("table", 8, read_compacted=True) == [1, 2]
+
+
+def set_properties(at: Running) -> None:
+    at.admin("PUT", f"{PUBLIC}/owned/subscription/s")
+    at.admin("PUT", f"{PUBLIC}/owned/subscription/s/properties", {"team": "billing"})
+
+
+def check_properties(at: Running, _: Broker) -> None:
+    assert at.admin("GET", f"{PUBLIC}/owned/subscriptions") == ["s"]
+    assert at.admin("GET", f"{PUBLIC}/owned/subscription/s/properties") == {"team": "billing"}
+
+
+def set_schema(at: Running) -> None:
+    at.admin("POST", "schemas/public/default/typed/schema", {"type": "STRING", "schema": ""})
+
+
+def check_schema(at: Running, _: Broker) -> None:
+    assert at.admin("GET", "schemas/public/default/typed/schema")["type"] == SchemaType.STRING.name
+
+
+def set_ledger(at: Running) -> None:
+    at.publish("first", "a", producer_id=9)
+
+
+def check_ledger(at: Running, _: Broker) -> None:
+    """No ledger id is given twice."""
+    at.publish("second", "a", producer_id=10)
+    ids = [
+        each["ledgerId"]
+        for name in at.admin("GET", PUBLIC)
+        for each in at.admin("GET", f"{PUBLIC}/{name.rpartition('/')[2]}/internalStats")["ledgers"]
+    ]
+    assert len(ids) == len(set(ids)) > 10
+
+
+Set = Callable[[Running], None]
+Check = Callable[[Running, Broker], None]
+
+
+def asked(path: str, wanted: Any) -> Check:
+    """Return a check that the admin API answers this."""
+
+    def check(at: Running, _: Broker) -> None:
+        assert at.admin("GET", path) == wanted
+
+    return check
+
+
+def sent(method: str, path: str, body: Any = None) -> Set:
+    """Return what sends a request to the admin API, which is answered with success."""
+
+    def send(at: Running) -> None:
+        answer = at.admin(method, path, body)
+        assert not isinstance(answer, int), answer
+
+    return send
+
+
+def tenant_is_there(at: Running, _: Broker) -> None:
+    assert "acme" in at.admin("GET", "tenants")
+
+
+KEPT: dict[str, tuple[Set, Check]] = {
+    "tenant": (sent("PUT", "tenants/acme", {}), tenant_is_there),
+    "namespace": (sent("PUT", "namespaces/public/live", {}), asked("namespaces/public/live/topics", [])),
+    "policy": (
+        sent("POST", "namespaces/public/default/maxUnackedMessagesPerConsumer", 7),
+        asked("namespaces/public/default/maxUnackedMessagesPerConsumer", 7),
+    ),
+    "partitions": (
+        sent("PUT", f"{PUBLIC}/many/partitions", 3),
+        asked(f"{PUBLIC}/many/partitions", {"partitions": 3}),
+    ),
+    "topic": (sent("PUT", f"{PUBLIC}/empty"), asked(f"{PUBLIC}/empty/subscriptions", [])),
+    "subscription and its properties": (set_properties, check_properties),
+    "positions": (set_holes, check_holes),
+    "sequence ids": (set_sequence, check_sequence),
+    "epoch": (set_epoch, check_epoch),
+    "terminated": (set_end, check_end),
+    "ended transactions": (set_ended_transactions, check_ended_transactions),
+    "open transaction": (set_open_transaction, check_open_transaction),
+    "compaction": (set_compaction, check_compaction),
+    "schema": (set_schema, check_schema),
+    "ledger ids": (set_ledger, check_ledger),
+    # The last one, because it moves the clock.
+    "delayed times": (set_delay, check_delay),
+}
+
+
+@pytest.fixture(scope="module")
+def after_a_kill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Broker]]:
+    path = tmp_path_factory.mktemp("kept") / "broker.db"
+    with killed(path) as running:
+        for set_fact, _ in KEPT.values():
+            set_fact(running)
+    with reopened(path) as (running, broker):
+        yield running, broker
+
+
+@pytest.mark.parametrize("fact", KEPT)
+def test_a_killed_broker_finds_every_fact_again(after_a_kill: tuple[Running, Broker], fact: str) -> None:
+    KEPT[fact][1](*after_a_kill)
+
+
+def use_and_delete_topic(at: Running) -> None:
+    """Delete a topic by force while a consumer is connected, and make it again."""
+    at.publish("used", "a", producer_id=1)
+    assert at.received("used", 1) == [0]
+    sent("DELETE", f"{PUBLIC}/used?force=true")(at)
+    sent("PUT", f"{PUBLIC}/used")(at)
+
+
+def make_and(make: Set, *delete: Set) -> Set:
+    def both(at: Running) -> None:
+        make(at)
+        for each in delete:
+            each(at)
+
+    return both
+
+
+def tenant_is_gone(at: Running, _: Broker) -> None:
+    assert "acme" not in at.admin("GET", "tenants")
+
+
+def nothing_is_delivered(at: Running, _: Broker) -> None:
+    assert at.received("used", 1) == []
+
+
+REMOVED: dict[str, tuple[Set, Check]] = {
+    "topic with a consumer": (use_and_delete_topic, asked(f"{PUBLIC}/used/subscriptions", [])),
+    "messages of a topic": (lambda _: None, nothing_is_delivered),
+    "subscription": (
+        make_and(set_properties, sent("DELETE", f"{PUBLIC}/owned/subscription/s")),
+        asked(f"{PUBLIC}/owned/subscriptions", []),
+    ),
+    "policy": (
+        make_and(
+            KEPT["policy"][0], sent("DELETE", "namespaces/public/default/maxUnackedMessagesPerConsumer")
+        ),
+        asked("namespaces/public/default/maxUnackedMessagesPerConsumer", None),
+    ),
+    "namespace": (
+        make_and(KEPT["namespace"][0], sent("DELETE", "namespaces/public/live")),
+        asked("namespaces/public/live/topics", 404),
+    ),
+    "tenant": (make_and(KEPT["tenant"][0], sent("DELETE", "tenants/acme")), tenant_is_gone),
+    "partitioned topic": (
+        make_and(sent("PUT", f"{PUBLIC}/many/partitions", 3), sent("DELETE", f"{PUBLIC}/many/partitions")),
+        asked(f"{PUBLIC}/many/partitions", 404),
+    ),
+    "schema": (
+        make_and(set_schema, sent("DELETE", "schemas/public/default/typed/schema")),
+        asked("schemas/public/default/typed/schema", 404),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def after_a_removal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Broker]]:
+    path = tmp_path_factory.mktemp("removed") / "broker.db"
+    with killed(path) as running:
+        for remove, _ in REMOVED.values():
+            remove(running)
+    with reopened(path) as (running, broker):
+        yield running, broker
+
+
+@pytest.mark.parametrize("fact", REMOVED)
+def test_what_was_removed_does_not_come_back(after_a_removal: tuple[Running, Broker], fact: str) -> None:
+    REMOVED[fact][1](*after_a_removal)
+
+
+NOT_KEPT = {
+    # What is set, and what is connected.
+    "Shared": {"settings", "clock", "file", "recorder", "faults", "connections", "waiting_bytes"}
+    # Worked out from what is kept, or gone with the process.
+    | {"memory_bytes", "full", "_deliver", "_reclaim", "_woken", "_unsaved", "_running", "_when_durable"},
+    "State": {
+        "shared",
+        "settings",
+        "clock",
+        "watchers",
+        "_names",
+        "_consumers",
+        "topics",
+        "schemas",
+        "coordinator",
+    },
+    "Schemas": set[str](),
+    "Coordinator": {"_shared"},
+    "TopicContent": {"shared", "name", "full_name", "namespace", "partition", "settings", "clock", "file"}
+    # From the entries, their markers, and how far it was compacted.
+    | {"transactions", "compacted"},
+    "Producers": {"_content", "by_name", "_waiting", "_exclusive"},
+    # Counters of what a broker has seen since it started are 0 again, as in Pulsar.
+    "Topic": {"content", "name", "producers", "messages_in", "entries_added", "bytes_in"},
+    "TopicSubscription": {
+        "content",
+        "name",
+        "durable",
+        "_on_delete",
+        "consumers",
+        "messages_out",
+        "bytes_out",
+    }
+    # Of the consumers that were connected.
+    | {"key_shared_mode", "typed", "read_compacted", "_active", "_changing", "_seeking"}
+    | {"trimmed_before", "cursor_writes"},
+}
+"""By class, what a start does not find again."""
+
+
+def test_each_attribute_of_a_broker_is_kept_or_is_not_on_purpose() -> None:
+    from ackwell.devbroker.kept import KEPT as KEPT_BY_CLASS
+
+    with Broker() as broker, RawClient(broker) as client:
+        client.subscribe("t")
+        state = broker._broker.state
+        (topic,) = state.topics.values()
+        objects: list[object] = [state.shared, state, state.schemas, state.coordinator]
+        objects += [topic.content, topic.producers, topic, *topic.subscriptions.values()]
+        for each in objects:
+            name = type(each).__name__
+            assert not KEPT_BY_CLASS[name] & NOT_KEPT[name]
+            assert KEPT_BY_CLASS[name] | NOT_KEPT[name] == set(vars(each)), name
+        assert {type(each).__name__ for each in objects} == set(KEPT_BY_CLASS) == set(NOT_KEPT)
