@@ -183,8 +183,8 @@ def operate(broker: Broker) -> None:
 def said_by(broker: Broker) -> tuple[dict[tuple[str, str], Found], dict[str, Any]]:
     truth, ledgers = {}, {}
     for each in broker._broker.state.subscriptions():
-        cursor, topic = each.cursor, str(each.topic.name)
-        ledgers[topic] = each.topic.log.ledgers
+        cursor, topic = each.cursor, str(each.content.name)
+        ledgers[topic] = each.content.log.ledgers
         truth[topic, each.name] = Found(
             cursor.ledgers.next_valid(*cursor.mark_delete_position),
             str(cursor.individually_deleted),
