@@ -161,7 +161,7 @@ def test_a_file_whose_first_transaction_the_power_cut_short_is_a_new_one(tmp_pat
     """Its header was not written yet; its rollback journal says that the file was empty before."""
     path = tmp_path / "acks.db"
     path.write_bytes(bytes(4096))
-    with pytest.raises(StoreError, match="not an SQLite database"):
+    with pytest.raises(StoreError, match="file is not a database"):
         SqliteStore(path)
     numbers = (0, 1, 0, 512, 4096)
     header = JOURNAL_MAGIC + b"".join(number.to_bytes(4, "big") for number in numbers)
@@ -173,7 +173,7 @@ def test_a_file_whose_first_transaction_the_power_cut_short_is_a_new_one(tmp_pat
     path.write_bytes(bytes(4096))
     header = header[:16] + b"\0\0\0\1" + header[20:]
     Path(f"{path}-journal").write_bytes(header.ljust(512, b"\0"))
-    with pytest.raises(StoreError, match="not an SQLite database"):
+    with pytest.raises(StoreError, match="file is not a database"):
         SqliteStore(path)
 
 
