@@ -309,3 +309,22 @@ def test_what_a_broker_does_not_say_of_itself_is_assumed(
     assert "other" not in (facts.settings or {})
     assert len(facts.assumed) == len(assumed)
     assert all(said.startswith(begin) for said, begin in zip(facts.assumed, assumed, strict=True))
+
+
+@pytest.mark.parametrize("address", ["http://[::1/", "http://a:b:c/", "http://127.0.0.1:99999999/"])
+def test_a_redirect_to_what_is_not_an_address_is_one_topic_unread(address: str) -> None:
+    odd = served("odd", "orders")
+    odd |= {path: address for path in odd if "/odd/" in path}
+    with broker(odd) as (url, _):
+        found, (unread,) = read(url, "shop/eu")
+    assert ([each.topic for each in found], unread.topic) == ([TOPIC], "persistent://shop/eu/odd")
+
+
+def test_more_partitions_than_any_topic_has_are_not_enumerated() -> None:
+    told = served()
+    told["/admin/v2/persistent/shop/eu/orders/partitions"] = {"partitions": 10**9}
+    with broker(told) as (url, asked):
+        found, (unread,) = read(url, TOPIC)
+    assert not found
+    assert "1,000,000,000 partitions" in unread.reason
+    assert len(asked) < 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime
 from errno import ENOSPC
 from itertools import islice
 from pathlib import Path
@@ -164,3 +165,40 @@ def test_no_dump_is_a_hidden_file_whatever_the_broker_calls_a_topic(tmp_path: Pa
         (progress,) = collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS)
     assert progress.written is not None
     assert not progress.written.name.startswith(".")
+
+
+def test_no_symbolic_link_in_a_run_is_followed(tmp_path: Path) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run.mkdir()
+    elsewhere.mkdir()
+    kept = elsewhere / "kept"
+    kept.write_text("as it is")
+    with broker(served()) as (url, _):
+        (run / "2026-11-20T10-00-00Z").symlink_to(elsewhere, target_is_directory=True)
+        time_ms = NOON_MS
+        first = list(collect(Admin(Endpoint(url=url)), run, ["shop/eu"], time_ms=time_ms))
+        file = next(each.written for each in first if each.written is not None)
+        assert not file.is_relative_to(elsewhere)
+        assert not file.parent.is_symlink()
+        assert [each.name for each in elsewhere.iterdir()] == ["kept"]
+        (file.parent / MANIFEST).unlink()
+        file.unlink()
+        (file.parent / f".{file.name}.tmp").symlink_to(kept)
+        list(collect(Admin(Endpoint(url=url)), run, ["shop/eu"], time_ms=time_ms))
+    assert (kept.read_text(), file.exists()) == ("as it is", True)
+
+
+@pytest.mark.parametrize("place", [".collect.lock", "2026-11-20T10-00-00Z"])
+def test_a_symbolic_link_in_the_place_of_a_run_or_its_lock_is_refused(place: str, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    run = tmp_path / "run"
+    run.mkdir()
+    if place.startswith("."):
+        target.write_text("as it is")
+    else:
+        target.mkdir()
+    (run / place).symlink_to(target)
+    time_ms = int(datetime(2026, 11, 20, 10, tzinfo=UTC).timestamp() * 1000)
+    with broker(served()) as (url, _), pytest.raises(StoreError, match="symbolic link"):
+        list(collect(Admin(Endpoint(url=url)), run, ["shop/eu"], time_ms=time_ms))
+    assert target.is_dir() or target.read_text() == "as it is"

@@ -7,11 +7,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ackwell import Cursor, Ledgers
-from ackwell.replay.states import replay_files
+from ackwell import Cursor, Ledgers, StoreError
+from ackwell.cli.replay import ledger_name, save_states
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.states import Replay, replay_files
 from ackwell.store import SqliteStore
 from ackwell.store.sqlite import ledger_names
 
@@ -90,6 +93,51 @@ def test_saved_cursors_are_replaced_only_when_told_to(tmp_path: Path) -> None:
     assert len(ledger_names(file)) == 2
     with SqliteStore(file, name, read_only=True) as store:
         assert Cursor.load(store, state.cursor.ledgers).properties == state.cursor.properties
+
+
+def test_names_with_spaces_are_ledgers_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "cursors.db"
+    names = [("a b", "c"), ("a", "b c"), ("a%20b", "c")]
+    events = [
+        Event(topic, subscription, line, kind, ledger_id=3, entry_id=number)
+        for number, (topic, subscription) in enumerate(names)
+        for line, kind in enumerate((Kind.PUBLISH, Kind.ACK))
+    ]
+    replayed = Replay()
+    for event in events:
+        replayed.feed(event)
+    save_states(replayed.states(), file)
+    assert ledger_names(file) == ["a b%20c", "a%20b c", "a%2520b c"]
+    for number, (topic, subscription) in enumerate(names):
+        with SqliteStore(file, ledger_name(topic, subscription), read_only=True) as store:
+            assert Cursor.load(store, Ledgers({3: number + 1})).is_acked(3, number)
+
+
+def test_a_new_file_has_all_cursors_or_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = Replay()
+    for number, subscription in enumerate("ab"):
+        for line, kind in enumerate((Kind.PUBLISH, Kind.ACK)):
+            replayed.feed(Event("topic", subscription, line, kind, ledger_id=3, entry_id=number))
+    file, states, save = tmp_path / "cursors.db", replayed.states(), Cursor.save
+
+    def fails(cursor: Cursor, *arguments: Any, **options: Any) -> object:
+        if cursor is states[1].cursor:
+            raise StoreError("the disk is full")
+        return save(cursor, *arguments, **options)
+
+    monkeypatch.setattr(Cursor, "save", fails)
+    with pytest.raises(StoreError, match="full"):
+        save_states(states, file)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    save_states(states, file)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["cursors.db", "cursors.db-witness"]
+    assert ledger_names(file) == ["topic a", "topic b"]
+    file.unlink()
+    with pytest.raises(StoreError, match="belongs to a file that is gone"):
+        save_states(states, file)
+    with pytest.raises(StoreError, match="no such folder"):
+        save_states(states, tmp_path / "missing" / "cursors.db")
 
 
 def test_a_live_store_is_inspected_and_compared_without_fencing_its_owner(tmp_path: Path) -> None:

@@ -76,3 +76,14 @@ def test_a_command_of_a_newer_peer_is_none_that_we_know() -> None:
 def test_a_command_without_a_required_field_is_refused() -> None:
     with pytest.raises(FrameError, match="no CommandFlow: without consumer_id"):
         decode(encode(CommandType.FLOW, messages.CommandPing()))
+
+
+def test_a_command_whose_type_comes_last_and_that_lacks_a_required_field_is_a_frame_error() -> None:
+    subscribe = messages.message("BaseCommand")()
+    subscribe.type = CommandType.SEND_ERROR
+    subscribe.send_error.producer_id = 1
+    fields = subscribe.SerializePartialToString()
+    # The type after its message: the way that only `decode` reads.
+    odd = fields[2:] + fields[:2]
+    with pytest.raises(FrameError):
+        decode(odd)

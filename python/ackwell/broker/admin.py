@@ -17,6 +17,9 @@ from ackwell.errors import StatsError
 if TYPE_CHECKING:
     from ackwell.broker.endpoint import Answer, Endpoint
 
+PARTITIONS_MAX: Final = 100_000
+"""More partitions than any cluster serves of a topic."""
+
 REQUESTS_AT_ONCE: Final = 8
 """Enough to hide the way there and back; an admin API serves people too."""
 
@@ -159,7 +162,10 @@ class Admin:
         except (StatsError, KeyError):
             # Whatever is wrong with the topic itself shows when its statistics are asked for.
             count = 0
-        if type(count) is int and count > 0:
+        if type(count) is int and count > PARTITIONS_MAX:
+            reason = f"the broker says that it has {count:,} partitions; at most {PARTITIONS_MAX:,} are read"
+            yield Unread(self.endpoint.address(f"{_path(topic)}/partitions"), topic, reason)
+        elif type(count) is int and count > 0:
             yield from (f"{topic}-partition-{number}" for number in range(count))
         else:
             yield topic

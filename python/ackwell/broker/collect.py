@@ -37,6 +37,10 @@ _NAME_BYTES_MAX: Final = 200
 """A file name may have 255 bytes on most file systems."""
 
 
+_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+"""Flags that open a file and no symbolic link in its place, and change no bytes."""
+
+
 class Progress(NamedTuple):
     """One topic of a run."""
 
@@ -55,6 +59,8 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / _LOCK):
         run = _unfinished(folder) or folder / _name(time_ms)
+        if run.is_symlink():
+            raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
         run.mkdir(exist_ok=True)
         facts = admin.facts()
         unread: list[Unread] = []
@@ -94,7 +100,9 @@ def _file(run: Path, topic: str) -> Path:
 def _replace(file: Path, data: bytes) -> None:
     """Write a file as a whole or not at all."""
     beside = file.with_name(f".{file.name}.tmp")
-    with beside.open("wb") as out:
+    # Left by a run that was cut off, or laid there by somebody else: it is removed, and never followed.
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o666), "wb") as out:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())
@@ -112,14 +120,20 @@ def _name(time_ms: int) -> str:
 
 def _unfinished(folder: Path) -> Path | None:
     """Return the newest run that was cut off."""
-    runs = sorted(path for path in folder.glob("????-??-??T??-??-??Z") if path.is_dir())
+    runs = sorted(
+        path for path in folder.glob("????-??-??T??-??-??Z") if path.is_dir() and not path.is_symlink()
+    )
     return runs[-1] if runs and not (runs[-1] / MANIFEST).exists() else None
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock that the operating system releases when the process ends, however it ends."""
-    with path.open("a+b") as file:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o666)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "r+b") as file:
         try:
             _lock(file.fileno())
         except OSError:

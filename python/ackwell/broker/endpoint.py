@@ -130,6 +130,9 @@ class Endpoint:
             if isinstance(error.reason, TimeoutError | ConnectionError):
                 raise _MayPass(f"no connection: {error.reason}") from None
             raise StatsError(f"no connection: {error.reason}", address) from None
+        except ValueError as error:
+            # Of a redirect to what is not an address.
+            raise StatsError(f"redirected to an address that cannot be read: {error}", address) from None
         except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
             raise _MayPass(f"the answer broke off: {error or type(error).__name__}") from None
         if len(body) > BODY_BYTES_MAX:

@@ -44,12 +44,16 @@ def record(
     from ackwell.extras import require
     from ackwell.recording.book import Book
     from ackwell.recording.event_files import EventFiles
-    from ackwell.recording.proxy import Proxy
+    from ackwell.recording.proxy import Proxy, address_of
 
     require("google.protobuf", "recording")
     host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal():
+    if not colon or not port.isdecimal() or int(port) > 65_535:
         raise typer.BadParameter(f"{listen!r}: expected HOST:PORT", param_hint="--listen")
+    try:
+        address_of(broker)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--broker") from None
 
     async def run(files: EventFiles) -> None:
         proxy = Proxy(broker, Book(files.write), host=host, port=int(port))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -88,24 +90,56 @@ def _dumps(paths: list[Path]) -> list[SubscriptionStats]:
 
 
 def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = False) -> None:
-    """Save each cursor to a ledger of its own in a SQLite file, named `topic subscription`.
+    """Save each cursor to a ledger of its own in a SQLite file, named by `ledger_name`.
 
     `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already holds one of
-    them, nothing is saved (`NotLoadedError`), unless `replace` is true.
+    them, nothing is saved (`NotLoadedError`), unless `replace` is true. A new file has all of them or is not
+    there.
     """
     from ackwell.errors import NotLoadedError
     from ackwell.store import SqliteStore
 
-    names = [f"{state.topic} {state.subscription}" for state in states]
-    held = [] if replace else [name for name in names if _holds(path, name)]
+    names = [ledger_name(state.topic, state.subscription) for state in states]
+    held = [] if replace or not path.exists() else [name for name in names if _holds(path, name)]
     if held:
         raise NotLoadedError(
             f"{path} already holds {len(held)} of these cursors, such as {held[0]!r}; "
             "add --replace to replace them, or name another file"
         )
-    for state, name in zip(states, names, strict=True):
-        with SqliteStore(path, name) as store:
-            state.cursor.save(store, replace=replace)
+    with _whole(path) as file:
+        for state, name in zip(states, names, strict=True):
+            with SqliteStore(file, name) as store:
+                state.cursor.save(store, replace=replace)
+
+
+def ledger_name(topic: str, subscription: str) -> str:
+    """Return the name of a subscription's ledger; a space or `%` in a name is percent-encoded.
+
+    >>> ledger_name("persistent://public/default/orders", "billing")
+    'persistent://public/default/orders billing'
+    >>> ledger_name("a b", "c"), ledger_name("a", "b c")
+    ('a%20b c', 'a b%20c')
+    """
+    return " ".join(name.replace("%", "%25").replace(" ", "%20") for name in (topic, subscription))
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Return the file to write: one that exists, or a new one that gets its name when it is whole."""
+    from ackwell.errors import StoreError
+    from ackwell.store.witness import confirmed_writes, witness_path
+
+    if path.exists() and path.stat().st_size:
+        yield path
+        return
+    if not path.parent.is_dir():
+        raise StoreError(f"{path.parent}: no such folder")
+    if confirmed_writes(path):
+        raise StoreError(f"{witness_path(path)} belongs to a file that is gone: restore that, or delete it")
+    with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        yield Path(folder, path.name)
+        for made in sorted(Path(folder).iterdir()):
+            made.replace(path.with_name(made.name))
 
 
 def _holds(path: Path, name: str) -> bool:

@@ -178,7 +178,8 @@ def decode(command: bytes) -> Command:
         return Command(base.type, None)
     if not base.HasField(found[0]):
         raise FrameError(f"a command of type {base.type} without its {found[0]}")
-    return Command(base.type, messages.parse(found[1], getattr(base, found[0]).SerializeToString()))
+    # A field that is missing inside is the concern of `parse`.
+    return Command(base.type, messages.parse(found[1], getattr(base, found[0]).SerializePartialToString()))
 
 
 @cache

@@ -1,0 +1,32 @@
+"""An address that cannot be one is a wrong command line, not a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ackwell.cli import app
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--broker", "x"),
+        ("--broker", "pulsar://x:99999"),
+        ("--broker", "pulsar://[::1/"),
+        ("--broker", "pulsar://localhost", "--listen", "127.0.0.1:99999"),
+    ],
+)
+def test_a_recorder_of_an_address_that_is_none_is_a_wrong_command_line(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(app, ["record", *options, "-o", str(tmp_path / "events")])
+    assert result.exit_code == 2, result.output
+    assert options[-2] in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dev_broker_on_a_port_that_is_none_is_a_wrong_command_line() -> None:
+    assert CliRunner().invoke(app, ["dev-broker", "--port", "99999"]).exit_code == 2
