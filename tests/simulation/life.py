@@ -26,8 +26,8 @@ from ackwell.errors import CorruptStateError, FencedError, NotLoadedError, Store
 from ackwell.position import Position
 from ackwell.subscription import Subscription
 from tests.simulation.disk import WRITE_FAULTS, CrashError, Disk, DiskStore
-from tests.simulation.model import Message, State, observed
 from tests.simulation.owner import Owner, Save, Topic
+from tests.subscription.model import Message, State, observed
 
 if TYPE_CHECKING:
     from ackwell.engine import Engine

@@ -19,9 +19,8 @@ from ackwell.subscription import (
     Subscription,
     SubscriptionSettings,
     TransactionId,
-    Undelivered,
 )
-from tests.simulation.model import Model, State
+from tests.subscription.model import Model, State
 
 if TYPE_CHECKING:
     from random import Random
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.store import Store
     from ackwell.subscription.consumer import ConsumerKey
-    from tests.simulation.model import Message
+    from tests.subscription.model import Message
 
 CONSUMERS = ("a", "b", "c")
 TRANSACTIONS = tuple(TransactionId(0, number) for number in range(3))
@@ -163,20 +162,10 @@ class Owner:
         return "dispatches", *told
 
     def told(self, position: Position, who: object) -> None:
-        model = self.model
-        if isinstance(who, str):
-            model.delivered(position, who, self.topic.now_ms)
-            self.seen["deliveries"] += 1
-        elif who is Undelivered.DEAD_LETTER:
-            model.died(position)
-        elif who is Undelivered.DELAYED:
-            model.waits(position, self.topic.now_ms)
-        else:
-            assert who is not Undelivered.ACKNOWLEDGED, f"{position} was read, and is {who}"
-            if self.topic.kind == "Key_Shared" and position not in model.read:
-                moved = self.subscription.read_position > position
-                if moved:
-                    model.kept_back(position)
+        by_key = self.topic.kind == "Key_Shared"
+        read_position = self.subscription.read_position if by_key else None
+        self.model.answered(position, who, self.topic.now_ms, read_position=read_position)
+        self.seen["deliveries"] += isinstance(who, str)
 
     def time_passes(self) -> tuple[object, ...]:
         topic = self.topic

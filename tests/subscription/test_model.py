@@ -1,4 +1,4 @@
-"""Whole subscriptions against the naive model: any order of events, with crashes and restarts."""
+"""Whole subscriptions against the model: any order of events, with crashes and restarts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,20 @@ from ackwell import Ledgers, Position, ProtocolError
 from ackwell.ack_sets import to_words
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
-from tests.subscription.naive import Message, Naive
+from tests.subscription.model import Message, Model
 
 LEDGERS = {3: 4, 5: 1, 9: 5}
-SIZES = {
-    Position(ledger_id, entry_id): (1, 3, 2, 70)[(ledger_id + entry_id) % 4]
-    for ledger_id, entries in LEDGERS.items()
-    for entry_id in range(entries)
-}
-positions = st.sampled_from(sorted(SIZES))
+POSITIONS = [Position(ledger_id, entry) for ledger_id, entries in LEDGERS.items() for entry in range(entries)]
+positions = st.sampled_from(POSITIONS)
 consumers = st.sampled_from("abc")
-transactions = st.integers(1, 3)
+transactions = st.builds(TransactionId, st.just(0), st.integers(1, 3))
 
 
 class SharedSubscription(RuleBasedStateMachine):
     """Shared, with batches, transactions, redelivery, limits, saves and crashes."""
 
     type: ClassVar[str] = "Shared"
-    limits: ClassVar[SubscriptionSettings] = SubscriptionSettings(
+    settings: ClassVar[SubscriptionSettings] = SubscriptionSettings(
         max_unacked_per_consumer=80, max_unacked_per_subscription=120, round_robin_batch_size=2
     )
 
@@ -38,180 +34,187 @@ class SharedSubscription(RuleBasedStateMachine):
         self.ledger = MemoryLedger()
         self.store = MemoryStore(self.ledger)
         self.ledgers = Ledgers(LEDGERS)
-        self.subscription = self.new()
-        self.model = Naive(dict(SIZES), individual=self.type in ("Shared", "Key_Shared"))
+        self.subscription = Subscription(self.type, self.ledgers, settings=self.settings)
+        self.log = {
+            position: Message((1 << (1, 3, 2, 70)[sum(position) % 4]) - 1, self.hash_of(sum(position)), 0)
+            for position in POSITIONS
+        }
+        self.model = self.new_model()
+        self.saved = self.model.state()
         self.now_ms = 0
 
-    def new(self) -> Subscription:
-        return Subscription(self.type, self.ledgers, settings=self.limits)
+    def new_model(self) -> Model:
+        return Model(self.log, individual=True, backoff=self.settings.nack_backoff, max_redeliver_count=None)
 
-    def hash_of(self, position: Position) -> int:
+    def hash_of(self, number: int) -> int:
         return 0
+
+    def who(self, name: str) -> str | None:
+        return name if name in self.model.permits else None
+
+    def flow(self, name: str, permits: int) -> None:
+        self.subscription.flow(name, permits)
+        self.model.permits[name] = self.model.permits.get(name, 0) + permits
 
     @rule(name=consumers)
     def join_or_leave(self, name: str) -> None:
-        if name in self.subscription.consumers:
+        if name in self.model.permits:
             self.subscription.remove_consumer(name)
-            self.model.close(name)
+            self.model.leave(name)
         else:
             self.subscription.add_consumer(name)
-            self.subscription.flow(name, 100)
+            self.flow(name, 100)
 
     @rule(name=consumers, permits=st.integers(1, 100))
-    def flow(self, name: str, permits: int) -> None:
-        if name in self.subscription.consumers:
-            self.subscription.flow(name, permits)
+    def more_permits(self, name: str, permits: int) -> None:
+        if name in self.model.permits:
+            self.flow(name, permits)
 
     @rule(limit=st.integers(1, 12), stop=st.integers(1, 12), at_once=st.booleans())
     def dispatch(self, limit: int, stop: int, at_once: bool) -> None:
         reads = self.subscription.next_reads(limit, self.now_ms)
         if self.type == "Shared":
-            assert reads == [*sorted(self.model.queue), *self.model.unread()][: len(reads)]
+            unread = [p for p in self.log if p not in self.model.read and self.model.owed(p)]
+            assert reads == [*sorted(self.model.queue), *unread][: len(reads)]
         reads = reads[:stop]
         if at_once and reads:
             self.dispatch_at_once(reads)
             return
         for position in reads:
-            name = self.subscription.dispatch(
+            message = self.log[position]
+            answer = self.subscription.dispatch(
                 *position,
                 self.now_ms,
-                batch_size=SIZES[position],
-                sticky_key_hash=self.hash_of(position),
+                batch_size=message.bits.bit_length(),
+                sticky_key_hash=message.sticky_key_hash,
             )
-            self.told(position, name)
+            self.answered(position, answer)
 
     def dispatch_at_once(self, reads: list[Position]) -> None:
         deliveries = self.subscription.dispatch_many(
             [p.ledger_id for p in reads],
             [p.entry_id for p in reads],
             self.now_ms,
-            batch_sizes=[SIZES[p] for p in reads],
-            sticky_key_hashes=[self.hash_of(p) for p in reads],
+            batch_sizes=[self.log[p].bits.bit_length() for p in reads],
+            sticky_key_hashes=[self.log[p].sticky_key_hash for p in reads],
         )
         owner = {}
         for delivery in deliveries:
             for pair in zip(delivery.ledger_ids.tolist(), delivery.entry_ids.tolist(), strict=True):
                 owner[Position(*pair)] = delivery.consumer
         for position in reads:
-            self.told(position, owner.get(position))
+            self.answered(position, owner.get(position))
 
-    def told(self, position: Position, name: object) -> None:
-        self.model.dispatched(position, name)
+    def answered(self, position: Position, answer: object) -> None:
+        self.model.answered(position, answer, self.now_ms)
 
     @rule(position=positions, name=consumers)
     def ack(self, position: Position, name: str) -> None:
-        who = name if name in self.subscription.consumers else None
-        changed = self.subscription.ack(who, *position)
+        changed = self.subscription.ack(self.who(name), *position)
         assert changed == (not self.model.is_acked(position))
-        self.model.ack(self.model.messages(position))
+        self.model.acknowledge(position, self.log[position].bits)
 
     @rule(chosen=st.lists(positions, max_size=8), name=consumers)
     def ack_many(self, chosen: list[Position], name: str) -> None:
-        who = name if name in self.subscription.consumers else None
-        changed = self.subscription.ack_many(who, *([list(c) for c in zip(*chosen, strict=True)] or [[], []]))
+        columns = [list(c) for c in zip(*chosen, strict=True)] or [[], []]
+        changed = self.subscription.ack_many(self.who(name), *columns)
         assert changed == len({p for p in chosen if not self.model.is_acked(p)})
-        self.model.ack({message for p in chosen for message in self.model.messages(p)})
+        for position in chosen:
+            self.model.acknowledge(position, self.log[position].bits)
 
-    @rule(position=positions, indexes=st.sets(st.integers(0, 2), min_size=1), name=consumers)
-    def ack_batch(self, position: Position, indexes: set[int], name: str) -> None:
-        messages = {(position, index) for index in indexes if index < SIZES[position]}
-        if not messages:
+    @rule(position=positions, bits=st.integers(1, 7), name=consumers)
+    def ack_batch(self, position: Position, bits: int, name: str) -> None:
+        whole = self.log[position].bits
+        if not (bits := bits & whole):
             return
-        who = name if name in self.subscription.consumers else None
-        changed = self.subscription.ack(who, *position, ack_set(messages))
-        assert changed == bool(messages - self.model.now.acked)
-        self.model.ack(messages)
+        changed = self.subscription.ack(self.who(name), *position, to_words(whole & ~bits))
+        assert changed == bool(bits & ~self.model.acked.get(position, 0))
+        self.model.acknowledge(position, bits)
 
     @rule(chosen=st.sets(positions), name=consumers, everything=st.booleans())
     def redeliver(self, chosen: set[Position], name: str, everything: bool) -> None:
-        if name not in self.subscription.consumers:
-            return
-        self.subscription.redeliver(name, None if everything else sorted(chosen))
-        self.model.release(name, set(SIZES) if everything else chosen, counted=True)
+        if name in self.model.permits:
+            asked = None if everything else sorted(chosen)
+            assert self.subscription.redeliver(name, asked) == self.model.redeliver(name, asked)
 
     @rule(position=positions, name=consumers)
     def nack(self, position: Position, name: str) -> None:
-        if name not in self.subscription.consumers:
-            return
-        has = self.subscription.nack(name, *position, self.now_ms)
-        assert has == (self.model.holder.get(position) == name)
-        # Its back-off is over long before the next event.
-        self.now_ms += 100_000
-        self.subscription.advance(self.now_ms)
-        self.model.release(name, {position}, counted=True)
+        if name in self.model.permits:
+            has = self.subscription.nack(name, *position, self.now_ms)
+            assert has == self.model.nack(name, position, self.now_ms)
 
-    @rule(transaction=transactions, position=positions, indexes=st.sets(st.integers(0, 2)), name=consumers)
-    def ack_in_transaction(self, transaction: int, position: Position, indexes: set[int], name: str) -> None:
-        messages = {(position, index) for index in indexes if index < SIZES[position]}
-        messages = messages or self.model.messages(position)
-        if name not in self.subscription.consumers:
+    @rule(wait_ms=st.sampled_from([100, 1_000, 100_000]))
+    def time_passes(self, wait_ms: int) -> None:
+        self.now_ms += wait_ms
+        self.subscription.advance(self.now_ms)
+        self.model.advance(self.now_ms)
+
+    @rule(transaction=transactions, position=positions, bits=st.integers(0, 7), name=consumers)
+    def ack_in_transaction(
+        self, transaction: TransactionId, position: Position, bits: int, name: str
+    ) -> None:
+        if name not in self.model.permits:
             return
-        whole = messages == self.model.messages(position)
-        message = MessageId(*position, ack_set=() if whole else ack_set(messages), batch_size=SIZES[position])
-        command = CommandAck(1, message_ids=(message,), transaction=TransactionId(0, transaction))
-        may = self.model.hold(transaction, messages)
+        whole = self.log[position].bits
+        bits = bits & whole or whole
+        message = MessageId(*position, ack_set=to_words(whole & ~bits), batch_size=whole.bit_length())
+        command = CommandAck(1, message_ids=(message,), transaction=transaction)
+        may = self.model.may_hold(position, bits)
         try:
             self.subscription.handle(name, command.encode())
         except ProtocolError:
             assert not may
         else:
             assert may
+            self.model.hold(transaction, position, bits)
 
     @rule(transaction=transactions, commits=st.booleans())
-    def end_transaction(self, transaction: int, commits: bool) -> None:
-        if commits:
-            self.subscription.commit(TransactionId(0, transaction))
-            self.model.commit(transaction)
-        else:
-            self.subscription.abort(TransactionId(0, transaction))
-            self.model.abort(transaction)
+    def end_transaction(self, transaction: TransactionId, commits: bool) -> None:
+        for each in (self.subscription, self.model):
+            if commits:
+                each.commit(transaction)
+            else:
+                each.abort(transaction)
 
     @rule()
     def save(self) -> None:
         self.subscription.save(self.store)
-        self.model.save()
+        self.saved = self.model.state()
 
     @rule(mended=st.booleans())
     def crash_and_restart(self, mended: bool) -> None:
         self.store = MemoryStore(self.ledger)
-        self.subscription = Subscription.load(self.type, self.store, self.ledgers, settings=self.limits)
-        self.model.restart()
+        self.subscription = Subscription.load(self.type, self.store, self.ledgers, settings=self.settings)
+        self.model = self.new_model()
+        self.model.restore(self.saved)
         if mended:
-            self.subscription.add_consumer("a")
-            self.subscription.flow("a", 1000)
+            self.join_or_leave("a")
 
     @invariant()
     def nothing_is_lost_and_nothing_comes_back(self) -> None:
-        self.subscription.validate()
-        self.model.check(self.subscription)
+        self.model.check(self.subscription, self.now_ms)
 
     def teardown(self) -> None:
         """Whatever happened, what is owed can be delivered and acknowledged, and then nothing is left."""
         subscription, model = self.subscription, self.model
-        for transaction in list(model.now.held):
-            subscription.abort(TransactionId(0, transaction))
+        for transaction in list(model.held):
+            subscription.abort(transaction)
             model.abort(transaction)
-        for name in subscription.consumers:
+        for name in list(model.permits):
             subscription.remove_consumer(name)
-            model.close(str(name))
+            model.leave(name)
         subscription.add_consumer("z")
-        subscription.flow("z", 10**6)
+        self.flow("z", 10**6)
         while reads := subscription.next_reads(3, self.now_ms):
             for position in reads:
-                who = subscription.dispatch(*position, self.now_ms, batch_size=SIZES[position])
-                model.dispatched(position, who)
+                bits = self.log[position].bits
+                who = subscription.dispatch(*position, self.now_ms, batch_size=bits.bit_length())
+                model.answered(position, who, self.now_ms)
                 assert who == "z"
                 subscription.ack("z", *position)
-                model.ack(model.messages(position))
+                model.acknowledge(position, bits)
         assert subscription.cursor.backlog_entries == 0
         assert subscription.summary(0).unacked == 0
-
-
-def ack_set(messages: set[Message]) -> tuple[int, ...]:
-    """Return the words that acknowledge these messages of one entry, bit set = not acknowledged."""
-    ((position, _), *_) = messages
-    acked = sum(1 << index for _, index in messages)
-    return to_words(((1 << SIZES[position]) - 1) & ~acked)
 
 
 class KeySharedSubscription(SharedSubscription):
@@ -219,27 +222,18 @@ class KeySharedSubscription(SharedSubscription):
 
     type: ClassVar[str] = "Key_Shared"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def hash_of(self, number: int) -> int:
+        return 1 + 20_000 * (number % 3)
 
-    def hash_of(self, position: Position) -> int:
-        return 1 + 20_000 * ((position.ledger_id + position.entry_id) % 3)
-
-    def told(self, position: Position, name: object) -> None:
-        super().told(position, name)
-        key = self.hash_of(position)
-        if not isinstance(name, str):
-            # Passed over, so that other keys go on: it waits in the queue.
-            if position in self.model.unread() and position < self.subscription._state.unread.position:
-                self.model.passed(position)
-                self.model.queue.add(position)
-            return
-        older = [p for p in self.model.queue if p < position and self.hash_of(p) == key]
-        assert not older, f"{position} overtook {older} of its key"
-        elsewhere = {
-            holder for p, holder in self.model.holder.items() if self.hash_of(p) == key and holder != name
-        }
-        assert not elsewhere, f"{position} went to {name} while its key was with {elsewhere}"
+    def answered(self, position: Position, answer: object) -> None:
+        model, log = self.model, self.log
+        model.answered(position, answer, self.now_ms, read_position=self.subscription.read_position)
+        if isinstance(answer, str):
+            same_key = {p for p in log if log[p].sticky_key_hash == log[position].sticky_key_hash}
+            older = {p for p in model.queue & same_key if p < position}
+            assert not older, f"{position} overtook {older} of its key"
+            elsewhere = {p for p in model.holder.keys() & same_key if model.holder[p] != answer}
+            assert not elsewhere, f"{position} went to {answer} while its key was elsewhere: {elsewhere}"
 
 
 TestShared = SharedSubscription.TestCase

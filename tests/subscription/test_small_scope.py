@@ -1,4 +1,4 @@
-"""Every state that few operations can reach, each against a model of bits.
+"""Every state that few operations can reach, each against the model.
 
 Two ledgers of three entries, two messages in each; every sequence of acknowledgments (whole, in part,
 cumulative), negative acknowledgments, closes, saves, crashes and loads. Equal states are visited once.
@@ -8,201 +8,154 @@ is visited; an operation that changes nothing is tried on every state all the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator
+from operator import methodcaller
 
 import pytest
 
 from ackwell import Ledgers, Position, ProtocolError
+from ackwell.ack_sets import to_words
 from ackwell.store import MemoryStore
-from ackwell.subscription import Subscription
+from ackwell.subscription import RedeliveryBackoff, Subscription
+from tests.subscription.model import Message, Model, State
 
 LEDGERS = Ledgers({3: 3, 5: 3})
-POSITIONS = [Position(ledger_id, entry_id) for ledger_id in (3, 5) for entry_id in range(3)]
-ALL = (1 << 2 * len(POSITIONS)) - 1
-NONE = (0,) * len(POSITIONS)
-
-
-class State(NamedTuple):
-    """Acknowledged messages as bits, redelivery counts, the same as saved, and whether it runs."""
-
-    acked: int = 0
-    counts: tuple[int, ...] = NONE
-    saved_acked: int = 0
-    saved_counts: tuple[int, ...] = NONE
-    runs: bool = True
-
-    def entry(self, index: int) -> int:
-        return self.acked >> 2 * index & 3
-
-    def acknowledged(self, bits: int) -> State:
-        acked = self.acked | bits
-        counts = tuple(0 if acked >> 2 * index & 3 == 3 else count for index, count in enumerate(self.counts))
-        return self._replace(acked=acked, counts=counts)
-
-    def canonical(self) -> State:
-        acked, saved = self.acked, self.saved_acked
-        for shift in range(0, 2 * len(POSITIONS), 2):
-            pair = acked >> shift & 3, saved >> shift & 3
-            swapped = _swapped(pair[0]), _swapped(pair[1])
-            if swapped < pair:
-                acked = acked & ~(3 << shift) | swapped[0] << shift
-                saved = saved & ~(3 << shift) | swapped[1] << shift
-        return self._replace(acked=acked, saved_acked=saved)
-
-
-def _swapped(pair: int) -> int:
-    return (pair & 1) << 1 | pair >> 1
+WHOLE = 0b11
+LOG = {Position(ledger_id, entry_id): Message(WHOLE, 0, 0) for ledger_id in (3, 5) for entry_id in range(3)}
+NOTHING = State({}, {}, {})
 
 
 class World:
-    """A running subscription, what it saved, and one consumer that has got all there is to get."""
+    """A running subscription and its model, what they saved, and a consumer that gets all there is to get."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.store = MemoryStore()
+        self.saved = NOTHING
         self.start()
 
     def start(self) -> None:
-        self.subscription: Subscription | None = Subscription.load(self.kind, self.store, LEDGERS)
+        self.running = True
+        self.subscription = Subscription.load(self.kind, self.store, LEDGERS)
+        self.model = Model(LOG, self.kind == "Shared", RedeliveryBackoff(), None)
+        self.model.restore(self.saved)
+        self.join()
+
+    def join(self) -> None:
         self.subscription.add_consumer("a")
         self.subscription.flow("a", 10**6)
+        self.model.permits["a"] = 10**6
 
-    @property
-    def running(self) -> Subscription:
-        assert self.subscription is not None
-        return self.subscription
+    def save(self) -> None:
+        self.subscription.save(self.store)
+        self.saved = self.model.state()
 
     def crash(self) -> None:
-        self.subscription = None
+        self.running = False
 
     def close(self) -> None:
-        self.running.remove_consumer("a")
-        self.running.add_consumer("a")
-        self.running.flow("a", 10**6)
+        self.subscription.remove_consumer("a")
+        self.model.leave("a")
+        self.join()
 
-    def deliver(self) -> list[Position]:
+    def ack(self, position: Position, bits: int) -> None:
+        self.subscription.ack("a", *position, to_words(WHOLE & ~bits))
+        self.model.acknowledge(position, bits)
+
+    def ack_cumulative(self, position: Position, bits: int) -> None:
+        if self.kind == "Shared":
+            with pytest.raises(ProtocolError):
+                self.subscription.ack_cumulative("a", *position)
+            return
+        self.subscription.ack_cumulative("a", *position, to_words(WHOLE & ~bits))
+        self.model.acknowledge_before(position)
+        self.model.acknowledge(position, bits)
+
+    def redeliver(self, position: Position) -> None:
+        assert self.subscription.redeliver("a", [position]) == self.model.redeliver("a", [position])
+
+    def deliver(self) -> None:
         """Deliver what is owed; it goes to the only consumer."""
-        if self.subscription is None:
-            return []
-        reads = self.subscription.next_reads(10, 0)
-        for position in reads:
-            assert self.subscription.dispatch(*position, 0, batch_size=2) == "a"
-        return reads
+        for position in self.subscription.next_reads(10, 0) if self.running else ():
+            answer = self.subscription.dispatch(*position, 0, batch_size=2)
+            assert answer == "a"
+            self.model.answered(position, answer, 0)
+
+    def check(self) -> None:
+        if not self.running:
+            return
+        self.model.check(self.subscription, 0)
+        if self.kind == "Exclusive":
+            # Nothing is tracked for one active consumer; it can ask for everything unacknowledged again.
+            self.subscription.redeliver("a")
+            assert self.subscription.next_reads(10, 0) == [p for p in LOG if not self.model.is_acked(p)]
+
+    def state(self) -> tuple[bool, State, State]:
+        return self.running, self.model.state() if self.running else NOTHING, self.saved
 
 
 Operation = Callable[[World], object]
 
 
-def operations(kind: str, state: State) -> Iterator[tuple[Operation, State]]:
-    """Return every operation with the state that it must lead to."""
-    if not state.runs:
-        yield World.start, state._replace(acked=state.saved_acked, counts=state.saved_counts, runs=True)
+def operations(kind: str, *, running: bool) -> Iterator[Operation]:
+    """Return every operation."""
+    if not running:
+        yield World.start
         return
-    for index, position in enumerate(POSITIONS):
-        yield _ack(position, ()), state.acknowledged(3 << 2 * index)
-        for bit in (0, 1):
-            yield _ack(position, (3 & ~(1 << bit),)), state.acknowledged(1 << 2 * index + bit)
-        if kind == "Exclusive":
-            before = (1 << 2 * index) - 1
-            yield _cumulative(position, ()), state.acknowledged(before | 3 << 2 * index)
-            yield _cumulative(position, (2,)), state.acknowledged(before | 1 << 2 * index)
-        else:
-            yield _cumulative(position, (), refused=True), state
-            if state.entry(index) == 3:
-                yield _redeliver(position), state
-            else:
-                counts = [*state.counts]
-                counts[index] += 1
-                yield _redeliver(position), state._replace(counts=tuple(counts))
-    yield World.close, state
-    yield _save, state._replace(saved_acked=state.acked, saved_counts=state.counts)
-    yield World.crash, state._replace(acked=0, counts=NONE, runs=False)
+    for each in LOG:
+        for bits in (0b11, 0b01, 0b10):
+            yield methodcaller("ack", each, bits)
+        for bits in (0b11, 0b01) if kind == "Exclusive" else (0b11,):
+            yield methodcaller("ack_cumulative", each, bits)
+        if kind == "Shared":
+            yield methodcaller("redeliver", each)
+    yield from (World.close, World.save, World.crash)
 
 
-def _ack(position: Position, ack_set: tuple[int, ...]) -> Operation:
-    return lambda world: world.running.ack("a", *position, ack_set)
-
-
-def _cumulative(position: Position, ack_set: tuple[int, ...], *, refused: bool = False) -> Operation:
-    def operation(world: World) -> None:
-        if refused:
-            with pytest.raises(ProtocolError):
-                world.running.ack_cumulative("a", *position, ack_set)
-        else:
-            world.running.ack_cumulative("a", *position, ack_set)
-
-    return operation
-
-
-def _redeliver(position: Position) -> Operation:
-    return lambda world: world.running.redeliver("a", [position])
-
-
-def _save(world: World) -> None:
-    world.running.save(world.store)
-
-
-def check(world: World, state: State, kind: str) -> None:
-    """Compare everything: what is acknowledged, what is with the consumer, counters, what is durable."""
-    if world.subscription is None:
-        assert not state.runs
-        return
-    subscription, cursor = world.subscription, world.subscription.cursor
-    entries = [state.entry(index) for index in range(len(POSITIONS))]
-    for position, bits in zip(POSITIONS, entries, strict=True):
-        assert cursor.is_acked(*position) == (bits == 3), position
-        assert cursor.unacked_bits(*position) == (3 & ~bits if bits in (1, 2) else None), position
-    unacked = [position for position, bits in zip(POSITIONS, entries, strict=True) if bits != 3]
-    assert cursor.backlog_entries == len(unacked)
-    (consumer,) = subscription._state.consumers
-    if kind == "Shared":
-        remaining = {
-            position: 2 - bits.bit_count()
-            for position, bits in zip(POSITIONS, entries, strict=True)
-            if bits != 3
-        }
-        pending = {position: count for position, (count, _) in consumer.pending.items()}
-        assert pending == remaining
-        assert consumer.unacked == subscription._state.consumers.unacked == sum(remaining.values())
-        counts = tuple(subscription.redelivery_count(*position) for position in POSITIONS)
-        assert counts == state.counts
-    else:
-        # Nothing is tracked for one active consumer; it can ask for everything unacknowledged again.
-        subscription.redeliver("a")
-        assert subscription.next_reads(10, 0) == unacked
+def name_of(state: tuple[bool, State, State]) -> Hashable:
+    """Return the same name for states that differ only in which message of a batch is which."""
+    running, now, saved = state
+    entries = []
+    for position in LOG:
+        pair = now.acked.get(position, 0), saved.acked.get(position, 0)
+        swapped = tuple((bits & 1) << 1 | bits >> 1 for bits in pair)
+        entries.append((min(pair, swapped), now.counts.get(position, 0), saved.counts.get(position, 0)))
+    return running, tuple(entries)
 
 
 def explore(kind: str, depth: int) -> tuple[int, int]:
-    """Visit every state; give the numbers of states and transitions."""
-    paths: dict[State, tuple[Operation, ...]] = {State(): ()}
-    frontier = [State()]
+    """Visit every state; return the numbers of states and transitions."""
+    frontier: list[tuple[Operation, ...]] = [()]
+    seen = {name_of(World(kind).state())}
     transitions = 0
     for _ in range(depth):
         found = []
-        for state in frontier:
-            world = None
-            for operation, after in operations(kind, state):
-                if world is None:
-                    world = World(kind)
-                    world.deliver()
-                    for earlier in paths[state]:
-                        earlier(world)
-                        world.deliver()
+        for path in frontier:
+            world, before = played(kind, path)
+            for operation in operations(kind, running=world.running):
                 operation(world)
                 world.deliver()
-                check(world, after, kind)
+                world.check()
                 transitions += 1
-                if after == state:
+                after = world.state()
+                if after == before:
                     continue  # the same world will do for the next operation
-                world = None
-                name = after.canonical()
-                if name not in paths:
-                    # The state is visited under the names that its path gives it.
-                    paths[name] = paths.setdefault(after, (*paths[state], operation))
-                    found.append(after)
+                if name_of(after) not in seen:
+                    seen.add(name_of(after))
+                    found.append((*path, operation))
+                world, before = played(kind, path)
         frontier = found
-    return len({state.canonical() for state in paths}), transitions
+    return len(seen), transitions
+
+
+def played(kind: str, path: tuple[Operation, ...]) -> tuple[World, tuple[bool, State, State]]:
+    """Return the world that a path leads to, with its state."""
+    world = World(kind)
+    world.deliver()
+    for operation in path:
+        operation(world)
+        world.deliver()
+    return world, world.state()
 
 
 # Each more operation takes four to six times as long: 2 s, 15 s, minutes.

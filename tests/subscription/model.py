@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell.ack_sets import WHOLE
+from ackwell.ack_sets import WHOLE, to_words
+from ackwell.subscription import Undelivered
 from ackwell.subscription.saved import decode_transactions
 
 if TYPE_CHECKING:
@@ -116,11 +117,35 @@ class Model:
         bits = self.log[position].bits & ~self.acked.get(position, 0)
         return bits & ~self.held_bits(position) if self.held else bits
 
+    def ack_sets(self) -> dict[Position, tuple[int, ...]]:
+        """Return the words that a cursor keeps of the entries which are acknowledged in part."""
+        return {
+            position: to_words(self.log[position].bits & ~bits)
+            for position, bits in self.acked.items()
+            if bits and not self.is_acked(position)
+        }
+
     def next_unread(self) -> Position | None:
         """Return the first entry that was not read and is not wholly acknowledged."""
         return next((p for p in self.log if p not in self.read and self.owed(p)), None)
 
     # What happens
+
+    def answered(
+        self, position: Position, answer: object, now_ms: int, *, read_position: Position | None = None
+    ) -> None:
+        """Take what `dispatch` answered for an entry, and where reading goes on after it."""
+        if isinstance(answer, str):
+            self.delivered(position, answer, now_ms)
+        elif answer is Undelivered.DEAD_LETTER:
+            self.died(position)
+        elif answer is Undelivered.DELAYED:
+            self.waits(position, now_ms)
+        else:
+            assert answer is not Undelivered.ACKNOWLEDGED, f"{position} was read, and is {answer}"
+            # On Key_Shared it is passed over, so that other keys go on.
+            if position not in self.read and read_position is not None and read_position > position:
+                self.kept_back(position)
 
     def passed(self, position: Position) -> None:
         """Note that the read position moved past an entry."""
@@ -273,8 +298,13 @@ class Model:
         subscription.validate()
         summary = subscription.summary(now_ms)
         held = set().union(*self.held.values())
-        alike = {
+        alike: dict[str, tuple[object, object]] = {
             "backlog": (summary.backlog_entries, sum(not self.is_acked(p) for p in self.log)),
+            "the first of it": (
+                summary.oldest_hole,
+                next((p for p in self.log if not self.is_acked(p)), None),
+            ),
+            "ack sets": (dict(subscription.cursor.batch_deleted), self.ack_sets()),
             "entries in transactions": (summary.in_transactions, len(held)),
             "permits": ({each.consumer: each.permits for each in summary.consumers}, self.permits),
         }
@@ -286,6 +316,7 @@ class Model:
                 "delayed": (summary.delayed, len(self.delayed)),
                 "backing off": (summary.backing_off, len(self.due)),
                 "dead letters": (set(subscription.dead_letters), self.dead),
+                "counts": ({p: n for p in self.log if (n := subscription.redelivery_count(*p))}, self.counts),
                 "pending": (
                     {
                         name: {p: remaining for p, (remaining, _) in subscription.pending(name).items()}
