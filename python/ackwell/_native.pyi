@@ -1411,18 +1411,17 @@ def crc32c(data: bytes, crc: int = 0) -> int:
     >>> hex(crc32c(b"123456789")), crc32c(b"6789", crc32c(b"12345")) == crc32c(b"123456789")
     ('0xe3069283', True)
     """
-def decode_command_ack(data: bytes) -> tuple[Any, ...]:
-    """Read the bytes of a `CommandAck` into columns; `ackwell.subscription.AckColumns` names what is returned.
+def decode_command_ack(data: bytes) -> dict[str, Any]:
+    """Read the bytes of a `CommandAck` into columns, by the names of `ackwell.protocol.AckColumns`.
 
-    Return the consumer id, whether it is cumulative, the ledger ids and entry ids, the starts and the words of the
-    ack sets (or `None` twice), the ids that say more than a position and an ack set, the validation error, the
-    properties, the most and least bits of the transaction, the request id, and the unknown fields. Raises
-    `CorruptStateError` with the offset for bytes that are no command, `LimitError` for a batch that is too large.
-    O(bytes).
+    `cumulative` says whether it is; `others` are the rows, each with its fields, that say more than a position and an
+    ack set; the transaction comes as its two halves. Raises `CorruptStateError` with the offset for bytes that are not
+    a command, `LimitError` for a batch that is too large. O(bytes).
 
     >>> from ackwell._native import decode_command_ack
-    >>> decode_command_ack(bytes([8, 1, 16, 0, 26, 4, 8, 3, 16, 5]))[:4]
-    (1, False, array([3]), array([5]))
+    >>> columns = decode_command_ack(bytes([8, 1, 16, 0, 26, 4, 8, 3, 16, 5]))
+    >>> columns["consumer_id"], columns["ledger_ids"], columns["entry_ids"]
+    (1, array([3]), array([5]))
     """
 def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
     """Decompress bytes to exactly `size` bytes.

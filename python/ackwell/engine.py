@@ -40,7 +40,7 @@ class Engine(Protocol):
     def crc32c(self, data: bytes, crc: int = 0) -> int:
         """Return the CRC-32C of bytes, going on from that of the bytes before them."""
 
-    def decode_command_ack(self, data: bytes) -> tuple[Any, ...]:
+    def decode_command_ack(self, data: bytes) -> dict[str, Any]:
         """Read a `CommandAck`; `ackwell.subscription.AckColumns` names what is returned."""
 
 

@@ -18,12 +18,12 @@ CHUNK_DEPTH_MAX = 4
 VALIDATION_ERRORS = 5
 
 
-def decode_command_ack(data: bytes) -> tuple[Any, ...]:
+def decode_command_ack(data: bytes) -> dict[str, Any]:
     """Return the fields of a command, its message ids as columns."""
     import numpy as np
 
     numbers: dict[int, int] = {}
-    messages: list[tuple[Any, ...]] = []
+    messages: list[dict[str, Any]] = []
     properties: list[tuple[str, int]] = []
     unknown = b""
     command = Reader(data)
@@ -42,43 +42,45 @@ def decode_command_ack(data: bytes) -> tuple[Any, ...]:
             unknown += command.raw(field)
     if 1 not in numbers or 2 not in numbers:
         raise CorruptStateError("an acknowledgment without consumer or type", len(data))
-    words = [message[4] for message in messages]
+    words = [message["ack_set"] for message in messages]
     starts = [0]
     for each in words:
         starts.append(starts[-1] + len(each))
     any_set = starts[-1] > 0
     flat = [word for each in words for word in each]
-    return (
-        numbers[1],
-        numbers[2] == 1,
-        np.array([message[0] for message in messages], dtype=np.int64),
-        np.array([message[1] for message in messages], dtype=np.int64),
-        np.array(starts, dtype=np.int64) if any_set else None,
-        np.array(flat, dtype=np.int64) if any_set else None,
-        [(index, message) for index, message in enumerate(messages) if not _is_plain(message)],
-        numbers.get(4),
-        properties,
-        numbers.get(7),
-        numbers.get(6),
-        numbers.get(8),
-        unknown,
-    )
+    return {
+        "consumer_id": numbers[1],
+        "cumulative": numbers[2] == 1,
+        "ledger_ids": np.array([message["ledger_id"] for message in messages], dtype=np.int64),
+        "entry_ids": np.array([message["entry_id"] for message in messages], dtype=np.int64),
+        "ack_set_starts": np.array(starts, dtype=np.int64) if any_set else None,
+        "ack_set_words": np.array(flat, dtype=np.int64) if any_set else None,
+        "others": [(row, message) for row, message in enumerate(messages) if not _is_plain(message)],
+        "validation_error": numbers.get(4),
+        "properties": properties,
+        "transaction_most_bits": numbers.get(7),
+        "transaction_least_bits": numbers.get(6),
+        "request_id": numbers.get(8),
+        "unknown_fields": unknown,
+    }
 
 
-def _is_plain(message: tuple[Any, ...]) -> bool:
+_PLAIN = {"partition": -1, "batch_index": -1, "batch_size": None, "first_chunk": None, "unknown_fields": b""}
+
+
+def _is_plain(message: dict[str, Any]) -> bool:
     """Return whether a position and an ack set say all of it."""
-    _, _, partition, batch_index, _, batch_size, first_chunk, unknown = message
-    return (partition, batch_index, batch_size, first_chunk, unknown) == (-1, -1, None, None, b"")
+    return message.items() >= _PLAIN.items()
 
 
-def _message_id(message: Reader, depth: int) -> tuple[Any, ...]:
+def _message_id(message: Reader, depth: int) -> dict[str, Any]:
     start = message.at
     if depth > CHUNK_DEPTH_MAX:
         raise CorruptStateError("chunk ids nested in chunk ids", start)
     ids: dict[int, int] = {}
     words: list[int] = []
     unknown = b""
-    first_chunk: tuple[Any, ...] | None = None
+    first_chunk: dict[str, Any] | None = None
     for field in message.fields():
         if field.number in (1, 2):
             ids[field.number] = field.int64()
@@ -94,7 +96,16 @@ def _message_id(message: Reader, depth: int) -> tuple[Any, ...]:
         raise CorruptStateError("a message id without ledger or entry", start)
     if ids.get(6, 0) > BATCH_SIZE_MAX:
         raise LimitError(f"batch size {ids[6]}; a batch holds at most {BATCH_SIZE_MAX} messages")
-    return ids[1], ids[2], ids.get(3, -1), ids.get(4, -1), tuple(words), ids.get(6), first_chunk, unknown
+    return {
+        "ledger_id": ids[1],
+        "entry_id": ids[2],
+        "partition": ids.get(3, -1),
+        "batch_index": ids.get(4, -1),
+        "ack_set": tuple(words),
+        "batch_size": ids.get(6),
+        "first_chunk": first_chunk,
+        "unknown_fields": unknown,
+    }
 
 
 def _words(field: Field, count_max: int) -> list[int]:

@@ -1,4 +1,4 @@
-//! `nbytes` of each structure against what the allocator counts.
+//! `heap_bytes` of each structure against what the allocator counts.
 //!
 //! A test binary of its own, because it counts every allocation.
 
@@ -32,7 +32,7 @@ fn reported_to_counted<I: DelayedIndex>(
     }
     // What is requested opens what is waiting to be opened.
     index.next_due();
-    let reported = index.nbytes() as f64;
+    let reported = index.heap_bytes() as f64;
     let counted = (HELD.get() - before) as f64;
     let peak = (PEAK.get() - before) as f64 / MESSAGES as f64;
     assert!(counted > 0.0);

@@ -17,12 +17,12 @@ fn set_of(bits: &BTreeSet<usize>) -> BitSet {
         assert_eq!(Ok(true), set.set(bit));
         assert_eq!(Ok(false), set.set(bit));
     }
-    set.validate();
+    set.validate().unwrap();
     set
 }
 
 fn bits_of(set: &BitSet) -> BTreeSet<usize> {
-    set.validate();
+    set.validate().unwrap();
     set.iter().collect()
 }
 
@@ -76,7 +76,7 @@ proptest! {
         prop_assert_eq!(bits.range(end + 1..).copied().collect::<BTreeSet<_>>(), bits_of(&changed));
         changed = set.clone();
         prop_assert_eq!(bits.contains(&end), changed.clear(end));
-        changed.validate();
+        changed.validate().unwrap();
     }
 }
 
@@ -108,7 +108,7 @@ fn a_bit_that_memory_does_not_reach_is_refused_and_changes_nothing() {
     }
     assert!(matches!(set.set_many(&[4, 1 << 62]), Err(Error::Memory(_))));
     assert_eq!(vec![3], set.iter().collect::<Vec<_>>());
-    set.validate();
+    set.validate().unwrap();
 }
 
 #[test]

@@ -138,7 +138,7 @@ pub(crate) fn agrees_with_the_model(
             Operation::Clear => {
                 model.clear();
                 index.clear();
-                assert_eq!(0, index.nbytes());
+                assert_eq!(0, index.heap_bytes());
             }
             Operation::Shrink => index.shrink_to_fit(),
         }

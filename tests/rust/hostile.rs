@@ -34,7 +34,7 @@ fn bounded<T>(
 fn decode(bytes: &[u8], decompressed: usize) -> Option<PositionInfo> {
     let (info, _) =
         bounded(bytes.len(), decompressed, || PositionInfo::decode(bytes, RESULT_BYTES_MAX))?;
-    info.validate();
+    info.validate().unwrap();
     Some(info)
 }
 

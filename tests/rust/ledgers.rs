@@ -130,7 +130,7 @@ proptest! {
         for operation in &operations {
             prop_assert_eq!(model.apply(operation), apply(&mut ledgers, operation), "{:?}", operation);
         }
-        ledgers.validate();
+        ledgers.validate().unwrap();
         let places: Vec<_> = places.into_iter().map(|(id, entry)| Position::new(id, entry)).collect();
         agree(&ledgers, &model, &places);
         let again = Ledgers::from_entries(ledgers.iter().collect(), model.open, model.trimmed_before);
@@ -148,7 +148,7 @@ fn every_order_of_growth_gives_the_same_directory() {
     (0..3000).for_each(|id| mixed.grow(id * 1663 % 3000, 0).unwrap());
     (0..3000).for_each(|id| mixed.grow(id * 1009 % 3000, id * 1009 % 3000 % 7).unwrap());
     for ledgers in [&falling, &mixed] {
-        ledgers.validate();
+        ledgers.validate().unwrap();
         assert_eq!(&rising, ledgers);
     }
 }

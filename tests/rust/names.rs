@@ -16,7 +16,7 @@ proptest! {
                 known.push(text);
             }
             prop_assert_eq!(names.number(text), number as i32);
-            names.validate();
+            names.validate().unwrap();
         }
         prop_assert_eq!(names.len(), known.len());
         for (number, name) in known.iter().enumerate() {
@@ -48,6 +48,6 @@ fn texts_that_are_none_are_refused() {
         let mut names = Names::default();
         assert!(names.number_many(offsets, bytes).is_err());
         assert!(names.is_empty());
-        names.validate();
+        names.validate().unwrap();
     }
 }

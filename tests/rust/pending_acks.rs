@@ -64,7 +64,7 @@ proptest! {
         let (mut acks, mut model) = (PendingAcks::new(), Model::new());
         for operation in operations {
             operation.apply(&mut acks, &mut model);
-            acks.validate();
+            acks.validate().unwrap();
             prop_assert_eq!(model.len(), acks.len());
         }
         prop_assert_eq!(model.clone().into_iter().collect::<Vec<_>>(), content(&acks));
@@ -89,7 +89,7 @@ fn a_count_is_read_and_changed_where_all_values_are_equal() {
     acks.add(7, 63, PendingAck { remaining: 5, sticky_key_hash: -7 });
     assert_eq!(Some(5), acks.get_remaining(7, 63));
     assert!(acks.update_remaining(7, 63, 1));
-    acks.validate();
+    acks.validate().unwrap();
     assert_eq!(Some(PendingAck { remaining: 4, sticky_key_hash: -7 }), acks.get(7, 63));
     assert_eq!(None, acks.get_remaining(7, 62));
 }
@@ -100,7 +100,7 @@ fn spread(entries: i64, step: i64) -> PendingAcks {
         let value = PendingAck { remaining: (i as i32 & 15) + 1, sticky_key_hash: (i * 31) as i32 };
         acks.add(7, i * step, value);
     }
-    acks.validate();
+    acks.validate().unwrap();
     acks
 }
 
@@ -111,15 +111,15 @@ fn a_ledger_changes_form_and_back_unseen() {
         for i in (0..5_000).rev().filter(|i| i % kept != 0) {
             assert!(acks.remove(7, i * step).is_some());
         }
-        acks.validate();
+        acks.validate().unwrap();
         assert_eq!(5_000 / kept as usize, acks.len());
         for i in 0..5_000 {
             acks.add(7, i * step, PendingAck::default());
         }
-        acks.validate();
+        acks.validate().unwrap();
         assert_eq!(spread(5_000, step).len(), acks.len());
         assert_eq!(2_501, acks.remove_all_up_to(7, 2_500 * step));
-        acks.validate();
+        acks.validate().unwrap();
     }
 }
 
@@ -131,7 +131,7 @@ fn a_sparse_ledger_is_cleaned_up_with_and_without_its_index() {
         let (mut acks, mut model) = (PendingAcks::new(), Model::new());
         let mut apply = |operation: Operation| {
             operation.apply(&mut acks, &mut model);
-            acks.validate();
+            acks.validate().unwrap();
             assert_eq!(model.clone().into_iter().collect::<Vec<_>>(), content(&acks));
         };
         for entry in (0..100).map(|i| i * 300) {
@@ -172,7 +172,7 @@ fn bytes_follow_the_content_down() {
             acks.remove(7, (i * 7_919) % 20_000 * step);
         }
         assert!(acks.heap_bytes() < full / 20, "{} of {full} bytes are left", acks.heap_bytes());
-        acks.validate();
+        acks.validate().unwrap();
     }
 }
 
@@ -195,6 +195,6 @@ fn the_last_slot_of_a_page_with_an_empty_hash_column_can_be_read() {
         acks.add(1, entry, PendingAck { remaining: 0, sticky_key_hash: 1 });
     }
     acks.add(1, 0, PendingAck { remaining: 1, sticky_key_hash: 1 });
-    acks.validate();
+    acks.validate().unwrap();
     assert_eq!(Some(PendingAck { remaining: 0, sticky_key_hash: 1 }), acks.get(1, 63));
 }

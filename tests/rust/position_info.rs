@@ -20,7 +20,7 @@ proptest! {
             let expected = states::held_by(form, &info);
             let bytes = expected.encode(form).unwrap();
             let (decoded, found) = decode(&bytes).unwrap();
-            decoded.validate();
+            decoded.validate().unwrap();
             prop_assert_eq!(&decoded, &expected);
             let no_acks = expected.individually_deleted.is_empty();
             prop_assert!(found == form || (no_acks && found == Form::PulsarRanges));
@@ -31,7 +31,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_state_or_a_typed_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         match decode(&bytes) {
-            Ok((info, _)) => info.validate(),
+            Ok((info, _)) => info.validate().unwrap(),
             Err(Error::Corrupt { offset, .. }) => prop_assert!(offset <= bytes.len()),
             Err(error) => prop_assert!(matches!(error, Error::Limit(_))),
         }

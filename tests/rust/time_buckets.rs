@@ -120,7 +120,7 @@ fn pieces_of_a_run_that_touch_take_the_memory_of_one() {
             index.add(Delayed::new(2, 3, 0)).unwrap();
         }
         index.next_due();
-        index.nbytes()
+        index.heap_bytes()
     };
     let whole = filled(std::slice::from_ref(&(0..300)));
     assert_eq!(whole, filled(&[0..100, 100..200, 200..300]));
@@ -198,7 +198,7 @@ fn the_seeds_rows_stay_small_while_filling() {
             let time = 1_700_000_000_001 + message / per_ms;
             index.add(Delayed::new(time, 10_000 + message / 50_000, message % 50_000)).unwrap();
         }
-        let found = index.nbytes() as f64 / f64::from(1 << 20);
+        let found = index.heap_bytes() as f64 / f64::from(1 << 20);
         println!("({per_ms}, {bits}): {found:.3} MiB, {} buckets", index.bucket_count());
         assert!(found <= mib, "({per_ms}, {bits}): {found} MiB");
         assert_eq!(10_000_000, index.len());

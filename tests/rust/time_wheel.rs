@@ -133,11 +133,11 @@ fn the_seeds_rows_take_kilobytes_at_any_tick() {
             let time = 1_700_000_000_001 + message / per_ms;
             wheel.add(Delayed::new(time, 10_000 + message / 50_000, message % 50_000)).unwrap();
             if message % 100_000 == 0 {
-                peak = peak.max(wheel.nbytes());
+                peak = peak.max(wheel.heap_bytes());
             }
         }
-        println!("({per_ms}, {bits}): {} bytes, {peak} while filling", wheel.nbytes());
-        assert!(peak.max(wheel.nbytes()) < 20_000);
+        println!("({per_ms}, {bits}): {} bytes, {peak} while filling", wheel.heap_bytes());
+        assert!(peak.max(wheel.heap_bytes()) < 20_000);
         let mut drained = 0;
         while !wheel.is_empty() {
             drained += wheel.pop_due(i64::MAX, 1000).unwrap().len();
@@ -156,7 +156,7 @@ fn random_times_take_little_more_than_their_entropy() {
             let time = 1_700_000_000_000 + ((state >> 33) % (7 * 86_400_000)) as i64;
             wheel.add(Delayed::new(time, message / 50_000, message % 50_000)).unwrap();
         }
-        let each = wheel.nbytes() as f64 / count as f64;
+        let each = wheel.heap_bytes() as f64 / count as f64;
         println!("ticks of {tick_ms} ms: {each:.3} bytes a message");
         assert!(each <= most);
         wheel.validate().unwrap();

@@ -98,7 +98,7 @@ fn bulk_adds_hold_at_most_10_bytes_a_message_and_25_5_where_nothing_packs() {
             heap.push(Delayed::new(next(3_600_000), index / 1000, entry));
         }
         let mut before = heap.peek().expect("two million");
-        let each = heap.nbytes() as f64 / 2e6;
+        let each = heap.heap_bytes() as f64 / 2e6;
         assert!(each <= most, "{each}");
         for _ in 0..5_000 {
             let message = heap.pop().expect("two million");

@@ -135,7 +135,7 @@ fn high_water(workload: &str, size: usize) {
     for index in 0..size as i64 {
         queue.push(Delayed::new(START_MS + random.below(HOUR_MS), index / 1000, index));
     }
-    bytes(workload, "bytes", queue.nbytes() as f64 / size as f64);
+    bytes(workload, "bytes", queue.heap_bytes() as f64 / size as f64);
 }
 
 fn bytes(workload: &str, operation: &str, figure: f64) {
@@ -205,11 +205,11 @@ fn fill_and_drain<I: DelayedIndex>(
             .add_many(&times[part.clone()], &ledgers[part.clone()], &entries[part])
             .expect("positions");
         spent += each(start);
-        peak = peak.max(index.nbytes());
+        peak = peak.max(index.heap_bytes());
     }
     print("add in batches, ns", spent);
     print("bytes while filling", peak as f64);
-    print("bytes", index.nbytes() as f64);
+    print("bytes", index.heap_bytes() as f64);
 
     let start = ThreadTime::now();
     let saved = save(&mut index);
@@ -227,7 +227,7 @@ fn fill_and_drain<I: DelayedIndex>(
             drained += black_box(index.pop_due(i64::MAX, BATCH).unwrap()).len();
         }
         spent += each(start);
-        peak = peak.max(index.nbytes());
+        peak = peak.max(index.heap_bytes());
     }
     print("drain in batches of 1,000, ns", spent);
     print("bytes while draining", peak as f64);

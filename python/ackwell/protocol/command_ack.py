@@ -186,21 +186,21 @@ class AckColumns(NamedTuple):
         `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
         """
         decoded = (engine or native_engine()).decode_command_ack(data)
-        consumer_id, cumulative, ledger_ids, entry_ids, starts, words, others, error, properties = decoded[:9]
-        most_bits, least_bits, request_id, unknown_fields = decoded[9:]
+        error = decoded["validation_error"]
+        most_bits, least_bits = decoded["transaction_most_bits"], decoded["transaction_least_bits"]
         return cls(
-            consumer_id,
-            AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL,
-            ledger_ids,
-            entry_ids,
-            starts,
-            words,
-            {index: _message_id(fields) for index, fields in others} if others else {},
+            decoded["consumer_id"],
+            AckType.CUMULATIVE if decoded["cumulative"] else AckType.INDIVIDUAL,
+            decoded["ledger_ids"],
+            decoded["entry_ids"],
+            decoded["ack_set_starts"],
+            decoded["ack_set_words"],
+            {row: _message_id(fields) for row, fields in decoded["others"]} if decoded["others"] else {},
             None if error is None else ValidationError(error),
-            tuple(properties),
+            tuple(decoded["properties"]),
             None if most_bits is None or least_bits is None else TransactionId(most_bits, least_bits),
-            request_id,
-            unknown_fields,
+            decoded["request_id"],
+            decoded["unknown_fields"],
         )
 
     @classmethod
@@ -300,8 +300,8 @@ def _columns(messages: Sequence[MessageId]) -> tuple[Any, Any, Any, Any, dict[in
     )
 
 
-def _message_id(fields: tuple[Any, ...]) -> MessageId:
+def _message_id(fields: dict[str, Any]) -> MessageId:
     """Return the id whose fields an engine has read."""
-    ledger_id, entry_id, partition, batch_index, ack_set, batch_size, first_chunk, unknown_fields = fields
+    first_chunk = fields["first_chunk"]
     first = None if first_chunk is None else _message_id(first_chunk)
-    return MessageId(ledger_id, entry_id, partition, batch_index, ack_set, batch_size, first, unknown_fields)
+    return MessageId(**fields | {"first_chunk": first})

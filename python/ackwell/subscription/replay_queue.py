@@ -88,7 +88,7 @@ class ReplayQueue(EqualByState):
         self.active = self._positions.cardinality > 0
         return removed
 
-    def discard_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+    def remove_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Take many positions out, those of them that are there."""
         if self._by_hash is not None or self._unseen:
             for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):

@@ -122,7 +122,7 @@ class State:
     def forget_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Drop what is known of many entries that are acknowledged, their consumers apart."""
         if self.replay.active:
-            self.replay.discard_many(ledger_ids, entry_ids)
+            self.replay.remove_many(ledger_ids, entry_ids)
         self.counts.reset_many(ledger_ids, entry_ids)
         self.backoffs.stop_many(ledger_ids, entry_ids)
         if self.retrying.active:

@@ -9,7 +9,7 @@
 //! **Why a limit.** One stray index would otherwise allocate as many bits as it is large. The default is
 //! that of Java, whose indexes are ints.
 
-use crate::error::{Error, Result, vec_with_room};
+use crate::error::{Error, Result, Validity, invariant, vec_with_room};
 
 /// Bits a set may have by default: Java's limit, indexes below 2^31.
 pub const LIMIT_DEFAULT: usize = 1 << 31;
@@ -298,11 +298,12 @@ impl BitSet {
 
     /// Checks the invariants.
     ///
-    /// # Panics
-    /// If one does not hold.
-    pub fn validate(&self) {
-        assert_ne!(self.words.last(), Some(&0), "the last word is not zero");
-        assert!(self.last().is_none_or(|last| last < self.limit), "no bit past the limit");
+    /// # Errors
+    /// A sentence that says which one is broken.
+    pub fn validate(&self) -> Validity {
+        invariant!(self.words.last() != Some(&0), "the last word is not zero");
+        invariant!(self.last().is_none_or(|last| last < self.limit), "no bit past the limit");
+        Ok(())
     }
 
     /// Adds zero words up to that of `bit`, which is to be set next.

@@ -3,7 +3,7 @@
 //! `TripleLongHeap`, `TimeBuckets` and `TimeWheel` answer the same questions at different prices, so a
 //! tracker, a model test or a bench is written once against [`DelayedIndex`].
 
-use crate::error::{Error, Result, vec_with_room};
+use crate::error::{Error, Result, Validity, vec_with_room};
 
 /// A message that waits: when it is due, and where it is. Ordered by all three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +54,7 @@ pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
 /// The bytes of std's B-tree of `length` pairs, as filled in order: nodes of eleven, of which six are used.
 ///
 /// The tree does not report it; filled at random it uses more of each node, so this errs upwards.
-pub(crate) fn btree_nbytes<K, V>(length: usize) -> usize {
+pub(crate) fn btree_bytes<K, V>(length: usize) -> usize {
     let leaf = 11 * (size_of::<K>() + size_of::<V>()) + 16;
     let leaves = if length <= 11 { usize::from(length > 0) } else { length.div_ceil(6) };
     // Above the leaves a seventh as many inner nodes, which also hold twelve pointers.
@@ -187,8 +187,8 @@ pub trait DelayedIndex {
     /// Release memory that is allocated and not used.
     fn shrink_to_fit(&mut self);
 
-    /// The bytes allocated on the heap, once what is being filled is in its place.
-    fn nbytes(&mut self) -> usize;
+    /// The bytes on the heap.
+    fn heap_bytes(&self) -> usize;
 
     /// Every message, in the order in which [`DelayedIndex::pop_due`] would give them.
     ///
@@ -200,5 +200,5 @@ pub trait DelayedIndex {
     ///
     /// # Errors
     /// A sentence that says which one is broken.
-    fn validate(&self) -> std::result::Result<(), String>;
+    fn validate(&self) -> Validity;
 }

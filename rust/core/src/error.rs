@@ -10,6 +10,19 @@ use crate::position::Position;
 /// The result of every fallible operation of the core.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// What every `validate` returns: nothing, or a sentence that says which invariant is broken, which is a defect.
+pub type Validity = std::result::Result<(), String>;
+
+/// Returns the sentence from a `validate` unless the condition holds.
+macro_rules! invariant {
+    ($holds:expr, $($sentence:tt)+) => {
+        if !$holds {
+            return Err(format!($($sentence)+));
+        }
+    };
+}
+pub(crate) use invariant;
+
 /// Why an operation was refused. The state it was asked to change is as it was before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -16,7 +16,7 @@
 
 use std::cmp::Ordering;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Validity, invariant};
 use crate::position::Position;
 
 /// Ledgers a block holds at most: growing a ledger in the middle costs at most a pass over one block and
@@ -362,23 +362,27 @@ impl Ledgers {
         self.blocks.capacity() * size_of::<Block>() + words * size_of::<i64>()
     }
 
-    /// Panics unless the invariants of the module hold.
-    pub fn validate(&self) {
+    /// Checks the invariants of the module.
+    ///
+    /// # Errors
+    /// A sentence that says which one is broken.
+    pub fn validate(&self) -> Validity {
         let mut before = 0;
         let mut last_id = -1;
         for block in &self.blocks {
-            assert_eq!(block.before, before, "a block's entries before it");
-            assert!((1..=BLOCK).contains(&block.ids.len()), "a block of {}", block.ids.len());
-            assert_eq!(block.ids.len(), block.ends.len(), "one sum a ledger");
+            invariant!(block.before == before, "a block's entries before it");
+            invariant!((1..=BLOCK).contains(&block.ids.len()), "a block of {}", block.ids.len());
+            invariant!(block.ids.len() == block.ends.len(), "one sum a ledger");
             for (index, id) in block.ids.iter().enumerate() {
-                assert!(*id > last_id, "ledger {id} after {last_id}");
-                assert!(*id >= self.trimmed_before, "trimmed ledger {id} is kept");
-                assert!(block.entries(index) >= 0, "ledger {id} holds less than nothing");
+                invariant!(*id > last_id, "ledger {id} after {last_id}");
+                invariant!(*id >= self.trimmed_before, "trimmed ledger {id} is kept");
+                invariant!(block.entries(index) >= 0, "ledger {id} holds less than nothing");
                 last_id = *id;
             }
             before += block.total();
         }
-        assert!(!self.open || !self.is_empty(), "an open ledger that is not kept");
+        invariant!(!self.open || !self.is_empty(), "an open ledger that is not kept");
+        Ok(())
     }
 
     fn last_id(&self) -> Option<i64> {

@@ -31,7 +31,7 @@ pub mod crc32c;
 pub use bit_set::BitSet;
 pub use command_ack::CommandAck;
 pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
-pub use error::{Error, Result};
+pub use error::{Error, Result, Validity};
 pub use ledgers::{LedgerState, Ledgers};
 pub use long_map::LongMap;
 pub use names::Names;

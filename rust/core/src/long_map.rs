@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result, make_room};
+use crate::error::{Error, Result, Validity, invariant, make_room};
 
 /// The key that marks a gap; its own value lives in `LongMap::gap_value`.
 const GAP: i64 = i64::MIN;
@@ -219,26 +219,30 @@ impl LongMap {
 
     /// Checks the invariants.
     ///
-    /// # Panics
-    /// If one does not hold.
-    pub fn validate(&self) {
+    /// # Errors
+    /// A sentence that says which one is broken.
+    pub fn validate(&self) -> Validity {
         let filled: Vec<usize> =
             (0..self.slots.len()).filter(|&at| self.slots[at].0 != GAP).collect();
-        assert_eq!(filled.len(), self.filled, "entries are counted");
-        assert!(self.filled * 8 <= self.homes * 7, "the load is at most 7/8");
-        assert!(self.slots.len() > self.homes || self.slots.is_empty(), "homes lie inside");
-        assert!(self.slots.last().is_none_or(|slot| slot.0 == GAP), "the last slot is a gap");
+        invariant!(filled.len() == self.filled, "entries are counted");
+        invariant!(self.filled * 8 <= self.homes * 7, "the load is at most 7/8");
+        invariant!(self.slots.len() > self.homes || self.slots.is_empty(), "homes lie inside");
+        invariant!(self.slots.last().is_none_or(|slot| slot.0 == GAP), "the last slot is a gap");
         let mut before = 0;
         for &at in &filled {
             let key = self.slots[at].0;
             let hash = hash(key);
-            assert!(before <= hash, "hashes never decrease");
+            invariant!(before <= hash, "hashes never decrease");
             before = hash;
             let home = self.home(hash);
-            assert!(home <= at, "no key is before its home");
+            invariant!(home <= at, "no key is before its home");
             let run = &self.slots[home..at];
-            assert!(run.iter().all(|slot| slot.0 != GAP && slot.0 != key), "no gap, no duplicate");
+            invariant!(
+                run.iter().all(|slot| slot.0 != GAP && slot.0 != key),
+                "no gap, no duplicate"
+            );
         }
+        Ok(())
     }
 
     #[inline]

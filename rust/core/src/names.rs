@@ -7,7 +7,7 @@
 
 use std::hash::Hasher;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Validity, invariant};
 use crate::partials::Mix;
 
 /// Names by number, and numbers by name.
@@ -150,21 +150,24 @@ impl Names {
 
     /// Checks the invariants.
     ///
-    /// # Panics
-    /// If one does not hold.
-    pub fn validate(&self) {
-        assert!(
-            self.ends.is_sorted() && self.ends.last().copied().unwrap_or(0) == self.bytes.len()
+    /// # Errors
+    /// A sentence that says which one is broken.
+    pub fn validate(&self) -> Validity {
+        invariant!(self.ends.is_sorted(), "ends never decrease");
+        invariant!(self.start(self.len()) == self.bytes.len(), "all bytes belong to a name");
+        invariant!(
+            self.slots.is_empty() || self.slots.len().is_power_of_two(),
+            "a table of 2^n slots"
         );
-        assert!(self.slots.is_empty() || self.slots.len().is_power_of_two());
-        assert!(2 * self.len() <= self.slots.len());
+        invariant!(2 * self.len() <= self.slots.len(), "at most half of the slots are taken");
         let taken = self.slots.iter().filter(|slot| slot.number != FREE.number);
-        assert_eq!(taken.count(), self.len());
+        invariant!(taken.count() == self.len(), "one slot a name");
         for number in 0..self.len() {
             let name = self.bytes_of(number).expect("a number that was given");
-            assert!(std::str::from_utf8(name).is_ok());
-            assert_eq!(self.find(name, hash(name)).ok(), Some(number as u32), "name {number}");
+            invariant!(std::str::from_utf8(name).is_ok(), "name {number} is UTF-8");
+            invariant!(self.find(name, hash(name)).ok() == Some(number as u32), "name {number}");
         }
+        Ok(())
     }
 
     fn start(&self, number: usize) -> usize {

@@ -23,7 +23,7 @@ mod window;
 pub use removal::Removal;
 pub use value::PendingAck;
 
-use crate::error::Result;
+use crate::error::{Result, Validity, invariant};
 use directory::Directory;
 use window::split;
 
@@ -172,7 +172,7 @@ impl PendingAcks {
     }
 
     /// Removes many entries; returns how many were pending. Those of one page in a row leave it together.
-    pub fn discard_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> usize {
+    pub fn remove_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> usize {
         let mut positions = positions.into_iter().peekable();
         let mut discarded = 0;
         while let Some((ledger_id, entry_id)) = positions.next() {
@@ -258,12 +258,13 @@ impl PendingAcks {
 
     /// Checks the invariants.
     ///
-    /// # Panics
-    /// If one does not hold.
-    pub fn validate(&self) {
-        self.directory.validate();
+    /// # Errors
+    /// A sentence that says which one is broken.
+    pub fn validate(&self) -> Validity {
+        self.directory.validate()?;
         let entries: usize = self.directory.iter().map(ledger::Ledger::len).sum();
-        assert_eq!(entries, self.entries, "entries are counted");
+        invariant!(entries == self.entries, "entries are counted");
+        Ok(())
     }
 }
 

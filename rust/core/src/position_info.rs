@@ -26,7 +26,7 @@ pub use limits::{Limits, Loss};
 pub use managed_cursor_info::ManagedCursorInfo;
 pub use pulsar::BROKER_ENTRY_BYTES_MAX;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Validity, invariant};
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;
 
@@ -150,17 +150,22 @@ impl PositionInfo {
 
     /// Checks the invariants: ids in range, words without trailing zeros.
     ///
-    /// # Panics
-    /// When one is broken, which is a defect.
-    pub fn validate(&self) {
-        assert!(self.mark_delete.ledger_id >= 0 && self.mark_delete.entry_id >= -1);
-        self.individually_deleted.validate();
+    /// # Errors
+    /// A sentence that says which one is broken.
+    pub fn validate(&self) -> Validity {
+        invariant!(
+            self.mark_delete.ledger_id >= 0 && self.mark_delete.entry_id >= -1,
+            "mark-delete {}",
+            self.mark_delete
+        );
+        self.individually_deleted.validate()?;
         for (lower, upper) in &self.spanning_ranges {
-            assert!(lower.ledger_id < upper.ledger_id, "a range inside one ledger spans none");
+            invariant!(lower.ledger_id < upper.ledger_id, "a range inside one ledger spans none");
         }
         for (position, words) in &self.batch_deleted {
-            assert!(position.ledger_id >= 0 && position.entry_id >= 0);
-            assert_ne!(words.last(), Some(&0), "trailing zero words say nothing");
+            invariant!(position.ledger_id >= 0 && position.entry_id >= 0, "ack set of {position}");
+            invariant!(words.last() != Some(&0), "trailing zero words say nothing");
         }
+        Ok(())
     }
 }

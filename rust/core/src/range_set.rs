@@ -22,7 +22,7 @@ mod window;
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, Result, vec_with_room};
+use crate::error::{Error, Result, Validity, invariant, vec_with_room};
 use crate::position::Position;
 use by_ledger::ByLedger;
 pub(crate) use entry_set::EntrySet;
@@ -411,18 +411,22 @@ impl PositionRangeSet {
         own + run::tree_bytes::<i64, LedgerAcks>(self.ledgers.len())
     }
 
-    /// Panics unless the invariants of the module and of each ledger's form hold.
-    pub fn validate(&self) {
+    /// Checks the invariants of the module and of each ledger's form.
+    ///
+    /// # Errors
+    /// A sentence that says which one is broken.
+    pub fn validate(&self) -> Validity {
         let mut cardinality = 0;
         let mut ranges = 0;
         for (ledger_id, acks) in &self.ledgers {
-            assert!(*ledger_id >= 0, "ledger {ledger_id}");
-            acks.validate();
+            invariant!(*ledger_id >= 0, "ledger {ledger_id}");
+            acks.validate()?;
             cardinality += u128::from(acks.cardinality());
             ranges += acks.len();
         }
-        assert_eq!(self.cardinality, cardinality, "positions in all");
-        assert_eq!(self.ranges, ranges, "ranges in all");
+        invariant!(self.cardinality == cardinality, "positions in all");
+        invariant!(self.ranges == ranges, "ranges in all");
+        Ok(())
     }
 
     /// Runs `change` on a ledger, and brings the totals up to date; an empty ledger leaves the map.

@@ -19,7 +19,7 @@ mod bytes;
 use std::collections::BTreeMap;
 
 use crate::delayed::{Delayed, DelayedColumns, DelayedIndex};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Validity};
 use entries::Entries;
 
 /// The time at which all messages of a bucket are due.
@@ -401,12 +401,11 @@ impl DelayedIndex for TimeBuckets {
         self.buckets = std::mem::take(&mut self.buckets).into_iter().collect();
     }
 
-    fn nbytes(&mut self) -> usize {
-        self.close_run();
-        let tree = crate::delayed::btree_nbytes::<i64, Vec<LedgerEntries>>(self.buckets.len());
+    fn heap_bytes(&self) -> usize {
+        let tree = crate::delayed::btree_bytes::<i64, Vec<LedgerEntries>>(self.buckets.len());
         let sets = self.buckets.values().map(|ledgers| {
             ledgers.capacity() * size_of::<LedgerEntries>()
-                + ledgers.iter().map(|held| held.entries.nbytes()).sum::<usize>()
+                + ledgers.iter().map(|held| held.entries.heap_bytes()).sum::<usize>()
         });
         tree + sets.sum::<usize>()
     }
@@ -424,7 +423,7 @@ impl DelayedIndex for TimeBuckets {
         Ok(columns)
     }
 
-    fn validate(&self) -> std::result::Result<(), String> {
+    fn validate(&self) -> Validity {
         let mut length = self.open.map_or(0, |run| run.last - run.first + 1);
         for (bucket, ledgers) in &self.buckets {
             if self.bucket_of(*bucket) != *bucket {

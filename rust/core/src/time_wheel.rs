@@ -23,8 +23,8 @@ mod stream;
 
 use std::collections::BTreeMap;
 
-use crate::delayed::{Delayed, DelayedColumns, DelayedIndex, btree_nbytes, check_positions};
-use crate::error::{Error, Result, vec_with_room};
+use crate::delayed::{Delayed, DelayedColumns, DelayedIndex, btree_bytes, check_positions};
+use crate::error::{Error, Result, Validity, vec_with_room};
 use crate::radix;
 use front::Front;
 use run::Run;
@@ -202,7 +202,7 @@ impl TimeWheel {
     /// Opens the first slot, split until its first part is small.
     fn open_first(&mut self) {
         while let Some((start, slot)) = self.slots.pop_first() {
-            let (bits, bytes) = (slot.bits, slot.nbytes() as u64);
+            let (bits, bytes) = (slot.bits, slot.heap_bytes() as u64);
             let whole = slot.len() <= WHOLE_MAX;
             let scattered = whole && slot.len() <= bytes / SCATTERED_BYTES;
             let few = slot.len() <= OPEN_MAX || scattered || bits == 0;
@@ -421,10 +421,10 @@ impl DelayedIndex for TimeWheel {
         self.slots.values_mut().for_each(|slot| slot.shrink_to_fit());
     }
 
-    fn nbytes(&mut self) -> usize {
-        btree_nbytes::<i64, Box<Slot>>(self.slots.len())
-            + self.slots.values().map(|slot| size_of::<Slot>() + slot.nbytes()).sum::<usize>()
-            + self.front.nbytes()
+    fn heap_bytes(&self) -> usize {
+        btree_bytes::<i64, Box<Slot>>(self.slots.len())
+            + self.slots.values().map(|slot| size_of::<Slot>() + slot.heap_bytes()).sum::<usize>()
+            + self.front.heap_bytes()
     }
 
     fn to_columns(&mut self) -> Result<DelayedColumns> {
@@ -451,7 +451,7 @@ impl DelayedIndex for TimeWheel {
         Ok(columns)
     }
 
-    fn validate(&self) -> std::result::Result<(), String> {
+    fn validate(&self) -> Validity {
         self.front.validate()?;
         let mut end = self.front.last_tick();
         let mut length = self.front.messages().count() as u64;

@@ -27,7 +27,7 @@ mod rung;
 pub use hole_heap::HoleHeap;
 
 use crate::delayed::{Delayed, DelayedColumns, DelayedIndex};
-use crate::error::Result;
+use crate::error::{Result, Validity};
 use chunks::Chunks;
 use packing::{Extent, sort_descending};
 use rung::Rung;
@@ -281,11 +281,11 @@ impl DelayedIndex for TripleLongHeap {
         self.rungs.shrink_to_fit();
     }
 
-    fn nbytes(&mut self) -> usize {
+    fn heap_bytes(&self) -> usize {
         self.bottom.capacity() * size_of::<Delayed>()
-            + self.near.nbytes()
-            + self.top.nbytes()
-            + self.rungs.iter().map(Rung::nbytes).sum::<usize>()
+            + self.near.heap_bytes()
+            + self.top.heap_bytes()
+            + self.rungs.iter().map(Rung::heap_bytes).sum::<usize>()
             + self.rungs.capacity() * size_of::<Rung>()
     }
 
@@ -295,7 +295,7 @@ impl DelayedIndex for TripleLongHeap {
         Ok(messages.into_iter().rev().collect())
     }
 
-    fn validate(&self) -> std::result::Result<(), String> {
+    fn validate(&self) -> Validity {
         if self.parts().count() != self.length {
             return Err(format!("length {} counts {} messages", self.length, self.parts().count()));
         }

@@ -284,7 +284,7 @@ impl BitSet {
 
     /// Check the invariants; raise `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        convert::validate(|| self.0.locked(py).validate())
+        convert::valid(self.0.locked(py).validate())
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> bool {

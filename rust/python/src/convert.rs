@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use ackwell_core::{Error, Position};
+use ackwell_core::{Error, Position, Validity};
 use pyo3::exceptions::{PyAssertionError, PyMemoryError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -128,11 +128,7 @@ pub(crate) fn equals_mapping<'py>(
     Ok(PyBool::new(py, equal).to_owned().into_any())
 }
 
-/// Runs a `validate` of the core, whose panic becomes Python's `AssertionError`.
-pub(crate) fn validate(check: impl FnOnce()) -> PyResult<()> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).map_err(|panic| {
-        let message = panic.downcast_ref::<String>().cloned();
-        let message = message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        PyAssertionError::new_err(message.unwrap_or_else(|| "an invariant does not hold".into()))
-    })
+/// Python's `AssertionError` for what a `validate` of the core found.
+pub(crate) fn valid(found: Validity) -> PyResult<()> {
+    found.map_err(PyAssertionError::new_err)
 }

@@ -168,7 +168,7 @@ macro_rules! delayed_index {
             /// The bytes allocated on the heap.
             #[getter]
             fn nbytes(&self, py: Python<'_>) -> usize {
-                self.0.locked(py).nbytes()
+                self.0.locked(py).heap_bytes()
             }
 
             fn __sizeof__(&self, py: Python<'_>) -> usize {
@@ -183,8 +183,7 @@ macro_rules! delayed_index {
 
             /// Check the invariants; `AssertionError` names the one that is broken.
             fn validate(&self, py: Python<'_>) -> PyResult<()> {
-                self.0.detached(py, |index| index.validate())
-                    .map_err(pyo3::exceptions::PyAssertionError::new_err)
+                $crate::convert::valid(self.0.detached(py, |index| index.validate()))
             }
 
             fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {

@@ -255,7 +255,7 @@ impl Ledgers {
 
     /// Check the invariants; `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        crate::convert::validate(|| self.0.locked(py).validate())
+        crate::convert::valid(self.0.locked(py).validate())
     }
 
     /// Return an independent copy.

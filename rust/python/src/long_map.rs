@@ -303,7 +303,7 @@ impl LongMap {
 
     /// Check the invariants; raise `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        convert::validate(|| self.0.locked(py).validate())
+        convert::valid(self.0.locked(py).validate())
     }
 
     /// Equal to any mapping of the same entries.

@@ -92,6 +92,6 @@ impl Names {
 
     /// Check the invariants; raise `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        crate::convert::validate(|| self.0.locked(py).validate())
+        crate::convert::valid(self.0.locked(py).validate())
     }
 }

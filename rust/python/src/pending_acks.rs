@@ -322,7 +322,7 @@ impl PendingAcks {
         let mut removed = 0;
         self.acks.batch_of_any(py, &rows, |acks, [ledgers, entries]| {
             let positions = ledgers.iter().zip(entries);
-            removed += acks.discard_many(positions.map(|(&ledger, &entry)| (ledger, entry)));
+            removed += acks.remove_many(positions.map(|(&ledger, &entry)| (ledger, entry)));
         })?;
         Ok(removed)
     }
@@ -437,7 +437,7 @@ impl PendingAcks {
 
     /// Check the invariants; raise `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        convert::validate(|| self.acks.locked(py).validate())
+        convert::valid(self.acks.locked(py).validate())
     }
 
     /// Equal to any mapping of the same entries.

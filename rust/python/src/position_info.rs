@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 
-use crate::convert::{Int, Pair, bound, natural, position, raise, validate};
+use crate::convert::{Int, Pair, bound, natural, position, raise, valid};
 use crate::range_set::PositionRangeSet;
 
 pyo3::import_exception!(ackwell.errors, StateTooLargeError);
@@ -367,7 +367,7 @@ impl PositionInfo {
 
     /// Check the invariants; raise `AssertionError` if one is broken.
     fn validate(&self) -> PyResult<()> {
-        validate(|| self.state.validate())
+        valid(self.state.validate())
     }
 }
 

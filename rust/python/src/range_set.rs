@@ -351,7 +351,7 @@ impl PositionRangeSet {
 
     /// Check the invariants; `AssertionError` if one does not hold.
     fn validate(&self, py: Python<'_>) -> PyResult<()> {
-        crate::convert::validate(|| self.0.locked(py).validate())
+        crate::convert::valid(self.0.locked(py).validate())
     }
 
     fn __or__(&self, py: Python<'_>, other: &Self) -> Self {

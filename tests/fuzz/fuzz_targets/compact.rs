@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let checksum = crc.finalize();
     entry[3..7].copy_from_slice(&checksum.to_le_bytes());
     let Ok((info, _)) = PositionInfo::decode(&entry, RESULT_BYTES_MAX) else { return };
-    info.validate();
+    info.validate().unwrap();
     let encoded = info.encode(Form::Compact).expect("it holds every state");
     let (again, form) = PositionInfo::decode(&encoded, 64 << 20).expect("we read what we write");
     assert_eq!(form, Form::Compact);

@@ -8,7 +8,7 @@ const RESULT_BYTES_MAX: usize = 1 << 20;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok((info, _)) = PositionInfo::decode(bytes, RESULT_BYTES_MAX) else { return };
-    info.validate();
+    info.validate().unwrap();
     for form in [Form::PulsarRanges, Form::Compact] {
         let encoded = info.encode(form).expect("these hold every state");
         let (again, _) = PositionInfo::decode(&encoded, 64 << 20).expect("we read what we write");

@@ -71,7 +71,7 @@ impl Operation {
             Self::DiscardMany(ledger, first, length) => {
                 let positions = twice(first, length).map(|entry| (ledger, entry));
                 let gone = positions.clone().filter(|at| model.remove(at).is_some()).count();
-                assert_eq!(gone, acks.discard_many(positions));
+                assert_eq!(gone, acks.remove_many(positions));
             }
             Self::RemoveIfValue(ledger, entry, value) => {
                 let expected = model.get(&(ledger, entry)) == Some(&value);

@@ -58,7 +58,7 @@ proptest! {
         let bytes = info.encode(Form::PulsarRanges).unwrap();
         prop_assert_eq!(&plainly_written(&info), &bytes);
         let (decoded, _) = decode(&bytes).unwrap();
-        decoded.validate();
+        decoded.validate().unwrap();
         prop_assert_eq!(decoded, info);
     }
 
@@ -76,7 +76,7 @@ proptest! {
             info.individually_deleted.union_with(&one.individually_deleted);
         }
         let (decoded, _) = decode(&bytes).unwrap();
-        decoded.validate();
+        decoded.validate().unwrap();
         prop_assert_eq!(decoded, info);
     }
 }

@@ -59,7 +59,7 @@ fn every_vector_is_read_and_written_as_it_says() {
     for case in cases("state").map(|case| case.expect("a case")) {
         let (bytes, name) = (hex(&case["bytes"]), &case["name"]);
         let (info, form) = decode(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
-        info.validate();
+        info.validate().unwrap();
         assert_eq!(state(case), info, "{name}");
         assert_eq!(case["form"].as_str(), Some(form.name()), "{name}");
         let written = case.get("written").map_or(bytes, hex);

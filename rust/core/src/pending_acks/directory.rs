@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use super::ledger::Ledger;
+use crate::error::{Validity, invariant};
 use crate::long_map::LongMap;
 
 #[derive(Debug, Clone, Default)]
@@ -90,16 +91,17 @@ impl Directory {
             + tree_bytes(self.order.len())
     }
 
-    pub(super) fn validate(&self) {
-        self.places.validate();
-        assert_eq!(self.ledgers.len(), self.places.len(), "every ledger has a place");
-        assert_eq!(self.ledgers.len(), self.order.len(), "every ledger is in order");
+    pub(super) fn validate(&self) -> Validity {
+        self.places.validate()?;
+        invariant!(self.ledgers.len() == self.places.len(), "every ledger has a place");
+        invariant!(self.ledgers.len() == self.order.len(), "every ledger is in order");
         for (at, ledger) in self.ledgers.iter().enumerate() {
-            assert_eq!(Some(at), self.place(ledger.ledger_id), "the map knows the place");
-            assert!(self.order.contains(&ledger.ledger_id), "the tree has the id");
-            assert!(ledger.len() > 0, "no ledger is empty");
-            ledger.validate();
+            invariant!(Some(at) == self.place(ledger.ledger_id), "the map knows the place");
+            invariant!(self.order.contains(&ledger.ledger_id), "the tree has the id");
+            invariant!(ledger.len() > 0, "no ledger is empty");
+            ledger.validate()?;
         }
+        Ok(())
     }
 
     #[inline]

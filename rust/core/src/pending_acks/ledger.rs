@@ -4,6 +4,7 @@
 //! page for the index. So below about 1.85 entries a page the map is smaller. The window gives way at one
 //! entry a page and comes back at four, so a ledger must triple or lose three quarters between two switches.
 
+use crate::error::{Validity, invariant};
 use std::iter::Peekable;
 
 use super::sparse::Sparse;
@@ -168,15 +169,23 @@ impl Ledger {
         }
     }
 
-    pub(super) fn validate(&self) {
+    pub(super) fn validate(&self) -> Validity {
         let entries = match &self.form {
             Form::Window(window) => {
-                assert!(!is_thin(window.pages() as u64, self.entries), "a thin ledger is sparse");
-                window.validate()
+                invariant!(
+                    !is_thin(window.pages() as u64, self.entries),
+                    "a thin ledger is sparse"
+                );
+                window.validate()?;
+                window.entries()
             }
-            Form::Sparse(sparse) => sparse.validate(),
+            Form::Sparse(sparse) => {
+                sparse.validate()?;
+                sparse.len()
+            }
         };
-        assert_eq!(entries, self.entries, "entries are counted");
+        invariant!(entries == self.entries, "entries are counted");
+        Ok(())
     }
 
     fn put_outside(&mut self, entry_id: i64, value: PendingAck) -> bool {

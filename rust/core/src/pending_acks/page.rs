@@ -12,6 +12,7 @@
 
 use super::column::{Column, PADDING, SLOTS, Width};
 use super::value::PendingAck;
+use crate::error::{Validity, invariant};
 
 /// Entries up to which a page may be packed: moving them costs less than an entry's place in 64.
 const PACKED_MAX: usize = 24;
@@ -245,13 +246,20 @@ impl Page {
         }
     }
 
-    pub(super) fn validate(&self) {
+    pub(super) fn validate(&self) -> Validity {
         let width = self.remaining_width.bytes() + self.hash_width.bytes();
-        assert_eq!(bytes_of(self.places as usize, width), self.bytes.len(), "all bytes are places");
-        assert_eq!(self.places as usize * self.remaining_width.bytes(), self.split as usize);
-        assert!(self.len() <= self.places as usize, "every entry has a place");
-        assert!(!self.is_packed() || width > 0, "a page without bytes is not packed");
-        assert!(!self.is_empty() || self.bytes.is_empty(), "an empty page has no bytes");
+        invariant!(
+            bytes_of(self.places as usize, width) == self.bytes.len(),
+            "all bytes are places"
+        );
+        invariant!(
+            self.places as usize * self.remaining_width.bytes() == self.split as usize,
+            "the hashes begin behind the remaining messages"
+        );
+        invariant!(self.len() <= self.places as usize, "every entry has a place");
+        invariant!(!self.is_packed() || width > 0, "a page without bytes is not packed");
+        invariant!(!self.is_empty() || self.bytes.is_empty(), "an empty page has no bytes");
+        Ok(())
     }
 
     #[inline]

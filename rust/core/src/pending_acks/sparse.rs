@@ -7,6 +7,7 @@
 use super::value::PendingAck;
 use super::window::{join, split};
 use crate::bit_set::{BitSet, LIMIT_DEFAULT};
+use crate::error::{Validity, invariant};
 use crate::long_map::LongMap;
 
 /// Words of the index a ledger may have beyond two for each entry.
@@ -172,24 +173,22 @@ impl Sparse {
         self.values.heap_bytes() + self.index.as_ref().map_or(0, |index| index.bits.heap_bytes())
     }
 
-    /// Checks the invariants; returns how many entries there are.
-    pub(super) fn validate(&self) -> usize {
-        self.values.validate();
+    pub(super) fn validate(&self) -> Validity {
+        self.values.validate()?;
         if let Some(index) = &self.index {
-            index.bits.validate();
-            assert_eq!(
-                index.bits.cardinality(),
-                self.values.len(),
+            index.bits.validate()?;
+            invariant!(
+                index.bits.cardinality() == self.values.len(),
                 "the index has every entry once"
             );
             for bit in index.bits.iter() {
-                assert!(
+                invariant!(
                     self.values.contains(index.entry_id(bit)),
                     "the index has no entry of its own"
                 );
             }
         }
-        self.values.len()
+        Ok(())
     }
 
     /// Releases what a removal left, and lays the index again over what stayed.

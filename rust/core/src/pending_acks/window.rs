@@ -2,6 +2,7 @@
 //!
 //! **Invariants** (`validate` checks them): the first and the last page are not empty.
 
+use crate::error::{Validity, invariant};
 use std::collections::VecDeque;
 
 use super::page::Page;
@@ -168,18 +169,21 @@ impl Window {
         self.pages.capacity() * size_of::<Page>() + pages
     }
 
-    /// Checks the invariants; returns how many entries there are.
-    pub(super) fn validate(&self) -> usize {
-        assert!(
+    /// How many entries there are, page by page.
+    pub(super) fn entries(&self) -> usize {
+        self.pages.iter().map(Page::len).sum()
+    }
+
+    pub(super) fn validate(&self) -> Validity {
+        invariant!(
             self.pages.front().is_none_or(|page| !page.is_empty()),
             "the first page is not empty"
         );
-        assert!(
+        invariant!(
             self.pages.back().is_none_or(|page| !page.is_empty()),
             "the last page is not empty"
         );
-        self.pages.iter().for_each(Page::validate);
-        self.pages.iter().map(Page::len).sum()
+        self.pages.iter().try_for_each(Page::validate)
     }
 
     #[inline]

@@ -14,6 +14,7 @@
 use super::run::Run;
 use super::runs::Runs;
 use super::window::Window;
+use crate::error::{Validity, invariant};
 
 /// Half a kilobyte: a ledger of two runs is a window if they are within 5,000 entries, a default Pulsar
 /// ledger (50,000 entries) becomes one at 90 runs.
@@ -274,23 +275,24 @@ impl LedgerAcks {
         }
     }
 
-    pub(super) fn validate(&self) {
+    pub(super) fn validate(&self) -> Validity {
         match self {
             Self::Single(run) => {
-                assert!(
+                invariant!(
                     -1 <= run.lower && run.lower < run.upper,
                     "an empty ledger is kept: {run:?}"
                 );
             }
             Self::Window(window) => {
-                window.validate();
-                assert!(window.len() > 1, "a window of {} runs", window.len());
+                window.validate()?;
+                invariant!(window.len() > 1, "a window of {} runs", window.len());
             }
             Self::Runs(runs, _) => {
-                runs.validate();
-                assert!(runs.len() > 1, "a tree of {} runs", runs.len());
+                runs.validate()?;
+                invariant!(runs.len() > 1, "a tree of {} runs", runs.len());
             }
         }
+        Ok(())
     }
 
     pub(super) fn remove_run(&mut self, run: Run) {

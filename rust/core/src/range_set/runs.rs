@@ -3,6 +3,7 @@
 //! Memory follows the number of runs alone, so that entries 0 and 2^40 in one ledger cost two nodes' places.
 //! Invariant: runs rise and do not touch; `cardinality` is the sum of their lengths.
 
+use crate::error::{Validity, invariant};
 use std::collections::BTreeMap;
 
 use super::run::{Run, tree_bytes};
@@ -101,14 +102,15 @@ impl Runs {
         tree_bytes::<i64, i64>(self.uppers.len())
     }
 
-    pub(super) fn validate(&self) {
+    pub(super) fn validate(&self) -> Validity {
         let mut last = -2;
         let mut cardinality = 0;
         for run in self.iter() {
-            assert!(last < run.lower && run.lower < run.upper, "run {run:?} after {last}");
+            invariant!(last < run.lower && run.lower < run.upper, "run {run:?} after {last}");
             last = run.upper;
             cardinality += run.len();
         }
-        assert_eq!(self.cardinality, cardinality, "entries in the runs");
+        invariant!(self.cardinality == cardinality, "entries in the runs");
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@
 //! `runs` the runs of bits.
 
 use super::run::Run;
+use crate::error::{Validity, invariant};
 
 const BITS: i64 = 64;
 
@@ -226,14 +227,15 @@ impl Window {
         self.words.capacity() * size_of::<u64>()
     }
 
-    pub(super) fn validate(&self) {
-        assert!(self.first_word >= 0, "first word {}", self.first_word);
-        assert!(self.words[..self.head].iter().all(|word| *word == 0), "bits before the head");
-        assert_ne!(self.words[self.head], 0, "nothing at the head");
-        assert_ne!(self.words.last(), Some(&0), "nothing at the end");
+    pub(super) fn validate(&self) -> Validity {
+        invariant!(self.first_word >= 0, "first word {}", self.first_word);
+        invariant!(self.words[..self.head].iter().all(|word| *word == 0), "bits before the head");
+        invariant!(self.words[self.head] != 0, "nothing at the head");
+        invariant!(self.words.last() != Some(&0), "nothing at the end");
         let cardinality: u64 = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
-        assert_eq!(self.cardinality, cardinality, "bits");
-        assert_eq!(self.runs, self.iter().count(), "runs");
+        invariant!(self.cardinality == cardinality, "bits");
+        invariant!(self.runs == self.iter().count(), "runs");
+        Ok(())
     }
 
     /// The place of an entry's word; past every length if it is before the first word.

@@ -7,6 +7,7 @@
 use roaring::{RoaringBitmap, RoaringTreemap};
 
 use crate::delayed::DelayedColumns;
+use crate::error::Validity;
 
 #[derive(Debug, Clone)]
 pub(super) enum Entries {
@@ -176,7 +177,7 @@ impl Entries {
     }
 
     /// The heap bytes, from roaring's own statistics.
-    pub(super) fn nbytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Range(..) => 0,
             Self::Narrow(bitmap) => bitmap_bytes(bitmap),
@@ -263,7 +264,7 @@ impl Entries {
         }
     }
 
-    pub(super) fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Validity {
         let fault = match self {
             Self::Range(first, last) if first > last || *last > i64::MAX as u64 => {
                 Some(format!("range {first}..={last}"))

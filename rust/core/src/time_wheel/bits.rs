@@ -43,7 +43,7 @@ impl Bits {
         &self.words
     }
 
-    pub(super) fn nbytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
     }
 

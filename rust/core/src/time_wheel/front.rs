@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use super::bits::low_mask;
 use super::run::Run;
 use crate::delayed::{Delayed, DelayedColumns};
+use crate::error::Validity;
 use crate::radix;
 
 /// Ticks of `late` are absolute, as [`Delayed::deliver_at_ms`] holds them; those of runs count from `start`.
@@ -194,17 +195,17 @@ impl Front {
         runs.chain(self.late.iter().copied())
     }
 
-    pub(super) fn nbytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         // A set is a tree whose values take no room.
         self.runs.capacity() * size_of::<Run>()
-            + crate::delayed::btree_nbytes::<Delayed, ()>(self.late.len())
+            + crate::delayed::btree_bytes::<Delayed, ()>(self.late.len())
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
         self.runs.shrink_to_fit();
     }
 
-    pub(super) fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Validity {
         if !in_order(&self.runs) {
             return Err("runs of the open slot are not descending".into());
         }

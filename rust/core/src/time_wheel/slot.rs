@@ -6,6 +6,7 @@
 
 use super::run::{Run, Tail};
 use super::stream::Stream;
+use crate::error::Validity;
 
 /// Out-of-order or removed messages that a slot of any size may keep beside its stream.
 const EDITS_MIN: usize = 64;
@@ -326,12 +327,12 @@ impl Slot {
         after.iter().all(|&(ledger, entry, tick)| slot.add(ledger, entry, tick)).then_some(slot)
     }
 
-    pub(super) fn nbytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         let edits = self.edits.as_ref().map_or(0, |edits| {
             size_of::<Edits>()
                 + (edits.late.capacity() + edits.removed.capacity()) * size_of::<Message>()
         });
-        self.stream.nbytes() + edits
+        self.stream.heap_bytes() + edits
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -339,7 +340,7 @@ impl Slot {
         self.stream.shrink_to_fit();
     }
 
-    pub(super) fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Validity {
         let (mut before, mut count, mut least) = ((-1, -1), 0, u64::MAX);
         let tail = self.tail.iter().map(|tail| tail.run);
         for run in self.stream.runs(self.bits).chain(tail) {

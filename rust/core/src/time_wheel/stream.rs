@@ -203,8 +203,8 @@ impl Stream {
         Runs { input: BitReader::new(&self.bits, bit), state, slot_bits, broken: false }
     }
 
-    pub(super) fn nbytes(&self) -> usize {
-        self.bits.nbytes() + self.marks.capacity() * size_of::<Mark>()
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bits.heap_bytes() + self.marks.capacity() * size_of::<Mark>()
     }
 
     pub(super) fn shrink_to_fit(&mut self) {

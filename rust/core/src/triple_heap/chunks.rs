@@ -52,8 +52,8 @@ impl Chunks {
         self.full.len() * CHUNK + self.open.capacity()
     }
 
-    pub(super) fn nbytes(&self) -> usize {
-        self.full.iter().map(|(_, messages)| messages.nbytes()).sum::<usize>()
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.full.iter().map(|(_, messages)| messages.heap_bytes()).sum::<usize>()
             + self.open.capacity() * size_of::<Delayed>()
             + self.full.capacity() * size_of::<(Extent, Messages)>()
     }

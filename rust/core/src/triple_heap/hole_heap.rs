@@ -5,6 +5,7 @@
 //! that the ladder is measured against. A d-ary heap does not help tuples of 24 bytes.
 
 use crate::delayed::Delayed;
+use crate::error::Validity;
 
 /// A binary min-heap; `messages[i]` is at most `messages[2i + 1]` and `messages[2i + 2]`.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +93,7 @@ impl HoleHeap {
         self.messages.capacity()
     }
 
-    pub(super) fn nbytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         self.messages.capacity() * size_of::<Delayed>()
     }
 
@@ -100,7 +101,7 @@ impl HoleHeap {
         self.messages.shrink_to_fit();
     }
 
-    pub(super) fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Validity {
         match (1..self.messages.len()).find(|&i| self.messages[i] < self.messages[(i - 1) / 2]) {
             Some(index) => Err(format!("heap order broken at {index}")),
             None => Ok(()),

@@ -159,7 +159,7 @@ impl Messages {
         }
     }
 
-    pub(super) fn nbytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         let each = match self {
             Self::Packed(..) => size_of::<u64>(),
             Self::Plain(_) => size_of::<Delayed>(),

@@ -7,6 +7,7 @@
 use super::SORT_MAX;
 use super::packing::{Extent, Messages, Packing, sort_descending};
 use crate::delayed::Delayed;
+use crate::error::Validity;
 
 #[derive(Debug, Clone)]
 pub(super) struct Rung {
@@ -123,8 +124,8 @@ impl Rung {
         self.flat.capacity() + self.late.iter().map(Vec::capacity).sum::<usize>()
     }
 
-    pub(super) fn nbytes(&self) -> usize {
-        self.flat.nbytes()
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.flat.heap_bytes()
             + self.late.iter().map(Vec::capacity).sum::<usize>() * size_of::<Delayed>()
             + self.starts.capacity() * size_of::<u32>()
             + self.late.capacity() * size_of::<Vec<Delayed>>()
@@ -135,7 +136,7 @@ impl Rung {
         self.late.iter_mut().for_each(Vec::shrink_to_fit);
     }
 
-    pub(super) fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Validity {
         let bucket_of = |message: &Delayed| {
             let bucket = message.deliver_at_ms.wrapping_sub(self.base) as u64 >> self.shift;
             (bucket as usize).min(self.late.len() - 1)
