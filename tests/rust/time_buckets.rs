@@ -119,7 +119,8 @@ fn pieces_of_a_run_that_touch_take_the_memory_of_one() {
             // A message elsewhere ends the piece.
             index.add(Delayed::new(2, 3, 0)).unwrap();
         }
-        index.next_due();
+        // Brings the last piece to its place.
+        index.to_columns().unwrap();
         index.heap_bytes()
     };
     let whole = filled(std::slice::from_ref(&(0..300)));
