@@ -6,7 +6,7 @@ mod states;
 mod vectors;
 
 use ackwell_core::position_info::RESULT_BYTES_MAX;
-use ackwell_core::{Compression, Error, Form, ManagedCursorInfo, PositionInfo};
+use ackwell_core::{Compression, Error, Form, ManagedCursorInfo, Position, PositionInfo};
 use proptest::prelude::*;
 
 fn decode(bytes: &[u8]) -> ackwell_core::Result<(PositionInfo, Form)> {
@@ -72,4 +72,15 @@ proptest! {
         let bytes = record.encode(compression).unwrap();
         prop_assert_eq!(ManagedCursorInfo::decode(&bytes, RESULT_BYTES_MAX).unwrap(), (record, compression));
     }
+}
+
+#[test]
+fn validate_says_which_invariant_is_broken_and_does_not_panic() {
+    let mut info = PositionInfo::new(Position::new(-1, 0));
+    assert_eq!(Err("mark-delete -1:0".to_owned()), info.validate());
+    info.mark_delete = Position::new(3, -1);
+    info.batch_deleted.insert(Position::new(3, 0), vec![1, 0]);
+    assert_eq!(Err("trailing zero words say nothing".to_owned()), info.validate());
+    info.batch_deleted.clear();
+    assert_eq!(Ok(()), info.validate());
 }
