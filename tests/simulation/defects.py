@@ -139,5 +139,8 @@ DEFECTS: dict[str, Defect] = {
     "a part of a batch does not lower the counters": nothing(Consumers, "reduce"),
     "a redelivery is not counted": nothing(RedeliveryCounts, "increment"),
     "an acknowledged entry stays in the queue": nothing(State, "forget"),
+    "a message in its back-off holds back nothing": lambda: mock.patch.object(
+        State, "holds_waiting", property(lambda _: False)
+    ),
     "transactions conflict with nothing": nothing(Transactions, "check"),
 }

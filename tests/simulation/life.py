@@ -570,18 +570,24 @@ class Life:
             if self.owner is None:
                 self.load()
         assert self.owner is not None, "no owner could begin on a whole disk"
-        self.owner.drain()
+        self.drain(self.owner)
         self.save(self.owner)
         if self.owner is None:
             # It did not know what is in its store.
             self.load()
             assert self.owner is not None
-            self.owner.drain()
+            self.drain(self.owner)
             self.save(self.owner)
         self.owner = None
         self.load()
         assert self.owner is not None
         assert self.owner.subscription.cursor.backlog_entries == 0, "an acknowledgment did not last"
+
+    def drain(self, owner: Owner) -> None:
+        """Let an owner deliver all that is left, and count how long that took."""
+        rounds = owner.drain()
+        self.seen[f"drained in {rounds} rounds"] += 1
+        self.say("drained in", rounds, "rounds")
 
 
 #: What can go wrong, and how often.

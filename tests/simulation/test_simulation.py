@@ -33,7 +33,8 @@ def live(seeds: range) -> Counter[str]:
 
 def report(lives: int, seen: Counter[str], cpu_s: float) -> str:
     lines = [f"\n{lives:,} lives, {cpu_s:.1f} s of CPU"]
-    lines += [f"{seen[name]:12,} {name}" for name in ("operations", "crashes", *OUTCOMES, *FAULTS)]
+    drained = sorted(name for name in seen if name.startswith("drained"))
+    lines += [f"{seen[name]:12,} {name}" for name in ("operations", "crashes", *drained, *OUTCOMES, *FAULTS)]
     return "\n".join(lines)
 
 
@@ -78,6 +79,33 @@ def test_a_deliberate_defect_is_found(defect: Defect) -> None:
                 Life(seed).live()
             except Exception:
                 return
+
+
+TRACES = """
+import hashlib, sys
+from tests.simulation.life import Life
+digest = hashlib.sha256()
+for seed in range(int(sys.argv[1])):
+    Life(seed, trace=lambda line: digest.update(line.encode())).live()
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("seeds", [20, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_a_life_does_not_depend_on_the_process_nor_on_the_order_of_its_sets(seeds: int) -> None:
+    command = [sys.executable, "-c", TRACES, str(seeds)]
+    digests = [
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert len(digests[0]) == 65
+    assert digests[0] == digests[1]
 
 
 def test_one_command_replays_one_seed_in_words() -> None:

@@ -79,6 +79,8 @@ class Model:
     held: dict[TransactionId, dict[Position, int]] = field(default_factory=dict)
     holder: dict[Position, ConsumerKey] = field(default_factory=dict)
     queue: set[Position] = field(default_factory=set)
+    returned: set[Position] = field(default_factory=set)
+    """What was delivered and given back since, and waits to be delivered again."""
     delayed: dict[Position, int] = field(default_factory=dict)
     due: dict[Position, int] = field(default_factory=dict)
     """When the back-off of an entry is over."""
@@ -163,10 +165,20 @@ class Model:
             at_ms = self.log[position].deliver_at_ms
             assert at_ms <= now_ms, f"{position} was delivered {at_ms - now_ms} ms before its time"
             assert not self.is_dead(position), f"{position} was delivered, and is a dead letter"
+            self._in_order_of_its_key(position)
             self.queue.discard(position)
+            self.returned.discard(position)
             self.passed(position)
             self.holder[position] = consumer
         self.permits[consumer] -= owed.bit_count()
+
+    def _in_order_of_its_key(self, position: Position) -> None:
+        """Check that no earlier message of its hash waits to be delivered again; 0 is no hash."""
+        sticky_key_hash = self.log[position].sticky_key_hash
+        if sticky_key_hash and (self.returned or self.due):
+            for earlier in (*self.returned, *self.due):
+                overtaken = earlier < position and self.log[earlier].sticky_key_hash == sticky_key_hash
+                assert not overtaken, f"{position} was delivered, and {earlier} of its key waits"
 
     def is_dead(self, position: Position) -> bool:
         """Return whether an entry was redelivered too often."""
@@ -177,6 +189,7 @@ class Model:
         """Note that an entry is said to be a dead letter."""
         assert self.is_dead(position), f"{position} was not redelivered too often"
         self.queue.discard(position)
+        self.returned.discard(position)
         self.passed(position)
         self.dead.add(position)
 
@@ -253,6 +266,7 @@ class Model:
         self.due.pop(position, None)
         self.dead.discard(position)
         self.queue.add(position)
+        self.returned.add(position)
         if counted:
             self.counts[position] = self.counts.get(position, 0) + 1
 
@@ -277,7 +291,7 @@ class Model:
         """Acknowledge what is before a position, and nothing else."""
         for places in (self.acked, self.counts, self.holder, self.due, self.delayed):
             places.clear()
-        for positions in (self.queue, self.dead, self.read):
+        for positions in (self.queue, self.returned, self.dead, self.read):
             positions.clear()
         self.acked.update({p: m.bits for p, m in self.log.items() if p < position})
 
@@ -287,6 +301,7 @@ class Model:
             self.holder.pop(position, None)
             self.due.pop(position, None)
             self.queue.discard(position)
+            self.returned.discard(position)
         if self.is_acked(position):
             self.counts.pop(position, None)
             self.dead.discard(position)
