@@ -291,7 +291,7 @@ class Dispatcher:
             (state.delayed is not None and new.asks_for_delay(now_ms))
             or (new.sizes is not None and in_part)
             or (state.counts.limited and state.counts.active)
-            or state.retrying.active
+            or (state.retrying.active and (new.hashes is None or state.retrying.has_any(new.hashes)))
         )
 
     def _one_by_one(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:

@@ -14,6 +14,7 @@ from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell._native import PendingAcks
+    from ackwell.arrays import Int64s
     from ackwell.subscription.structures import Structures
 
 
@@ -70,6 +71,10 @@ class PositionsByHash(EqualByState):
         """Return whether an earlier position of this hash is here. O(1)."""
         waiting = self._sorted.get(sticky_key_hash)
         return waiting is not None and waiting[0] < ledger_id << 63 | entry_id
+
+    def has_any(self, sticky_key_hashes: Int64s) -> bool:
+        """Return whether a position of one of these hashes is here. O(hashes)."""
+        return not self._sorted.keys().isdisjoint(sticky_key_hashes.tolist())
 
     def positions(self) -> dict[Position, int]:
         """Return every position with its hash. O(positions)."""

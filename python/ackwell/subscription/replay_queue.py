@@ -50,8 +50,10 @@ class ReplayQueue(EqualByState):
     def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int | None = None) -> None:
         """Put a position in, with its hash if that is known."""
         if self._by_hash is not None:
-            self.discard(ledger_id, entry_id)
-            if sticky_key_hash is not None:
+            self._seen(ledger_id, entry_id)
+            if sticky_key_hash is None:
+                self._by_hash.discard(ledger_id, entry_id)
+            else:
                 self._by_hash.add(ledger_id, entry_id, sticky_key_hash)
         self._positions.add(ledger_id, entry_id)
         self.active = True
@@ -81,9 +83,7 @@ class ReplayQueue(EqualByState):
         """Take a position out; return whether it was there."""
         if self._by_hash is not None:
             self._by_hash.discard(ledger_id, entry_id)
-        if self._unseen:
-            self._unseen.discard(Position(ledger_id, entry_id))
-            self._unknown.remove(ledger_id, entry_id)
+        self._seen(ledger_id, entry_id)
         removed = self._positions.remove(ledger_id, entry_id)
         self.active = self._positions.cardinality > 0
         return removed
@@ -157,3 +157,8 @@ class ReplayQueue(EqualByState):
         if self._by_hash is not None:
             self._by_hash.validate()
             assert all(self._positions.contains(*position) for position in self._by_hash.positions())
+
+    def _seen(self, ledger_id: int, entry_id: int) -> None:
+        if self._unseen:
+            self._unseen.discard(Position(ledger_id, entry_id))
+            self._unknown.remove(ledger_id, entry_id)
