@@ -78,8 +78,9 @@ def main() -> int:
         with session() as spark:
             measure_variants(samples, spark, folder, arguments.rounds, arguments.only)
     if "batches" in parts:
+        recording = layouts.write(folder, "recording", arguments.entries)
         with session() as spark:
-            measure_batches(samples, spark, folder, arguments.entries, arguments.rounds)
+            measure_batches(samples, spark, folder, recording, arguments.rounds)
     if "tasks" in parts:
         tasks.measure(samples, folder, arguments.rounds)
     if "layouts" in parts:
@@ -162,7 +163,9 @@ def measure_variants(
             samples.setdefault(Figure(name, "skewed", "wall, s"), []).append(wall)
 
 
-def measure_batches(samples: Samples, spark: SparkSession, folder: Path, entries: int, rounds: int) -> None:
+def measure_batches(
+    samples: Samples, spark: SparkSession, folder: Path, recording: Path, rounds: int
+) -> None:
     """Time each variant on every pattern of the generator, and on recorded traffic many times over."""
     variants: dict[str, Callable[[DataFrame], DataFrame]] = {
         OURS: files,
@@ -172,10 +175,7 @@ def measure_batches(samples: Samples, spark: SparkSession, folder: Path, entries
     }
     for build in variants.values():
         run(spark, folder / "small", build)
-    for name, place in (
-        ("fleet", folder / "fleet"),
-        ("recording", layouts.write(folder, "recording", entries)),
-    ):
+    for name, place in (("fleet", folder / "fleet"), ("recording", recording)):
         millions = spark.read.parquet(str(place)).count() / 1e6
         for _ in range(rounds):
             for side, build in variants.items():

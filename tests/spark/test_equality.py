@@ -56,15 +56,7 @@ def equal_by_every_strategy(expected: Rows, events: DataFrame, folder: Path) -> 
 
 
 def equal_in_order(expected: Rows, events: DataFrame) -> None:
-    """Hold the ordered path, which tells less of a cursor and more of its consumers, to the same.
-
-    Not where acknowledgments are cumulative: a fleet does not tell its type, and nobody told is Shared.
-    """
-    cumulative = {
-        row.topic for row in events.where("kind = 'ack_cumulative'").select("topic").distinct().collect()
-    }
-    expected = {name: row for name, row in expected.items() if name[0] not in cumulative}
-    events = events.where(~events.topic.isin(cumulative))
+    """Hold the ordered path, which tells less of a cursor and more of its consumers, to the same."""
     found = {(row.topic, row.subscription): row for row in ordered_replay(events).collect()}
     assert sorted(expected) == sorted(found)
     columns = ("mark_delete_ledger_id", "mark_delete_entry_id", "individually_deleted", "backlog_entries")

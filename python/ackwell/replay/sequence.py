@@ -14,7 +14,7 @@ from ackwell import Ledgers
 from ackwell.ack_sets import after, to_words, within, without
 from ackwell.errors import AckwellError, ProtocolError
 from ackwell.position import Position
-from ackwell.replay.events import Event, Kind
+from ackwell.replay.events import IN_TRANSACTION, Event, Kind
 from ackwell.subscription import (
     AckType,
     CommandAck,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 NO_LIMITS: Final = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
 """The broker has decided already, so no limit of ours holds anything back."""
 
+_ACK_TYPES: Final = {Kind.ACK: AckType.INDIVIDUAL, Kind.ACK_CUMULATIVE: AckType.CUMULATIVE}
 _IN_ORDER: Final = (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
 
 
@@ -66,6 +67,7 @@ class Followed:
         """Whether deliveries are recorded by the broker; then `receive` is not one."""
         self._open: dict[str, list[Event]] = {}
         """Acknowledgments in open transactions that the subscription's own rules refuse to hold."""
+        self._committed_names: set[str] = set()
 
     @property
     def cursor(self) -> Cursor:
@@ -85,7 +87,11 @@ class Followed:
         follow = self.HANDLERS.get(event.kind)
         if follow is None or (self.is_deleted and event.subscription and event.kind is not Kind.SEEK):
             return
-        follow(self, event)
+        name = event.transaction
+        if name and event.kind in IN_TRANSACTION and name not in self._committed_names:
+            self._hold(event, name)
+        else:
+            follow(self, event)
 
     def _exists(self, event: Event) -> None:
         position = _position(event)
@@ -132,14 +138,10 @@ class Followed:
         )
 
     def _acknowledged(self, event: Event) -> None:
-        if event.transaction and self._is_held(event, event.transaction):
-            return
         position, consumer = self._acknowledgeable(event), self._connected(event.consumer)
         self._subscription.ack(consumer, *position, self._ack_set(event))
 
     def _acknowledged_up_to(self, event: Event) -> None:
-        if event.transaction and self._is_held(event, event.transaction):
-            return
         position, ack_set = self._acknowledgeable(event), self._ack_set(event)
         if self._subscription.type in _IN_ORDER:
             self._subscription.ack_cumulative(self._connected(event.consumer), *position, ack_set)
@@ -163,7 +165,7 @@ class Followed:
                 self._subscription.seek(position.ledger_id, 0)
             self.ledgers.grow(position.ledger_id, position.entry_id + 1)
         last = self.ledgers.last_position
-        if last is None or position > last:
+        if not self.ledgers.contains(*position) and position.ledger_id >= self.ledgers.trimmed_before:
             raise ProtocolError(
                 f"acknowledgment of {position}, which was never published; last position: {last or 'none'}",
                 position,
@@ -195,27 +197,25 @@ class Followed:
         """Return how many messages an entry holds, as far as it is known."""
         return max(self.sizes.get(position, 0), self._topic_sizes.get(position, 0), given or 0) or None
 
-    def _is_held(self, event: Event, name: str) -> bool:
-        """Keep an acknowledgment until its transaction ends; return whether it is open."""
-        transaction = _transaction(name)
-        consumer = self._connected(event.consumer)
-        position = self._acknowledgeable(event)
-        size = self._size(position, event.batch_size)
-        message = MessageId(*position, ack_set=self._ack_set(event), batch_size=size)
-        kind = AckType.INDIVIDUAL if event.kind is Kind.ACK else AckType.CUMULATIVE
+    def _hold(self, event: Event, name: str) -> None:
+        """Keep an acknowledgment until its transaction ends."""
+        transaction, consumer = _transaction(name), self._connected(event.consumer)
+        kind = _ACK_TYPES.get(event.kind)
         try:
-            if transaction is None or consumer is None:
+            if transaction is None or consumer is None or kind is None:
                 raise ProtocolError(f"{name} is not a client's transaction")
-            command = CommandAck(0, kind, (message,), transaction=transaction)
-            self._subscription.handle(consumer, command)
+            position = self._acknowledgeable(event)
+            size = self._size(position, event.batch_size)
+            message = MessageId(*position, ack_set=self._ack_set(event), batch_size=size)
+            self._subscription.handle(consumer, CommandAck(0, kind, (message,), transaction=transaction))
         except ProtocolError:
             # A broker refused it too, or the recording lacks what it depends on.
             self._open.setdefault(name, []).append(event._replace(transaction=None))
-        return True
 
     def _committed(self, event: Event) -> None:
         if not event.subscription or event.transaction is None:
             return
+        self._committed_names.add(event.transaction)
         transaction = _transaction(event.transaction)
         if transaction is not None:
             self._subscription.commit(transaction)
@@ -270,8 +270,14 @@ class Followed:
 
     def _trimmed(self, event: Event) -> None:
         last = self.ledgers.last_position
-        if last is not None:
-            self.ledgers.trim_before(min(_position(event).ledger_id, last.ledger_id))
+        if last is None:
+            return
+        ledger_id = min(_position(event).ledger_id, last.ledger_id)
+        # A broker moves the cursors on before it deletes what they have not consumed.
+        before = self.ledgers.previous_valid(ledger_id, 0)
+        if before.entry_id >= 0:
+            self._subscription.expire(*before)
+        self.ledgers.trim_before(ledger_id)
 
     def _deleted(self, event: Event) -> None:
         self._all_closed(event)
