@@ -170,18 +170,3 @@ def test_every_public_native_method_is_documented() -> None:
         if not name.startswith("_") and not getattr(member, "__doc__", None)
     ]
     assert missing == []
-
-
-@pytest.mark.checkout
-def test_the_rooms_of_the_package_are_those_of_the_architecture() -> None:
-    text = (ROOT / "docs/architecture.md").read_text()
-    rows = text.partition("## The rooms")[2].partition("\n## ")[0].splitlines()
-    rooms = [row.split("|")[1] for row in rows if row.startswith("| `")]
-    listed = [name for cell in rooms for name in re.findall(r"`(\w+)`", cell)]
-    found = {
-        path.name.partition(".")[0]
-        for path in (ROOT / "python/ackwell").iterdir()
-        if (path.is_dir() and any(path.glob("*.py"))) or path.suffix in (".py", ".pyi")
-    }
-    assert "cursor" in found
-    assert sorted(listed) == sorted(found - {"__init__"})

@@ -44,6 +44,6 @@ class Service:
             raise RefusedError(ErrorCode.AUTHORIZATION_ERROR, f"{role or 'nobody'} may not use {topic}")
 
     def listener(self, name: str) -> None:
-        """Refuse a listener that there is none of."""
+        """Refuse every advertised listener: this broker has none."""
         if name:
             raise RefusedError(ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}")

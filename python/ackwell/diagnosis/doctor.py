@@ -62,7 +62,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Something that mends: settings (`name=value`), or without any an action; `text` says what it does."""
+    """A change of settings (`name=value`), or an action if there are none, and in `text` what it achieves."""
 
     text: str
     settings: tuple[str, ...] = ()

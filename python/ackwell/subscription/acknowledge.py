@@ -219,7 +219,7 @@ class Acknowledgments:
         return len(content.entries)
 
     def _commit_cumulative(self, position: Position, ack_set: Sequence[int]) -> bool:
-        """Acknowledge up to a position, which was acknowledged otherwise meanwhile or was not."""
+        """Acknowledge up to a position; return False if the cursor is there already."""
         if position <= self._state.cursor.mark_delete_position:
             return False
         return self.cumulative(position, ack_set, {})

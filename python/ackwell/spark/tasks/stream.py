@@ -131,9 +131,9 @@ class Bucket:
         return min(self._heard().values(), default=None)
 
     def _heard(self) -> dict[Name, int]:
-        """Return when each subscription was last heard of: what is told of a topic is told of each of them.
+        """Return when the last event of each subscription came; one of a topic counts for all of its own.
 
-        A topic was heard of with the last of its subscriptions, whose acknowledgments need what it published.
+        A topic counts as active as long as one of its subscriptions: their acknowledgments need its entries.
         """
         heard: dict[Name, int] = {}
         for table in self._tables.values():

@@ -1,0 +1,108 @@
+"""The rooms of `docs/architecture.md`: they are those of the package, and each imports what is above it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ackwell
+
+pytestmark = pytest.mark.checkout
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python/ackwell"
+TABLE = (ROOT / "docs/architecture.md").read_text().partition("## The rooms")[2].partition("\n## ")[0]
+ROOMS = [
+    name
+    for cell in re.findall(r"^\| (`[^|]*) \|", TABLE, re.MULTILINE)
+    for name in re.findall(r"`(\w+)`", cell)
+]
+PURE = ROOMS[: ROOMS.index("subscription") + 1]
+"""No clock, no file, no thread; `store` is where bytes go, so it has them."""
+IMPURE = {"asyncio", "concurrent", "datetime", "http", "io", "logging", "multiprocessing", "os", "pathlib"}
+IMPURE |= {
+    "random",
+    "secrets",
+    "selectors",
+    "shutil",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].partition(".")[0]
+
+
+def imported(path: Path, *, typing: bool = False) -> Iterator[str]:
+    """Return what a file imports, inside functions too; types alone, which cost no import, with `typing`."""
+    tree = ast.parse(path.read_text())
+    blocks = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    for_types = {id(node) for block in blocks for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if (id(node) in for_types) != typing:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "ackwell":
+            # A name of the package comes from the room that has it.
+            for alias in node.names:
+                home = getattr(getattr(ackwell, alias.name, None), "__module__", f"ackwell.{alias.name}")
+                yield "ackwell._native" if home == "ackwell" else home
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert not node.level, f"{path}: a relative import"
+            yield node.module
+
+
+def files() -> list[Path]:
+    """Return the files of the rooms; the package's own `__init__` gives names out of all of them."""
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+
+
+def test_the_rooms_of_the_page_are_those_of_the_package() -> None:
+    found = {
+        path.name.partition(".")[0]
+        for path in PACKAGE.iterdir()
+        if (path.is_dir() and any(path.glob("*.py"))) or path.suffix in (".py", ".pyi")
+    }
+    assert sorted(ROOMS) == sorted(found - {"__init__"})
+
+
+@pytest.mark.parametrize("typing", [False, True], ids=["at run time", "for types"])
+def test_a_room_imports_only_what_is_above_it(typing: bool) -> None:
+    # An error may carry a value of a later room as an attribute; its type is named there, and nothing more.
+    named = {("errors", "loss"), ("errors", "position")} if typing else set()
+    seen, up = 0, []
+    for path in files():
+        room = room_of(path)
+        for module in imported(path, typing=typing):
+            if not module.startswith("ackwell."):
+                continue
+            other = module.split(".")[1]
+            seen += 1
+            if ROOMS.index(other) > ROOMS.index(room) and (room, other) not in named:
+                up.append(f"{path.relative_to(PACKAGE)} imports {other}")
+    assert up == []
+    assert seen > 100
+
+
+def test_up_to_the_subscription_there_is_no_clock_no_file_and_no_thread() -> None:
+    found = {
+        f"{path.relative_to(PACKAGE)} imports {module}"
+        for path in files()
+        if room_of(path) in PURE and room_of(path) != "store"
+        for module in imported(path)
+        if module.partition(".")[0] in IMPURE
+    }
+    assert found == set()
