@@ -107,7 +107,7 @@ def keyed(session: Session) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("messages", "nacks"),
-    [(300, 1_500), pytest.param(4_000, 100_000, marks=pytest.mark.slow)],
+    [(300, 1_500), pytest.param(4_000, 105_000, marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "as a broker"])
 def test_no_message_of_a_key_overtakes_one_that_was_given_back(
@@ -125,7 +125,8 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
     seen = kinds[Kind.NACK]
     with capsys.disabled():
         print(f"\n{seen:,} nacks, {kinds[Kind.DISPATCH]:,} deliveries ", end="")
-    assert seen >= nacks * 0.9
+    # One whose consumer leaves before its back-off ends is given back by that.
+    assert seen >= nacks * 0.95
     assert check_history(events, at_rest=True) == []
     # The same history with one delivery before its turn is not let pass.
     back = next(index for index, event in enumerate(events) if event.kind is Kind.NACK)
