@@ -11,7 +11,7 @@ import pytest
 
 from ackwell.devbroker import Broker
 from ackwell.recording.book import Book
-from ackwell.recording.event_files import EventFiles
+from ackwell.recording.event_files import EventFiles, line
 from ackwell.recording.proxy import Proxy
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
@@ -182,3 +182,60 @@ def test_what_there_is_no_room_for_is_dropped_and_told(tmp_path: Path) -> None:
     files.close()
     (gap,) = read_events([tmp_path])
     assert gap.detail == "1 events were dropped, because writing them was too slow"
+
+
+def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Recording) -> None:
+    client, broker = recording.client(), recording.broker
+    consumer = client.subscribe("orders", "billing", pulsar.ConsumerType.Shared)
+    producer = client.create_producer("orders")
+    for number in range(10):
+        producer.send(b"%d" % number)
+    # The cursor is written with the first acknowledgment, and not again within the same second.
+    broker.clock.freeze()
+    consumer.acknowledge(consumer.receive(5000))
+    broker.settle()
+    for _ in range(9):
+        consumer.acknowledge(consumer.receive(5000))
+    broker.settle()
+    assert folded(recording.events) == broker_s_own(broker)
+    broker.crash()
+    forgotten = broker.restart().messages
+    assert forgotten
+    for _ in range(forgotten):
+        consumer.receive(20_000)
+    assert folded(recording.events) == broker_s_own(broker)
+    gaps = [event.detail for event in recording.events if event.kind is Kind.GAP]
+    assert "what billing kept when the connection to the broker broke" in gaps
+    client.close()
+
+
+def test_a_recording_goes_on_behind_the_files_of_another(tmp_path: Path) -> None:
+    event = Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)
+    for number in range(3):
+        with EventFiles(tmp_path) as files:
+            files.write(event)
+        if number == 1:
+            # Somebody took the first file away: the count of files is not the number of the last.
+            (tmp_path / "events-000001.jsonl").unlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["events-000002.jsonl", "events-000003.jsonl"]
+
+
+def test_a_full_disk_is_named_at_once_and_leaves_whole_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)
+
+    def torn(self: EventFiles, events: list[Event]) -> None:
+        self._file.write(line(event) + line(event)[:10])
+        self._file.flush()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(EventFiles, "_put", torn)
+    files = EventFiles(tmp_path)
+    files.write(event)
+    files._thread.join(60)
+    path = tmp_path / "events-000001.jsonl"
+    assert f"No space left on device; nothing is recorded from now on: '{path}'" in caplog.text
+    assert len(list(read_events([tmp_path]))) == 1
+    with pytest.raises(OSError, match=str(path)):
+        files.close()

@@ -50,7 +50,10 @@ def dev_broker(
     from ackwell.extras import require
 
     require("google.protobuf", "the dev broker")
-    settings = DevBrokerSettings(version=as_version, namespaces=("public/default", *(namespace or ())))
+    try:
+        settings = DevBrokerSettings(version=as_version, namespaces=("public/default", *(namespace or ())))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--as") from None
 
     async def run() -> None:
         from ackwell.devbroker import AsyncBroker

@@ -63,6 +63,10 @@ def record(
         finally:
             await proxy.stop()
 
+    try:
+        address_of(broker)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--broker") from None
     files = EventFiles(output, file_format=file_format.value, events_per_file=events_per_file)
     try:
         with files:

@@ -145,13 +145,18 @@ class AsyncBroker:
         acknowledged; so is the delay of Failover subscriptions, unless the clock is frozen. Raises
         `TimeoutError`.
         """
-        async with asyncio.timeout(timeout_s):
-            while not self.clock.frozen and any(each.waits for each in self.state.subscriptions()):
-                await asyncio.sleep(0.01)
+        try:
+            await asyncio.wait_for(self._settled(), timeout_s)
+        except TimeoutError:
+            raise TimeoutError(f"clients were still at work after {timeout_s:g} s") from None
+
+    async def _settled(self) -> None:
+        while not self.clock.frozen and any(each.waits for each in self.state.subscriptions()):
+            await asyncio.sleep(0.01)
+        await self._quiet()
+        if any(each.subscription.summary(0).unacked for each in self.state.subscriptions()):
+            await asyncio.sleep(CLIENT_ACK_GROUPING_S)
             await self._quiet()
-            if any(each.subscription.summary(0).unacked for each in self.state.subscriptions()):
-                await asyncio.sleep(CLIENT_ACK_GROUPING_S)
-                await self._quiet()
 
     async def _quiet(self) -> None:
         """Ping every connection until nothing but the answers comes."""

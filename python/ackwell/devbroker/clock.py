@@ -12,6 +12,10 @@ import time
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from typing import Final
+
+TIME_MAX_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, as far as a date can be written."""
 
 
 class Clock:
@@ -35,8 +39,10 @@ class Clock:
 
     def advance(self, ms: int) -> None:
         """Let so much time pass at once, and do what is due in its order; `ValueError` below 0."""
-        if ms < 0:
-            raise ValueError(f"advance by {ms} ms; time does not go back")
+        if not 0 <= ms <= TIME_MAX_MS - self.now_ms():
+            raise ValueError(
+                f"advance by {ms} ms; time does not go back, and ends {TIME_MAX_MS} ms after 1970"
+            )
         if self._frozen_ms is not None:
             self._frozen_ms += ms
         else:

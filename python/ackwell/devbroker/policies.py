@@ -1,14 +1,16 @@
-"""What a namespace's policies change; those that are not named here are kept and do nothing."""
+"""The policies of a namespace that the dev broker keeps to; it refuses any other by name."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ackwell.subscription import SubscriptionSettings
 
 _PER_CONSUMER = "maxUnackedMessagesPerConsumer"
 _PER_SUBSCRIPTION = "maxUnackedMessagesPerSubscription"
+
+POLICIES: Final = ("deduplication", _PER_CONSUMER, _PER_SUBSCRIPTION, "schemaCompatibilityStrategy")
 
 
 def unacked_limits(settings: SubscriptionSettings, policies: dict[str, Any]) -> tuple[int, int]:

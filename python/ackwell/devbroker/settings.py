@@ -22,7 +22,8 @@ class DevBrokerSettings:
     limits: dict[str, Any] = field(default_factory=dict)
     """Fields of `SubscriptionSettings` that are to differ from those of the version."""
     delayed_delivery_tick_ms: int = 1_000
-    """`delayedDeliveryTickTimeMillis`: a message may be delivered up to so much early."""
+    """`delayedDeliveryTickTimeMillis`: the times of the messages of one tick are kept together. No message is
+    delivered before its time."""
     failover_delay_ms: int = 1_000
     """`activeConsumerFailoverDelayTimeMillis`: how long a Failover subscription waits before it delivers to
     another consumer than before."""
@@ -50,6 +51,10 @@ class DevBrokerSettings:
     """Events kept in `broker.events`; the oldest go first."""
     max_pending_write_bytes: int = 16 << 20
     """A connection that does not read as much as this gets no more messages until it does."""
+
+    def __post_init__(self) -> None:
+        """Refuse a version that nobody has the behaviour of; `ValueError`."""
+        _ = self.broker, self.subscription
 
     @cached_property
     def subscription(self) -> SubscriptionSettings:

@@ -103,7 +103,7 @@ class TopicSubscription:
         settings = content.settings
         options: dict[str, Any] = {
             "settings": settings.subscription,
-            "delayed": DelayedDeliveryTracker(tick_time_ms=settings.delayed_delivery_tick_ms),
+            "delayed": DelayedDeliveryTracker(tick_time_ms=settings.delayed_delivery_tick_ms, strict=True),
             "topic": content.full_name,
             "partition": content.partition if content.partition >= 0 else None,
             "durable": durable,
@@ -148,6 +148,7 @@ class TopicSubscription:
         if not self.consumers:
             if kind is not self.type or mode != self.key_shared_mode:
                 self.subscription.change_type(kind, selector=StickyRanges() if sticky else None)
+                self._changing, self._active = False, None
             self.key_shared_mode = mode
         elif kind is not self.type:
             raise RefusedError(
@@ -211,6 +212,9 @@ class TopicSubscription:
             each.connection.send_active(each.consumer_id, active=each.key == self._active)
 
     def _delay_over(self) -> None:
+        if not self._changing:
+            # Its type was changed meanwhile.
+            return
         self._changing = False
         self._changed_active()
         self.wake()

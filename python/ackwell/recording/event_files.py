@@ -7,8 +7,10 @@ dropped and counted, and a `gap` says how many; traffic never waits.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -24,6 +26,8 @@ QUEUE_MAX: Final = 200_000
 """Events that may wait to be written: tens of MB."""
 
 _PAUSE_S: Final = 0.05
+
+log = logging.getLogger("ackwell.recording")
 
 
 class EventFiles:
@@ -47,8 +51,12 @@ class EventFiles:
         self._queue: deque[Event] = deque()
         self._dropped = 0
         self._written = 0
-        self._number = len(list(self._folder.glob("events-*")))
+        taken = (
+            path.name.removeprefix("events-").partition(".")[0] for path in self._folder.glob("events-*")
+        )
+        self._number = max((int(number) for number in taken if number.isdecimal()), default=0)
         self._file: Any = None
+        self._path = self._folder
         self._in_file = 0
         self._error: OSError | None = None
         self._stopping = threading.Event()
@@ -93,7 +101,11 @@ class EventFiles:
             self._drain()
             self._end_file()
         except OSError as error:
-            self._error = error
+            self._error = OSError(
+                error.errno, f"{error.strerror}; nothing is recorded from now on", str(self._path)
+            )
+            log.error("%s", self._error)
+            self._cut_torn_line()
 
     def _drain(self) -> None:
         told = self._dropped
@@ -114,10 +126,10 @@ class EventFiles:
 
     def _begin_file(self) -> None:
         self._number += 1
-        path = self._folder / f"events-{self._number:06}.{self._format}"
+        path = self._path = self._folder / f"events-{self._number:06}.{self._format}"
         self._in_file = 0
         if self._format == "jsonl":
-            self._file = path.open("w", encoding="utf-8")
+            self._file = path.open("x", encoding="utf-8")
         else:
             arrow, parquet = _pyarrow()
             self._file = parquet.ParquetWriter(path, _schema(arrow), compression="zstd")
@@ -130,6 +142,14 @@ class EventFiles:
             arrow, _ = _pyarrow()
             rows = [event._asdict() for event in events]
             self._file.write_table(arrow.Table.from_pylist(rows, schema=_schema(arrow)))
+
+    def _cut_torn_line(self) -> None:
+        """Leave only whole lines in the file, so that it can be replayed."""
+        with suppress(OSError):
+            if self._file is not None and self._format == "jsonl":
+                data = self._path.read_bytes()
+                with self._path.open("r+b") as file:
+                    file.truncate(data.rfind(b"\n") + 1)
 
     def _end_file(self) -> None:
         if self._file is not None:

@@ -104,7 +104,7 @@ class Link:
         self._early: list[bytes] = []
         self._after: asyncio.Task[None] | None = None
         self._behind: list[Frame] = []
-        self._closed = False
+        self.closed = False
 
     async def connect(self) -> None:
         """Connect to the broker, and send what the client has said meanwhile."""
@@ -118,7 +118,7 @@ class Link:
     def connected(self, transport: asyncio.Transport) -> None:
         """Take the broker's side in."""
         self.broker = transport
-        if self._closed:
+        if self.closed:
             transport.close()
             return
         transport.writelines(self._early)
@@ -174,9 +174,9 @@ class Link:
 
     def close(self) -> None:
         """Close both sides."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self.proxy.links.discard(self)
         self.watch.closed()
         for side in (self.client, self.broker):
@@ -253,6 +253,12 @@ class BrokerSide(_Side):
     def passed(self, given: Frame) -> None:
         """Pass a frame on to the client."""
         self.link.from_broker(given)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Close the client's side; if the broker broke the connection, what was recorded may be forgotten."""
+        if not self.link.closed:
+            self.link.watch.broker_lost()
+        super().connection_lost(exc)
 
     def other(self) -> asyncio.Transport | None:
         """Return the client's transport."""

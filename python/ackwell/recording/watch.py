@@ -88,6 +88,17 @@ class Watch:
         self._look(given, self._from_broker.get(command_type))
         return (given,)
 
+    def broker_lost(self) -> None:
+        """Record that the broker broke the connection: where its subscriptions are is asked again.
+
+        A broker that crashed has forgotten acknowledgments that were recorded.
+        """
+        for topic, subscription in sorted(
+            {(each.topic, each.subscription) for each in self._consumers.values()}
+        ):
+            self._book.known.discard((topic, subscription))
+            self._book.gap(f"what {subscription} kept when the connection to the broker broke", topic)
+
     def closed(self) -> None:
         """The connection is gone, and its consumers with it."""
         for consumer in self._consumers.values():

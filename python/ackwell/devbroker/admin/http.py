@@ -91,7 +91,10 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     headers = {
         name.strip().lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)
     }
-    parts = urlsplit(words[1])
+    try:
+        parts = urlsplit(words[1])
+    except ValueError as error:
+        raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
     query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
     path = [unquote(part) for part in parts.path.split("/") if part]
     body = await _body(reader, headers)

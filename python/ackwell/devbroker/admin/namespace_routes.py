@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.admin.requests import HttpError
+from ackwell.devbroker.policies import POLICIES
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Backend, Request
+
+_OF_CLUSTERS: Final = {"bundles", "replication_clusters"}
+"""What a namespace is made with, and what has no meaning for a single broker."""
 
 
 def topics(backend: Backend, request: Request, namespace: str, _: list[str]) -> Any:
@@ -29,7 +33,10 @@ def create(backend: Backend, request: Request, namespace: str, _: list[str]) -> 
         raise HttpError(HTTPStatus.NOT_FOUND, f"Tenant {tenant} not found")
     if namespace in backend.state.shared.policies:
         raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
-    backend.state.shared.policies[namespace] = dict(request.json() or {})
+    given = dict(request.json() or {})
+    for name in given.keys() - _OF_CLUSTERS:
+        check_policy(name)
+    backend.state.shared.policies[namespace] = given
 
 
 def delete(backend: Backend, request: Request, namespace: str, _: list[str]) -> None:
@@ -61,9 +68,35 @@ def policy(backend: Backend, _request: Request, namespace: str, rest: list[str])
 
 
 def set_policy(backend: Backend, request: Request, namespace: str, rest: list[str]) -> None:
-    """Set a policy; those that the dev broker does not know of are kept and do nothing."""
+    """Set a policy; 501 for one that would change nothing here."""
     existing_namespace(backend, namespace)
+    check_policy(rest[0])
     backend.state.set_policy(namespace, rest[0], request.json())
+
+
+def clear_backlog(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:
+    """Acknowledge everything, on every subscription, or on those of a name."""
+    existing_namespace(backend, namespace)
+    for each in backend.state.subscriptions():
+        if each.content.namespace == namespace and each.name in (rest[1:] or [each.name]):
+            each.clear_backlog()
+
+
+def unload(backend: Backend, _request: Request, namespace: str, _: list[str]) -> None:
+    """Close every topic and load it again."""
+    existing_namespace(backend, namespace)
+    for topic in list(backend.state.topics.values()):
+        if topic.content.namespace == namespace:
+            backend.state.unload(topic)
+
+
+def check_policy(name: str) -> None:
+    """Refuse a policy that the dev broker does not keep to."""
+    if name not in POLICIES:
+        raise HttpError(
+            HTTPStatus.NOT_IMPLEMENTED,
+            f"the dev broker does not do {name!r} of a namespace; it does {', '.join(POLICIES)}",
+        )
 
 
 def remove_policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:

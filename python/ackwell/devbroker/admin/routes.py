@@ -65,6 +65,9 @@ NAMESPACE_ROUTES: Final[dict[tuple[str, ...], Route]] = {
     ("DELETE",): namespace_routes.delete,
     ("GET",): namespace_routes.policies,
     ("GET", "*"): namespace_routes.policy,
+    ("POST", "clearBacklog"): namespace_routes.clear_backlog,
+    ("POST", "clearBacklog", "*"): namespace_routes.clear_backlog,
+    ("PUT", "unload"): namespace_routes.unload,
     ("PUT", "*"): namespace_routes.set_policy,
     ("POST", "*"): namespace_routes.set_policy,
     ("DELETE", "*"): namespace_routes.remove_policy,
@@ -106,7 +109,7 @@ def _found(routes: dict[tuple[str, ...], Route], method: str, rest: list[str]) -
         pairs = zip(key, (method, *rest), strict=False)
         if len(key) == len(rest) + 1 and all(wanted in ("*", part) for wanted, part in pairs):
             return found
-    raise HttpError(HTTPStatus.NOT_FOUND, f"the dev broker does not support {method} …/{'/'.join(rest)}")
+    raise HttpError(HTTPStatus.NOT_IMPLEMENTED, f"the dev broker does not do {method} …/{'/'.join(rest)}")
 
 
 def _look_up(backend: Backend, request: Request, name: TopicName) -> Any:
@@ -162,7 +165,9 @@ def _cluster(_broker: Backend, request: Request, rest: list[str]) -> Any:
         return "ok"
     if request.method == "GET":
         return ["standalone"]
-    return None
+    raise HttpError(
+        HTTPStatus.NOT_IMPLEMENTED, f"the dev broker does not do {request.method} of a cluster or broker"
+    )
 
 
 _AROUND: Final[dict[str, Callable[[Backend, Request, list[str]], Any]]] = {

@@ -130,9 +130,12 @@ def _position(content: TopicContent, given: Any) -> tuple[int, int]:
         return content.end_position
     if given == "earliest":
         return content.first_position
-    if not isinstance(given, dict) or not all(isinstance(given.get(n), int) for n in ("ledgerId", "entryId")):
+    ids: list[Any] = (
+        [given.get(name) for name in ("ledgerId", "entryId")] if isinstance(given, dict) else [None]
+    )
+    if not all(isinstance(each, int) and -(2**63) <= each < 2**63 for each in ids):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is no message id")
-    position: tuple[int, int] = content.position_of(message_id_of((given["ledgerId"], given["entryId"])))
+    position: tuple[int, int] = content.position_of(message_id_of((ids[0], ids[1])))
     if given.get("excluded"):
         return content.log.ledgers.next_valid(*position)
     return position

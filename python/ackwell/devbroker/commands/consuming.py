@@ -30,6 +30,9 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
     topic = state.topic(command.topic, create=command.force_topic_creation)
     connection.service.authorize(connection.role, topic.name)
     type_ = enum_of(SubscriptionType.of, command.subType)
+    if command.HasField("schema"):
+        # Before the subscription is made: nothing is left of a consumer that is refused.
+        state.put_schema(topic.name, command.schema)
     subscription = topic.subscriptions.get(command.subscription) or _made(topic, command, type_)
     name = command.consumer_name or state.new_name()
     meta = command.keySharedMeta
@@ -47,8 +50,6 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
         connected_ms=state.clock.now_ms(),
     )
     try:
-        if command.HasField("schema"):
-            state.put_schema(topic.name, command.schema)
         subscription.join(
             consumer,
             type_,
