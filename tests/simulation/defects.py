@@ -51,14 +51,11 @@ def confirmed_unwritten(save: Any, *arguments: Any, **options: Any) -> Any:
         return Saved("delta", 0, 0)
 
 
-def loaded_without_a_second_look(_: Any, self: Any, *, take_older: bool = False, check: Any = None) -> Any:
-    with mock.patch.object(type(self._store), "last_id", property(lambda store: store._ledger.last_id)):
-        found = recovery.recover(self._store, self._engine, self._max_bytes, take_older=take_older)
-    if check is not None and found.position_info is not None:
-        check(found.position_info)
-    self._store.own()
-    self._known, self._newest = True, replace(found, position_info=None, last_id=self._store.last_id)
-    self._baseline, self._link = found.position_info, None
+def loaded_without_a_second_look(load: Any, self: Any, **options: Any) -> Any:
+    store, seen = self._store, self._store.last_id
+    with mock.patch.object(type(store), "last_id", property(lambda _: seen)):
+        found = load(self, **options)
+    self._newest = replace(self._newest, last_id=store.last_id)
     return found
 
 
@@ -139,8 +136,5 @@ DEFECTS: dict[str, Defect] = {
     "a part of a batch does not lower the counters": nothing(Consumers, "reduce"),
     "a redelivery is not counted": nothing(RedeliveryCounts, "increment"),
     "an acknowledged entry stays in the queue": nothing(State, "forget"),
-    "a message in its back-off holds back nothing": lambda: mock.patch.object(
-        State, "holds_waiting", property(lambda _: False)
-    ),
     "transactions conflict with nothing": nothing(Transactions, "check"),
 }
