@@ -29,6 +29,7 @@ class Consumer(EqualByState):
         "blocked",
         "epoch",
         "key",
+        "mean_batch_size",
         "name",
         "pending",
         "permits",
@@ -54,6 +55,8 @@ class Consumer(EqualByState):
         """How often the client asked for redelivery; a delivery of an older epoch is out of date."""
         self.permits = 0
         """Messages that it asked for and did not get; a batch may take it below 0, as in the broker."""
+        self.mean_batch_size = 0.0
+        """Messages in an entry that it got, the newest reads first; 0 before the first (see `reads`)."""
         self.pending = pending
         """Position → (remaining messages, sticky-key hash)."""
         self.as_delivered: dict[Position, int] = {}

@@ -305,6 +305,11 @@ class Consumers(EqualByState):
             allowance = min(allowance, max(left, 1))
         return max(allowance, 0)
 
+    def readable(self) -> int:
+        """Return how many entries a broker reads at once: one for each permit, whoever has it."""
+        first = next((each.permits for each in self if each.permits > 0 and not each.blocked), 1)
+        return max(first, sum(each.permits for each in self))
+
     def room(self, *, new: bool = True) -> int:
         """Return how many messages all consumers together may be sent before the subscription's limit."""
         limit = self._settings.max_unacked_per_subscription

@@ -8,6 +8,7 @@ from ackwell.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.subscription.policies import ByKey
+from ackwell.subscription.reads import Read
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ackwell.arrays import Int64s
     from ackwell.subscription.consumer import Consumer, ConsumerKey
     from ackwell.subscription.entries import Entries
+    from ackwell.subscription.policies.base import Owners
     from ackwell.subscription.state import State
 
 
@@ -129,29 +131,63 @@ class Dispatcher:
 
     def dispatch_many(self, entries: Entries, now_ms: int) -> list[Delivery]:
         """Decide for many entries, whole runs at once where nothing is out of the ordinary."""
-        import numpy as np
-
         state = self._state
         again, new = entries.split(state.unread.position)
+        if state.settings.reads_by_permits and state.policy.individual:
+            plain = new.sizes is None and not again.entries and not self._needs_a_look(new, now_ms)
+            owners = None
+            if plain and new.follows(*state.unread.first(new.entries)):
+                owners = state.policy.choose_all([*state.consumers], new.hashes, new.entries)
+            if owners is None:
+                return self._by_reads(again, now_ms, new=False) or self._by_reads(new, now_ms, new=True)
+            return self._in_groups(new, owners, now_ms)
         deliveries = self._one_by_one(again, now_ms)
         if not new.entries:
             return deliveries
-        consumers = list(state.consumers)
         owners = None
         if new.follows(*state.unread.first(new.entries)) and not self._needs_a_look(new, now_ms):
-            owners = state.policy.choose_many(consumers, new.sizes, new.hashes, new.entries)
+            owners = state.policy.choose_many([*state.consumers], new.sizes, new.hashes, new.entries)
         if owners is None:
             return deliveries + self._one_by_one(new, now_ms, changed=bool(deliveries))
-        # Those that nobody gets are the last ones; they stay unread.
+        return deliveries + self._in_groups(new, owners, now_ms)
+
+    def _in_groups(self, new: Entries, owners: Owners, now_ms: int) -> list[Delivery]:
+        """Deliver entries to their owners; those that nobody gets are the last ones, and stay unread."""
+        import numpy as np
+
+        state = self._state
+        consumers = list(state.consumers)
         served = int(np.count_nonzero(owners >= 0))
         if served:
             if state.delayed is not None:
                 state.delayed.saw_undelayed()
             state.unread.position = int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
         groups = [new.pick(slice(served))] if len(consumers) == 1 else new.grouped(owners, len(consumers))
-        for consumer, mine in zip(consumers, groups, strict=True):
-            if mine.entries:
-                deliveries.append(self._deliver(consumer, mine, now_ms))
+        pairs = zip(consumers, groups, strict=True)
+        return [self._deliver(consumer, mine, now_ms) for consumer, mine in pairs if mine.entries]
+
+    def _by_reads(self, entries: Entries, now_ms: int, *, new: bool) -> list[Delivery]:
+        """Decide for one read of a broker after the other, as long as somebody may get anything.
+
+        What is left of a read is the next one: up to there, unless nobody got anything, which looks ahead.
+        """
+        policy, consumers = self._state.policy, self._state.consumers
+        deliveries: list[Delivery] = []
+        start = 0
+        while start < entries.entries and not (deliveries and self._state.replay.active):
+            if (self.stall() if new else policy.stall(new=False)) is not None:
+                break
+            size = min(consumers.readable(), self._state.settings.read_batch_size)
+            read = entries.pick(slice(start, start + size))
+            start += size
+            messages = read.entries if read.sizes is None else int(read.sizes.sum())
+            policy.begin_round()
+            policy.read = Read(consumers, self._state.settings, read.entries, messages)
+            try:
+                deliveries += self._one_by_one(read, now_ms, changed=bool(deliveries))
+            finally:
+                policy.read.end()
+                policy.read = None
         return deliveries
 
     def delivered(
@@ -268,7 +304,7 @@ class Dispatcher:
 
     def _wait(self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
         state = self._state
-        if state.policy.by_key:
+        if state.policy.by_key or state.policy.read is not None:
             state.replay.add(ledger_id, entry_id, sticky_key_hash)
             if new:
                 state.unread.position = ledger_id, entry_id + 1
@@ -300,6 +336,7 @@ class Dispatcher:
         A refusal at the first entry is raised; one after it would lose what was delivered before.
         """
         indexes_of: dict[ConsumerKey, list[int]] = {}
+        read = self._state.policy.read
         for index, row in enumerate(entries.rows()):
             ledger_id, entry_id, batch_size, sticky_key_hash, deliver_at_ms = row
             try:
@@ -310,6 +347,8 @@ class Dispatcher:
                 break
             if not isinstance(key, Undelivered):
                 indexes_of.setdefault(key, []).append(index)
+                if read is not None:
+                    read.took(key, batch_size)
         consumers = self._state.consumers
         return [self._delivery(consumers[key], entries.at(indexes)) for key, indexes in indexes_of.items()]
 

@@ -32,4 +32,5 @@ def policy_of(
         in_key_order = not settings.allow_out_of_order_delivery
         return ByKey(consumers, replay, selector or ConsistentHashing(), in_key_order=in_key_order)
     exclusive = kind is SubscriptionType.EXCLUSIVE
-    return OneActive(consumers, exclusive=exclusive, partition=partition, topic=topic)
+    read_max = settings.read_batch_size if settings.reads_by_permits else None
+    return OneActive(consumers, exclusive=exclusive, partition=partition, topic=topic, read_max=read_max)

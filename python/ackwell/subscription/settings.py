@@ -102,6 +102,16 @@ class SubscriptionSettings:
     """The limit of the subscription only stops the reading of new entries: what was read, and what was
     given back, is delivered beyond it."""
 
+    reads_by_permits: bool = False
+    """Permits say how many entries are read at once, at most `read_batch_size`, and a read is decided on as a
+    whole: on Exclusive and Failover all of it is delivered, on Key_Shared as many entries as a consumer has
+    permits, on Shared a share by the mean size of the entries. So batches take permits far below 0. What of
+    a read nobody gets waits as if it was given back. Otherwise permits count messages, entry by entry. On
+    Shared and Key_Shared a read is what `dispatch_many` is given; `dispatch` decides by messages."""
+
+    read_batch_size: int = 100
+    """`dispatcherMaxReadBatchSize`: the most entries that a broker reads at once."""
+
     partial_ack_resets_count: bool = False
     """The acknowledgment of a part of a batch sets its redelivery count to 0."""
 
@@ -145,7 +155,7 @@ class SubscriptionSettings:
         for name in ("max_unacked_per_consumer", "max_unacked_per_subscription", "ack_timeout_ms"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 0")
-        for name in ("round_robin_batch_size", "ack_timeout_tick_ms"):
+        for name in ("round_robin_batch_size", "read_batch_size", "ack_timeout_tick_ms"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
 
@@ -163,6 +173,7 @@ class SubscriptionSettings:
 
 _PULSAR: dict[str, Any] = {
     "subscription_limit_at_read": True,
+    "reads_by_permits": True,
     "partial_ack_resets_count": True,
     "idle_clears_counts": True,
     "partial_ack_unblocks": False,

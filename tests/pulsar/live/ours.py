@@ -17,6 +17,7 @@ from ackwell.protocol.command_ack import AckType, CommandAck, MessageId
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.consumer import Consumer
 from tests.pulsar.live import actions
+from tests.pulsar.live.client import Delivered
 from tests.pulsar.live.compare import ConsumerState, State
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from ackwell.errors import ErrorCode
     from tests.pulsar.live.actions import Action
-    from tests.pulsar.live.client import Delivered
     from tests.pulsar.live.operations import Sequence
 
 MANY = 100_000
@@ -316,6 +316,45 @@ class Ours:
         self.subscription.delivered(
             consumer_id, *position, NOW_MS, batch_size=entry.batch_size, sticky_key_hash=entry.hash
         )
+        return found
+
+    def predicted(self) -> tuple[list[Delivered], Subscription]:
+        """Return what ours delivers now until it rests, in its order, and the subscription after that."""
+        before = self.subscription
+        self.subscription = copy.deepcopy(before, {id(self.ledgers): self.ledgers})
+        try:
+            return self._delivers(), self.subscription
+        finally:
+            self.subscription = before
+
+    def _delivers(self) -> list[Delivered]:
+        found: list[Delivered] = []
+        last: list[Position] = []
+        while True:
+            reads = self.subscription.next_reads(MANY, NOW_MS)
+            deliveries = self._dispatched(reads) if reads else []
+            if not deliveries and reads == last:
+                return found
+            last = [] if deliveries else reads
+            found += deliveries
+
+    def _dispatched(self, reads: list[Position]) -> list[Delivered]:
+        entries = [self.log[position] for position in reads]
+        deliveries = self.subscription.dispatch_many(
+            [position.ledger_id for position in reads],
+            [position.entry_id for position in reads],
+            NOW_MS,
+            batch_sizes=[each.batch_size for each in entries],
+            sticky_key_hashes=[each.hash for each in entries],
+        )
+        found = []
+        for each in deliveries:
+            none = [0] * len(each.entry_ids)
+            counts = none if each.redelivery_counts is None else each.redelivery_counts.tolist()
+            for row in zip(each.ledger_ids.tolist(), each.entry_ids.tolist(), counts, strict=True):
+                position = Position(*row[:2])
+                assert isinstance(each.consumer, int)
+                found.append(Delivered(each.consumer, position, row[2], each.ack_sets.get(position, ())))
         return found
 
     def _can_take(self, consumer_id: int) -> bool:

@@ -15,6 +15,8 @@ from tests.pulsar.live.theirs import Theirs
 
 if TYPE_CHECKING:
     from tests.pulsar import kit
+    from tests.pulsar.live.actions import Action
+    from tests.pulsar.live.client import Delivered
     from tests.pulsar.live.operations import Operation, Sequence
 
 PATIENCE_S = 10.0
@@ -46,6 +48,7 @@ class Playing(ABC):
         self._version = broker.version
         self.history: list[str] = []
         self.compared = 0
+        self.deviations = 0
         self.rested = 0
         """How often the broker had something to deliver and waited for the next event."""
         self._idle = self._rests = False
@@ -148,14 +151,22 @@ class Played(Playing):
     def _step(self, step: int, operation: Operation) -> None:
         action = action_of(operation, self.ours)
         self.history.append(f"{step} {operation.kind}: {action}")
-        if action is None:
-            return
+        if isinstance(action, Publish):
+            # One by one: how many of them a read finds that waits for entries is the broker's haste.
+            for entry in action.entries:
+                self.play(step, Publish((entry,)))
+        elif action is not None:
+            self.play(step, action)
+
+    def play(self, step: int, action: Action) -> None:
+        """Play an action on both sides, and compare."""
         prediction = None
         if isinstance(action, Unload):
             prediction = self._prediction()
         self._idle = self._wakes_nobody(action)
         self._full = self.ours.full - self.ours.blocked
         otherwise = self.ours.answers_otherwise(action)
+        self.before = self.theirs.state()
         error = self.theirs.apply(action)
         if isinstance(action, Publish):
             self._published(action)
@@ -174,6 +185,72 @@ class Played(Playing):
         published, self.theirs.published = self.theirs.published, []
         for (position, number), (size, key) in zip(published, action.entries, strict=True):
             self.ours.published(position, size, key, self.theirs.client.producer_name, number)
+
+    def _settle(self, step: int, what: object) -> None:
+        """Wait until the broker has delivered what ours predicts, and both sides are the same."""
+        self._listen()
+        predicted, after = self.ours.predicted()
+        start = time.monotonic()
+        came: list[Delivered] = []
+        missed: list[str] = []
+        same = 0
+        while same < 2 or came != predicted:
+            taken = self.theirs.taken()
+            dump = self.theirs.state()
+            taken += self.theirs.taken()
+            self._listen()
+            self.ours.look(dump)
+            missed += self.ours.take(taken)
+            came += taken
+            found = self._differences(dump)
+            same = 0 if found or taken else same + 1
+            late = time.monotonic() - start
+            if (
+                same >= 2
+                and came != predicted
+                and late > (RESTS_ON_S if self._rests or self._idle else RESTS_ON_S)
+            ):
+                print(
+                    f"PREDICT {what} seed {self.sequence.seed} step {step} {self.sequence.type} rests={self._rests} idle={self._idle} may={self.ours.may_wait(self._full)}\n   {self.sequence.settings}\n  ours {[(x[0], x[1].entry_id) for x in predicted]}\n  them {[(x[0], x[1].entry_id) for x in came]}",
+                    flush=True,
+                )
+                self.deviations += 1
+                print(
+                    "  before",
+                    self.before["dispatcher"],
+                    "\n  ",
+                    self.before["consumers"],
+                    "\n  ours replay",
+                    list(self.ours.subscription._state.replay.positions()),
+                    self.ours.subscription._state.unread.position,
+                    [
+                        (c.key, c.permits, c.unacked, c.blocked, c.mean_batch_size)
+                        for c in self.ours.subscription._state.consumers
+                    ],
+                    "\n  sizes",
+                    [(e.position.entry_id, self.ours.log[e.position]) for e in came + predicted],
+                    "\n  HIST",
+                    *self.history[-6:],
+                    sep="\n   ",
+                    flush=True,
+                )
+                break
+            if late > PATIENCE_S:
+                raise DifferenceError(step, what, missed + found)
+            if not same:
+                time.sleep(self.poll_s)
+        if came == predicted:
+            self.ours.subscription = after
+            self._rests = False
+            missed = self._differences(dump)
+        if missed:
+            raise DifferenceError(step, what, missed)
+        self.ours.subscription.validate()
+        self.compared += 1
+
+    def _differences(self, dump) -> list[str]:
+        theirs = compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual)
+        return compare.differences(self.ours.state(), theirs)
 
     def _reloaded(self, step: int, kind: Restart, prediction: restarts.Prediction) -> None:
         self._reload(step, kind, prediction)

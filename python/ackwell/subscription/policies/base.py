@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
+    from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
 
     Owners = NDArray[np.signedinteger]
@@ -34,6 +35,9 @@ class Policy(Protocol):
 
     in_key_order: bool
     """No message overtakes an older one of its hash."""
+
+    read: Read | None
+    """The read that is decided on at once, if permits count its entries: only on Shared and Key_Shared."""
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
         """Add a consumer; return whether everything unacknowledged is to be read again."""
@@ -59,6 +63,11 @@ class Policy(Protocol):
         `sizes` are messages in each entry, `None` for one; `None` as result means that only one by
         one will do.
         """
+
+    def choose_all(
+        self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None, count: int
+    ) -> Owners | None:
+        """Answer as `choose_many` for plain messages if everybody can take all of its own; else `None`."""
 
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why nobody can get a message now; `None` if somebody can."""

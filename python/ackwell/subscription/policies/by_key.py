@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.reads import Read
     from ackwell.subscription.replay_queue import ReplayQueue
     from ackwell.subscription.selectors import Selector
     from ackwell.subscription.sticky_key import HashRange
@@ -39,6 +40,7 @@ class ByKey(EqualByState):
         self.selector = selector
         self.in_key_order = in_key_order
         self._owners: NDArray[np.int16] | None = None
+        self.read: Read | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # The table of owners follows from the selector and is built again when needed.
@@ -68,6 +70,8 @@ class ByKey(EqualByState):
         consumer = consumers.by_key[key]
         if consumers.blocked and consumers.room(new=new) <= 0:
             return Undelivered.SUBSCRIPTION_BLOCKED
+        if self.read is not None:
+            return self._of_read(self.read, consumer, sticky_key_hash)
         # Hardly ever is a consumer blocked or full, so the rule is seldom asked for.
         if (consumer.blocked or consumer.unacked >= consumers.full_at) and not consumers.may_take_of_key(
             consumer
@@ -77,6 +81,16 @@ class ByKey(EqualByState):
             return Undelivered.NO_PERMITS
         if consumers.draining.pending and consumers.draining.blocks(key, sticky_key_hash):
             return Undelivered.KEY_WAITS
+        return consumer
+
+    def _of_read(self, read: Read, consumer: Consumer, sticky_key_hash: int) -> Consumer | Undelivered:
+        """Return the consumer if the read allows it one entry more."""
+        if read.allows(consumer) <= 0:
+            return Undelivered.NO_PERMITS if consumer.permits <= 0 else Undelivered.CONSUMER_BLOCKED
+        draining = self._consumers.draining
+        if draining.pending and draining.blocks(consumer.key, sticky_key_hash):
+            return Undelivered.KEY_WAITS
+        read.takes(consumer)
         return consumer
 
     def choose_many(
@@ -105,6 +119,12 @@ class ByKey(EqualByState):
             messages <= allowance(consumer) for messages, consumer in zip(wanted, consumers, strict=True)
         )
         return owners if fits and int(wanted.sum()) <= self._consumers.room() else None
+
+    def choose_all(
+        self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None, count: int
+    ) -> Owners | None:
+        """Do what `choose_many` does: it answers for no other run."""
+        return self.choose_many(consumers, None, hashes, count)
 
     def delivered(self, consumer: Consumer, sticky_key_hash: int) -> None:
         """Let a hash drain that somebody else delivered to a consumer that does not own it."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
 
 
@@ -26,19 +27,33 @@ class OneActive(EqualByState):
 
     Of a partition it is the one at `partition` modulo the number of consumers of the highest priority;
     of a topic without partitions, the one that a ring over their names chooses for the topic.
+
+    With `reads_by_permits` a read begins with permits and takes as many entries as there are permits. All of
+    it is delivered, however many messages the entries hold.
     """
 
     individual = False
     by_key = False
     in_key_order = False
+    read: Read | None = None
 
     def __init__(
-        self, consumers: Consumers, *, exclusive: bool, partition: int | None, topic: str | None
+        self,
+        consumers: Consumers,
+        *,
+        exclusive: bool,
+        partition: int | None,
+        topic: str | None,
+        read_max: int | None,
     ) -> None:
         self._consumers = consumers
         self._exclusive = exclusive
         self._partition = partition
         self._ring = FailoverRing(topic) if topic is not None else None
+        self._read_max = read_max
+        """The most entries of a read that permits count as entries; `None` if they count messages."""
+        self._left = 0
+        """Entries that the read under way may still take."""
         self.active: Consumer | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
@@ -58,14 +73,22 @@ class OneActive(EqualByState):
         return self._pick([each for each in self._consumers if each is not consumer])
 
     def begin_round(self) -> None:
-        """Do nothing: who gets an entry does not depend on the read."""
+        """End the read: the next one begins with the permits that are left."""
+        self._left = 0
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return the active consumer if it has permits."""
+        """Return the active consumer if it has permits, or had them when the read began."""
         active = self.active
         if active is None:
             return Undelivered.NO_CONSUMER
-        return active if active.permits > 0 else Undelivered.NO_PERMITS
+        if self._left > 0:
+            self._left -= 1
+            return active
+        if active.permits <= 0:
+            return Undelivered.NO_PERMITS
+        if self._read_max is not None:
+            self._left = min(active.permits, self._read_max) - 1
+        return active
 
     def choose_many(
         self,
@@ -79,21 +102,47 @@ class OneActive(EqualByState):
 
         owners = np.full(count, -1, dtype=np.int64)
         active = self.active
-        if active is not None and active.permits > 0:
-            taken = active.permits
-            if sizes is not None:
-                taken = int(np.searchsorted(np.cumsum(sizes), active.permits)) + 1
-            owners[:taken] = [each is active for each in consumers].index(True)
+        if active is not None:
+            taken = self._taken(active, sizes, count)
+            owners[:taken] = [each is active for each in consumers].index(True) if taken else -1
         return owners
+
+    def choose_all(
+        self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None, count: int
+    ) -> Owners | None:
+        """Leave it to `choose_many`: reads are no matter of runs here."""
+        return None
 
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why the active consumer cannot get a message; `None` if it can."""
-        who = self.choose(0, new=new)
-        return who if isinstance(who, Undelivered) else None
+        if self.active is None:
+            return Undelivered.NO_CONSUMER
+        return Undelivered.NO_PERMITS if self.active.permits <= 0 else None
 
     def audit(self) -> list[str]:
         """Find nothing: there are no counters."""
         return []
+
+    def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
+        """Count the entries that go out: reads of as many entries as there are permits, or one at a time."""
+        import numpy as np
+
+        permits = active.permits
+        if self._read_max is None:
+            if permits <= 0 or sizes is None:
+                return max(permits, 0)
+            return int(np.searchsorted(np.cumsum(sizes), permits)) + 1
+        taken = 0
+        while taken < count:
+            if self._left == 0:
+                if permits <= 0:
+                    break
+                self._left = min(permits, self._read_max)
+            end = min(taken + self._left, count)
+            self._left -= end - taken
+            permits -= end - taken if sizes is None else int(sizes[taken:end].sum())
+            taken = end
+        return taken
 
     def _pick(self, consumers: list[Consumer]) -> bool:
         before = self.active
@@ -107,5 +156,7 @@ class OneActive(EqualByState):
             elif self._ring is not None:
                 index = self._ring.active([each.name for each in highest])
             self.active = highest[index]
+        if self.active is not before:
+            self._left = 0
         # A new active consumer starts from the first unacknowledged message.
         return self.active is not before

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
     from ackwell.subscription.undelivered import Undelivered
 
@@ -35,6 +36,7 @@ class RoundRobin(EqualByState):
         self._order: list[Consumer] = []
         self._current: Consumer | None = None
         self._left = 0
+        self.read: Read | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
         """Place the consumer behind the others of its priority."""
@@ -60,6 +62,10 @@ class RoundRobin(EqualByState):
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the consumer whose turn it is, or whose turn begins."""
         consumer = self._current
+        if self.read is not None and self._left > 0 and consumer is not None:
+            # Its share was decided on when its turn began.
+            self._left -= 1
+            return consumer
         if (
             self._left > 0
             and consumer is not None
@@ -120,6 +126,12 @@ class RoundRobin(EqualByState):
         lengths.append(count - done)
         return np.repeat(np.array(turns, dtype=np.int64), lengths)
 
+    def choose_all(
+        self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None, count: int
+    ) -> Owners | None:
+        """Lay out the round in which nobody runs out of permits."""
+        return self._even(consumers, count)
+
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""
         if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._order):
@@ -157,8 +169,10 @@ class RoundRobin(EqualByState):
     def _next_turn(self, *, new: bool) -> Consumer | Undelivered:
         if self._consumers.room(new=new) <= 0 or not self._begin(_has_permits):
             return why(self._consumers, self._order, new=new)
-        self._left -= 1
         assert self._current is not None
+        if self.read is not None:
+            self._left = self.read.share(self._current)
+        self._left -= 1
         return self._current
 
     def _begin(self, available: Callable[[Consumer], bool]) -> bool:

@@ -1,0 +1,75 @@
+"""One read of a broker, on which it decides at once: how many of its entries each consumer may get.
+
+A broker reads as many entries as its consumers have permits, and hands them out by what it can count before:
+on Shared a consumer's share by the mean size of the entries read, on Key_Shared entries instead of messages.
+So batches take permits below 0 and pass limits. What nobody gets was read, and waits in the replay queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ackwell.subscription.consumer import Consumer, ConsumerKey
+    from ackwell.subscription.consumers import Consumers
+    from ackwell.subscription.settings import SubscriptionSettings
+
+_WEIGHT = 0.9
+"""`Consumer.avgPercent`: how much of the mean size before stays in the new one."""
+
+
+class Read:
+    """The read under way."""
+
+    __slots__ = ("_allowed", "_consumers", "_mean", "_messages", "_sent", "_settings")
+
+    def __init__(
+        self, consumers: Consumers, settings: SubscriptionSettings, entries: int, messages: int
+    ) -> None:
+        self._consumers = consumers
+        self._settings = settings
+        self._mean = max(messages // entries, 1)
+        self._messages = messages
+        """The messages of the entries that nobody got yet."""
+        self._allowed: dict[ConsumerKey, int] = {}
+        self._sent: dict[ConsumerKey, tuple[int, int]] = {}
+
+    def share(self, consumer: Consumer) -> int:
+        """Return how many entries a consumer of Shared gets in a row, at least one."""
+        messages = min(self._messages, consumer.permits)
+        if self._settings.max_unacked_per_consumer:
+            messages = min(messages, max(self._consumers.full_at - consumer.unacked, 0))
+        return max(min(self._settings.round_robin_batch_size, -(-messages // self._mean)), 1)
+
+    def allows(self, consumer: Consumer) -> int:
+        """Return how many entries more of this read a consumer of Key_Shared may get."""
+        allowed = self._allowed.get(consumer.key)
+        if allowed is None:
+            allowed = self._allowed[consumer.key] = self._entries_for(consumer)
+        return allowed
+
+    def takes(self, consumer: Consumer) -> None:
+        """Count an entry that a consumer of Key_Shared is to get."""
+        self._allowed[consumer.key] -= 1
+
+    def took(self, key: ConsumerKey, batch_size: int) -> None:
+        """Count an entry that went out to a consumer."""
+        self._messages -= batch_size
+        messages, entries = self._sent.get(key, (0, 0))
+        self._sent[key] = messages + batch_size, entries + 1
+
+    def end(self) -> None:
+        """Bring the mean size of each consumer's entries up to date."""
+        for key, (messages, entries) in self._sent.items():
+            consumer, mean = self._consumers[key], messages / entries
+            if consumer.mean_batch_size >= 1:
+                mean = consumer.mean_batch_size * _WEIGHT + (1 - _WEIGHT) * mean
+            consumer.mean_batch_size = mean
+
+    def _entries_for(self, consumer: Consumer) -> int:
+        if consumer.permits <= 0 or not self._consumers.may_take_of_key(consumer):
+            return 0
+        if not self._settings.max_unacked_per_consumer:
+            return consumer.permits
+        mean = max(int(consumer.mean_batch_size + 0.5), 1)
+        return min(consumer.permits, -(-(self._consumers.full_at - consumer.unacked) // mean))
