@@ -128,6 +128,10 @@ class Broker:
         """Write the cursor."""
         self._door("flush", topic=topic, sub=subscription)
 
+    def forge(self, topic: str, subscription: str, ledger_id: int) -> None:
+        """Acknowledge the first five entries of a ledger that does not exist."""
+        self._door("forge", topic=topic, sub=subscription, ledger=str(ledger_id))
+
     def last_entry(self, ledger_id: int) -> bytes:
         """Read the newest entry of a ledger."""
         return self._door("entry", ledger=str(ledger_id))

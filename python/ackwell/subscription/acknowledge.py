@@ -185,7 +185,7 @@ class Acknowledgments:
             unacked = 0 if held.acked_bits == WHOLE else complement(held.acked_bits, held.batch_size)
             changed += self.batch(None, position, unacked)
             if unacked and state.settings.plain_acks_conflict and not state.cursor.is_acked(*position):
-                state.transactions.acked_plainly(position, held.acked_bits)
+                state.transactions.acked_plainly(position, ~unacked)
         if content.cumulative is not None:
             words = to_words(content.cumulative.unacked_bits)
             changed += self._commit_cumulative(content.cumulative.position, words)

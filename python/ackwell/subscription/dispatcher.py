@@ -219,9 +219,11 @@ class Dispatcher:
     def ack_set(self, position: Position) -> tuple[int, ...] | None:
         """Return the messages of a batch that are neither acknowledged nor held; `None` for all of them."""
         unacked = self._state.cursor.unacked_bits(*position)
-        held = self._state.transactions.held_bits(position)
+        transactions = self._state.transactions
+        held = transactions.left_out(position)
         if unacked is None and held not in (0, WHOLE):
-            unacked = all_messages(self._state.transactions.batch_size(position))
+            # What is kept has every bit from the end of the batch on, so it says the size itself.
+            unacked = ~held if held < 0 else all_messages(transactions.batch_size(position))
         return None if unacked is None else to_words(unacked & ~held)
 
     def _to_replay(self, limit: int) -> list[Position]:
@@ -313,7 +315,7 @@ class Dispatcher:
         """Count the messages of a batch that are neither acknowledged nor held by a transaction."""
         state = self._state
         unacked = state.cursor.unacked_bits(ledger_id, entry_id)
-        held = state.transactions.held_bits(Position(ledger_id, entry_id))
+        held = state.transactions.left_out(Position(ledger_id, entry_id))
         if unacked is not None:
             return (unacked & ~held).bit_count()
         # At least one, whatever batch size came with a transaction.
@@ -322,7 +324,8 @@ class Dispatcher:
     def _needs_a_look(self, new: Entries, now_ms: int) -> bool:
         """Return whether one of these entries may be other than plainly next: delayed, in part, held back."""
         state = self._state
-        in_part = bool(state.transactions.open) or state.cursor.partly_acked > 0
+        transactions = state.transactions
+        in_part = bool(transactions.open or transactions.kept) or state.cursor.partly_acked > 0
         return (
             (state.delayed is not None and new.asks_for_delay(now_ms))
             or (new.sizes is not None and in_part)
@@ -366,7 +369,8 @@ class Dispatcher:
     def _delivery(self, consumer: Consumer, entries: Entries) -> Delivery:
         counts = self._state.counts.counts_of(entries.ledger_ids, entries.entry_ids)
         ack_sets: dict[Position, tuple[int, ...]] = {}
-        if self._state.cursor.partly_acked or self._state.transactions.open:
+        transactions = self._state.transactions
+        if self._state.cursor.partly_acked or transactions.open or transactions.kept:
             pairs = zip(entries.ledger_ids.tolist(), entries.entry_ids.tolist(), strict=True)
             for position in (Position(*pair) for pair in pairs):
                 words = self.ack_set(position)

@@ -62,11 +62,13 @@ class Transactions(EqualByState):
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_parts: bool = False) -> None:
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
         self.plain: dict[Position, int] = {}
         """What was acknowledged of a batch and not in an open transaction, where that conflicts with one."""
+        self.kept = self.plain if keeps_parts else {}
+        """The same where deliveries leave it out, although the cursor dropped it."""
 
     @property
     def entries(self) -> int:
@@ -81,6 +83,10 @@ class Transactions(EqualByState):
     def held_bits(self, position: Position) -> int:
         """Return what open transactions hold of an entry; 0 for nothing."""
         return self._bits.get(position, 0)
+
+    def left_out(self, position: Position) -> int:
+        """Return what a delivery of an entry leaves out beside what the cursor holds as acknowledged."""
+        return self._bits.get(position, 0) | self.kept.get(position, 0)
 
     def holds_all(self, position: Position, unacked_bits: int | None) -> bool:
         """Return whether nothing of an entry is left outside; `unacked_bits` if it is partly acknowledged."""

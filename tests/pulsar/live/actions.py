@@ -44,6 +44,7 @@ class Ack(NamedTuple):
     consumer_id: int
     message_ids: tuple[tuple[Position, AckSet, int], ...]
     transaction: Transaction | None = None
+    properties: tuple[tuple[str, int], ...] = ()
 
 
 class AckCumulative(NamedTuple):
@@ -53,6 +54,7 @@ class AckCumulative(NamedTuple):
     position: Position
     ack_set: AckSet = ()
     transaction: Transaction | None = None
+    properties: tuple[tuple[str, int], ...] = ()
 
 
 class EndTransaction(NamedTuple):
@@ -95,6 +97,9 @@ class Expire(NamedTuple):
 
 class Unload(NamedTuple):
     """The topic is closed and loaded again."""
+
+    forged: bool = False
+    """Before, the cursor gets acknowledged entries of a ledger that does not exist: metadata was lost."""
 
 
 Action = (

@@ -27,6 +27,7 @@ class State(NamedTuple):
     ranges: tuple[tuple[int, int, int], ...]
     ack_sets: tuple[tuple[Position, tuple[int, ...]], ...]
     backlog_entries: int
+    properties: dict[str, int]
     consumers: dict[int, ConsumerState]
     active: int | None
     unacked: int
@@ -79,6 +80,7 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
             )
         ),
         backlog_entries=cursor["backlogEntries"],
+        properties=cursor["properties"],
         consumers=consumers,
         active=dispatcher.get("active"),
         unacked=dispatcher.get("unacked", 0) if individual else 0,

@@ -8,6 +8,7 @@ the broker rests, ours must have nothing left that it would deliver.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,7 @@ from tests.pulsar.live.client import Delivered
 from tests.pulsar.live.compare import ConsumerState, State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from ackwell.errors import ErrorCode
     from tests.pulsar.live.actions import Action
@@ -38,10 +39,33 @@ class Entry(NamedTuple):
     hash: int
 
 
+def preset(
+    version: str, values: Mapping[str, int], *, transactions: bool, wrong: str | None = None
+) -> SubscriptionSettings:
+    """Return the settings of a broker with these values; with one field `wrong` on purpose."""
+    found = SubscriptionSettings.pulsar(
+        version,
+        transactions_keep_parts=transactions,
+        max_unacked_per_consumer=values["maxUnackedMessagesPerConsumer"],
+        max_unacked_per_subscription=values["maxUnackedMessagesPerSubscription"],
+    )
+    cursor = replace(
+        found.cursor, batch_index_acks=bool(values.get("acknowledgmentAtBatchIndexLevelEnabled", 1))
+    )
+    found = replace(found, cursor=cursor)
+    if wrong is None:
+        return found
+    if hasattr(cursor, wrong):
+        return replace(found, cursor=replace(cursor, **{wrong: not getattr(cursor, wrong)}))
+    value: Any = getattr(found, wrong)
+    changes: dict[str, Any] = {wrong: not value if isinstance(value, bool) else value // 2}
+    return replace(found, **changes)
+
+
 class Ours:
     """A subscription of ours beside the broker's, and the log that both read."""
 
-    def __init__(self, sequence: Sequence, topic: str, version: str) -> None:
+    def __init__(self, sequence: Sequence, topic: str, version: str, wrong: str | None = None) -> None:
         self.type = sequence.type
         self.individual = self.type in ("Shared", "Key_Shared")
         self.moves_are_clean = not (version.startswith("4.0") and self.individual)
@@ -49,11 +73,7 @@ class Ours:
         self.counts_parts_in_transactions = not version.startswith("4.0")
         """Whether the broker, when a batch is given back, subtracts only what no transaction holds of it."""
         self._topic = topic
-        self._settings = SubscriptionSettings.pulsar(
-            version,
-            max_unacked_per_consumer=sequence.settings["maxUnackedMessagesPerConsumer"],
-            max_unacked_per_subscription=sequence.settings["maxUnackedMessagesPerSubscription"],
-        )
+        self._settings = preset(version, sequence.settings, transactions=sequence.transactions, wrong=wrong)
         self.cursor_settings = self._settings.cursor
         self.ledgers = Ledgers()
         self.log: dict[Position, Entry] = {}
@@ -222,22 +242,23 @@ class Ours:
             MessageId(*position, batch_size=size, ack_set=ack_set)
             for position, ack_set, size in action.message_ids
         )
-        self._handle(action.consumer_id, AckType.INDIVIDUAL, ids, action.transaction)
+        self._handle(action.consumer_id, AckType.INDIVIDUAL, ids, action)
 
     @_do.register
     def _(self, action: actions.AckCumulative) -> None:
         ids = (MessageId(*action.position, ack_set=action.ack_set),)
-        self._handle(action.consumer_id, AckType.CUMULATIVE, ids, action.transaction)
+        self._handle(action.consumer_id, AckType.CUMULATIVE, ids, action)
 
     def _handle(
         self,
         consumer_id: int,
         kind: AckType,
         ids: tuple[MessageId, ...],
-        transaction: actions.Transaction | None,
+        action: actions.Ack | actions.AckCumulative,
     ) -> None:
-        named = None if transaction is None else TransactionId(*transaction)
-        self.subscription.handle(consumer_id, CommandAck(consumer_id, kind, ids, transaction=named))
+        named = None if action.transaction is None else TransactionId(*action.transaction)
+        command = CommandAck(consumer_id, kind, ids, properties=action.properties, transaction=named)
+        self.subscription.handle(consumer_id, command)
 
     @_do.register
     def _(self, action: actions.EndTransaction) -> None:
@@ -434,6 +455,7 @@ class Ours:
             ranges=tuple(cursor.individually_deleted),
             ack_sets=tuple(sorted(cursor.batch_deleted.items())),
             backlog_entries=cursor.backlog_entries,
+            properties=dict(cursor.properties),
             consumers=consumers,
             active=self.active,
             unacked=everybody.unacked,

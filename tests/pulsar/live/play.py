@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tests.pulsar.live import compare, restarts
 from tests.pulsar.live.actions import Close, Expire, Publish, Redeliver, Unload
 from tests.pulsar.live.choose import action_of
 from tests.pulsar.live.ours import Ours
 from tests.pulsar.live.theirs import Theirs
+from tests.pulsar.live.transcript import Step, Transcript, differences, same_deliveries, shown
 
 if TYPE_CHECKING:
     from tests.pulsar import kit
@@ -48,7 +49,7 @@ class Playing(ABC):
         self._version = broker.version
         self.history: list[str] = []
         self.compared = 0
-        self.deviations = 0
+        self.raced = 0
         self.rested = 0
         """How often the broker had something to deliver and waited for the next event."""
         self._idle = self._rests = False
@@ -72,7 +73,7 @@ class Playing(ABC):
     def _prediction(self) -> restarts.Prediction:
         return restarts.Prediction(self.theirs.state(), self.ours, self.sequence, self._version)
 
-    def _reload(self, step: int, kind: Restart, prediction: restarts.Prediction) -> None:
+    def _reload(self, step: int, kind: Restart, prediction: restarts.Prediction) -> dict[str, Any]:
         """Take over the cursor that the broker loaded, which has to be the predicted one."""
         dump = self.theirs.state()
         self.history.append(f"{step} reloaded after {kind}")
@@ -81,6 +82,10 @@ class Playing(ABC):
             raise DifferenceError(step, f"a restart ({kind})", found)
         self.ours.recover(prediction.cursor(dump))
         self.ours.look(dump)
+        found = prediction.kept(dump, self.ours.subscription.cursor) + differences(self.ours, dump)
+        if found:
+            raise DifferenceError(step, f"a restart ({kind})", found)
+        return dump
 
     def _settle(self, step: int, what: object) -> None:
         """Follow the broker until both sides are the same; `DifferenceError` if they never are."""
@@ -125,20 +130,19 @@ class Playing(ABC):
 
 
 class Played(Playing):
-    """A sequence of our own client's operations."""
+    """A sequence of our own client's operations, with every delivery predicted."""
 
     def run(self) -> Generator[None, Restart, None]:
         """Play it all; yields where the broker is to be restarted, and is sent how it was."""
         # The broker ends a connection that is silent for a minute, so not before it is needed.
-        self.theirs.connect()
-        self.ours.begin(self.theirs.state())
+        self._begin()
         for step, operation in enumerate(self.sequence.operations):
             if operation.kind == "restart":
-                prediction = self._prediction()
+                before, prediction = self.theirs.state(), self._prediction()
                 self.theirs.disconnect()
                 kind = yield
                 self.theirs.connect()
-                self._reloaded(step, kind, prediction)
+                self._came_back(step, None, kind, before, prediction)
             else:
                 try:
                     self._step(step, operation)
@@ -147,6 +151,27 @@ class Played(Playing):
                 except Exception as error:
                     raise DifferenceError(step, self.history[-1], [repr(error)]) from error
         self.theirs.disconnect()
+
+    @property
+    def transcript(self) -> Transcript:
+        """What was played so far."""
+        name = f"seed {self.sequence.seed}"
+        client = self.theirs.client
+        return Transcript(
+            name,
+            self._version,
+            self.theirs.topic,
+            client.producer_name,
+            self.sequence,
+            self._begun,
+            tuple(self.steps),
+        )
+
+    def _begin(self) -> None:
+        self.steps: list[Step] = []
+        self.theirs.connect()
+        self._begun = self.theirs.state()
+        self.ours.begin(self._begun)
 
     def _step(self, step: int, operation: Operation) -> None:
         action = action_of(operation, self.ours)
@@ -160,105 +185,97 @@ class Played(Playing):
 
     def play(self, step: int, action: Action) -> None:
         """Play an action on both sides, and compare."""
-        prediction = None
-        if isinstance(action, Unload):
-            prediction = self._prediction()
         self._idle = self._wakes_nobody(action)
         self._full = self.ours.full - self.ours.blocked
-        otherwise = self.ours.answers_otherwise(action)
-        self.before = self.theirs.state()
-        error = self.theirs.apply(action)
-        if isinstance(action, Publish):
-            self._published(action)
-        if prediction is not None:
+        self._was_blocked = self.ours.subscription._state.consumers.blocked
+        if isinstance(action, Unload):
+            before, prediction = self.theirs.state(), self._prediction()
+            self.theirs.apply(action)
             self.theirs.closed()
-            self._reloaded(step, "graceful", prediction)
+            self._came_back(step, action, "graceful", before, prediction)
             return
+        otherwise = self.ours.answers_otherwise(action)
+        error = self.theirs.apply(action)
+        published, self.theirs.published = tuple(self.theirs.published), []
+        if isinstance(action, Publish):
+            for (position, number), (size, key) in zip(published, action.entries, strict=True):
+                self.ours.published(position, size, key, self.theirs.client.producer_name, number)
         if not isinstance(action, Expire) or error is None:
             # The admin API refuses to expire what it finds too near the end; the caller's decision with us.
             refusal = self.ours.apply(action)
             if error != refusal and not otherwise:
                 raise DifferenceError(step, action, [f"ours answers {refusal!r}, the broker {error!r}"])
-        self._settle(step, action)
+        closed, delivered, dump, raced = self._settled(step, action)
+        code = None if error is None else int(error)
+        self.steps.append(
+            Step(action, "", code, published, tuple(closed), tuple(delivered), None, dump, raced)
+        )
 
-    def _published(self, action: Publish) -> None:
-        published, self.theirs.published = self.theirs.published, []
-        for (position, number), (size, key) in zip(published, action.entries, strict=True):
-            self.ours.published(position, size, key, self.theirs.client.producer_name, number)
-
-    def _settle(self, step: int, what: object) -> None:
+    def _settled(self, step: int, what: object) -> tuple[list[int], list[Delivered], dict[str, Any], str]:
         """Wait until the broker has delivered what ours predicts, and both sides are the same."""
-        self._listen()
+        closed = self._left()
         predicted, after = self.ours.predicted()
         start = time.monotonic()
         came: list[Delivered] = []
         missed: list[str] = []
-        same = 0
-        while same < 2 or came != predicted:
+        same, agreed, raced = 0, False, ""
+        while same < 2 or not agreed:
             taken = self.theirs.taken()
             dump = self.theirs.state()
             taken += self.theirs.taken()
-            self._listen()
+            closed += self._left()
             self.ours.look(dump)
             missed += self.ours.take(taken)
             came += taken
-            found = self._differences(dump)
+            found = differences(self.ours, dump)
             same = 0 if found or taken else same + 1
+            agreed = same_deliveries(predicted, came)
             late = time.monotonic() - start
-            if (
-                same >= 2
-                and came != predicted
-                and late > (RESTS_ON_S if self._rests or self._idle else RESTS_ON_S)
-            ):
-                print(
-                    f"PREDICT {what} seed {self.sequence.seed} step {step} {self.sequence.type} rests={self._rests} idle={self._idle} may={self.ours.may_wait(self._full)}\n   {self.sequence.settings}\n  ours {[(x[0], x[1].entry_id) for x in predicted]}\n  them {[(x[0], x[1].entry_id) for x in came]}",
-                    flush=True,
-                )
-                self.deviations += 1
-                print(
-                    "  before",
-                    self.before["dispatcher"],
-                    "\n  ",
-                    self.before["consumers"],
-                    "\n  ours replay",
-                    list(self.ours.subscription._state.replay.positions()),
-                    self.ours.subscription._state.unread.position,
-                    [
-                        (c.key, c.permits, c.unacked, c.blocked, c.mean_batch_size)
-                        for c in self.ours.subscription._state.consumers
-                    ],
-                    "\n  sizes",
-                    [(e.position.entry_id, self.ours.log[e.position]) for e in came + predicted],
-                    "\n  HIST",
-                    *self.history[-6:],
-                    sep="\n   ",
-                    flush=True,
-                )
-                break
+            if same >= 2 and not agreed and late > RESTS_ON_S:
+                raced = self._race(what, predicted, came)
+                if raced:
+                    break
             if late > PATIENCE_S:
-                raise DifferenceError(step, what, missed + found)
-            if not same:
-                time.sleep(self.poll_s)
-        if came == predicted:
+                missed += found or [f"ours delivers {shown(predicted)}, the broker {shown(came)}"]
+                raise DifferenceError(step, what, missed)
+        if agreed:
+            # What the prediction has learnt of reads is more than what was delivered.
             self.ours.subscription = after
             self._rests = False
-            missed = self._differences(dump)
+            missed = differences(self.ours, dump)
         if missed:
             raise DifferenceError(step, what, missed)
         self.ours.subscription.validate()
         self.compared += 1
+        return closed, came, dump, raced
 
-    def _differences(self, dump) -> list[str]:
-        theirs = compare.of_broker(dump, self.ours.ledgers, individual=self.ours.individual)
-        return compare.differences(self.ours.state(), theirs)
+    def _race(self, what: object, predicted: list[Delivered], came: list[Delivered]) -> str:
+        """Name the race that explains why the broker delivered otherwise; see the README."""
+        if self._rests or self._idle:
+            return "rests"
+        if self._was_blocked and self.ours.individual:
+            return "unblocked"
+        return ""
 
-    def _reloaded(self, step: int, kind: Restart, prediction: restarts.Prediction) -> None:
-        self._reload(step, kind, prediction)
-        self._settle(step, kind)
+    def _came_back(
+        self,
+        step: int,
+        action: Action | None,
+        kind: Restart,
+        before: dict[str, Any],
+        prediction: restarts.Prediction,
+    ) -> None:
+        dump = self._reload(step, kind, prediction)
+        self.steps.append(Step(action, kind, None, (), (), (), before, dump, ""))
+
+    def _left(self) -> list[int]:
+        closed = self.theirs.closed()
+        for consumer_id in closed:
+            self.ours.gone(consumer_id)
+        return closed
 
     def _listen(self) -> None:
-        for consumer_id in self.theirs.closed():
-            self.ours.gone(consumer_id)
+        self._left()
 
     def _follow(self) -> tuple[bool, list[str]]:
         taken = self.theirs.taken()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell import Cursor, Position, PositionInfo, PositionRangeSet
+from ackwell import Cursor, Ledgers, Position, PositionInfo, PositionRangeSet
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import CursorLedger, MemoryState, Restart, kept_of
 
@@ -23,14 +23,15 @@ class Prediction:
         self._ours = ours
         self._ledger = _cursor_ledger(before["cursor"])
         self._state = MemoryState.held(cursor.to_state())
-        values = [f"{name}={value}" for name, value in sequence.settings.items()]
-        self._settings = BrokerSettings.of(version).with_values([*values, *AT_BATCH_INDEX_LEVEL])
+        values = [f"{name}={str(value).lower()}" for name, value in sequence.settings.items()]
+        self._settings = BrokerSettings.of(version).with_values([*AT_BATCH_INDEX_LEVEL, *values])
 
     def missed_by(self, dump: dict[str, Any], restart: Restart) -> list[str]:
         """Name what came back otherwise."""
         kept = kept_of(self._state, self._settings, restart, self._ledger)
         mark_delete, ranges, ack_sets = _recovered(dump)
         ledgers = self._ours.ledgers
+        ranges = _existing(ranges, ledgers)
         found = []
         if ledgers.next_valid(*mark_delete) != ledgers.next_valid(*self._state.mark_delete_position):
             found.append(
@@ -50,6 +51,12 @@ class Prediction:
         ]
         return found
 
+    def kept(self, dump: dict[str, Any], cursor: Cursor) -> list[str]:
+        """Name what a cursor recovered from the broker's keeps otherwise than the broker."""
+        _, ranges, _ = _recovered(dump)
+        saved = cursor.to_position_info().individually_deleted
+        return [] if saved == ranges else [f"acknowledged: ours keeps {saved}, the broker {ranges}"]
+
     def cursor(self, dump: dict[str, Any]) -> Cursor:
         """Return a cursor of ours as the broker's came back."""
         mark_delete, ranges, ack_sets = _recovered(dump)
@@ -67,6 +74,16 @@ def _recovered(dump: dict[str, Any]) -> tuple[Position, PositionRangeSet, dict[P
     # 4.0 keeps some from before a seek; like ack sets there, they mean nothing.
     ranges.remove_up_to(*mark_delete)
     return mark_delete, ranges, {each: words for each, words in ack_sets.items() if each > mark_delete}
+
+
+def _existing(ranges: PositionRangeSet, ledgers: Ledgers) -> PositionRangeSet:
+    """Return the ranges of ledgers that exist, or that a trim took."""
+    newest = max(ledger_id for ledger_id, _ in ledgers)
+    found = PositionRangeSet()
+    for ledger_id, lower, upper in ranges:
+        if ledger_id <= newest:
+            found.add_range(ledger_id, lower, upper)
+    return found
 
 
 def _cursor_ledger(cursor: dict[str, Any]) -> CursorLedger:

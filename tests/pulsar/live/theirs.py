@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION = "billing"
 REWIND_S = 0.3
+FORGED_LEDGER = 1 << 40
 
 
 class Theirs:
@@ -104,12 +105,23 @@ class Theirs:
 
     @_do.register
     def _(self, action: actions.Ack) -> None:
-        self.client.ack(action.consumer_id, action.message_ids, transaction=action.transaction)
+        self.client.ack(
+            action.consumer_id,
+            action.message_ids,
+            transaction=action.transaction,
+            properties=dict(action.properties),
+        )
 
     @_do.register
     def _(self, action: actions.AckCumulative) -> None:
         ids = [(action.position, action.ack_set, 0)]
-        self.client.ack(action.consumer_id, ids, cumulative=True, transaction=action.transaction)
+        self.client.ack(
+            action.consumer_id,
+            ids,
+            cumulative=True,
+            transaction=action.transaction,
+            properties=dict(action.properties),
+        )
 
     @_do.register
     def _(self, action: actions.EndTransaction) -> None:
@@ -145,5 +157,7 @@ class Theirs:
     @_do.register
     def _(self, action: actions.Unload) -> None:
         self._broker.configure(**self._sequence.settings)
+        if action.forged:
+            self._broker.forge(self.topic, SUBSCRIPTION, FORGED_LEDGER)
         self._broker.admin("PUT", f"persistent/{self._name}/unload")
         self.client.open_producer()

@@ -27,6 +27,7 @@ import org.apache.pulsar.broker.service.persistent.PersistentTopic;
  *
  * <p>{@code /cursor?topic=&sub=}: the cursor in memory ({@link CursorDump}). {@code /subscription?topic=&sub=}:
  * consumers and dispatcher too ({@link SubscriptionDump}). {@code /flush?topic=&sub=}: write the cursor.
+ * {@code /forge?topic=&sub=&ledger=}: acknowledge five entries of a ledger that does not exist.
  * {@code /conf?name=value}: change settings, for topics loaded later. {@code /entry?ledger=}: the newest
  * entry of a ledger, raw. {@code /shutdown}: close the broker while the bookie still lives, as in production.
  */
@@ -53,6 +54,7 @@ public final class SideDoorBroker {
         answer(door, "/subscription", query -> SubscriptionDump.of(subscription(query)));
         answer(door, "/conf", SideDoorBroker::set);
         answer(door, "/flush", query -> flush(cursor(query)));
+        answer(door, "/forge", query -> forge(cursor(query), Long.parseLong(query.get("ledger"))));
         answer(door, "/entry", query -> lastEntry(Long.parseLong(query.get("ledger"))));
         answer(door, "/shutdown", query -> {
             new Thread(() -> shutDown(standalone)).start();
@@ -85,6 +87,15 @@ public final class SideDoorBroker {
         var flush = ManagedCursorImpl.class.getDeclaredMethod("flush");
         flush.setAccessible(true);
         flush.invoke(cursor);
+        return "ok";
+    }
+
+    /** Acknowledge the first entries of a ledger that does not exist, as if its metadata had been lost. */
+    private static String forge(ManagedCursorImpl cursor, long ledgerId) throws Exception {
+        Object ranges = CursorDump.field(cursor, "individualDeletedMessages");
+        var add = ranges.getClass().getMethod("addOpenClosed", long.class, long.class, long.class, long.class);
+        add.setAccessible(true);
+        add.invoke(ranges, ledgerId, -1, ledgerId, 4);
         return "ok";
     }
 

@@ -1,0 +1,110 @@
+"""The verb that convicts: `python -m tests.pulsar.live.wrong`, part of `make test-pulsar`.
+
+Every directed case is played on a broker of each version. Its transcript has to agree with the preset, and
+for each field of the preset, put wrong, at least one must not. So no row of `docs/pulsar.md` is believed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from ackwell.cursor_settings import CursorSettings
+from ackwell.subscription import SubscriptionSettings
+from tests.pulsar import kit
+from tests.pulsar.live import runs
+from tests.pulsar.live.directed import CASES, Directed, PlayedCase
+from tests.pulsar.live.play import DifferenceError
+from tests.pulsar.live.transcript import Transcript, judged, write
+
+KEPT = Path(__file__).parents[2] / "vectors" / "broker.jsonl.gz"
+
+NOT_OF_A_BROKER = {
+    # The limits that a sequence sets, and what a client or ackwell alone does.
+    "cursor",
+    "max_unacked_per_consumer",
+    "max_unacked_per_subscription",
+    "allow_out_of_order_delivery",
+    "look_ahead_per_consumer",
+    "look_ahead_per_subscription",
+    "nack_backoff",
+    "ack_timeout_ms",
+    "ack_timeout_tick_ms",
+    "max_redeliver_count",
+    "pause_above_ranges",
+}
+RULES = tuple(
+    each.name
+    for settings in (SubscriptionSettings, CursorSettings)
+    for each in fields(settings)
+    if each.name not in NOT_OF_A_BROKER
+)
+"""Every field of a preset that says how a broker decides."""
+
+
+def found(transcripts: list[Transcript]) -> dict[str, list[str]]:
+    """Return the transcripts that convict each wrong rule, by name."""
+    return {rule: [each.name for each in transcripts if judged(each, rule) is not None] for rule in RULES}
+
+
+def played(broker: kit.Broker, case: Directed) -> tuple[Transcript, str | None]:
+    """Play a case on a broker; return the transcript, and the difference under the preset."""
+
+    def player(*arguments: Any) -> PlayedCase:
+        one = PlayedCase(*arguments)
+        one.case = case
+        return one
+
+    one = player(broker, case.sequence)
+    try:
+        list(one.run())
+    except DifferenceError as difference:
+        one.theirs.disconnect()
+        return one.transcript._replace(name=case.name), str(difference)
+    return one.transcript._replace(name=case.name), None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--versions", nargs="+", default=list(kit.VERSIONS))
+    parser.add_argument("--keep", action="store_true", help=f"keep what the brokers answered in {KEPT.name}")
+    parser.add_argument("--only", default="", help="the cases whose names contain this")
+    asked = parser.parse_args()
+    kept, table, wrong = [], {}, 0
+    for version in asked.versions:
+        transcripts = []
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            kit.running_broker(Path(folder), version, **runs.settings(transactions=True)) as broker,
+        ):
+            for case in CASES:
+                if asked.only not in case.name:
+                    continue
+                transcript, difference = played(broker, case)
+                difference = difference or judged(transcript)
+                transcripts.append(transcript)
+                if difference is not None:
+                    wrong += 1
+                    print(f"{version}: {case.name}: {difference}", flush=True)
+        table[version] = found(transcripts)
+        kept += transcripts
+    print("| wrong rule | " + " | ".join(asked.versions) + " |")
+    for rule in RULES:
+        counts = [len(table[version][rule]) for version in asked.versions]
+        wrong += counts.count(0)
+        print(
+            f"| {rule} | "
+            + " | ".join(f"found by {count}" if count else "NOT FOUND" for count in counts)
+            + " |"
+        )
+    if asked.keep and not wrong:
+        write(KEPT, kept)
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
