@@ -159,6 +159,20 @@ CASES = (
         {"maxUnackedMessagesPerConsumer": 6},
     ),
     Directed(
+        "a message that waits while a transaction holds it",
+        "waiting_holds_key",
+        "Key_Shared",
+        (
+            _ONE,
+            _publish(*[None] * 3, key="@1"),
+            Flow(1, 1),
+            Redeliver(1, _END),
+            Ack(1, _ids(0), T1),
+            Flow(1, 5),
+            EndTransaction(T1, commit=True),
+        ),
+    ),
+    Directed(
         "the redelivery count after a part of a batch",
         "partial_ack_resets_count",
         "Shared",
@@ -279,7 +293,7 @@ CASES = (
     ),
     Directed(
         "a part in a transaction where a broker keeps whole entries alone",
-        "batch_index_acks",
+        "transactions_keep_parts",
         "Exclusive",
         (
             _publish(10, 10),

@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ackwell import Cursor, Ledgers, Position, ProtocolError
+import ackwell._native as native
+from ackwell import Cursor, Position, ProtocolError
 from ackwell.ack_sets import WHOLE, from_words, to_words
 from ackwell.protocol.command_ack import AckType, CommandAck, MessageId
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
@@ -23,7 +24,9 @@ from tests.pulsar.live.compare import ConsumerState, State
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from types import ModuleType
 
+    from ackwell import Ledgers
     from ackwell.errors import ErrorCode
     from tests.pulsar.live.actions import Action
     from tests.pulsar.live.operations import Sequence
@@ -65,7 +68,16 @@ def preset(
 class Ours:
     """A subscription of ours beside the broker's, and the log that both read."""
 
-    def __init__(self, sequence: Sequence, topic: str, version: str, wrong: str | None = None) -> None:
+    def __init__(
+        self,
+        sequence: Sequence,
+        topic: str,
+        version: str,
+        *,
+        wrong: str | None = None,
+        engine: ModuleType = native,
+    ) -> None:
+        self.engine: Any = engine
         self.type = sequence.type
         self.individual = self.type in ("Shared", "Key_Shared")
         self.moves_are_clean = not (version.startswith("4.0") and self.individual)
@@ -75,7 +87,7 @@ class Ours:
         self._topic = topic
         self._settings = preset(version, sequence.settings, transactions=sequence.transactions, wrong=wrong)
         self.cursor_settings = self._settings.cursor
-        self.ledgers = Ledgers()
+        self.ledgers: Ledgers = engine.Ledgers()
         self.log: dict[Position, Entry] = {}
         self.names: dict[int, str] = {}
         self.consumers: list[int] = []
@@ -90,12 +102,14 @@ class Ours:
     def begin(self, dump: dict[str, Any]) -> None:
         """Start where the broker's new subscription is."""
         self.look(dump)
-        self.recover(Cursor(self.ledgers, settings=self.cursor_settings))
+        self.recover(Cursor(self.ledgers, settings=self.cursor_settings, engine=self.engine))
 
     def recover(self, cursor: Cursor) -> None:
         """Go on with what a restart left of the cursor; nobody is connected."""
         self.consumers = []
-        self.subscription = Subscription(self.type, cursor=cursor, settings=self._settings, topic=self._topic)
+        self.subscription = Subscription(
+            self.type, cursor=cursor, settings=self._settings, topic=self._topic, engine=self.engine
+        )
 
     def look(self, dump: dict[str, Any]) -> None:
         """Learn of new and of trimmed ledgers."""

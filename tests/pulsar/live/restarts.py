@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell import Cursor, Ledgers, Position, PositionInfo, PositionRangeSet
+from ackwell import Cursor, Ledgers, Position, PositionRangeSet
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import CursorLedger, MemoryState, Restart, kept_of
 
@@ -37,7 +37,7 @@ class Prediction:
             found.append(
                 f"mark-delete: predicted {self._state.mark_delete_position}, came back {mark_delete}"
             )
-        if ranges != kept.ranges:
+        if list(ranges) != list(kept.ranges):
             found.append(f"ranges: predicted {kept.ranges}, came back {ranges}; {kept}")
         certain = kept.partial - kept.perhaps
         if not certain <= ack_sets.keys() <= kept.partial | kept.perhaps:
@@ -54,14 +54,19 @@ class Prediction:
     def kept(self, dump: dict[str, Any], cursor: Cursor) -> list[str]:
         """Name what a cursor recovered from the broker's keeps otherwise than the broker."""
         _, ranges, _ = _recovered(dump)
-        saved = cursor.to_position_info().individually_deleted
-        return [] if saved == ranges else [f"acknowledged: ours keeps {saved}, the broker {ranges}"]
+        saved = list(cursor.to_position_info().individually_deleted)
+        return [] if saved == list(ranges) else [f"acknowledged: ours keeps {saved}, the broker {ranges}"]
 
     def cursor(self, dump: dict[str, Any]) -> Cursor:
         """Return a cursor of ours as the broker's came back."""
         mark_delete, ranges, ack_sets = _recovered(dump)
-        info = PositionInfo(*mark_delete, ranges, batch_deleted=ack_sets)
-        return Cursor.from_position_info(info, self._ours.ledgers, settings=self._ours.cursor_settings)
+        engine = self._ours.engine
+        copied = engine.PositionRangeSet()
+        for each in ranges:
+            copied.add_range(*each)
+        info = engine.PositionInfo(*mark_delete, copied, batch_deleted=ack_sets)
+        settings = self._ours.cursor_settings
+        return Cursor.from_position_info(info, self._ours.ledgers, settings=settings, engine=engine)
 
 
 def _recovered(dump: dict[str, Any]) -> tuple[Position, PositionRangeSet, dict[Position, tuple[int, ...]]]:

@@ -10,8 +10,10 @@ import gzip
 import json
 from collections.abc import Sequence as Many
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, Self
 
+import ackwell._native as native
 from ackwell import Position
 from ackwell.errors import ErrorCode
 from tests.pulsar.live import actions, compare
@@ -115,10 +117,12 @@ def write(path: Path, transcripts: list[Transcript]) -> None:
     path.write_bytes(gzip.compress(data, mtime=0))
 
 
-def judged(transcript: Transcript, wrong: str | None = None) -> str | None:
+def judged(
+    transcript: Transcript, wrong: str | None = None, *, engine: ModuleType | None = None
+) -> str | None:
     """Replay a transcript under its version's preset, with a field `wrong`; return the first difference."""
     sequence = transcript.sequence
-    ours = Ours(sequence, transcript.topic, transcript.version, wrong)
+    ours = Ours(sequence, transcript.topic, transcript.version, wrong=wrong, engine=engine or native)
     ours.begin(transcript.begun)
     for number, step in enumerate(transcript.steps):
         found = _replayed(ours, step, transcript)

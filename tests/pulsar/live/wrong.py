@@ -11,7 +11,7 @@ import sys
 import tempfile
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ackwell.cursor_settings import CursorSettings
 from ackwell.subscription import SubscriptionSettings
@@ -32,6 +32,7 @@ NOT_OF_A_BROKER = {
     "look_ahead_per_consumer",
     "look_ahead_per_subscription",
     "nack_backoff",
+    "nack_holds_until_acked",
     "ack_timeout_ms",
     "ack_timeout_tick_ms",
     "max_redeliver_count",
@@ -68,41 +69,48 @@ def played(broker: kit.Broker, case: Directed) -> tuple[Transcript, str | None]:
     return one.transcript._replace(name=case.name), None
 
 
+class Verdict(NamedTuple):
+    """What the directed cases say of one version."""
+
+    transcripts: list[Transcript]
+    differences: list[str]
+    """What differs under the preset."""
+    convicted: dict[str, list[str]]
+    """Wrong rule → the cases that find it."""
+
+
+def judge(folder: Path, version: str) -> Verdict:
+    """Play all cases on a broker of a version, and put each field of its preset wrong."""
+    transcripts, differences = [], []
+    with kit.running_broker(folder, version, **runs.settings(transactions=True)) as broker:
+        for case in CASES:
+            transcript, difference = played(broker, case)
+            difference = difference or judged(transcript)
+            transcripts.append(transcript)
+            if difference is not None:
+                differences.append(f"{version}: {case.name}: {difference}")
+    return Verdict(transcripts, differences, found(transcripts))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--versions", nargs="+", default=list(kit.VERSIONS))
     parser.add_argument("--keep", action="store_true", help=f"keep what the brokers answered in {KEPT.name}")
-    parser.add_argument("--only", default="", help="the cases whose names contain this")
     asked = parser.parse_args()
-    kept, table, wrong = [], {}, 0
+    verdicts = {}
     for version in asked.versions:
-        transcripts = []
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            kit.running_broker(Path(folder), version, **runs.settings(transactions=True)) as broker,
-        ):
-            for case in CASES:
-                if asked.only not in case.name:
-                    continue
-                transcript, difference = played(broker, case)
-                difference = difference or judged(transcript)
-                transcripts.append(transcript)
-                if difference is not None:
-                    wrong += 1
-                    print(f"{version}: {case.name}: {difference}", flush=True)
-        table[version] = found(transcripts)
-        kept += transcripts
+        with tempfile.TemporaryDirectory() as folder:
+            verdicts[version] = judge(Path(folder), version)
+        print("\n".join(verdicts[version].differences))
+    wrong = sum(len(each.differences) for each in verdicts.values())
     print("| wrong rule | " + " | ".join(asked.versions) + " |")
     for rule in RULES:
-        counts = [len(table[version][rule]) for version in asked.versions]
+        counts = [len(each.convicted[rule]) for each in verdicts.values()]
         wrong += counts.count(0)
-        print(
-            f"| {rule} | "
-            + " | ".join(f"found by {count}" if count else "NOT FOUND" for count in counts)
-            + " |"
-        )
+        cells = [f"found by {count}" if count else "NOT FOUND" for count in counts]
+        print(f"| {rule} | " + " | ".join(cells) + " |")
     if asked.keep and not wrong:
-        write(KEPT, kept)
+        write(KEPT, [transcript for each in verdicts.values() for transcript in each.transcripts])
     return wrong > 0
 
 

@@ -1,0 +1,40 @@
+"""Under the preset ours delivers what the brokers were recorded to deliver, and is in their state.
+
+`tests/vectors/broker.jsonl.gz` holds what Pulsar 4.2.4, 4.0.7 and 5.0.0-M1 did in the cases of
+`tests/pulsar/live/directed.py`; `python -m tests.pulsar.live.wrong --keep` records them again.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+import ackwell._native as native
+from tests import reference
+from tests.pulsar.live.directed import CASES
+from tests.pulsar.live.transcript import Transcript, judged, read
+from tests.pulsar.live.wrong import KEPT, RULES
+
+TRANSCRIPTS = read(KEPT)
+VERSIONS = ("4.2.4", "4.0.7", "5.0.0-M1")
+
+
+def test_every_case_of_every_version_is_kept() -> None:
+    assert [(each.version, each.name) for each in TRANSCRIPTS] == [
+        (version, case.name) for version in VERSIONS for case in CASES
+    ]
+
+
+@pytest.mark.parametrize("engine", [native, reference], ids=["native", "reference"])
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda each: f"{each.version}: {each.name}")
+def test_ours_does_what_the_broker_was_recorded_to_do(transcript: Transcript, engine: ModuleType) -> None:
+    assert judged(transcript, engine=engine) is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_wrong_field_of_the_preset_is_found(rule: str, version: str) -> None:
+    fields = {case.name: case.field for case in CASES}
+    mine = [each for each in TRANSCRIPTS if (each.version, fields[each.name]) == (version, rule)]
+    assert any(judged(each, rule) is not None for each in mine)
