@@ -13,7 +13,7 @@ from tests.pulsar.live import runs
 from tests.pulsar.live.operations import Sequence, drawn
 from tests.pulsar.live.play import Played, Playing
 
-GROUP = 50
+GROUP = 10
 
 
 def main() -> int:
@@ -61,7 +61,7 @@ def main() -> int:
                     flush=True,
                 )
     counted = f"{len(sequences)} sequences, {compared} comparisons, {different} with differences"
-    print(f"{asked.version}: {counted}, {rested} times at rest")
+    print(f"{asked.version}: {counted}, {rested} races")
     return different > 0
 
 

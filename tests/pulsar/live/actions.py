@@ -15,6 +15,9 @@ class Publish(NamedTuple):
     """Entries in order: each a batch of a size or a plain message (None), with or without a key."""
 
     entries: tuple[tuple[int | None, str | None], ...]
+    deliver_at_ms: int = 0
+    chunked: bool = False
+    """The entries are the chunks of one message."""
 
 
 class Subscribe(NamedTuple):
@@ -71,6 +74,13 @@ class Redeliver(NamedTuple):
     positions: tuple[Position, ...] | None
 
 
+class Nack(NamedTuple):
+    """A client's message waits out its back-off; the broker hears of it when that is over (`Redeliver`)."""
+
+    consumer_id: int
+    position: Position
+
+
 class Seek(NamedTuple):
     """The subscription goes to a position, with an ack set into a batch."""
 
@@ -102,6 +112,16 @@ class Unload(NamedTuple):
     """Before, the cursor gets acknowledged entries of a ledger that does not exist: metadata was lost."""
 
 
+class ChangeType(NamedTuple):
+    """The consumers that come next have another type; none is here."""
+
+    type: str
+
+
+class Unsubscribe(NamedTuple):
+    """The subscription is deleted, and made again at the first entry; nobody is connected."""
+
+
 Action = (
     Publish
     | Subscribe
@@ -111,9 +131,12 @@ Action = (
     | AckCumulative
     | EndTransaction
     | Redeliver
+    | Nack
     | Seek
     | Skip
     | Clear
     | Expire
     | Unload
+    | ChangeType
+    | Unsubscribe
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ackwell import Position
 from tests.pulsar.live import actions
+from tests.pulsar.live.operations import TYPES
 
 if TYPE_CHECKING:
     from tests.pulsar.live.actions import AckSet, Action
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 KEYS = ("a", "b", "c", "d", "e")
 CONSUMERS = 4
+FAR_MS = 4_102_444_800_000
+"""The year 2100: what is delivered then is not delivered here."""
 
 
 def action_of(operation: Operation, ours: Ours) -> Action | None:
@@ -28,6 +31,26 @@ def _publish(chance: random.Random, ours: Ours) -> Action:
     return actions.Publish(
         tuple((chance.choice(sizes), chance.choice((None, *KEYS))) for _ in range(chance.randint(1, 12)))
     )
+
+
+def _publish_delayed(chance: random.Random, ours: Ours) -> Action:
+    return actions.Publish(((chance.choice((None, 3)), chance.choice(KEYS)),), deliver_at_ms=FAR_MS)
+
+
+def _publish_chunks(chance: random.Random, ours: Ours) -> Action | None:
+    # On Shared a broker gives the chunks of a message to one consumer: it reads of them what ours does not.
+    return (
+        None if ours.type == "Shared" else actions.Publish(((None, chance.choice(KEYS)),) * 3, chunked=True)
+    )
+
+
+def _change_type(chance: random.Random, ours: Ours) -> Action | None:
+    types = [each for each in TYPES if not (ours.has_chunks and each == "Shared")]
+    return None if ours.transactions else actions.ChangeType(chance.choice(types))
+
+
+def _unsubscribe(chance: random.Random, ours: Ours) -> Action | None:
+    return None if ours.transactional else actions.Unsubscribe()
 
 
 def _subscribe(chance: random.Random, ours: Ours) -> Action | None:
@@ -144,6 +167,13 @@ def _redeliver_all(chance: random.Random, ours: Ours) -> Action | None:
     return actions.Redeliver(chance.choice(ours.consumers), None) if ours.consumers else None
 
 
+def _nack(chance: random.Random, ours: Ours) -> Action | None:
+    who = _who(chance, ours)
+    if who is None or not who[1] or not ours.individual:
+        return None
+    return actions.Nack(who[0], chance.choice(who[1]))
+
+
 def _seek(chance: random.Random, ours: Ours) -> Action | None:
     if not ours.consumers or not ours.log or ours.transactional:
         return None
@@ -212,6 +242,10 @@ def words(bits: int) -> AckSet:
 
 _CHOOSE: dict[str, Callable[[random.Random, Ours], Action | None]] = {
     "publish": _publish,
+    "publish_delayed": _publish_delayed,
+    "publish_chunks": _publish_chunks,
+    "change_type": _change_type,
+    "unsubscribe": _unsubscribe,
     "subscribe": _subscribe,
     "close": _close,
     "flow": _flow,
@@ -220,6 +254,7 @@ _CHOOSE: dict[str, Callable[[random.Random, Ours], Action | None]] = {
     "ack_cumulative": _ack_cumulative,
     "redeliver": _redeliver,
     "redeliver_all": _redeliver_all,
+    "nack": _nack,
     "seek": _seek,
     "skip": _skip,
     "clear": _clear,

@@ -81,12 +81,25 @@ class Client:
         request_id = self._ask(CommandType.PRODUCER, topic=self.topic, producer_id=PRODUCER_ID)
         self.producer_name = self._wait(CommandType.PRODUCER_SUCCESS, request_id).producer_name
 
-    def publish(self, size: int | None, key: str | None) -> Position:
-        """Publish one entry: a plain message, or a batch of `size`."""
+    def publish(
+        self,
+        size: int | None,
+        key: str | None,
+        *,
+        deliver_at_ms: int = 0,
+        chunk: tuple[int, int] | None = None,
+    ) -> Position:
+        """Publish one entry: a plain message, a batch of `size`, or a chunk: its number of how many."""
         self._sequence_id += 1
         metadata = messages.MessageMetadata(
             producer_name=self.producer_name, sequence_id=self._sequence_id, publish_time=1, partition_key=key
         )
+        if deliver_at_ms:
+            metadata.deliver_at_time = deliver_at_ms
+        if chunk is not None:
+            metadata.uuid = f"{self.producer_name}-{self._sequence_id - chunk[0]}"
+            metadata.chunk_id, metadata.num_chunks_from_msg = chunk
+            metadata.total_chunk_msg_size = chunk[1]
         body = b"m"
         if size is not None:
             metadata.num_messages_in_batch = size

@@ -32,6 +32,8 @@ class State(NamedTuple):
     active: int | None
     unacked: int
     blocked: bool
+    delayed: int
+    """Messages that wait for their time."""
 
 
 def differences(ours: State, theirs: State) -> list[str]:
@@ -85,6 +87,7 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
         active=dispatcher.get("active"),
         unacked=dispatcher.get("unacked", 0) if individual else 0,
         blocked=dispatcher.get("blocked", False),
+        delayed=dispatcher.get("delayed", 0) if individual else 0,
     )
 
 

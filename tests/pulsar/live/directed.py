@@ -18,6 +18,7 @@ from tests.pulsar.live.actions import (
     EndTransaction,
     Expire,
     Flow,
+    Nack,
     Publish,
     Redeliver,
     Subscribe,
@@ -159,17 +160,16 @@ CASES = (
         {"maxUnackedMessagesPerConsumer": 6},
     ),
     Directed(
-        "a message that waits while a transaction holds it",
+        "a message in its client's back-off is overtaken",
         "waiting_holds_key",
         "Key_Shared",
         (
             _ONE,
             _publish(*[None] * 3, key="@1"),
             Flow(1, 1),
-            Redeliver(1, _END),
-            Ack(1, _ids(0), T1),
+            Nack(1, _at(0)),
             Flow(1, 5),
-            EndTransaction(T1, commit=True),
+            Redeliver(1, _at((0,))),
         ),
     ),
     Directed(

@@ -29,6 +29,7 @@ WEIGHTS = {
     "expire": 1,
     "unload": 2,
 }
+MIXED = {"nack": 5, "change_type": 2, "unsubscribe": 1, "publish_delayed": 3, "publish_chunks": 2}
 IN_TRANSACTIONS = {"transaction_ack": 8, "transaction_cumulative": 2, "transaction_end": 5}
 
 
@@ -47,6 +48,8 @@ class Sequence(NamedTuple):
     settings: dict[str, int]
     transactions: bool
     operations: tuple[Operation, ...]
+    partition: int | None = None
+    """The number of the topic's partition; `None` for a topic without partitions."""
 
     def to_json(self) -> str:
         return json.dumps(self._asdict() | {"operations": [list(each) for each in self.operations]})
@@ -62,16 +65,27 @@ def drawn(seed: int, *, transactions: bool, restarts: bool = True) -> Sequence:
     chance = random.Random(seed)
     type = chance.choice(TYPES)  # noqa: A001  # the field's word
     settings = {
-        "maxUnackedMessagesPerConsumer": chance.choice((50_000, 50_000, 10, 6)),
-        "maxUnackedMessagesPerSubscription": chance.choice((200_000, 200_000, 200_000, 10, 20)),
+        "maxUnackedMessagesPerConsumer": chance.choice((50_000, 10, 6)),
+        "maxUnackedMessagesPerSubscription": chance.choice((200_000, 200_000, 10, 20)),
         "managedLedgerMaxEntriesPerLedger": chance.choice((5_000, 5_000, 20, 7)),
         "managedLedgerMaxUnackedRangesToPersist": chance.choice((10_000, 10_000, 3)),
     }
-    weights = WEIGHTS | (IN_TRANSACTIONS if transactions else {})
+    if chance.random() < 0.3:
+        settings |= {"defaultRetentionTimeInMinutes": 60, "defaultRetentionSizeInMB": 100}
+    else:
+        settings |= {"defaultRetentionTimeInMinutes": 0, "defaultRetentionSizeInMB": 0}
+    weights = WEIGHTS | MIXED | (IN_TRANSACTIONS if transactions else {})
+    if (
+        settings["maxUnackedMessagesPerConsumer"] < 50_000
+        or settings["maxUnackedMessagesPerSubscription"] < 200_000
+    ):
+        # What is set is to be met: limits by what takes messages off and gives them back.
+        weights |= {"flow": 24, "ack_part": 14, "redeliver": 14, "redeliver_all": 6}
     kinds = chance.choices(list(weights), list(weights.values()), k=chance.randint(30, 80))
     kinds[:0] = ["subscribe", "publish", "flow"]
     if restarts and not transactions and chance.random() < 0.5:
         for _ in range(chance.randint(1, 2)):
             kinds.insert(chance.randint(len(kinds) // 2, len(kinds)), "restart")
     operations = tuple(Operation(kind, chance.getrandbits(32)) for kind in kinds)
-    return Sequence(seed, type, settings, transactions, operations)
+    partition = chance.choice((None, None, 0, 1, 3))
+    return Sequence(seed, type, settings, transactions, operations, partition)

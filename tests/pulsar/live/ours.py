@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import ackwell._native as native
 from ackwell import Cursor, Position, ProtocolError
 from ackwell.ack_sets import WHOLE, from_words, to_words
+from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.protocol.command_ack import AckType, CommandAck, MessageId
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.consumer import Consumer
+from ackwell.subscription.selectors import ConsistentHashing
+from ackwell.subscription.sticky_key import sticky_key_hash
 from tests.pulsar.live import actions
 from tests.pulsar.live.client import Delivered
 from tests.pulsar.live.compare import ConsumerState, State
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 MANY = 100_000
 NOW_MS = 0
+_SLOTS = ConsistentHashing().slots
 
 
 class Entry(NamedTuple):
@@ -40,6 +44,7 @@ class Entry(NamedTuple):
 
     batch_size: int
     hash: int
+    deliver_at_ms: int = 0
 
 
 def preset(
@@ -79,9 +84,8 @@ class Ours:
     ) -> None:
         self.engine: Any = engine
         self.type = sequence.type
-        self.individual = self.type in ("Shared", "Key_Shared")
-        self.moves_are_clean = not (version.startswith("4.0") and self.individual)
-        """Whether the broker drops what is pending when an administrator moves the subscription on."""
+        self._version = version
+        self._partition = sequence.partition
         self.counts_parts_in_transactions = not version.startswith("4.0")
         """Whether the broker, when a batch is given back, subtracts only what no transaction holds of it."""
         self._topic = topic
@@ -94,21 +98,48 @@ class Ours:
         self.next_consumer_id = 0
         self.next_transaction = 0
         self.transactional = sequence.transactions
+        self.has_chunks = False
+        """Whether chunks were published, which a broker of Shared gives to consumers by their message."""
         self.in_part: set[actions.Transaction] = set()
         """The transactions that acknowledged a part of a batch."""
         self.given_back: set[Position] = set()
         """What was given back by its ids, and may wait."""
+
+    @property
+    def individual(self) -> bool:
+        """Whether the type tracks what each consumer has."""
+        return self.type in ("Shared", "Key_Shared")
+
+    @property
+    def moves_are_clean(self) -> bool:
+        """Whether the broker drops what is pending when an administrator moves the subscription on."""
+        return not (self._version.startswith("4.0") and self.individual)
 
     def begin(self, dump: dict[str, Any]) -> None:
         """Start where the broker's new subscription is."""
         self.look(dump)
         self.recover(Cursor(self.ledgers, settings=self.cursor_settings, engine=self.engine))
 
+    def start_again(self, dump: dict[str, Any]) -> None:
+        """Be the new subscription of the topic, which begins at its first entry."""
+        self.look(dump)
+        mark_delete = self.engine.PositionInfo(*dump["cursor"]["markDelete"])
+        cursor = Cursor.from_position_info(
+            mark_delete, self.ledgers, settings=self.cursor_settings, engine=self.engine
+        )
+        self.recover(cursor)
+
     def recover(self, cursor: Cursor) -> None:
         """Go on with what a restart left of the cursor; nobody is connected."""
         self.consumers = []
         self.subscription = Subscription(
-            self.type, cursor=cursor, settings=self._settings, topic=self._topic, engine=self.engine
+            self.type,
+            cursor=cursor,
+            settings=self._settings,
+            delayed=DelayedDeliveryTracker(),
+            topic=None if self._partition is not None else self._topic,
+            partition=self._partition,
+            engine=self.engine,
         )
 
     def look(self, dump: dict[str, Any]) -> None:
@@ -125,7 +156,13 @@ class Ours:
             self.ledgers.trim_before(ids[0])
 
     def published(
-        self, position: Position, size: int | None, key: str | None, producer: str, number: int
+        self,
+        position: Position,
+        size: int | None,
+        key: str | None,
+        producer: str,
+        number: int,
+        deliver_at_ms: int = 0,
     ) -> None:
         """Take an entry into the log."""
         if position.ledger_id not in dict(self.ledgers):
@@ -134,10 +171,9 @@ class Ours:
                     self.ledgers.close(ledger_id)
             self.ledgers.add(position.ledger_id)
         self.ledgers.grow(position.ledger_id, position.entry_id + 1)
-        hashed = 0
-        if self.type == "Key_Shared":
-            hashed = self.subscription.sticky_key_hash(key, producer_name=producer, sequence_id=number)
-        self.log[position] = Entry(size or 1, hashed)
+        # The type may change to Key_Shared when the entry is here.
+        hashed = sticky_key_hash(key, _SLOTS, producer_name=producer, sequence_id=number)
+        self.log[position] = Entry(size or 1, hashed, deliver_at_ms)
 
     # What sequences are chosen by
 
@@ -234,7 +270,8 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Publish) -> None:
-        pass  # The log takes entries in where the broker put them.
+        # The log takes entries in where the broker put them.
+        self.has_chunks |= action.chunked
 
     @_do.register
     def _(self, action: actions.Subscribe) -> None:
@@ -285,6 +322,10 @@ class Ours:
         self.subscription.redeliver(action.consumer_id, action.positions)
 
     @_do.register
+    def _(self, action: actions.Nack) -> None:
+        self.subscription.nack(action.consumer_id, *action.position, NOW_MS)
+
+    @_do.register
     def _(self, action: actions.Seek) -> None:
         self.subscription.seek(*action.position, action.ack_set)
 
@@ -299,6 +340,15 @@ class Ours:
     @_do.register
     def _(self, action: actions.Expire) -> None:
         self.subscription.expire(*action.position)
+
+    @_do.register
+    def _(self, action: actions.ChangeType) -> None:
+        self.subscription.change_type(action.type)
+        self.type = action.type
+
+    @_do.register
+    def _(self, action: actions.Unsubscribe) -> None:
+        pass  # The new one begins where the broker says.
 
     @_do.register
     def _(self, action: actions.Unload) -> None:
@@ -381,6 +431,7 @@ class Ours:
             NOW_MS,
             batch_sizes=[each.batch_size for each in entries],
             sticky_key_hashes=[each.hash for each in entries],
+            deliver_at_ms=[each.deliver_at_ms for each in entries],
         )
         found = []
         for each in deliveries:
@@ -391,6 +442,17 @@ class Ours:
                 assert isinstance(each.consumer, int)
                 found.append(Delivered(each.consumer, position, row[2], each.ack_sets.get(position, ())))
         return found
+
+    def adopt(self, dump: dict[str, Any]) -> None:
+        """Take over what the broker has read and not delivered, where it did so in an order of its own."""
+        if not self.individual:
+            return
+        state = self.subscription._state
+        for pair in dump["dispatcher"].get("replay", ()):
+            position = Position(*pair)
+            if position in self.log and self._waits(position):
+                state.replay.add(*position, self.log[position].hash if self.type == "Key_Shared" else None)
+        state.unread.position = max(state.unread.position, tuple(dump["cursor"]["readPosition"]))
 
     def _can_take(self, consumer_id: int) -> bool:
         consumers = self.subscription._state.consumers
@@ -474,4 +536,5 @@ class Ours:
             active=self.active,
             unacked=everybody.unacked,
             blocked=everybody.blocked,
+            delayed=len(self.subscription._state.delayed or ()),
         )

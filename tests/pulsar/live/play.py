@@ -8,13 +8,25 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal
 
 from tests.pulsar.live import compare, restarts
-from tests.pulsar.live.actions import Close, Expire, Publish, Redeliver, Unload
+from tests.pulsar.live.actions import (
+    Ack,
+    ChangeType,
+    Close,
+    EndTransaction,
+    Expire,
+    Publish,
+    Redeliver,
+    Subscribe,
+    Unload,
+    Unsubscribe,
+)
 from tests.pulsar.live.choose import action_of
 from tests.pulsar.live.ours import Ours
 from tests.pulsar.live.theirs import Theirs
 from tests.pulsar.live.transcript import Step, Transcript, differences, same_deliveries, shown
 
 if TYPE_CHECKING:
+    from ackwell.subscription import Subscription
     from tests.pulsar import kit
     from tests.pulsar.live.actions import Action
     from tests.pulsar.live.client import Delivered
@@ -49,9 +61,8 @@ class Playing(ABC):
         self._version = broker.version
         self.history: list[str] = []
         self.compared = 0
-        self.raced = 0
         self.rested = 0
-        """How often the broker had something to deliver and waited for the next event."""
+        """How often the broker raced: it waited with something to deliver, or delivered in another order."""
         self._idle = self._rests = False
         self._full: set[int] = set()
         """The consumers that were full, and not blocked, before the action."""
@@ -176,10 +187,13 @@ class Played(Playing):
     def _step(self, step: int, operation: Operation) -> None:
         action = action_of(operation, self.ours)
         self.history.append(f"{step} {operation.kind}: {action}")
-        if isinstance(action, Publish):
+        if isinstance(action, (ChangeType, Unsubscribe)):
+            for consumer_id in list(self.ours.consumers):
+                self.play(step, Close(consumer_id))
+        if isinstance(action, Publish) and not action.chunked:
             # One by one: how many of them a read finds that waits for entries is the broker's haste.
             for entry in action.entries:
-                self.play(step, Publish((entry,)))
+                self.play(step, action._replace(entries=(entry,)))
         elif action is not None:
             self.play(step, action)
 
@@ -194,12 +208,19 @@ class Played(Playing):
             self.theirs.closed()
             self._came_back(step, action, "graceful", before, prediction)
             return
+        if isinstance(action, Unsubscribe):
+            self.theirs.apply(action)
+            dump = self.theirs.state()
+            self.ours.start_again(dump)
+            self.steps.append(Step(action, "", None, (), (), (), None, dump, ""))
+            return
         otherwise = self.ours.answers_otherwise(action)
         error = self.theirs.apply(action)
         published, self.theirs.published = tuple(self.theirs.published), []
         if isinstance(action, Publish):
             for (position, number), (size, key) in zip(published, action.entries, strict=True):
-                self.ours.published(position, size, key, self.theirs.client.producer_name, number)
+                producer = self.theirs.client.producer_name
+                self.ours.published(position, size, key, producer, number, action.deliver_at_ms)
         if not isinstance(action, Expire) or error is None:
             # The admin API refuses to expire what it finds too near the end; the caller's decision with us.
             refusal = self.ours.apply(action)
@@ -227,33 +248,49 @@ class Played(Playing):
             self.ours.look(dump)
             missed += self.ours.take(taken)
             came += taken
-            found = differences(self.ours, dump)
-            same = 0 if found or taken else same + 1
             agreed = same_deliveries(predicted, came)
+            # What the prediction has learnt of reads, and of delays, is more than what was delivered.
+            found = self._differences(after if agreed else self.ours.subscription, dump)
+            same = 0 if found or taken else same + 1
             late = time.monotonic() - start
             if same >= 2 and not agreed and late > RESTS_ON_S:
                 raced = self._race(what, predicted, came)
                 if raced:
+                    self.ours.adopt(dump)
                     break
             if late > PATIENCE_S:
                 missed += found or [f"ours delivers {shown(predicted)}, the broker {shown(came)}"]
+                last = self.steps[-1].after if self.steps else {}
+                missed += [
+                    f"before: {last.get('dispatcher')}, {last.get('consumers')}",
+                    f"after: {dump['dispatcher']}",
+                ]
                 raise DifferenceError(step, what, missed)
         if agreed:
-            # What the prediction has learnt of reads is more than what was delivered.
             self.ours.subscription = after
-            self._rests = False
-            missed = differences(self.ours, dump)
+            self._rests, missed = False, []
         if missed:
             raise DifferenceError(step, what, missed)
         self.ours.subscription.validate()
         self.compared += 1
         return closed, came, dump, raced
 
+    def _differences(self, subscription: Subscription, dump: dict[str, Any]) -> list[str]:
+        before, self.ours.subscription = self.ours.subscription, subscription
+        try:
+            return differences(self.ours, dump)
+        finally:
+            self.ours.subscription = before
+
     def _race(self, what: object, predicted: list[Delivered], came: list[Delivered]) -> str:
         """Name the race that explains why the broker delivered otherwise; see the README."""
-        if self._rests or self._idle:
+        waits = self.ours.may_wait(self._full) and not came
+        if self._rests or self._idle or waits:
+            self._rests = True
+            self.rested += 1
             return "rests"
-        if self._was_blocked and self.ours.individual:
+        if self._was_blocked and isinstance(what, (Ack, Close, EndTransaction, Redeliver)):
+            self.rested += 1
             return "unblocked"
         return ""
 
@@ -283,6 +320,8 @@ class Played(Playing):
 
     def _wakes_nobody(self, action: object) -> bool:
         """Return whether the broker reads nothing after an action, whoever could have more."""
+        if isinstance(action, Subscribe):
+            return self.ours.individual
         if not isinstance(action, (Close, Redeliver)):
             return False
         held = self.ours.held(action.consumer_id)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION = "billing"
 REWIND_S = 0.3
+PARTITIONS = 4
 FORGED_LEDGER = 1 << 40
 
 
@@ -31,6 +32,8 @@ class Theirs:
         self._sequence = sequence
         self._namespace = f"s{sequence.seed}-{uuid.uuid4().hex[:8]}"
         self._name = f"public/{self._namespace}/topic"
+        if sequence.partition is not None:
+            self._name += f"-partition-{sequence.partition}"
         self.topic = f"persistent://{self._name}"
         self._type = SubscriptionType(sequence.type)
         self._subscribed = False
@@ -41,6 +44,9 @@ class Theirs:
         """Connect anew, after a start of the broker."""
         if not self._subscribed:
             self._broker.create_namespace(self._namespace)
+            if self._sequence.partition is not None:
+                path = f"persistent/public/{self._namespace}/topic/partitions"
+                self._broker.admin("PUT", path, PARTITIONS)
         self._broker.configure(**self._sequence.settings)
         self.client = Client(self._broker.ports.binary, self.topic, SUBSCRIPTION)
         self.client.open_producer()
@@ -87,8 +93,9 @@ class Theirs:
 
     @_do.register
     def _(self, action: actions.Publish) -> None:
-        for size, key in action.entries:
-            position = self.client.publish(size, key)
+        for number, (size, key) in enumerate(action.entries):
+            chunk = (number, len(action.entries)) if action.chunked else None
+            position = self.client.publish(size, key, deliver_at_ms=action.deliver_at_ms, chunk=chunk)
             self.published.append((position, self.client.sequence_id))
 
     @_do.register
@@ -135,6 +142,10 @@ class Theirs:
             time.sleep(REWIND_S)
 
     @_do.register
+    def _(self, action: actions.Nack) -> None:
+        pass  # It is between the client and its application.
+
+    @_do.register
     def _(self, action: actions.Seek) -> None:
         self.client.seek(action.consumer_id, action.position, action.ack_set)
 
@@ -153,6 +164,15 @@ class Theirs:
             self._admin("/expireMessages", {"ledgerId": ledger_id, "entryId": entry_id, "isExcluded": False})
         except urllib.error.HTTPError as error:
             raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, error.read().decode()) from None
+
+    @_do.register
+    def _(self, action: actions.ChangeType) -> None:
+        self._type = SubscriptionType(action.type)
+
+    @_do.register
+    def _(self, action: actions.Unsubscribe) -> None:
+        self._admin("", method="DELETE")
+        self._admin("", {"ledgerId": -1, "entryId": -1}, method="PUT")
 
     @_do.register
     def _(self, action: actions.Unload) -> None:

@@ -140,9 +140,12 @@ def _replayed(ours: Ours, step: Step, transcript: Transcript) -> list[str]:
         ours.look(step.after)
         missed += prediction.kept(step.after, ours.subscription.cursor)
         return missed or differences(ours, step.after)
+    if isinstance(step.action, actions.Unsubscribe):
+        ours.start_again(step.after)
+        return differences(ours, step.after)
     if isinstance(step.action, actions.Publish):
         for (position, number), (size, key) in zip(step.published, step.action.entries, strict=True):
-            ours.published(position, size, key, transcript.producer, number)
+            ours.published(position, size, key, transcript.producer, number, step.action.deliver_at_ms)
     assert step.action is not None
     if not isinstance(step.action, actions.Expire) or step.error is None:
         otherwise = ours.answers_otherwise(step.action)
@@ -157,6 +160,7 @@ def _replayed(ours: Ours, step: Step, transcript: Transcript) -> list[str]:
         ours.subscription = after
     elif step.raced:
         ours.take(list(step.delivered))
+        ours.adopt(step.after)
     else:
         found = [f"ours delivers {shown(predicted)}, the broker {shown(step.delivered)}"]
     ours.look(step.after)

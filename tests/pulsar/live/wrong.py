@@ -48,8 +48,16 @@ RULES = tuple(
 
 
 def found(transcripts: list[Transcript]) -> dict[str, list[str]]:
-    """Return the transcripts that convict each wrong rule, by name."""
-    return {rule: [each.name for each in transcripts if judged(each, rule) is not None] for rule in RULES}
+    """Return the transcripts of each rule's own cases that convict it when it is wrong, by name."""
+    fields_of = {case.name: case.field for case in CASES}
+    return {
+        rule: [
+            each.name
+            for each in transcripts
+            if fields_of[each.name] == rule and judged(each, rule) is not None
+        ]
+        for rule in RULES
+    }
 
 
 def played(broker: kit.Broker, case: Directed) -> tuple[Transcript, str | None]:
