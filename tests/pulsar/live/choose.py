@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 KEYS = ("a", "b", "c", "d", "e")
 CONSUMERS = 4
-FAR_MS = 4_102_444_800_000
-"""The year 2100: what is delivered then is not delivered here."""
 
 
 def action_of(operation: Operation, ours: Ours) -> Action | None:
@@ -31,10 +29,6 @@ def _publish(chance: random.Random, ours: Ours) -> Action:
     return actions.Publish(
         tuple((chance.choice(sizes), chance.choice((None, *KEYS))) for _ in range(chance.randint(1, 12)))
     )
-
-
-def _publish_delayed(chance: random.Random, ours: Ours) -> Action:
-    return actions.Publish(((chance.choice((None, 3)), chance.choice(KEYS)),), deliver_at_ms=FAR_MS)
 
 
 def _publish_chunks(chance: random.Random, ours: Ours) -> Action | None:
@@ -242,7 +236,6 @@ def words(bits: int) -> AckSet:
 
 _CHOOSE: dict[str, Callable[[random.Random, Ours], Action | None]] = {
     "publish": _publish,
-    "publish_delayed": _publish_delayed,
     "publish_chunks": _publish_chunks,
     "change_type": _change_type,
     "unsubscribe": _unsubscribe,
