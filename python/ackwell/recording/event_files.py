@@ -27,6 +27,8 @@ QUEUE_MAX: Final = 200_000
 
 _PAUSE_S: Final = 0.05
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
 log = logging.getLogger("ackwell.recording")
 
 
@@ -164,7 +166,7 @@ def line(event: Event) -> str:
     '{"topic":"t","subscription":"","sequence":1,"kind":"publish","ledger_id":3,"entry_id":0}\n'
     """
     fields = {name: value for name, value in event._asdict().items() if value is not None and name != "file"}
-    return json.dumps(fields, separators=(",", ":")) + "\n"
+    return _encode(fields) + "\n"
 
 
 def _dropped(count: int, before: list[Event]) -> Event:

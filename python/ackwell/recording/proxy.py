@@ -101,7 +101,8 @@ class Link:
         self.watch = Watch(book, self.to_broker)
         self.client: asyncio.Transport | None = None
         self.broker: asyncio.Transport | None = None
-        self._early: list[bytes] = []
+        self._to_broker: list[bytes] = []
+        self._to_client: list[bytes] = []
         self._after: asyncio.Task[None] | None = None
         self._behind: list[Frame] = []
         self.closed = False
@@ -121,15 +122,19 @@ class Link:
         if self.closed:
             transport.close()
             return
-        transport.writelines(self._early)
-        self._early.clear()
+        self.flush()
 
     def to_broker(self, data: bytes) -> None:
-        """Write to the broker."""
-        if self.broker is None:
-            self._early.append(data)
-        else:
-            _write(self.broker, data)
+        """Write to the broker with the next `flush`, once it is connected."""
+        self._to_broker.append(data)
+
+    def flush(self) -> None:
+        """Write what is held for either side: one write for all frames that came at once."""
+        for side, data in ((self.broker, self._to_broker), (self.client, self._to_client)):
+            if data and side is not None:
+                if not side.is_closing():
+                    side.write(b"".join(data))
+                data.clear()
 
     def from_client(self, given: Frame) -> None:
         """Pass a frame on to the broker, then read it."""
@@ -146,7 +151,7 @@ class Link:
             if each.command_type in _ADDRESSES:
                 self._readdress(each)
             else:
-                _write(self.client, each.raw)
+                self._to_client.append(each.raw)
 
     def _readdress(self, given: Frame) -> None:
         command_type, message = decode(given.command)
@@ -158,7 +163,7 @@ class Link:
         if url:
             setattr(message, plain, self.proxy.url_for(url))
         message.ClearField(tls)
-        _write(self.client, frame(encode(command_type, message), given.payload))
+        self._to_client.append(frame(encode(command_type, message), given.payload))
 
     async def _make_room(self, url: str, given: Frame) -> None:
         try:
@@ -171,11 +176,13 @@ class Link:
         behind, self._behind = self._behind, []
         for each in (given, *behind):
             self.from_broker(each)
+        self.flush()
 
     def close(self) -> None:
         """Close both sides."""
         if self.closed:
             return
+        self.flush()
         self.closed = True
         self.proxy.links.discard(self)
         self.watch.closed()
@@ -196,6 +203,7 @@ class _Side(asyncio.Protocol):
         try:
             for each in self._reader.feed(data):
                 self.passed(each)
+            self.link.flush()
         except FrameError as error:
             log.warning("a connection closed: %s", error)
             self.link.close()
@@ -263,12 +271,6 @@ class BrokerSide(_Side):
     def other(self) -> asyncio.Transport | None:
         """Return the client's transport."""
         return self.link.client
-
-
-def _write(transport: asyncio.Transport | None, data: bytes) -> None:
-    """Write to a side that is still there; what comes for one that has gone is lost with it."""
-    if transport is not None and not transport.is_closing():
-        transport.write(data)
 
 
 def _call(transport: Any, name: str) -> None:
