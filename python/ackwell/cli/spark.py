@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich import box
@@ -73,18 +72,12 @@ Format = Annotated[
     str,
     typer.Option("--format", metavar="NAME", help="The format to write; any that the Spark session knows."),
 ]
-
-
-class SaveMode(StrEnum):
-    """What to do if the output exists."""
-
-    ERROR = "error"
-    OVERWRITE = "overwrite"
-    APPEND = "append"
-    IGNORE = "ignore"
-
-
-Mode = Annotated[SaveMode, typer.Option("--mode", help="What to do if the output exists.")]
+Mode = Annotated[
+    Literal["error", "overwrite", "append", "ignore"],
+    typer.Option("--mode", help="What to do if the output exists."),
+]
+# As in `ackwell.spark`, which needs Spark.
+Strategy = Literal["auto", "files", "rows"]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 
@@ -95,7 +88,7 @@ class Target:
     output: Output
     master: Master = None
     file_format: Format = "parquet"
-    mode: Mode = SaveMode.ERROR
+    mode: Mode = "error"
     as_json: AsJson = False
 
     def session(self) -> SparkSession:
@@ -130,9 +123,8 @@ def replay(
     target: Target,
     source: Input,
     strategy: Annotated[
-        str,
+        Strategy,
         typer.Option(
-            metavar="NAME",
             help="How to fold: files (tasks read Parquet themselves), rows (Spark hands them the rows of any "
             "table), or auto.",
         ),
@@ -151,7 +143,7 @@ def replay(
     from ackwell.spark import replay as replay_events
 
     spark = target.session()
-    table = replay_events(read_events(spark, *source), strategy=strategy)  # type: ignore[arg-type]
+    table = replay_events(read_events(spark, *source), strategy=strategy)
     target.write(
         table,
         {

@@ -1,0 +1,51 @@
+"""`ackwell spark …` in this process: its examples run, and what Spark refuses is one sentence."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.test_help import COMMANDS, TRACES, examples
+from tests.hostile.commands import ackwell, held
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, with the input that the examples name; a session is there already."""
+    assert spark
+    monkeypatch.chdir(tmp_path)
+    events = tmp_path / "events"
+    events.mkdir()
+    shutil.copy(TRACES / "delayed.jsonl.gz", events)
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    shutil.copy(TRACES / "shared_small_holes.live.stats.json", dumps)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("spark ")])
+def test_the_first_example_of_a_spark_command_runs(name: str, folder: Path) -> None:
+    line = examples(name)[0].replace("--output events/", "--output made/ --entries 1000")
+    options = [str(folder / word) if word.endswith("/") else word for word in shlex.split(line)[1:]]
+    answer = held(ackwell(*options))
+    assert answer.code == 0, answer.err
+
+
+def test_what_spark_refuses_is_one_sentence(folder: Path) -> None:
+    """An input that is not there, and a second run of the documented line."""
+    missing = held(ackwell("spark", "replay", "-i", str(folder / "none"), "-o", str(folder / "out")))
+    assert missing.code == 1
+    assert str(folder / "none") in missing.err
+    line = ("spark", "replay", "-i", str(folder / "events"), "-o", str(folder / "out"))
+    assert held(ackwell(*line)).code == 0
+    again = held(ackwell(*line))
+    assert again.code == 1
+    assert again.err.rstrip().endswith("give another --output or --mode overwrite")
+    assert held(ackwell(*line, "--mode", "overwrite", "--json")).code == 0
