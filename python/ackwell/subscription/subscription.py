@@ -497,6 +497,8 @@ ActiveChange(consumer='a', active=True)])
         The ids before the first that is ahead of the last position; of a cumulative command none. The client
         of a command without a transaction gets a success all the same.
         """
+        if not isinstance(command, AckColumns):
+            raise TypeError(f"command is {command!r}; expected AckColumns")
         return handle.acceptable(self._acks, command)
 
     # Transactions
