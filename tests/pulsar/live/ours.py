@@ -448,6 +448,8 @@ class Ours:
         if not self.individual:
             return
         state = self.subscription._state
+        for each in dump["consumers"]:
+            state.consumers[each["id"]].mean_batch_size = each["meanBatchSize"]
         for pair in dump["dispatcher"].get("replay", ()):
             position = Position(*pair)
             if position in self.log and self._waits(position):

@@ -289,6 +289,10 @@ class Played(Playing):
             self._rests = True
             self.rested += 1
             return "rests"
+        if self.ours.type == "Key_Shared" and self.ours.given_back:
+            # It waits without its hash, and is read whether its consumer may have it or not.
+            self.rested += 1
+            return "without hash"
         if self._was_blocked and isinstance(what, (Ack, Close, EndTransaction, Redeliver)):
             self.rested += 1
             return "unblocked"

@@ -38,6 +38,7 @@ final class SubscriptionDump {
         dump.put("permitsWhileBlocked", CursorDump.field(consumer, "permitsReceivedWhileConsumerBlocked"));
         dump.put("unacked", consumer.getUnackedMessages());
         dump.put("blocked", consumer.isBlocked());
+        dump.put("meanBatchSize", ((Number) CursorDump.field(consumer, "avgMessagesPerEntry")).doubleValue());
         List<long[]> pending = new ArrayList<>();
         if (consumer.getPendingAcks() != null) {
             consumer.getPendingAcks().forEach((ledgerId, entryId, remaining, hash) ->
