@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackwell import SchemaError
+from ackwell import AckwellError, SchemaError
 from ackwell.errors import EventError
 from ackwell.replay import files, parquet
 from ackwell.replay.events import Event, Kind
@@ -251,3 +252,21 @@ def test_a_path_is_read_as_hadoop_prints_it_whatever_its_letters(name: str, tmp_
     for path in (str(file), "file:" + "".join(letters), "file://" + "".join(letters)):
         with ParquetEvents(path) as events:
             assert events.survey().group_bytes
+
+
+def test_a_parquet_column_of_times_or_of_bytes_that_are_no_text_is_an_error_of_ours(tmp_path: Path) -> None:
+    columns = {
+        "topic": pa.array(["t", "t"]),
+        "subscription": pa.array(["s", "s"]),
+        "sequence": pa.array([0, 1]),
+        "kind": pa.array(["publish", "ack"]),
+        "ledger_id": pa.array([3, 3]),
+        "entry_id": pa.array([0, 0]),
+    }
+    offsets = pa.py_buffer(np.array([0, 2, 4], np.int32).tobytes())
+    no_text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"\xff\xfe\xff\xfe")])
+    times = pa.array([0, 1], pa.timestamp("us"))
+    for name, column in (("sequence", times), ("topic", no_text), ("subscription", no_text)):
+        pq.write_table(pa.table(columns | {name: column}), tmp_path / "events.parquet")
+        with pytest.raises(AckwellError, match=r"sequence|UTF-8"):
+            replay_files([tmp_path / "events.parquet"])

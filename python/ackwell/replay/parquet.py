@@ -207,20 +207,11 @@ class ParquetEvents:
             own = self._columns.get(name)
             if own is None or (name in _OPTIONAL and _is_null(group, own)):
                 continue
-            statistics = _statistics(group, own)
-            is_one_name = (
-                name in _NAMES
-                and statistics is not None
-                and statistics.has_null_count
-                and not statistics.null_count
-                and statistics.has_min_max
-                and isinstance(statistics.min, str)
-                and statistics.min == statistics.max
-            )
-            if is_one_name:
-                constant[name] = statistics.min
-            else:
+            one_name = _one_name(_statistics(group, own)) if name in _NAMES else None
+            if one_name is None:
                 read[name] = own
+            else:
+                constant[name] = one_name
         needs_order = not lean or set(read) & set(_OPTIONAL)
         if "sequence" in read and not needs_order and _is_count(_statistics(group, read["sequence"])):
             del read["sequence"]
@@ -364,11 +355,23 @@ def _is_null(group: pq.RowGroupMetaData, name: str) -> bool:
     return bool(statistics.null_count == chunk.num_values)
 
 
+def _one_name(statistics: Any) -> str | None:
+    """Return the name that a column is known to hold in every row; None if it is not known."""
+    if statistics is None or not statistics.has_null_count or statistics.null_count:
+        return None
+    try:
+        bounds = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+    except UnicodeDecodeError:
+        # Reading the column says where it is and what is wrong.
+        return None
+    return bounds[0] if isinstance(bounds[0], str) and bounds[0] == bounds[1] else None
+
+
 def _is_count(statistics: Any) -> bool:
     """Return whether a column is known to hold integers of at least 0, and no nulls."""
     if statistics is None or not statistics.has_null_count or statistics.null_count:
         return False
-    return bool(statistics.has_min_max and statistics.min >= 0)
+    return bool(statistics.has_min_max and isinstance(statistics.min, int) and statistics.min >= 0)
 
 
 def uri(path: str) -> str:

@@ -12,11 +12,13 @@ A save takes effect with its last entry. After a crash the store holds the save 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell.engine import native_engine
-from ackwell.errors import CorruptStateError, LimitError, NotLoadedError
+from ackwell.errors import CorruptStateError, LimitError, NotLoadedError, ProtocolError
 from ackwell.protocol.codes import COMPRESSIONS
 from ackwell.saving import delta
 from ackwell.saving.chunks import check_compression, compress, decompress
@@ -25,7 +27,7 @@ from ackwell.saving.recovery import LOADED_BYTES_MAX, Link, Recovery, link, reco
 from ackwell.saving.source import Given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ackwell._native import PositionInfo
     from ackwell.engine import Engine
@@ -51,7 +53,7 @@ class Saved(NamedTuple):
 
 
 class Journal:
-    """The saves of one cursor in `store`, which holds nothing else.
+    """The saves of one cursor in `store`, which holds nothing else. Used from one thread at a time.
 
     Parameters
     ----------
@@ -111,6 +113,7 @@ class Journal:
         self._link: Link | None = None
         self._deltas = 0
         self._delta_bytes = 0
+        self._in_use = Lock()
 
     @property
     def store(self) -> Store:
@@ -132,6 +135,10 @@ class Journal:
         `check` may raise to refuse a state. The store is taken only after all this succeeded, so a refusal
         fences nobody; a store that was opened read-only is never taken.
         """
+        with self._alone():
+            return self._load(take_older, check)
+
+    def _load(self, take_older: bool, check: Callable[[PositionInfo], object] | None) -> Recovery:
         while True:
             ids = self._store.first_id, self._store.last_id
             try:
@@ -172,6 +179,22 @@ class Journal:
 
     def save_source(self, source: Source, *, replace: bool = False) -> Saved:
         """Do the same for a state that may know what changed in it."""
+        with self._alone():
+            return self._save(source, replace=replace)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Raise `ProtocolError` if another thread saves or loads with this journal in this moment."""
+        if not self._in_use.acquire(blocking=False):
+            raise ProtocolError(
+                "another thread saves or loads here in this moment: use it from one thread at a time"
+            )
+        try:
+            yield
+        finally:
+            self._in_use.release()
+
+    def _save(self, source: Source, *, replace: bool) -> Saved:
         newest = self._known_newest(replace)
         known = newest is not None and self._baseline is not None
         change = source.change_since(self._baseline) if known else None
