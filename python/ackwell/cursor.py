@@ -471,7 +471,8 @@ class Cursor:
             unknown_fields,
         )
         tracked = Tracked(self._engine, now, self._ack_sets, changed_counts, count_of, counts)
-        self._require_still(mark_delete, now.acked)
+        if self._mark_delete is not mark_delete:
+            raise self._moved()
         return tracked
 
     def save_source(
@@ -488,17 +489,20 @@ class Cursor:
             self._journal = Journal(store, form=form, compression=compression, engine=self._engine)
         self._journal.use(form, compression)
         result = self._journal.save_source(source, replace=replace)
-        self._require_still(source.now.mark_delete, source.now.acked, moved=source.moved)
+        now = source.now
+        if (
+            self._mark_delete is not now.mark_delete
+            or source.moved
+            or self.individually_deleted.cardinality != now.acked.cardinality
+        ):
+            raise self._moved()
         return result
 
-    def _require_still(self, mark_delete: Position, acked: PositionRangeSet, *, moved: bool = False) -> None:
-        """Raise `ProtocolError` if the state moved under a save."""
-        same = self._mark_delete is mark_delete
-        if moved or not same or self.individually_deleted.cardinality != acked.cardinality:
-            raise ProtocolError(
-                "the state was changed while it was saved: a cursor is used from one thread at a time. What "
-                "changed since the save began is not part of it; the next save has it"
-            )
+    def _moved(self) -> ProtocolError:
+        return ProtocolError(
+            "the state was changed while it was saved: a cursor is used from one thread at a time. What "
+            "changed since the save began is not part of it; the next save has it"
+        )
 
     @classmethod
     def load(

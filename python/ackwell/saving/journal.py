@@ -12,7 +12,6 @@ A save takes effect with its last entry. After a crash the store holds the save 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +26,7 @@ from ackwell.saving.recovery import LOADED_BYTES_MAX, Link, Recovery, link, reco
 from ackwell.saving.source import Given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ackwell._native import PositionInfo
     from ackwell.engine import Engine
@@ -135,8 +134,11 @@ class Journal:
         `check` may raise to refuse a state. The store is taken only after all this succeeded, so a refusal
         fences nobody; a store that was opened read-only is never taken.
         """
-        with self._alone():
+        self._begin()
+        try:
             return self._load(take_older, check)
+        finally:
+            self._in_use.release()
 
     def _load(self, take_older: bool, check: Callable[[PositionInfo], object] | None) -> Recovery:
         while True:
@@ -179,20 +181,18 @@ class Journal:
 
     def save_source(self, source: Source, *, replace: bool = False) -> Saved:
         """Do the same for a state that may know what changed in it."""
-        with self._alone():
+        self._begin()
+        try:
             return self._save(source, replace=replace)
+        finally:
+            self._in_use.release()
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Raise `ProtocolError` if another thread saves or loads with this journal in this moment."""
+    def _begin(self) -> None:
+        """Begin a save or a load; `ProtocolError` if another thread is at one in this moment."""
         if not self._in_use.acquire(blocking=False):
             raise ProtocolError(
                 "another thread saves or loads here in this moment: use it from one thread at a time"
             )
-        try:
-            yield
-        finally:
-            self._in_use.release()
 
     def _save(self, source: Source, *, replace: bool) -> Saved:
         newest = self._known_newest(replace)

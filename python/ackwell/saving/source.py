@@ -214,7 +214,8 @@ class Tracked:
     @property
     def moved(self) -> bool:
         """Whether an ack set or a count changed since the save began."""
-        return any(changed.moved for changed in self._changed)
+        sets, counts = self._changed
+        return sets.moved or counts.moved
 
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
         """Return what was tracked since; the difference if the state was just loaded."""

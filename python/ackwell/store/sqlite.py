@@ -124,6 +124,8 @@ class SqliteStore(Store):
         self._ours = False
         """Whether the file has our tables; it gets them when a ledger is first owned."""
         self._closed = False
+        self._found: tuple[tuple[object, ...] | None, Row | None] = None, None
+        """The values of the row when they were last checked, and the row."""
         self._witness = Witness(self._path, self._key)
         if not read_only and _has_log(self._path):
             # The last connection that may write empties the log when it closes, also a damaged one. One
@@ -271,11 +273,16 @@ class SqliteStore(Store):
             found = self._connection.execute("SELECT * FROM ledger WHERE rowid = ?", [self._key]).fetchone()
         if found is None:
             return None
+        if found == self._found[0]:
+            return self._found[1]
+        if found == self._found[0]:
+            return self._found[1]
         row = _whole_row(self._path, found)
         if row.name != self._name:
             raise StoreError(
                 f"{self._path}: the names {self._name!r} and {row.name!r} have one key: rename it"
             )
+        self._found = found, row
         return row
 
     def _current(self) -> Row:
