@@ -13,7 +13,6 @@ A save takes effect with its last entry. After a crash the store holds the save 
 from __future__ import annotations
 
 from dataclasses import replace
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell.engine import native_engine
@@ -112,7 +111,7 @@ class Journal:
         self._link: Link | None = None
         self._deltas = 0
         self._delta_bytes = 0
-        self._in_use = Lock()
+        self._in_use = False
 
     @property
     def store(self) -> Store:
@@ -138,7 +137,7 @@ class Journal:
         try:
             return self._load(take_older, check)
         finally:
-            self._in_use.release()
+            self._in_use = False
 
     def _load(self, take_older: bool, check: Callable[[PositionInfo], object] | None) -> Recovery:
         while True:
@@ -185,14 +184,15 @@ class Journal:
         try:
             return self._save(source, replace=replace)
         finally:
-            self._in_use.release()
+            self._in_use = False
 
     def _begin(self) -> None:
         """Begin a save or a load; `ProtocolError` if another thread is at one in this moment."""
-        if not self._in_use.acquire(blocking=False):
+        if self._in_use:
             raise ProtocolError(
                 "another thread saves or loads here in this moment: use it from one thread at a time"
             )
+        self._in_use = True
 
     def _save(self, source: Source, *, replace: bool) -> Saved:
         newest = self._known_newest(replace)
