@@ -1348,11 +1348,17 @@ class Partials:
         Raises `CorruptStateError` for anything else, and `NewerVersionError` for what a newer release wrote; the
         states before it are joined.
         """
-    def encode(
-        self, start: int = 0, max_bytes: int = 4194304
-    ) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], bytes]:
-        """Return the states of pairs from `start` on as rows: how many pairs were taken, and of each row the pair, the ledger
-        or null, and the state as int32 offsets and bytes. Stops after some `max_bytes`.
+    def absorb(
+        self, other: Self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
+    ) -> None:
+        """Join all that other partials hold, and leave nothing in them. `topics` and `subscriptions` are our numbers of
+        theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
+
+        Raises `ValueError` if a number of theirs has none of ours; then nothing is joined, and `other` is empty.
+        """
+    def encode(self, start: int = 0, max_bytes: int = 4194304) -> dict[str, Any]:
+        """Return the states of pairs from `start` on as rows, by name: how many pairs were `taken`, and of each row the pair,
+        the ledger or null, and the state as int32 offsets and bytes. Stops after some `max_bytes`.
         """
     def cursor(
         self, pair: int, *, batch_index_acks: bool = True
@@ -1364,12 +1370,13 @@ class Partials:
         """
     def cursors(
         self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4194304
-    ) -> tuple[int, dict[str, Any]]:
-        """Return the cursors of pairs as columns by name, and how many pairs were taken; stops after some `max_bytes`.
+    ) -> dict[str, Any]:
+        """Return the cursors of pairs as columns by name, and how many pairs were `taken`; stops after some `max_bytes`.
 
         Texts, bytes and lists have int32 offsets. `errors` holds (row, message) of each pair that has no cursor, and
         `deleted` the rows of subscriptions that are gone. `whole_acks` are pairs whose batch index
-        acknowledgments are ignored.
+        acknowledgments are ignored. `acked` counts the acknowledged messages of each ack set's batch; -n - 1 means n
+        at least.
         """
 
 @final
@@ -1384,8 +1391,8 @@ class TraceReader:
     def __new__(cls, kinds: Sequence[tuple[str, bool]]) -> Self: ...
     def set_defaults(self, topic: str | None = None, subscription: str | None = None) -> None:
         """Begin another trace: set the topic and the subscription that its lines may leave out."""
-    def names(self, topics_from: int, subscriptions_from: int) -> tuple[list[str], list[str]]:
-        """Return the topics and the subscriptions that were met, from these numbers on."""
+    def names(self, starts: list[int]) -> list[list[str]]:
+        """Return the topics, the subscriptions and the transactions that were met, from these numbers on."""
     def read(
         self, data: bytes, start: int, line: int
     ) -> tuple[int, int, int | None, dict[str, Any]]:

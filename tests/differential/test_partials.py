@@ -35,11 +35,11 @@ def outcomes(fold: Fold) -> list[Any]:
 
 
 def states(fold: Fold) -> list[tuple[int, int, bytes]]:
-    taken, pairs, ledger_ids, offsets, data = fold.partials.encode()
-    assert taken == len(fold.partials)
-    ends = offsets.tolist()
-    rows = zip(pairs.tolist(), ledger_ids.tolist(), ends, ends[1:], strict=False)
-    return [(pair, ledger_id, data[start:end]) for pair, ledger_id, start, end in rows]
+    rows = fold.partials.encode()
+    assert rows["taken"] == len(fold.partials)
+    ends = rows["states"]["offsets"].tolist()
+    bounds = zip(rows["pairs"].tolist(), rows["ledger_ids"].tolist(), ends, ends[1:], strict=False)
+    return [(pair, ledger_id, rows["states"]["data"][start:end]) for pair, ledger_id, start, end in bounds]
 
 
 @pytest.mark.parametrize("resets_known", [True, False])

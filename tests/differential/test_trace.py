@@ -46,7 +46,7 @@ def read(engine: Any, data: bytes, defaults: tuple[str | None, str | None]) -> l
     reader.set_defaults(*defaults)
     taken, lines, odd, columns = reader.read(data, 0, 7)
     plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in columns.items()}
-    return [taken, lines, odd, plain, reader.names(0, 0)]
+    return [taken, lines, odd, plain, reader.names([0, 0, 0])]
 
 
 def test_both_engines_read_the_same_lines_and_stop_before_the_same() -> None:

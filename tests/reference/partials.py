@@ -390,9 +390,7 @@ class Partials:
         elif not bits:
             ledger.acked.add(entry_id)
 
-    def encode(
-        self, start: int = 0, max_bytes: int = 4_194_304
-    ) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], bytes]:
+    def encode(self, start: int = 0, max_bytes: int = 4_194_304) -> dict[str, Any]:
         """Return the states of pairs as rows."""
         pairs: list[int] = []
         ledger_ids: list[int] = []
@@ -407,8 +405,20 @@ class Partials:
                 states.append(_encode(pair, ledger_id))
             number += 1
         offsets = np.cumsum([0, *map(len, states)]).astype(np.int32)
-        arrays = np.array(pairs, np.int64), np.array(ledger_ids, np.int64)
-        return number - start, *arrays, offsets, b"".join(states)
+        return {
+            "taken": number - start,
+            "pairs": np.array(pairs, np.int64),
+            "ledger_ids": np.array(ledger_ids, np.int64),
+            "states": {"offsets": offsets, "data": b"".join(states)},
+        }
+
+    def absorb(self, other: Partials, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> None:
+        """Join all that other partials hold."""
+        theirs, other._pairs, other._numbers = other._pairs, [], {}
+        for part in theirs:
+            self._merge(
+                self._pairs[self.pair(int(topics[part.topic]), int(subscriptions[part.subscription]))], part
+            )
 
     def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
         """Join states."""
@@ -459,7 +469,7 @@ class Partials:
 
     def cursors(
         self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4_194_304
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> dict[str, Any]:
         """Return the cursors of pairs as columns; only the native engine lays them out."""
         raise NotImplementedError("the reference engine gives cursors one by one")
 

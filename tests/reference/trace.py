@@ -36,6 +36,7 @@ class TraceReader:
         self._kinds = {kind: (code, of_topic) for code, (kind, of_topic) in enumerate(kinds)}
         self._topics: list[str] = []
         self._subscriptions = [""]
+        self._transactions = [""]
         self._default_topic: str | None = None
         self._default_subscription: str | None = None
 
@@ -46,15 +47,16 @@ class TraceReader:
                 _number(names, name)
         self._default_topic, self._default_subscription = topic, subscription
 
-    def names(self, topics_from: int, subscriptions_from: int) -> tuple[list[str], list[str]]:
+    def names(self, starts: list[int]) -> list[list[str]]:
         """Return the names that were met, from these numbers on."""
-        return self._topics[topics_from:], self._subscriptions[subscriptions_from:]
+        known = self._topics, self._subscriptions, self._transactions
+        return [names[start:] for names, start in zip(known, starts, strict=True)]
 
     def read(self, data: bytes, start: int, line: int) -> tuple[int, int, int | None, dict[str, Any]]:
         """Read lines up to the first that is not plain."""
         rows: list[tuple[int, ...]] = []
         words: list[int] = []
-        transactions: list[tuple[int, str]] = []
+        transactions: list[int] = []
         at, lines, odd = start, 0, None
         while at < len(data):
             end = data.find(b"\n", at) + 1 or len(data)
@@ -67,8 +69,7 @@ class TraceReader:
                     break
                 first = NULL if ack_set is None else len(words)
                 words += ack_set or []
-                if transaction is not None:
-                    transactions.append((len(rows), transaction))
+                transactions.append(_number(self._transactions, transaction or ""))
                 rows.append((*row, first, len(words)))
             at, lines = end, lines + 1
         names = ["topics", "subscriptions", "kinds", "ledger_ids", "entry_ids", "sequences"]
@@ -77,7 +78,7 @@ class TraceReader:
             name: np.array([row[n] for row in rows], np.int32 if n < 3 else np.int64)
             for n, name in enumerate(names)
         }
-        columns |= {"words": np.array(words, np.int64), "transactions": transactions}
+        columns |= {"words": np.array(words, np.int64), "transactions": np.array(transactions, np.int32)}
         return at - start, lines, odd, columns
 
     def _row(self, text: bytes, line: int) -> tuple[tuple[int, ...], list[int] | None, str | None]:

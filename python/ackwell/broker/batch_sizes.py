@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ackwell.ack_sets import from_words, last_unacked
+from ackwell.cursor_state import AckSets
 
 if TYPE_CHECKING:
-    from ackwell.cursor_state import AckSets
+    from ackwell import PositionRangeSet
+
+
+class Positions(Protocol):
+    """A set of positions."""
+
+    def __contains__(self, position: tuple[int, int], /) -> bool:
+        """Return whether it holds a position."""
+
+
+class CountedAckSets(AckSets, ABC):
+    """Ack sets whose acknowledged messages are counted already, by batch sizes of their own."""
+
+    @abstractmethod
+    def first(self, count: int) -> AckSets:
+        """Return the first sets."""
+
+    @abstractmethod
+    def behind(self, count: int) -> CountedAckSets:
+        """Return the sets without the first."""
+
+    @abstractmethod
+    def acked(self) -> Count:
+        """Count the acknowledged messages."""
+
+
+class CountedSizes(Mapping[tuple[int, int], int], ABC):
+    """Sizes by position, whose sum over ranges is found without looking at each."""
+
+    @abstractmethod
+    def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
+        """Return how many entries there are, all or those in `ranges`, and their messages."""
 
 
 class Count(NamedTuple):
@@ -63,19 +96,21 @@ class BatchSizes:
         entries: int,
         partial: AckSets | None = None,
         *,
-        within: Callable[[tuple[int, int]], bool] | None = None,
+        within: Positions | None = None,
     ) -> Count:
         """Count the acknowledged messages of `entries` whole entries and of `partial` ones.
 
-        `within` returns whether an entry listed in `of` is one of the whole entries.
+        `within` holds those entries listed in `of` that are among the whole ones.
         """
         partial = partial or {}
         if not entries and not partial:
             return Count(0, 0)
-        parts = [self._acked_in(position, words) for position, words in partial.items()]
+        if isinstance(partial, CountedAckSets):
+            parts = [partial.acked()]
+        else:
+            parts = [self._acked_in(position, words) for position, words in partial.items()]
         if self.each is not None:
-            listed = sum(n - self.each for p, n in self.of.items() if within is None or within(p))
-            whole = entries * self.each + (listed if entries else 0)
+            whole = entries * self.each + (self._listed(self.each, within) if entries else 0)
             if None not in (part.at_most for part in parts):
                 exact = whole + sum(part.at_least for part in parts)
                 return Count(exact, exact)
@@ -86,6 +121,15 @@ class BatchSizes:
         others = self.total_entries - entries - len(partial)
         unacked = sum(from_words(words).bit_count() for words in partial.values())
         return Count(at_least, max(at_least, self.total_messages - others - unacked))
+
+    def _listed(self, each: int, within: Positions | None) -> int:
+        """Return how many messages more than `each` the entries of `of` hold, if they are `within`."""
+        from ackwell import PositionRangeSet
+
+        if isinstance(self.of, CountedSizes) and (within is None or isinstance(within, PositionRangeSet)):
+            entries, messages = self.of.sum_of(within)
+            return messages - entries * each
+        return sum(n - each for p, n in self.of.items() if within is None or p in within)
 
     def most_hidden(self, entries: int | None) -> int | None:
         """Bound the acknowledged messages inside `entries` entries that are not wholly acknowledged.

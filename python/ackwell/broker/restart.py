@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.batch_sizes import BatchSizes, Count, CountedAckSets
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import (
     CursorLedger,
@@ -40,7 +40,8 @@ from ackwell.broker.writes import (
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
-    from ackwell.cursor_state import CursorState
+    from ackwell.cursor_state import AckSets, CursorState
+    from ackwell.position import Position
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +99,17 @@ def restart_loss(
 
     lost = held.existing - kept.ranges
     entries = lost.cardinality
-    partial = {p: words for p, words in held.batch_deleted.items() if p not in kept.partial}
-    certain = {p: words for p, words in partial.items() if p not in kept.perhaps}
-    within = lost.__contains__ if sizes.of else None
-    everything = held.individually_deleted.__contains__
+    partial: AckSets
+    if isinstance(held.batch_deleted, CountedAckSets):
+        # What is kept are the first.
+        partial = held.batch_deleted.behind(len(kept.partial))
+    else:
+        partial = {p: words for p, words in held.batch_deleted.items() if p not in kept.partial}
+    certain = {p: words for p, words in partial.items() if p not in kept.perhaps} if kept.perhaps else partial
+    within = lost if sizes.of else None
     messages = Count(
         sizes.acked(entries, certain, within=within).at_least,
-        sizes.acked(held.existing.cardinality, held.batch_deleted, within=everything).at_most
+        sizes.acked(held.existing.cardinality, held.batch_deleted, within=held.individually_deleted).at_most
         if kept.perhaps_nothing
         else sizes.acked(entries, partial, within=within).at_most,
     )
@@ -121,7 +126,7 @@ def restart_loss(
             else sizes.acked(
                 held.existing.cardinality + moved,
                 held.batch_deleted,
-                within=lambda position: position <= state.mark_delete_position or everything(position),
+                within=_Acked(held.mark_delete_position, held.individually_deleted),
             )
             .plus_up_to(hidden)
             .at_most
@@ -138,6 +143,17 @@ def restart_loss(
         reasons=() if messages.at_most == 0 else tuple(kept.reasons),
         ranges=lost,
     )
+
+
+@dataclass(frozen=True)
+class _Acked:
+    """Everything that is acknowledged whole."""
+
+    mark_delete: Position
+    ranges: PositionRangeSet
+
+    def __contains__(self, position: tuple[int, int], /) -> bool:
+        return position <= self.mark_delete or position in self.ranges
 
 
 def _moved(state: CursorState, persisted: tuple[int, int] | None) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, Self
 
+from ackwell.broker.batch_sizes import CountedAckSets
 from ackwell.cursor_state import CursorState, size_in
 from ackwell.position import Position
 
@@ -85,6 +86,9 @@ class MemoryState(CursorState):
             for ledger_id in existing.ledger_ids():
                 existing.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _ENTRY_ID_MAX)
         ack_sets = state.batch_deleted or {}
+        if isinstance(ack_sets, CountedAckSets):
+            # They are those of a state that holds none of what is covered.
+            return cls(mark_delete, ranges, ack_sets, ledgers, existing=existing)
         partial = {
             Position(*p): tuple(ack_sets[p])
             for p in sorted(ack_sets)
@@ -103,13 +107,13 @@ class MemoryState(CursorState):
 
 @dataclass(slots=True)
 class Kept:
-    """What a restart reads back: some of the ranges, and the positions of ack sets."""
+    """What a restart reads back: some of the ranges, and the first of the ack sets."""
 
     place: Literal["cursor ledger", "metadata store"]
     form: Literal["pulsar-ranges", "pulsar-long-array"]
     ranges: PositionRangeSet
-    partial: frozenset[Position] = frozenset()
-    perhaps: frozenset[Position] = frozenset()
+    partial: AckSets = field(default_factory=dict)
+    perhaps: AckSets = field(default_factory=dict)
     """Ack sets that may or may not have been written: no acknowledgment since says which."""
     perhaps_nothing: bool = False
     """Whether more than the state decides if any of it is read back."""
@@ -137,14 +141,14 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
         return kept
     if ledger == "read-only":
         form = _form(settings)
-        kept = Kept("cursor ledger", form, state.individually_deleted, perhaps=frozenset(state.batch_deleted))
+        kept = Kept("cursor ledger", form, state.individually_deleted, perhaps=state.batch_deleted)
         kept.reasons.append(_not_written(len(state.batch_deleted)))
         return kept
     kept = _in_ledger(state, settings)
     if not len(state.individually_deleted) and kept.partial:
         # Acknowledging part of a batch writes nothing while there is no range beyond the mark-delete
         # position. The state does not show whether the ack sets were there when it last moved.
-        kept.perhaps, kept.partial = kept.partial, frozenset()
+        kept.perhaps, kept.partial = kept.partial, {}
         kept.reasons.append(_not_written(len(kept.perhaps)))
     return kept
 
@@ -225,7 +229,10 @@ def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> N
         )
         return
     limit = max(settings.max_batch_deleted_index_to_persist, 0)
-    kept.partial = frozenset(islice(state.batch_deleted, limit))
+    if isinstance(state.batch_deleted, CountedAckSets):
+        kept.partial = state.batch_deleted.first(limit)
+    else:
+        kept.partial = dict(islice(state.batch_deleted.items(), limit))
     if len(state.batch_deleted) > limit:
         kept.reasons.append(
             Reason(
@@ -239,13 +246,10 @@ def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> N
 
 def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
     """Return the size of the entry where it exceeds `limit`; it is encoded only where it might."""
-    at_most = 64 * len(kept.ranges) + sum(
-        48 + 11 * len(state.batch_deleted[position]) for position in kept.partial
-    )
+    at_most = 64 * len(kept.ranges) + sum(48 + 11 * len(words) for words in kept.partial.values())
     if kept.form == "pulsar-ranges" and at_most <= limit:
         return None
-    partial = {position: state.batch_deleted[position] for position in sorted(kept.partial)}
-    written = CursorState(state.mark_delete_position, kept.ranges, partial)
+    written = CursorState(state.mark_delete_position, kept.ranges, kept.partial)
     size = size_in(written.to_position_info(), kept.form)
     # A bit set of Java ends at 2^31 entries of a ledger; one with so many acknowledged is larger anyway.
     size = limit + 1 if size is None else size

@@ -39,6 +39,10 @@ def replay(
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Report bad subscriptions, replay the others; exit code 1.")
     ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Threads; default: the cores."),
+    ] = None,
 ) -> None:
     """Replay recorded events: the cursor of each subscription at the end, or after event N.
 
@@ -68,6 +72,7 @@ def replay(
                 on_file=lambda _: progress.advance(progress.task_ids[0]),
                 start_from=_dumps(start_from or []),
                 errors=errors if keep_going else None,
+                threads=threads,
             )
     if save is not None:
         save_states(states, save, replace=replace)

@@ -79,7 +79,7 @@ def survive(source: TopicSubscription, how: Restart, as_: Persona, settings: Bro
     else:
         kept = kept_of(before, settings, how, ledger)
         ranges = kept.ranges
-        partial = {p: before.batch_deleted[p] for p in sorted(kept.partial | kept.perhaps)}
+        partial = {p: before.batch_deleted[p] for p in sorted({*kept.partial, *kept.perhaps})}
         place = "read-only" if kept.place == "cursor ledger" else "none"
     info = PositionInfo(
         *before.mark_delete_position,

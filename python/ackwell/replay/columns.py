@@ -9,16 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackwell import Ledgers, PositionInfo
-from ackwell.broker.batch_sizes import BatchSizes
-from ackwell.broker.restart import restart_loss
-from ackwell.cursor_state import CursorState
 from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay import tables
 from ackwell.replay.event_columns import NULL, Columns
 from ackwell.replay.events import Kind
 from ackwell.replay.fold import Fold, cursor_settings
+from ackwell.replay.losses import losses_of
 from ackwell.saving.chunks import chunk_count
 
 if TYPE_CHECKING:
@@ -78,7 +75,7 @@ class Reader:
             starts_ends,
             words,
             self._files(batch),
-            _texts(batch, "transaction"),
+            self._transactions(batch),
             _settings(batch),
         )
 
@@ -107,6 +104,9 @@ class Reader:
         if column is None:
             return None
         return self._codes("file", column, null="")
+
+    def _transactions(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32] | None, Texts] | None:
+        return None if _column(batch, "transaction") is None else self._texts(batch, "transaction")
 
     def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32] | None, list[Any]]:
         """Return a column's codes and their texts, the last of which is `null`."""
@@ -162,7 +162,7 @@ def texts_of(values: Sequence[str | None]) -> pa.Array:
     encoded = [(value or "").encode() for value in values]
     offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     nulls = np.array([value is None for value in values], bool)
-    return _binary((offsets, b"".join(encoded)), pa.string(), nulls)
+    return _binary({"offsets": offsets, "data": b"".join(encoded)}, pa.string(), nulls)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
@@ -202,15 +202,6 @@ def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | N
     if words.null_count:
         raise EventError("an ack set contains null; expected signed 64-bit words")
     return (starts, ends), ndarray_of(words)
-
-
-def _texts(batch: pa.RecordBatch, name: str) -> dict[int, str] | None:
-    """Return the texts that are there, by row."""
-    column = _column(batch, name)
-    if column is None:
-        return None
-    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-    return dict(zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True))
 
 
 def _settings(batch: pa.RecordBatch) -> dict[int, str] | None:
@@ -287,13 +278,14 @@ def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
     topics, subscriptions = _names(fold)
     start = 0
     while start < len(topics):
-        taken, pairs, ledger_ids, offsets, data = fold.partials.encode(start)
-        start += taken
+        rows = fold.partials.encode(start)
+        start += rows["taken"]
+        pairs = array_of(rows["pairs"])
         columns = [
-            topics.take(array_of(pairs)),
-            subscriptions.take(array_of(pairs)),
-            _nullable(ledger_ids),
-            _binary((offsets, data), pa.binary()),
+            topics.take(pairs),
+            subscriptions.take(pairs),
+            _nullable(rows["ledger_ids"]),
+            _binary(rows["states"], pa.binary()),
         ]
         yield pa.record_batch(columns, schema=PARTIAL_SCHEMA)
 
@@ -312,7 +304,8 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
     order = order[fold.partials.names()[1][order] != 0]
     start = 0
     while start < len(order):
-        taken, columns = fold.partials.cursors(order[start:], whole_acks)
+        columns = fold.partials.cursors(order[start:], whole_acks)
+        taken = columns["taken"]
         pairs = order[start : start + taken]
         start += taken
         errors = dict(columns["errors"])
@@ -332,37 +325,38 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
 
 def _names(fold: Fold) -> list[pa.Array]:
     """Return the topic and the subscription of each pair."""
-    texts = [_binary(names.to_arrays(), pa.string()) for names in (fold.topics, fold.subscriptions)]
+    texts = [_names_of(names) for names in (fold.topics, fold.subscriptions)]
     return [text.take(array_of(own)) for text, own in zip(texts, fold.partials.names(), strict=True)]
+
+
+def _names_of(names: Any) -> pa.Array:
+    offsets, data = names.to_arrays()
+    return _binary({"offsets": offsets, "data": data}, pa.string())
 
 
 def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[int, str]) -> pa.RecordBatch:
     count = len(names[0])
     nothing = np.zeros(count, bool)
     nothing[list(errors)] = True
-    integers = {name: value for name, value in columns.items() if isinstance(value, np.ndarray)}
-    lengths = np.diff(columns["position_info"][0])
-    losses = _losses(columns, nothing)
-    batch_offsets, (key_offsets, keys), (word_offsets, words) = columns["batch_deleted"]
-    ledger_offsets, (ledger_ids, entries) = columns["ledgers"]
+    lengths = np.diff(columns["position_info"]["offsets"])
+    losses = losses_of(columns)
+    sets, ledgers = columns["batch_deleted"], columns["ledgers"]
+    words = pa.ListArray.from_arrays(array_of(sets["word_offsets"]), array_of(sets["words"]))
+    ids, entries = array_of(ledgers["ids"]), array_of(ledgers["entries"])
+    no_sizes = np.diff(columns["batch_sizes"]["offsets"]) == 0
     arrays = {
         "topic": names[0],
         "subscription": names[1],
-        **{name: _nullable(values) for name, values in integers.items()},
+        **{name: _nullable(values) for name, values in columns["integers"].items()},
         "individually_deleted": _binary(columns["individually_deleted"], pa.string(), nothing),
-        "batch_deleted": _map(
-            batch_offsets,
-            _binary((key_offsets, keys), pa.string()),
-            pa.ListArray.from_arrays(array_of(word_offsets), array_of(words)),
-            nothing,
-        ),
+        "batch_deleted": _map(sets["offsets"], _binary(sets["keys"], pa.string()), words, nothing),
         "position_info": _binary(columns["position_info"], pa.binary(), nothing),
         "compact": _binary(columns["compact"], pa.binary(), nothing),
         "chunks": array_of(_each(chunk_count, lengths), nothing),
-        "restart_loses": array_of(losses[0], nothing),
-        "restart_reason": texts_of(losses[1]),
-        "ledgers": _map(ledger_offsets, array_of(ledger_ids), array_of(entries), nothing),
-        "batch_sizes": _binary(columns["batch_sizes"], pa.binary(), np.diff(columns["batch_sizes"][0]) == 0),
+        "restart_loses": array_of(np.array([loss.messages for loss in losses], np.int64), nothing),
+        "restart_reason": texts_of([loss.reason for loss in losses]),
+        "ledgers": _map(ledgers["offsets"], ids, entries, nothing),
+        "batch_sizes": _binary(columns["batch_sizes"], pa.binary(), no_sizes),
         "error": texts_of([errors.get(row) for row in range(count)])
         if errors
         else pa.nulls(count, pa.string()),
@@ -376,42 +370,12 @@ def _each(function: Callable[[int], int], values: NDArray[np.int32]) -> Ints:
     return np.array([function(value) for value in distinct.tolist()], np.int64)[places]
 
 
-_KEPT_RANGES_MAX: Final = 1_000
-"""So many ranges go to the metadata store, whole, when a 4.2 broker closes a cursor."""
-
-
-def _losses(columns: dict[str, Any], nothing: NDArray[np.bool_]) -> tuple[Ints, list[str | None]]:
-    """Return what a graceful restart of a 4.2 broker would forget, and why; nothing of small states."""
-    loses = np.zeros(len(nothing), np.int64)
-    reasons: list[str | None] = [None] * len(nothing)
-    batches = np.diff(columns["batch_deleted"][0]) > 0
-    large = (columns["range_count"] > _KEPT_RANGES_MAX) | batches
-    for row in np.flatnonzero(large & ~nothing).tolist():
-        info = PositionInfo.decode(_cell(columns["compact"], row))
-        start, end = columns["ledgers"][0][row : row + 2]
-        ledgers = zip(*(values[start:end].tolist() for values in columns["ledgers"][1]), strict=True)
-        loss = restart_loss(
-            CursorState.of(info, Ledgers(list(ledgers))),
-            batch_sizes=unpack_sizes(_cell(columns["batch_sizes"], row) or None),
-        )
-        loses[row] = loss.messages.at_least
-        reasons[row] = "; ".join(map(str, loss.reasons)) or None
-    return loses, reasons
-
-
-def _cell(column: tuple[NDArray[np.int32], bytes], row: int) -> bytes:
-    offsets, data = column
-    return data[offsets[row] : offsets[row + 1]]
-
-
 def _nullable(values: Ints) -> pa.Array:
     return array_of(values, values == NULL)
 
 
-def _binary(
-    texts: tuple[NDArray[np.int32], bytes], kind: pa.DataType, nulls: NDArray[np.bool_] | None = None
-) -> pa.Array:
-    offsets, data = texts
+def _binary(texts: dict[str, Any], kind: pa.DataType, nulls: NDArray[np.bool_] | None = None) -> pa.Array:
+    offsets, data = texts["offsets"], texts["data"]
     valid = None
     if nulls is not None and nulls.any():
         valid = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
@@ -425,16 +389,3 @@ def _map(
     valid = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes()) if nulls.any() else None
     pairs = pa.StructArray.from_arrays([keys, values], fields=[kind.key_field, kind.item_field])
     return pa.Array.from_buffers(kind, len(offsets) - 1, [valid, pa.py_buffer(offsets)], children=[pairs])
-
-
-def unpack_sizes(packed: bytes | None) -> BatchSizes:
-    """Read the column `batch_sizes`."""
-    import zlib
-
-    from ackwell.position import Position
-
-    if packed is None:
-        return BatchSizes()
-    ledger_ids, entry_ids, sizes = np.frombuffer(zlib.decompress(packed), dtype="<i8").reshape(3, -1).tolist()
-    positions = map(Position, ledger_ids, entry_ids)
-    return BatchSizes(of=dict(zip(positions, sizes, strict=True)))

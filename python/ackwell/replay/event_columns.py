@@ -51,36 +51,42 @@ class Columns(NamedTuple):
     """Where each row's words begin and end."""
     words: Ints | None = None
     files: tuple[NDArray[np.int32] | None, Sequence[str]] | None = None
-    transactions: dict[int, str] | None = None
-    """Row → transaction, of the rows that have one."""
+    transactions: tuple[NDArray[np.int32] | None, Texts] | None = None
+    """The empty name means none."""
     settings: dict[int, str] | None = None
     """Row → JSON text, of the `meta` rows that have it."""
 
     def head(self, rows: int) -> Columns:
         """Return the first rows."""
-        if rows >= len(self.ledger_ids):
-            return self
+        return self if rows >= len(self.ledger_ids) else self.take(slice(rows))
 
-        def few(values: Ints | None) -> Ints | None:
-            return None if values is None else values[:rows]
+    def take(self, rows: slice | Ints) -> Columns:
+        """Return some rows, in ascending order, all in the same memory if they are a slice."""
+
+        def few(values: Any) -> Any:
+            return None if values is None else values[rows]
 
         def named(codes: Any) -> Any:
             return None if codes is None else (few(codes[0]), codes[1])
 
+        settings = self.settings
+        if settings:
+            numbers = np.arange(len(self.ledger_ids))[rows].tolist()
+            settings = {new: settings[row] for new, row in enumerate(numbers) if row in settings}
         return Columns(
             named(self.topics),
             named(self.subscriptions),
             named(self.kinds),
-            self.ledger_ids[:rows],
-            self.entry_ids[:rows],
+            few(self.ledger_ids),
+            few(self.entry_ids),
             few(self.sequences),
             few(self.batch_indexes),
             few(self.batch_sizes),
-            self.ack_sets and (self.ack_sets[0][:rows], self.ack_sets[1][:rows]),
+            self.ack_sets and (few(self.ack_sets[0]), few(self.ack_sets[1])),
             self.words,
             named(self.files),
-            {row: text for row, text in (self.transactions or {}).items() if row < rows},
-            {row: text for row, text in (self.settings or {}).items() if row < rows},
+            named(self.transactions),
+            settings,
         )
 
     def row(self, row: int) -> dict[str, Any]:
@@ -101,7 +107,7 @@ class Columns(NamedTuple):
             "entry_id": integer(self.entry_ids),
             "sequence": integer(self.sequences),
             "ack_set": ack_set,
-            "transaction": (self.transactions or {}).get(row),
+            "transaction": None if self.transactions is None else name_at(self.transactions, row) or None,
             "file": "" if self.files is None else name_at(self.files, row),
         }
 
@@ -109,7 +115,7 @@ class Columns(NamedTuple):
 def columns_of(events: Sequence[Event]) -> Columns:
     """Return events as columns."""
     names_of = native_engine().Names
-    topics, subscriptions, files = names_of(), names_of([""]), names_of()
+    topics, subscriptions, transactions, files = names_of(), names_of([""]), names_of([""]), names_of()
     integers = {
         name: np.array(
             [NULL if (value := getattr(event, name)) is None else value for event in events], np.int64
@@ -138,7 +144,7 @@ def columns_of(events: Sequence[Event]) -> Columns:
         (starts, ends),
         np.array([word for words in sets for word in words or ()], np.int64),
         numbered(files, (event.file for event in events)),
-        {row: event.transaction for row, event in enumerate(events) if event.transaction is not None},
+        numbered(transactions, (event.transaction for event in events)),
         {
             row: event.detail
             for row, event in enumerate(events)

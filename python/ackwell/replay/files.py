@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from ackwell.errors import EventError
 from ackwell.replay.event_columns import Columns, columns_of
-from ackwell.replay.events import event_from_fields
+from ackwell.replay.events import Kind, event_from_fields
 from ackwell.replay.fold import Fold
-from ackwell.replay.resets import NO_RESETS, Resets, find_resets
+from ackwell.replay.jobs import Job, fold_jobs, usable_cores
+from ackwell.replay.resets import NO_RESETS, RESETTING, find_resets
 from ackwell.replay.traces import SUFFIXES, trace_columns, trace_events
 
 if TYPE_CHECKING:
     from ackwell.engine import Engine
     from ackwell.replay.events import Event
+    from ackwell.replay.parquet import RowGroups
 
 Progress = Callable[[Path], None]
 _EVENTS: int = 4_096
@@ -24,6 +27,12 @@ _EVENTS: int = 4_096
 
 
 _SUFFIXES: Final = (*SUFFIXES, ".parquet")
+
+_SHARES: Final = 4
+"""Shares of a file for each thread, so that none waits long for the last."""
+
+_RESETS: Final = RESETTING - {Kind.COMMIT.value}
+"""What a fold of all events must know before them; acknowledgments in transactions wait for their commit."""
 
 
 def event_files(sources: Iterable[str | Path]) -> list[Path]:
@@ -87,65 +96,89 @@ def fold_files(
     engine: Engine | None = None,
     on_file: Progress = lambda _: None,
     begin: Callable[[Fold], None] = lambda _: None,
+    threads: int | None = 1,
 ) -> Fold:
     """Fold the events of files and folders, or the first `at` of them in the order of replay.
 
-    `begin` is called with the fold before the first event: it may give it states to start from.
+    `begin` is called with the fold before the first event: it may give it states to start from. `threads`
+    share out files and row groups, as many as the cores for None; the result is the same for any number.
     """
     files = event_files(sources)
+    if threads is None:
+        threads = usable_cores()
+    if threads < 1:
+        raise ValueError(f"threads={threads}: expected at least 1")
 
     def read() -> Iterator[Columns]:
-        return _first(_columns(files, engine, on_file), at)
+        return _first(_columns(files, engine, lambda _: None), at)
 
-    if engine is None and at is None and all(path.suffix == ".parquet" for path in files):
-        return _fold_parquet(files, on_file, begin)
-    # In one pass, for a trace has its seeks in order. What fails so is folded again with its resets known.
-    fold = Fold(engine=engine)
-    begin(fold)
-    flawed = False
-    for columns in read():
-        flawed |= fold.feed(columns) is not None
-    if not flawed and fold.partials.first_flawed() is None:
+    fold, flawed = None, False
+    if engine is None and at is None:
+        try:
+            fold, flawed = _fold_all(files, threads, on_file, begin)
+        except _ResetMetError:
+            flawed = True
+    else:
+        fold = Fold(engine=engine, whole=True)
+        begin(fold)
+        for columns in _first(_columns(files, engine, on_file), at):
+            flawed |= fold.feed(columns) is not None
+        flawed |= fold.end()
+    if fold is not None and not flawed and fold.partials.first_flawed() is None:
         return fold
-    return _again(find_resets(read), read, engine, begin)
-
-
-def _again(
-    resets: Resets,
-    read: Callable[[], Iterator[Columns]],
-    engine: Engine | None,
-    begin: Callable[[Fold], None],
-) -> Fold:
-    fold = Fold(resets, engine=engine)
+    # The same again, with resets known and with what names the rows.
+    fold = Fold(find_resets(read), ordered=False, whole=True, engine=engine)
     begin(fold)
     for columns in read():
         fold.feed(columns)
+    fold.end()
     return fold
 
 
-def _fold_parquet(files: list[Path], on_file: Progress, begin: Callable[[Fold], None]) -> Fold:
-    from ackwell.replay.parquet import ParquetEvents
+class _ResetMetError(Exception):
+    """A Parquet file holds resets that a glance at its dictionaries did not show."""
 
+
+def _fold_all(
+    files: list[Path], threads: int, on_file: Progress, begin: Callable[[Fold], None]
+) -> tuple[Fold, bool]:
+    """Fold files in any order, on several threads; return whether a row was no event."""
     has_resets = False
+    shares: list[tuple[Path, RowGroups | None]] = []
     for path in files:
-        with ParquetEvents(str(path), path_columns(path)) as events:
-            has_resets = has_resets or events.survey().has_resets
+        if path.suffix != ".parquet":
+            shares.append((path, None))
+            continue
+        from ackwell.replay.parquet import ParquetEvents, RowGroups
 
-    def read() -> Iterator[Columns]:
-        return _columns(files, None, lambda _: None)
+        constants = path_columns(path)
+        with ParquetEvents(str(path), constants) as events:
+            has_resets = has_resets or bool(events.kinds(at_a_glance=True) & _RESETS)
+            groups_of = events.shares(1 if threads == 1 else _SHARES * threads)
+            shares += [(path, RowGroups(str(path), indexes, constants)) for indexes in groups_of]
 
+    def read(path: Path, groups: RowGroups | None) -> Iterator[Columns]:
+        if groups is None:
+            yield from trace_columns(path)
+            return
+        from ackwell.replay.parquet import row_group_columns
+
+        for columns in row_group_columns(groups, lean=not (has_resets or is_ordered)):
+            if not has_resets and not _RESETS.isdisjoint(columns.kinds[1]):
+                raise _ResetMetError
+            yield columns
+
+    def new() -> Fold:
+        # Traces have their seeks in order. Parquet files have none here, so their order is of no concern.
+        resets = None if is_ordered else known
+        return Fold(resets, ordered=is_ordered, whole=True)
+
+    is_ordered = not has_resets and any(groups is None for _, groups in shares)
+    known = NO_RESETS
     if has_resets:
-        return _again(find_resets(read), read, None, begin)
-    fold = Fold(NO_RESETS, ordered=False)
-    begin(fold)
-    for path in files:
-        on_file(path)
-        with ParquetEvents(str(path), path_columns(path)) as events:
-            for columns in events.columns(lean=True):
-                if fold.feed(columns) is not None:
-                    # The same again, with what names the row.
-                    return _again(NO_RESETS, read, None, begin)
-    return fold
+        known = find_resets(lambda: _columns(files, None, lambda _: None), lambda: _resetting(files))
+    jobs = [Job(path, partial(read, path, groups)) for path, groups in shares]
+    return fold_jobs(jobs, new, threads, on_file, begin)
 
 
 def _columns(files: list[Path], engine: Engine | None, on_file: Progress) -> Iterator[Columns]:
@@ -172,6 +205,18 @@ def _events(path: Path) -> Iterator[Columns]:
             batch = []
     if batch:
         yield columns_of(batch)
+
+
+def _resetting(files: list[Path]) -> Iterator[Columns]:
+    """Read the rows of the resetting kinds; of Parquet files only the row groups that have some."""
+    for path in files:
+        if path.suffix != ".parquet":
+            yield from trace_columns(path)
+            continue
+        from ackwell.replay.parquet import ParquetEvents
+
+        with ParquetEvents(str(path), path_columns(path)) as events:
+            yield from events.rows_of(_RESETS)
 
 
 def _first(batches: Iterator[Columns], at: int | None) -> Iterator[Columns]:

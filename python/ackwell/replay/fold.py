@@ -18,9 +18,10 @@ from ackwell.cursor import Cursor
 from ackwell.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
 from ackwell.errors import EventError, Flaw, ProtocolError
-from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of, name_at
+from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of
 from ackwell.replay.events import EFFECTS, Action
 from ackwell.replay.resets import NO_RESETS, Name, Resets
+from ackwell.replay.transactions import Transactions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,11 +48,17 @@ class Fold:
 
     `resets` are those of all events, where they are known before. `ordered` keeps the order of each
     partial's acknowledgments, which a later seek must know; where all events are folded at once and their
-    resets are known, there is no later one.
+    resets are known, there is no later one. `whole` says that all events are given to this fold, so
+    acknowledgments in transactions wait for their commit, up to `end`.
     """
 
     def __init__(
-        self, resets: Resets | None = None, *, ordered: bool = True, engine: Engine | None = None
+        self,
+        resets: Resets | None = None,
+        *,
+        ordered: bool = True,
+        whole: bool = False,
+        engine: Engine | None = None,
     ) -> None:
         self._engine = engine or native_engine()
         self._resets = resets
@@ -61,10 +68,16 @@ class Fold:
         )
         self._topics = _Numbers(self._engine.Names())
         self._subscriptions = _Numbers(self._engine.Names([""]))
+        self._transactions = _Numbers(self._engine.Names([""]))
+        self._open = Transactions(waits=whole)
+        self._knows_commits = whole or known
         self._begun = 0
         self._resets_of: dict[str, list[Name]] = {}
         for name in {**self._known.seeks, **self._known.clears, **self._known.blind}:
             self._resets_of.setdefault(name[0], []).append(name)
+        self._commits_of: dict[str, list[tuple[str, str, str]]] = {}
+        for commit in self._known.committed:
+            self._commits_of.setdefault(commit[0], []).append(commit)
 
     @property
     def _known(self) -> Resets:
@@ -73,11 +86,16 @@ class Fold:
     def _begin(self) -> None:
         """Pass the resets of new topics to their subscriptions, before the first event of each is taken."""
         first, self._begun = self._begun, len(self.topics)
-        if self._resets_of:
+        if self._resets_of or self._commits_of:
             for number in range(first, self._begun):
                 self._begin_topic(self.topics[number])
 
     def _begin_topic(self, topic: str) -> None:
+        if committed := self._commits_of.get(topic):
+            names = self._transactions.names
+            pairs = [self.pair((topic, subscription)) for _, subscription, _ in committed]
+            numbers = [names.number(transaction) for _, _, transaction in committed]
+            self._open.commit(np.array(pairs), np.array(numbers))
         for name in self._resets_of.get(topic, ()):
             pair = self.pair(name)
             if name in self._known.seeks:
@@ -117,9 +135,9 @@ class Fold:
         subscriptions = columns.subscriptions[0], self._subscriptions.of(columns.subscriptions[1])
         kinds = columns.kinds[0], _actions(columns.kinds[1])
         kinds = _with_subscriptions(columns, kinds, subscriptions)
-        if columns.transactions:
-            kinds = self._resolve(columns, kinds)
         self._begin()
+        if columns.transactions is not None:
+            kinds = self._resolve(columns, topics, subscriptions, kinds)
         files = None
         if columns.files is not None:
             files = columns.files[0], np.array([self._file(name) for name in columns.files[1]], np.int32)
@@ -145,21 +163,50 @@ class Fold:
             self._partials.settle(pair, int(file), sequence, detail)
         return flawed
 
-    def _resolve(self, columns: Columns, kinds: Codes) -> Codes:
-        """Let acknowledgments in a transaction count if it was committed."""
-        actions = kinds[1]
-        codes = codes_of(kinds, len(columns.ledger_ids)).copy()
-        void, unresolved = len(actions), len(actions) + 1
-        committed = None if self._resets is None else self._resets.committed
-        for row, transaction in (columns.transactions or {}).items():
-            if actions[codes[row]] not in (Action.ACK, Action.UP_TO) or not transaction:
-                continue
-            name = name_at(columns.topics, row), name_at(columns.subscriptions, row)
-            if committed is None:
-                codes[row] = unresolved
-            elif (*name, transaction) not in committed:
-                codes[row] = void
-        return codes, np.append(actions, np.array([Action.VOID, Action.IN_TRANSACTION], np.int32))
+    def _resolve(self, columns: Columns, topics: Codes, subscriptions: Codes, kinds: Codes) -> Codes:
+        """Let acknowledgments in a transaction count if it was committed, or wait if that may come."""
+        assert columns.transactions is not None
+        count = len(columns.ledger_ids)
+        named = columns.transactions[0], self._transactions.of(columns.transactions[1])
+        transactions = named[1][codes_of(named, count)]
+        rows = np.flatnonzero(transactions)
+        if not len(rows):
+            return kinds
+        pairs = self._partials.pair_many(
+            *(each[1][codes_of(each, count)[rows]] for each in (topics, subscriptions))
+        )
+        uncertain = self._open.uncertain(columns, rows, pairs, transactions[rows])
+        codes, actions = codes_of(kinds, count).copy(), kinds[1]
+        uncertain = uncertain[np.isin(actions[codes[uncertain]], (Action.ACK, Action.UP_TO))]
+        if self._open.wait(columns, uncertain):
+            what = Action.NOTHING
+        else:
+            what = Action.VOID if self._knows_commits else Action.IN_TRANSACTION
+        codes[uncertain] = len(actions)
+        return codes, np.append(actions, np.int32(what))
+
+    def end(self) -> bool:
+        """Take what waited for its commit, as there are no more events; return whether a row was no event."""
+        flawed = [self.feed(columns) is not None for columns in self._open.end()]
+        return any(flawed)
+
+    def absorb(self, other: Fold) -> None:
+        """Join all that another fold of the same resets holds, and leave nothing in it."""
+        topics, subscriptions, transactions = (
+            _join(ours.names, theirs.names)
+            for ours, theirs in (
+                (self._topics, other._topics),
+                (self._subscriptions, other._subscriptions),
+                (self._transactions, other._transactions),
+            )
+        )
+        self._begin()
+        pairs, committed = other._open.committed()
+        names = [numbers[pairs] for numbers in other._partials.names()]
+        ours = self._partials.pair_many(topics[names[0]], subscriptions[names[1]])
+        self._open.commit(ours, transactions[committed])
+        self._open.join(other._open.end())
+        self._partials.absorb(other._partials, topics, subscriptions)
 
     def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
         """Take the state a subscription had before all events, and its ledgers as far as they are known."""
@@ -264,6 +311,13 @@ class _Numbers:
             known = np.concatenate((known, more))
         self._last = texts, known
         return known
+
+
+def _join(ours: Any, theirs: Any) -> NDArray[np.int32]:
+    """Return our numbers of their names."""
+    offsets, data = theirs.to_arrays()
+    numbers: NDArray[np.int32] = ours.number_many(offsets, np.frombuffer(data, np.uint8))
+    return numbers
 
 
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:

@@ -20,6 +20,7 @@ from pyarrow import fs
 from ackwell.errors import EventError, SchemaError
 from ackwell.replay import tables
 from ackwell.replay.columns import COLUMNS, Reader, array_of, texts_of
+from ackwell.replay.event_columns import codes_of
 from ackwell.replay.resets import RESETTING
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ _CODE_BYTES_MAX: Final = 8
 """Bytes that a row of a column takes at most where its dictionary is of use, and a part of that too."""
 
 _NAMES: Final = ("topic", "subscription")
-_ENCODED: Final = (*_NAMES, "kind", "file")
+_OFTEN_CONSTANT: Final = ("ledger_id", "batch_index", "batch_size")
+"""Columns that may hold one value throughout; `entry_id` is read always, so that there are rows."""
+
+_ENCODED: Final = (*_NAMES, "kind", "transaction", "file")
 _OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
 _DICTIONARY_ENCODINGS: Final = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
 _REQUIRED: Final = tuple(c.name for c in tables.EVENTS if c.required and c.name != "sequence")
@@ -143,25 +147,60 @@ class ParquetEvents:
     def _has_resets(self) -> bool:
         assert self._parquet is not None
         metadata = self._parquet.metadata
+        own = self._columns.get("transaction")
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        has_transactions = own is not None and not all(_is_null(group, own) for group in groups)
+        return has_transactions or bool(self.kinds() & RESETTING)
+
+    def kinds(self, indexes: Iterable[int] | None = None, *, at_a_glance: bool = False) -> frozenset[str]:
+        """Return the kinds that row groups may hold; all of them by default.
+
+        `at_a_glance` reads the dictionaries alone, beside which a writer may have spelled out others.
+        """
+        if self._parquet is None:
+            return frozenset()
         kind = self._columns.get("kind")
         if kind is None:
-            return self.constants.get("kind") in RESETTING
-        chosen = [kind]
-        for index in range(metadata.num_row_groups):
-            group = metadata.row_group(index)
-            if "transaction" in self._columns and not _is_null(group, self._columns["transaction"]):
-                return True
-        if not metadata.num_row_groups:
-            # PyArrow 18 cannot iterate over no row groups at all.
-            return False
-        for batch in self._batches(range(metadata.num_row_groups), chosen):
-            column = batch.column(0)
-            # The dictionary is enough, so no row is read.
-            is_encoded = pa.types.is_dictionary(column.type)
-            kinds = column.dictionary if is_encoded else column.unique()
-            if RESETTING & set(kinds.to_pylist()):
-                return True
-        return False
+            known = self.constants.get("kind")
+            return frozenset() if known is None else frozenset([known])
+        groups = range(self._parquet.metadata.num_row_groups) if indexes is None else indexes
+        found: set[str] = set()
+        for index in groups:
+            for batch in self._batches([index], [kind], rows=1 if at_a_glance else None):
+                column = batch.column(0)
+                is_encoded = pa.types.is_dictionary(column.type)
+                found.update((column.dictionary if is_encoded else column.unique()).to_pylist())
+                if at_a_glance:
+                    break
+        return frozenset(found - {None})
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether the file or its path orders the rows; else their places do."""
+        return "sequence" in self._columns or "sequence" in self.constants
+
+    def shares(self, most: int) -> list[tuple[int, ...]]:
+        """Cut the row groups into at most so many shares, of which each opens the file once.
+
+        They stay together if their places order the rows.
+        """
+        if self._parquet is None:
+            return []
+        indexes = tuple(range(self._parquet.metadata.num_row_groups))
+        size = -(-len(indexes) // (most if self.has_sequence else 1)) or 1
+        return [indexes[start : start + size] for start in range(0, len(indexes), size)]
+
+    def rows_of(self, kinds: frozenset[str]) -> Iterator[Columns]:
+        """Read the rows of some kinds; whole row groups without any are not read."""
+        if self._parquet is None:
+            return
+        count = self._parquet.metadata.num_row_groups
+        indexes = [index for index in range(count) if self.kinds([index]) & kinds]
+        for columns in self.columns(indexes if self.has_sequence else None):
+            codes = [code for code, kind in enumerate(columns.kinds[1]) if kind in kinds]
+            rows = np.flatnonzero(np.isin(codes_of(columns.kinds, len(columns.ledger_ids)), codes))
+            if len(rows):
+                yield columns.take(rows)
 
     def columns(self, indexes: Iterable[int] | None = None, *, lean: bool = False) -> Iterator[Columns]:
         """Read row groups, all of them by default; `lean` leaves out the sequences that nothing needs."""
@@ -182,15 +221,17 @@ class ParquetEvents:
                     yield columns
                     row += batch.num_rows
 
-    def _batches(self, groups: Iterable[int], names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, groups: Iterable[int], names: list[str], *, rows: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         assert self._parquet is not None
         with damage_named(self._path):
-            rows = _SLICE_VALUES // len(names)
+            rows = rows or _SLICE_VALUES // len(names)
             yield from self._parquet.iter_batches(rows, list(groups), names, use_threads=False)
 
     def _numbered(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
         """Order the rows by their place in the file, where it says nothing of their order."""
-        if "sequence" in self._columns or "sequence" in self.constants:
+        if self.has_sequence:
             return batch
         numbers = np.arange(rows_before + 1, rows_before + batch.num_rows + 1, dtype=np.int64)
         batch = batch.append_column("sequence", array_of(numbers))
@@ -202,19 +243,21 @@ class ParquetEvents:
     def _choose(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
         """Choose what to read of a row group: nothing that its statistics hold already."""
         read: dict[str, str] = {}
-        constant = dict(self.constants)
+        constant: dict[str, str | int | None] = dict(self.constants)
         for name in COLUMNS:
             own = self._columns.get(name)
             if own is None or (name in _OPTIONAL and _is_null(group, own)):
                 continue
-            one_name = _one_name(_statistics(group, own)) if name in _NAMES else None
-            if one_name is None:
+            one_value = _one_value(name, _statistics(group, own))
+            if one_value is None:
                 read[name] = own
             else:
-                constant[name] = one_name
-        needs_order = not lean or set(read) & set(_OPTIONAL)
-        if "sequence" in read and not needs_order and _is_count(_statistics(group, read["sequence"])):
-            del read["sequence"]
+                constant[name] = one_value
+        # The settings of a subscription are the last ones; nothing else asks a lean fold for an order.
+        if lean and "detail" not in read:
+            read.pop("file", None)
+            if "sequence" in read and _is_count(_statistics(group, read["sequence"])):
+                del read["sequence"]
         return _Choice(read, constant)
 
 
@@ -222,7 +265,7 @@ class _Choice(NamedTuple):
     """What is read of a row group, by the name of an event's field, and what is known already."""
 
     read: dict[str, str]
-    constant: dict[str, str | None]
+    constant: dict[str, str | int | None]
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rename the columns after the fields, and add those that hold one value."""
@@ -233,7 +276,7 @@ class _Choice(NamedTuple):
             if value is None:
                 column = pa.nulls(batch.num_rows)
             elif _TYPES[name] == "string":
-                column = pa.DictionaryArray.from_arrays(codes, texts_of([value]), safe=False)
+                column = pa.DictionaryArray.from_arrays(codes, texts_of([str(value)]), safe=False)
             else:
                 column = array_of(np.full(batch.num_rows, int(value), np.int64))
             batch = batch.append_column(name, column)
@@ -243,11 +286,16 @@ class _Choice(NamedTuple):
 def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = False) -> bool:
     """Feed row groups to a fold; return whether a row was no event."""
     flawed = False
-    for path, indexes, constants in files:
-        with ParquetEvents(path, constants) as events:
-            for columns in events.columns(indexes, lean=lean):
-                flawed |= fold.feed(columns) is not None
+    for groups in files:
+        for columns in row_group_columns(groups, lean=lean):
+            flawed |= fold.feed(columns) is not None
     return flawed
+
+
+def row_group_columns(groups: RowGroups, *, lean: bool = False) -> Iterator[Columns]:
+    """Read some row groups of a file."""
+    with ParquetEvents(groups.path, groups.constants) as events:
+        yield from events.columns(groups.indexes, lean=lean)
 
 
 def _check(schema: pa.Schema, path: str, constants: Mapping[str, str | None]) -> None:
@@ -353,6 +401,15 @@ def _is_null(group: pq.RowGroupMetaData, name: str) -> bool:
     if chunk is None or statistics is None or not statistics.has_null_count:
         return False
     return bool(statistics.null_count == chunk.num_values)
+
+
+def _one_value(name: str, statistics: Any) -> str | int | None:
+    """Return the value that a column of names, ledgers or batches is known to hold in each row."""
+    if name in _NAMES:
+        return _one_name(statistics)
+    if name not in _OFTEN_CONSTANT or not _is_count(statistics) or statistics.min != statistics.max:
+        return None
+    return statistics.min if isinstance(statistics.min, int) else None
 
 
 def _one_name(statistics: Any) -> str | None:

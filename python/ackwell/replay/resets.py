@@ -62,10 +62,13 @@ Batches = Callable[[], "Iterable[Columns]"]
 """Reads the same event rows again at each call."""
 
 
-def find_resets(batches: Batches) -> Resets:
-    """Find the resets of event rows; a second pass looks for what was published before cleared backlogs."""
+def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
+    """Find the resets of event rows; a second pass looks for what was published before cleared backlogs.
+
+    `resetting` reads the rows of the resetting kinds alone, if that is cheaper.
+    """
     found = _Found()
-    for columns in batches():
+    for columns in (resetting or batches)():
         for row in _rows(columns, RESETTING):
             found.add(row)
     clears = found.open_clears()

@@ -182,12 +182,14 @@ def replay_files(
     on_file: Callable[[Path], None] = lambda _: None,
     start_from: Iterable[SubscriptionState | SubscriptionStats] = (),
     errors: dict[Name, str] | None = None,
+    threads: int | None = None,
 ) -> list[SubscriptionState]:
     """Replay event files: the state of every subscription at the end, or after the first `at` events.
 
     `at` counts the events of all files in the order of replay (of one trace: its lines); `on_file` is
     called with each file before it is read. `start_from` holds the states that subscriptions had before.
-    Subscriptions whose events lead to no state go into `errors`, where it is given.
+    Subscriptions whose events lead to no state go into `errors`, where it is given. `threads` share out files
+    and row groups, by default as many as the cores; the result is the same for any number.
     Raises `EventError` with file and line for anything that is no event, and for an acknowledgment of what
     was never published.
     """
@@ -196,7 +198,7 @@ def replay_files(
         for state in start_from:
             start(fold, state)
 
-    fold = fold_files(sources, at=at, engine=engine, on_file=on_file, begin=begin)
+    fold = fold_files(sources, at=at, engine=engine, on_file=on_file, begin=begin, threads=threads)
     try:
         return states_of(fold, errors)
     except ProtocolError as error:
@@ -232,7 +234,7 @@ def raise_where(error: ProtocolError, sources: Sequence[str | Path]) -> None:
 def state_of_row(row: Mapping[str, Any]) -> SubscriptionState:
     """Return the state that a row of the table `CURSORS` was built from, without the events' settings."""
     from ackwell import Cursor, Ledgers, PositionInfo
-    from ackwell.replay.columns import unpack_sizes
+    from ackwell.replay.losses import unpack_sizes
 
     name = row["topic"], row["subscription"]
     if row["error"] is not None:

@@ -99,7 +99,7 @@ CURSORS: Final[Table] = (
     _BATCH_SIZES,
     Column("error", "string", "why its events lead to no cursor; the state is null then"),
 )
-"""`batch_sizes` is packed: `ackwell.replay.columns.unpack_sizes`."""
+"""`batch_sizes` is packed: `ackwell.replay.losses.unpack_sizes`."""
 
 RANGES: Final[Table] = (
     *_NAMES,

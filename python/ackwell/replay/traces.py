@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
@@ -65,8 +63,7 @@ def trace_events(path: Path) -> Iterator[Event]:
 def trace_columns(path: Path) -> Iterator[Columns]:
     """Read the events of one trace; `EventError` names the file and the line of anything that is none."""
     parser, reader = TraceParser(str(path)), TraceReader(_OF_TOPIC)
-    topics: list[str] = []
-    subscriptions: list[str] = []
+    names: tuple[list[str], list[str], list[str]] = [], [], []
     line = 1
     try:
         with open_trace(path) as file:
@@ -74,12 +71,11 @@ def trace_columns(path: Path) -> Iterator[Columns]:
                 start = 0
                 while start < len(data):
                     taken, lines, odd, read = reader.read(data, start, line)
-                    more = reader.names(len(topics), len(subscriptions))
-                    topics += more[0]
-                    subscriptions += more[1]
+                    for known, more in zip(names, reader.names([*map(len, names)]), strict=True):
+                        known += more
                     line, start = line + lines, start + taken
                     if len(read["kinds"]):
-                        yield _columns(read, topics, subscriptions, str(path))
+                        yield _columns(read, names, str(path))
                     if odd is not None:
                         event = parser.parse(data[start:odd].decode(), line)
                         line, start = line + 1, odd
@@ -91,7 +87,8 @@ def trace_columns(path: Path) -> Iterator[Columns]:
         raise unreadable(error, path, line) from None
 
 
-def _columns(read: dict[str, Any], topics: list[str], subscriptions: list[str], path: str) -> Columns:
+def _columns(read: dict[str, Any], names: Sequence[list[str]], path: str) -> Columns:
+    topics, subscriptions, transactions = names
     has_sets = len(read["words"]) or (read["set_starts"] >= 0).any()
     return Columns(
         (read["topics"], topics),
@@ -104,8 +101,8 @@ def _columns(read: dict[str, Any], topics: list[str], subscriptions: list[str], 
         read["batch_sizes"],
         (read["set_starts"], read["set_ends"]) if has_sets else None,
         read["words"],
-        (np.zeros(len(read["kinds"]), np.int32), [path]),
-        dict(read["transactions"]),
+        (None, [path]),
+        (read["transactions"], transactions) if len(transactions) > 1 else None,
     )
 
 

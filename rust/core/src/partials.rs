@@ -16,9 +16,12 @@
 //!
 //! Whatever is wrong with one subscription is kept as its flaw, the first by (file, sequence), and the others go on.
 
-mod ack_set;
+mod batches;
+mod by_pair;
 mod bytes;
+mod columns;
 mod cursor;
+mod joining;
 mod rows;
 mod together;
 
@@ -27,6 +30,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 pub use bytes::VERSION;
+pub use columns::{CursorColumns, INTEGERS, Texts};
 pub use cursor::Cursor;
 pub use rows::{Action, Codes, Rows};
 
@@ -34,7 +38,8 @@ use crate::ledgers::Ledgers;
 use crate::position::Position;
 use crate::position_info::PositionInfo;
 use crate::range_set::EntrySet;
-use ack_set::AckSet;
+use batches::{Batch, Batches};
+use rows::Part;
 
 /// Means null in a column; no id, index, size or sequence is negative.
 pub const NULL: i64 = i64::MIN;
@@ -150,10 +155,7 @@ struct Ledger {
     /// Everything up to this entry is acknowledged, -1 for everything in earlier ledgers.
     up_to: Option<i64>,
     acked: EntrySet,
-    /// How many messages an entry holds, where it holds a batch.
-    sizes: HashMap<i64, i64, Mixed>,
-    /// Of the entries partly acknowledged, the batch indexes that are not.
-    ack_sets: HashMap<i64, AckSet, Mixed>,
+    batches: Batches,
 }
 
 impl Ledger {
@@ -161,45 +163,36 @@ impl Ledger {
         self.entries = self.entries.max(entry_id.saturating_add(1));
     }
 
-    fn has_size(&mut self, entry_id: i64, size: i64) {
-        if size > 0 {
-            let known = self.sizes.entry(entry_id).or_default();
-            *known = size.max(*known);
-        }
-    }
-
     fn acknowledge_up_to(&mut self, entry_id: i64) {
         self.up_to = self.up_to.max(Some(entry_id));
     }
 
-    fn ack_set(&mut self, entry_id: i64) -> &mut AckSet {
-        self.ack_sets.entry(entry_id).or_default()
-    }
-
-    /// Joins an ack set that leaves something of its entry.
-    fn acknowledge_words(&mut self, entry_id: i64, words: &[i64]) {
-        let known = self.ack_set(entry_id);
-        for (at, word) in words.iter().enumerate() {
-            known.and_word(at, word.cast_unsigned());
+    /// Takes the acknowledgment of a part of an entry; `up_to` includes the messages before an index.
+    #[inline]
+    fn take_part(&mut self, entry_id: i64, part: Part<'_>, up_to: bool) {
+        match part.words {
+            Some(words) => self.batches.join_words(entry_id, words, part.size),
+            None if up_to => self.batches.acknowledge_up_to(entry_id, part.index, part.size),
+            None => self.batches.acknowledge(entry_id, part.index, part.size),
         }
-        known.end(words.len());
     }
 
     fn forget_acknowledgments(&mut self) {
         self.up_to = None;
         self.acked = EntrySet::default();
-        self.ack_sets = HashMap::default();
+        self.batches.forget_acknowledgments();
     }
 
-    fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: Self) {
         self.entries = self.entries.max(other.entries);
         self.up_to = self.up_to.max(other.up_to);
-        self.acked.union_with(&other.acked);
-        for (entry_id, size) in &other.sizes {
-            self.has_size(*entry_id, *size);
+        match self.acked.is_empty() {
+            true => self.acked = other.acked,
+            false => self.acked.union_with(&other.acked),
         }
-        for (entry_id, set) in &other.ack_sets {
-            self.ack_set(*entry_id).and(set);
+        match self.batches.is_empty() {
+            true => self.batches = other.batches,
+            false => other.batches.iter().for_each(|batch| self.batches.join(batch)),
         }
     }
 }
@@ -226,6 +219,7 @@ impl Partials {
     /// [`Self::seek`] and [`Self::clear`] are called before the events are given.
     #[must_use]
     pub fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
+        let batch_size_max = batch_size_max.clamp(0, i32::MAX.into());
         let mut partials = Self { ordered, resets_known, batch_size_max, ..Self::default() };
         partials.file("");
         partials
@@ -300,7 +294,7 @@ impl Partials {
         }
         if let Some(words) = ack_set.filter(|words| words.iter().any(|word| *word != 0)) {
             let ledger = self.ledger(pair, position.ledger_id);
-            self.ledgers[ledger as usize].acknowledge_words(position.entry_id, words);
+            self.ledgers[ledger as usize].batches.join_words(position.entry_id, words, NULL);
             if self.ordered {
                 self.cover(pair, order, order);
             }
@@ -373,7 +367,7 @@ impl Partials {
                 ledger.has_entry(position.entry_id);
             }
             if position.entry_id < ledger.entries {
-                ledger.acknowledge_words(position.entry_id, words);
+                ledger.batches.join_words(position.entry_id, words, NULL);
             }
         }
     }

@@ -38,8 +38,8 @@ pub struct TraceColumns {
     pub set_ends: Vec<i64>,
     /// The words of all ack sets.
     pub words: Vec<i64>,
-    /// The transactions of the rows that have one.
-    pub transactions: Vec<(usize, String)>,
+    /// The number of each row's transaction; 0 is none.
+    pub transactions: Vec<i32>,
 }
 
 /// Where reading ended.
@@ -64,6 +64,7 @@ pub struct TraceReader {
     ends_transaction: [Option<i32>; 2],
     topics: Names,
     subscriptions: Names,
+    transactions: Names,
     /// What lines leave out: the names of the last `meta` line.
     default_topic: Option<i32>,
     default_subscription: Option<i32>,
@@ -82,6 +83,8 @@ impl TraceReader {
         let ends_transaction = ["commit", "abort"].map(|kind| kinds.get(kind).copied());
         let mut subscriptions = Names::default();
         subscriptions.number("");
+        let mut transactions = Names::default();
+        transactions.number("");
         Self {
             ends_transaction,
             kinds,
@@ -90,6 +93,7 @@ impl TraceReader {
             publish_failed,
             topics: Names::default(),
             subscriptions,
+            transactions,
             default_topic: None,
             default_subscription: None,
         }
@@ -111,6 +115,12 @@ impl TraceReader {
     #[must_use]
     pub fn subscriptions(&self) -> &Names {
         &self.subscriptions
+    }
+
+    /// The names of transactions by number.
+    #[must_use]
+    pub fn transactions(&self) -> &Names {
+        &self.transactions
     }
 
     /// Reads lines from `bytes`, the first of which has the number `line`.
@@ -211,9 +221,8 @@ impl TraceReader {
         columns.batch_sizes.push(batch_size);
         columns.set_starts.push(if fields.has_set { words } else { NULL });
         columns.set_ends.push(columns.words.len() as i64);
-        if let Some(transaction) = &fields.transaction {
-            columns.transactions.push((columns.topics.len() - 1, transaction.clone().into_owned()));
-        }
+        let transaction = fields.transaction.as_deref().map(|name| self.transactions.number(name));
+        columns.transactions.push(transaction.unwrap_or(0));
         Some(())
     }
 }

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::ops::DerefMut;
 use std::sync::Mutex;
 
-use ackwell_core::partials::{Action, Codes, Flaw, NULL, Order, Rows};
-use ackwell_core::{self as core, Error, Form, Position};
+use ackwell_core::partials::{
+    Action, Codes, CursorColumns, Flaw, INTEGERS, NULL, Order, Rows, Texts,
+};
+use ackwell_core::{self as core, Error, Position};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays::Ints;
 use crate::convert::{Int, raise};
@@ -338,15 +340,33 @@ impl Partials {
         self.0.detached(py, merge).map_err(raise)
     }
 
-    /// Return the states of pairs from `start` on as rows: how many pairs were taken, and of each row the pair, the ledger
-    /// or null, and the state as int32 offsets and bytes. Stops after some `max_bytes`.
-    #[pyo3(signature = (start=0, max_bytes=4_194_304))]
-    fn encode<'py>(
+    /// Join all that other partials hold, and leave nothing in them. `topics` and `subscriptions` are our numbers of
+    /// theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
+    ///
+    /// Raises `ValueError` if a number of theirs has none of ours; then nothing is joined, and `other` is empty.
+    fn absorb(
         &self,
-        py: Python<'py>,
-        start: u32,
-        max_bytes: usize,
-    ) -> (u32, Array<'py>, Array<'py>, Offsets<'py>, Bound<'py, PyBytes>) {
+        py: Python<'_>,
+        other: &Self,
+        topics: PyReadonlyArray1<'_, i32>,
+        subscriptions: PyReadonlyArray1<'_, i32>,
+    ) -> PyResult<()> {
+        let (topics, subscriptions) =
+            (topics.as_array().to_vec(), subscriptions.as_array().to_vec());
+        let theirs = std::mem::take(&mut *other.0.locked(py));
+        let fits =
+            |number: i32, ours: &[i32]| usize::try_from(number).is_ok_and(|n| n < ours.len());
+        if !theirs.names().all(|(t, s)| fits(t, &topics) && fits(s, &subscriptions)) {
+            return Err(raise(Error::Value("a topic or a subscription that has no number".into())));
+        }
+        self.0.detached(py, |partials| partials.absorb(theirs, &topics, &subscriptions));
+        Ok(())
+    }
+
+    /// Return the states of pairs from `start` on as rows, by name: how many pairs were `taken`, and of each row the pair,
+    /// the ledger or null, and the state as int32 offsets and bytes. Stops after some `max_bytes`.
+    #[pyo3(signature = (start=0, max_bytes=4_194_304))]
+    fn encode<'py>(&self, py: Python<'py>, start: u32, max_bytes: usize) -> PartialRows<'py> {
         let (taken, pairs, ledger_ids, states) = self.0.detached(py, |partials| {
             let (mut pairs, mut ledger_ids, mut states) = (vec![], vec![], Texts::default());
             let mut pair = start;
@@ -360,8 +380,12 @@ impl Partials {
             }
             (pair - start, pairs, ledger_ids, states)
         });
-        let (offsets, bytes) = states.into_python(py);
-        (taken, pairs.into_pyarray(py), ledger_ids.into_pyarray(py), offsets, bytes)
+        PartialRows {
+            taken,
+            pairs: pairs.into_pyarray(py),
+            ledger_ids: ledger_ids.into_pyarray(py),
+            states: PyTexts::new(py, states),
+        }
     }
 
     /// Return a pair's state: its `PositionInfo`, its `Ledgers`, and `(ledger_id, entry_id, size)` of its batches.
@@ -382,11 +406,12 @@ impl Partials {
         Ok((PositionInfo::of(cursor.info), Ledgers::of(cursor.ledgers), sizes))
     }
 
-    /// Return the cursors of pairs as columns by name, and how many pairs were taken; stops after some `max_bytes`.
+    /// Return the cursors of pairs as columns by name, and how many pairs were `taken`; stops after some `max_bytes`.
     ///
     /// Texts, bytes and lists have int32 offsets. `errors` holds (row, message) of each pair that has no cursor, and
     /// `deleted` the rows of subscriptions that are gone. `whole_acks` are pairs whose batch index
-    /// acknowledgments are ignored.
+    /// acknowledgments are ignored. `acked` counts the acknowledged messages of each ack set's batch; -n - 1 means n
+    /// at least.
     #[pyo3(signature = (pairs, whole_acks=None, max_bytes=4_194_304))]
     fn cursors<'py>(
         &self,
@@ -394,11 +419,11 @@ impl Partials {
         pairs: Ints<'py>,
         whole_acks: Option<Vec<u32>>,
         max_bytes: usize,
-    ) -> PyResult<(usize, Bound<'py, PyDict>)> {
+    ) -> PyResult<Cursors<'py>> {
         let pairs = pairs.to_vec();
         let whole_acks: HashSet<u32> = whole_acks.unwrap_or_default().into_iter().collect();
         let columns = self.0.detached(py, |partials| {
-            let mut columns = Columns::default();
+            let mut columns = CursorColumns::default();
             for pair in pairs.iter() {
                 let pair =
                     u32::try_from(*pair).ok().filter(|pair| (*pair as usize) < partials.len());
@@ -410,8 +435,7 @@ impl Partials {
             }
             Ok(columns)
         });
-        let columns = columns.map_err(raise)?;
-        Ok((columns.rows, columns.into_python(py)?))
+        Cursors::new(py, columns.map_err(raise)?)
     }
 }
 
@@ -481,166 +505,89 @@ impl OwnCodes {
 }
 
 /// Texts or bytes one after the other, as Arrow has them.
-struct Texts {
-    offsets: Vec<i32>,
-    bytes: Vec<u8>,
+#[derive(IntoPyObject)]
+struct PyTexts<'py> {
+    offsets: Offsets<'py>,
+    data: Bound<'py, PyBytes>,
 }
 
-impl Default for Texts {
-    fn default() -> Self {
-        Self { offsets: vec![0], bytes: vec![] }
-    }
-}
-
-impl Texts {
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.end();
-    }
-
-    fn end(&mut self) {
-        self.offsets.push(self.bytes.len() as i32);
-    }
-
-    fn into_python(self, py: Python<'_>) -> (Offsets<'_>, Bound<'_, PyBytes>) {
-        (self.offsets.into_pyarray(py), PyBytes::new(py, &self.bytes))
+impl<'py> PyTexts<'py> {
+    fn new(py: Python<'py>, texts: Texts) -> Self {
+        Self { offsets: texts.offsets.into_pyarray(py), data: PyBytes::new(py, &texts.bytes) }
     }
 }
 
-/// The columns of the table `CURSORS`.
-#[derive(Default)]
-struct Columns {
-    rows: usize,
+/// Partials as rows: how many pairs were taken, and of each row the pair, the ledger or null, and the state.
+#[derive(IntoPyObject)]
+struct PartialRows<'py> {
+    taken: u32,
+    pairs: Array<'py>,
+    ledger_ids: Array<'py>,
+    states: PyTexts<'py>,
+}
+
+/// Ack sets: where those of each row begin, their positions as texts, where the words of each begin, the words, and
+/// the acknowledged messages.
+#[derive(IntoPyObject)]
+struct AckSets<'py> {
+    offsets: Offsets<'py>,
+    keys: PyTexts<'py>,
+    word_offsets: Offsets<'py>,
+    words: Array<'py>,
+    acked: Array<'py>,
+}
+
+/// Ledgers: where those of each row begin, their ids and numbers of entries.
+#[derive(IntoPyObject)]
+struct LedgerColumns<'py> {
+    offsets: Offsets<'py>,
+    ids: Array<'py>,
+    entries: Array<'py>,
+}
+
+/// The columns of cursors; see `ackwell_core::partials::CursorColumns`.
+#[derive(IntoPyObject)]
+struct Cursors<'py> {
+    taken: usize,
     errors: Vec<(usize, String)>,
     deleted: Vec<usize>,
-    integers: [Vec<i64>; 9],
-    individually_deleted: Texts,
-    position_info: Texts,
-    compact: Texts,
-    batch_sizes: Texts,
-    batch_offsets: Vec<i32>,
-    batch_keys: Texts,
-    word_offsets: Vec<i32>,
-    words: Vec<i64>,
-    ledger_offsets: Vec<i32>,
-    ledger_ids: Vec<i64>,
-    entries: Vec<i64>,
+    integers: Bound<'py, PyDict>,
+    individually_deleted: PyTexts<'py>,
+    position_info: PyTexts<'py>,
+    compact: PyTexts<'py>,
+    batch_sizes: PyTexts<'py>,
+    batch_deleted: AckSets<'py>,
+    ledgers: LedgerColumns<'py>,
 }
 
-const INTEGERS: [&str; 9] = [
-    "mark_delete_ledger_id",
-    "mark_delete_entry_id",
-    "range_count",
-    "individually_deleted_entries",
-    "backlog_entries",
-    "unacked_messages",
-    "pulsar_ranges_bytes",
-    "pulsar_long_array_bytes",
-    "compact_bytes",
-];
-
-impl Columns {
-    fn push(&mut self, partials: &core::Partials, pair: u32, batch_index_acks: bool) {
-        if self.rows == 0 {
-            self.batch_offsets.push(0);
-            self.word_offsets.push(0);
-            self.ledger_offsets.push(0);
+impl<'py> Cursors<'py> {
+    fn new(py: Python<'py>, columns: CursorColumns) -> PyResult<Self> {
+        let integers = PyDict::new(py);
+        for (name, values) in INTEGERS.into_iter().zip(columns.integers) {
+            integers.set_item(name, values.into_pyarray(py))?;
         }
-        if partials.is_deleted(pair) {
-            self.deleted.push(self.rows);
-            self.put_nothing();
-        } else {
-            let found = partials.cursor(pair, batch_index_acks);
-            match found.and_then(|cursor| self.put(&cursor)) {
-                Ok(()) => {}
-                Err(error) => {
-                    self.errors.push((self.rows, error.to_string()));
-                    self.put_nothing();
-                }
-            }
-        }
-        self.rows += 1;
-        self.individually_deleted.end();
-        self.position_info.end();
-        self.compact.end();
-        self.batch_sizes.end();
-        self.batch_offsets.push(self.word_offsets.len() as i32 - 1);
-        self.ledger_offsets.push(self.ledger_ids.len() as i32);
-    }
-
-    fn put(&mut self, cursor: &core::partials::Cursor) -> core::Result<()> {
-        let info = &cursor.info;
-        let compact = info.encode(Form::Compact)?;
-        let ranges = info.encode(Form::PulsarRanges)?;
-        let long_array = info.encode(Form::PulsarLongArray).ok();
-        let deleted = &info.individually_deleted;
-        let integers = [
-            info.mark_delete.ledger_id,
-            info.mark_delete.entry_id,
-            deleted.len() as i64,
-            i64::try_from(deleted.cardinality()).unwrap_or(i64::MAX),
-            cursor.backlog_entries(),
-            cursor.unacked_messages(),
-            ranges.len() as i64,
-            long_array.as_ref().map_or(NULL, |bytes| bytes.len() as i64),
-            compact.len() as i64,
-        ];
-        for (column, value) in self.integers.iter_mut().zip(integers) {
-            column.push(value);
-        }
-        use std::io::Write as _;
-        write!(self.individually_deleted.bytes, "{deleted}").expect("a vector takes all");
-        let smaller = long_array.filter(|bytes| bytes.len() < ranges.len()).unwrap_or(ranges);
-        self.position_info.bytes.extend_from_slice(&smaller);
-        self.compact.bytes.extend_from_slice(&compact);
-        if let Some(packed) = cursor.packed_sizes() {
-            self.batch_sizes.bytes.extend_from_slice(&packed);
-        }
-        for (position, words) in &info.batch_deleted {
-            self.batch_keys.push(position.to_string().as_bytes());
-            self.words.extend_from_slice(words);
-            self.word_offsets.push(self.words.len() as i32);
-        }
-        for (ledger_id, entries) in cursor.ledgers.iter() {
-            self.ledger_ids.push(ledger_id);
-            self.entries.push(entries);
-        }
-        Ok(())
-    }
-
-    fn put_nothing(&mut self) {
-        for column in &mut self.integers {
-            column.push(NULL);
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        let texts =
-            [&self.individually_deleted, &self.position_info, &self.compact, &self.batch_sizes];
-        let texts: usize = texts.iter().map(|texts| texts.bytes.len()).sum();
-        texts
-            + self.batch_keys.bytes.len()
-            + 8 * self.words.len()
-            + 16 * self.ledger_ids.len()
-            + 100 * self.rows
-    }
-
-    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-        let columns = PyDict::new(py);
-        for (name, values) in INTEGERS.into_iter().zip(self.integers) {
-            columns.set_item(name, values.into_pyarray(py))?;
-        }
-        columns.set_item("individually_deleted", self.individually_deleted.into_python(py))?;
-        columns.set_item("position_info", self.position_info.into_python(py))?;
-        columns.set_item("compact", self.compact.into_python(py))?;
-        columns.set_item("batch_sizes", self.batch_sizes.into_python(py))?;
-        let keys = self.batch_keys.into_python(py);
-        let words = (self.word_offsets.into_pyarray(py), self.words.into_pyarray(py));
-        columns.set_item("batch_deleted", (self.batch_offsets.into_pyarray(py), keys, words))?;
-        let ledgers = (self.ledger_ids.into_pyarray(py), self.entries.into_pyarray(py));
-        columns.set_item("ledgers", (self.ledger_offsets.into_pyarray(py), ledgers))?;
-        columns.set_item("errors", PyList::new(py, self.errors)?)?;
-        columns.set_item("deleted", PyList::new(py, self.deleted)?)?;
-        Ok(columns)
+        let texts = |texts| PyTexts::new(py, texts);
+        Ok(Self {
+            taken: columns.rows,
+            errors: columns.errors,
+            deleted: columns.deleted,
+            integers,
+            individually_deleted: texts(columns.individually_deleted),
+            position_info: texts(columns.position_info),
+            compact: texts(columns.compact),
+            batch_sizes: texts(columns.batch_sizes),
+            batch_deleted: AckSets {
+                offsets: columns.batch_offsets.into_pyarray(py),
+                keys: texts(columns.batch_keys),
+                word_offsets: columns.word_offsets.into_pyarray(py),
+                words: columns.words.into_pyarray(py),
+                acked: columns.batch_acked.into_pyarray(py),
+            },
+            ledgers: LedgerColumns {
+                offsets: columns.ledger_offsets.into_pyarray(py),
+                ids: columns.ledger_ids.into_pyarray(py),
+                entries: columns.entries.into_pyarray(py),
+            },
+        })
     }
 }

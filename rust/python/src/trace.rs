@@ -29,18 +29,14 @@ impl TraceReader {
         self.0.locked(py).set_defaults(topic, subscription);
     }
 
-    /// Return the topics and the subscriptions that were met, from these numbers on.
-    fn names(
-        &self,
-        py: Python<'_>,
-        topics_from: usize,
-        subscriptions_from: usize,
-    ) -> (Vec<String>, Vec<String>) {
+    /// Return the topics, the subscriptions and the transactions that were met, from these numbers on.
+    fn names(&self, py: Python<'_>, starts: [usize; 3]) -> [Vec<String>; 3] {
         let reader = self.0.locked(py);
         let rest = |names: &Names, from: usize| {
             (from..names.len()).filter_map(|number| names.get(number)).map(str::to_owned).collect()
         };
-        (rest(reader.topics(), topics_from), rest(reader.subscriptions(), subscriptions_from))
+        let names = [reader.topics(), reader.subscriptions(), reader.transactions()];
+        std::array::from_fn(|index| rest(names[index], starts[index]))
     }
 
     /// Read lines of `data`, whose first line has the number `line`, up to the first that is not plain.
@@ -57,9 +53,12 @@ impl TraceReader {
         let bytes = data.as_bytes().get(start..).unwrap_or_default();
         let (read, stop) = self.0.detached(py, |reader| reader.read(bytes, line));
         let columns = PyDict::new(py);
-        for (name, codes) in
-            [("topics", read.topics), ("subscriptions", read.subscriptions), ("kinds", read.kinds)]
-        {
+        for (name, codes) in [
+            ("topics", read.topics),
+            ("subscriptions", read.subscriptions),
+            ("kinds", read.kinds),
+            ("transactions", read.transactions),
+        ] {
             columns.set_item(name, codes.into_pyarray(py))?;
         }
         for (name, values) in [
@@ -74,7 +73,6 @@ impl TraceReader {
         ] {
             columns.set_item(name, values.into_pyarray(py))?;
         }
-        columns.set_item("transactions", read.transactions)?;
         Ok((stop.bytes, stop.lines, stop.odd.map(|end| end + start), columns))
     }
 }

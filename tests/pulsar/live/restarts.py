@@ -39,8 +39,8 @@ class Prediction:
             )
         if list(ranges) != list(kept.ranges):
             found.append(f"ranges: predicted {kept.ranges}, came back {ranges}; {kept}")
-        certain = kept.partial - kept.perhaps
-        if not certain <= ack_sets.keys() <= kept.partial | kept.perhaps:
+        certain = kept.partial.keys() - kept.perhaps.keys()
+        if not certain <= ack_sets.keys() <= kept.partial.keys() | kept.perhaps.keys():
             found.append(
                 f"ack sets: predicted {sorted(certain)}, perhaps {sorted(kept.perhaps)}, came back {ack_sets}"
             )

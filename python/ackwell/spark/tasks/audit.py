@@ -12,7 +12,7 @@ from ackwell.broker.restart import restart_loss
 from ackwell.cursor_state import CursorState
 from ackwell.position import Position
 from ackwell.replay import tables
-from ackwell.replay.columns import unpack_sizes
+from ackwell.replay.losses import unpack_sizes
 
 if TYPE_CHECKING:
     from ackwell.broker.settings import BrokerSettings

@@ -14,10 +14,9 @@
 //! Each part is there if its flag is set; numbers are varints, texts have their length before them.
 //! Acknowledged entries are ranges, or words of 64 bits where those are shorter.
 
-use std::collections::HashMap;
-
-use super::ack_set::AckSet;
-use super::{Flaw, Ledger, Mixed, NULL, Order, Pair, Partials};
+use super::batches::{Batch, Batches, Left};
+use super::joining::Part;
+use super::{Flaw, Ledger, NULL, Order, Pair, Partials};
 use crate::error::{Error, Result};
 use crate::frame::{FrameReader, FrameWriter};
 use crate::position::Position;
@@ -66,42 +65,7 @@ impl Partials {
     /// is changed.
     pub fn merge(&mut self, pair: u32, ledger_id: Option<i64>, state: &[u8]) -> Result<()> {
         let part = self.decode(ledger_id, state)?;
-        if let Some((order, detail)) = part.settings {
-            self.settle(pair, order, detail);
-        }
-        if let Some((order, flaw)) = part.flaw {
-            self.refuse(pair, order, flaw);
-        }
-        if let Some(order) = part.deleted {
-            self.delete(pair, order);
-        }
-        let trimmed_before = &mut self.pairs[pair as usize].trimmed_before;
-        *trimmed_before = part.trimmed_before.max(*trimmed_before);
-        let mut acked = part.acked;
-        let mut ledger = part.ledger;
-        if let Some((order, position)) = part.seek {
-            self.seek(pair, order, position, None);
-        }
-        if let Some((first, last)) = acked
-            && let Some(seek) = self.voiding_seek(&self.pairs[pair as usize], first)
-            && part.seek.is_none_or(|own| own.0 != seek)
-        {
-            // The part does not know of the later seek.
-            if self.compare(last, seek).is_gt() {
-                self.refuse(pair, seek, Flaw::SeekBetween);
-            }
-            acked = None;
-            if let Some(ledger) = &mut ledger {
-                ledger.forget_acknowledgments();
-            }
-        }
-        if let Some((first, last)) = acked {
-            self.cover(pair, first, last);
-        }
-        if let Some(ledger) = ledger {
-            let number = self.ledger(pair, ledger.ledger_id);
-            self.ledgers[number as usize].merge(&ledger);
-        }
+        self.join(pair, part);
         Ok(())
     }
 
@@ -145,8 +109,7 @@ impl Partials {
             out.varint(ledger.entries.cast_unsigned());
             out.varint(ledger.up_to.map_or(0, |entry_id| entry_id.cast_unsigned().wrapping_add(2)));
             put_entries(&mut out, &ledger.acked);
-            put_sizes(&mut out, &ledger.sizes);
-            put_ack_sets(&mut out, &ledger.ack_sets);
+            put_batches(&mut out, &ledger.batches);
         }
         out.finish()
     }
@@ -200,9 +163,8 @@ impl Partials {
                 more => Some(i64::try_from(more - 1).map_err(|_| reader.refuse("no entry"))? - 1),
             };
             let acked = take_entries(&mut reader)?;
-            let sizes = take_sizes(&mut reader, self.batch_size_max)?;
-            let ack_sets = take_ack_sets(&mut reader)?;
-            part.ledger = Some(Ledger { ledger_id, entries, up_to, acked, sizes, ack_sets });
+            let batches = take_batches(&mut reader, self.batch_size_max)?;
+            part.ledgers = vec![Ledger { ledger_id, entries, up_to, acked, batches }];
         }
         reader.end()?;
         Ok(part)
@@ -216,18 +178,6 @@ impl Partials {
         };
         Ok(Order { file, sequence })
     }
-}
-
-/// What one string of bytes holds.
-#[derive(Default)]
-struct Part {
-    seek: Option<(Order, Position)>,
-    acked: Option<(Order, Order)>,
-    settings: Option<(Order, String)>,
-    flaw: Option<(Order, Flaw)>,
-    deleted: Option<Order>,
-    trimmed_before: i64,
-    ledger: Option<Ledger>,
 }
 
 /// Distinguishes another version from damage by the checksum, which is at the end or at byte 5 in every version.
@@ -312,20 +262,30 @@ fn take_entries(reader: &mut FrameReader<'_>) -> Result<EntrySet> {
     Ok(entries)
 }
 
-fn put_sizes(out: &mut FrameWriter, sizes: &HashMap<i64, i64, Mixed>) {
-    let mut sorted: Vec<_> = sizes.iter().collect();
-    sorted.sort_unstable();
-    out.varint(sorted.len() as u64);
+fn put_batches(out: &mut FrameWriter, batches: &Batches) {
+    let sorted = batches.sorted();
+    let sizes = sorted.iter().filter_map(|batch| Some((batch.entry_id, batch.size?)));
+    out.varint(sizes.clone().count() as u64);
     let mut before = 0;
-    for (entry_id, size) in sorted {
+    for (entry_id, size) in sizes {
         out.varint((entry_id - before).cast_unsigned());
         out.varint(size.cast_unsigned());
-        before = *entry_id;
+        before = entry_id;
+    }
+    let sets = sorted.iter().filter_map(|batch| Some((batch.entry_id, batch.left.as_ref()?)));
+    out.varint(sets.clone().count() as u64);
+    before = 0;
+    for (entry_id, left) in sets {
+        out.varint((entry_id - before).cast_unsigned());
+        out.byte(u8::from(left.is_endless));
+        out.varint(left.words().len() as u64);
+        out.words(left.words());
+        before = entry_id;
     }
 }
 
-fn take_sizes(reader: &mut FrameReader<'_>, max: i64) -> Result<HashMap<i64, i64, Mixed>> {
-    let mut sizes = HashMap::default();
+fn take_batches(reader: &mut FrameReader<'_>, max: i64) -> Result<Batches> {
+    let mut batches = Batches::default();
     let mut entry_id = 0;
     for _ in 0..reader.count(2)? {
         entry_id = take_entry(reader, entry_id)?;
@@ -333,35 +293,18 @@ fn take_sizes(reader: &mut FrameReader<'_>, max: i64) -> Result<HashMap<i64, i64
         if size > max {
             return Err(reader.refuse(format!("a batch of {size} messages; at most {max}")));
         }
-        sizes.insert(entry_id, size);
+        batches.has_size(entry_id, size);
     }
-    Ok(sizes)
-}
-
-fn put_ack_sets(out: &mut FrameWriter, sets: &HashMap<i64, AckSet, Mixed>) {
-    let mut sorted: Vec<_> = sets.iter().collect();
-    sorted.sort_unstable_by_key(|(entry_id, _)| **entry_id);
-    out.varint(sorted.len() as u64);
-    let mut before = 0;
-    for (entry_id, set) in sorted {
-        out.varint((entry_id - before).cast_unsigned());
-        out.byte(u8::from(set.is_endless()));
-        out.varint(set.words().len() as u64);
-        out.words(set.words());
-        before = *entry_id;
-    }
-}
-
-fn take_ack_sets(reader: &mut FrameReader<'_>) -> Result<HashMap<i64, AckSet, Mixed>> {
-    let mut sets = HashMap::default();
-    let mut entry_id = 0;
+    entry_id = 0;
     for _ in 0..reader.count(3)? {
         entry_id = take_entry(reader, entry_id)?;
-        let endless = reader.byte()? != 0;
+        let is_endless = reader.byte()? != 0;
         let count = reader.count(8)?;
-        sets.insert(entry_id, AckSet::new(reader.words(count)?, endless));
+        let words = reader.words(count)?;
+        let left = Some(Left::new(&words, is_endless));
+        batches.join(Batch { entry_id, size: None, left });
     }
-    Ok(sets)
+    Ok(batches)
 }
 
 fn take_entry(reader: &mut FrameReader<'_>, before: i64) -> Result<i64> {

@@ -1,12 +1,11 @@
 //! The cursor that a subscription's partial leads to, by the mark-delete rule.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-use super::{Ledger, Pair, Partials, TOPIC};
+use super::{Batch, Ledger, Pair, Partials, TOPIC};
 use crate::error::{Error, Result};
 use crate::ledgers::Ledgers;
 use crate::position::Position;
@@ -20,8 +19,8 @@ pub struct Cursor {
     pub info: PositionInfo,
     /// The topic's ledgers.
     pub ledgers: Ledgers,
-    /// Messages of each entry that holds a batch.
-    pub sizes: BTreeMap<Position, i64>,
+    /// Messages of each entry that holds a batch, by position.
+    pub sizes: Vec<(Position, i64)>,
 }
 
 impl Cursor {
@@ -37,42 +36,76 @@ impl Cursor {
     /// Messages not acknowledged: an entry is one, a batch as many as are left of it.
     #[must_use]
     pub fn unacked_messages(&self) -> i64 {
-        let partly = &self.info.batch_deleted;
-        let left = partly
-            .values()
-            .map(|words| words.iter().map(|word| i64::from(word.count_ones())).sum::<i64>() - 1);
-        let whole = self.sizes.range(self.after_mark_delete()..).filter(|(position, _)| {
-            let Position { ledger_id, entry_id } = **position;
-            !partly.contains_key(position)
+        let mut partly = self.info.batch_deleted.iter().peekable();
+        let mut left = self.backlog_entries();
+        for (position, size) in self.sizes_beyond() {
+            // Both are in order. A set without a size is one that an ack set brought.
+            while let Some((_, words)) = partly.next_if(|(at, _)| *at < position) {
+                left += ones(words) - 1;
+            }
+            let Position { ledger_id, entry_id } = *position;
+            if partly.peek().is_none_or(|(at, _)| *at != position)
                 && !self.info.individually_deleted.contains(ledger_id, entry_id)
-                && self.ledgers.contains(**position)
-        });
-        let more = left.sum::<i64>() + whole.map(|(_, size)| size - 1).sum::<i64>();
-        self.backlog_entries() + more
+                && self.ledgers.contains(*position)
+            {
+                left += size - 1;
+            }
+        }
+        left + partly.map(|(_, words)| ones(words) - 1).sum::<i64>()
     }
 
-    /// The batches beyond the mark-delete position: columns of ledger ids, entry ids and sizes, little-endian int64,
-    /// compressed with zlib; none without any.
+    /// The batches beyond the mark-delete position: columns of ledger ids, first entry ids, counts of entries that
+    /// follow each other, and the size of each of them, little-endian int64, compressed with zlib; none without any.
     #[must_use]
     pub fn packed_sizes(&self) -> Option<Vec<u8>> {
-        let beyond: Vec<_> = self.sizes.range(self.after_mark_delete()..).collect();
-        if beyond.is_empty() {
-            return None;
+        let mut columns: [Vec<i64>; 4] = Default::default();
+        let mut next = None;
+        for (Position { ledger_id, entry_id }, size) in self.sizes_beyond() {
+            if next == Some((*ledger_id, *entry_id, *size)) {
+                *columns[2].last_mut().expect("a run began") += 1;
+            } else {
+                for (column, value) in columns.iter_mut().zip([*ledger_id, *entry_id, 1, *size]) {
+                    column.push(value);
+                }
+            }
+            next = Some((*ledger_id, entry_id + 1, *size));
         }
-        let ledger_ids = beyond.iter().map(|(position, _)| position.ledger_id);
-        let entry_ids = beyond.iter().map(|(position, _)| position.entry_id);
-        let values = ledger_ids.chain(entry_ids).chain(beyond.iter().map(|(_, size)| **size));
+        next?;
         let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
-        for value in values {
-            packed.write_all(&value.to_le_bytes()).expect("a vector takes all");
+        for column in columns {
+            let bytes: Vec<u8> = column.iter().flat_map(|value| value.to_le_bytes()).collect();
+            packed.write_all(&bytes).expect("a vector takes all");
         }
         Some(packed.finish().expect("a vector takes all"))
     }
 
-    fn after_mark_delete(&self) -> Position {
-        let Position { ledger_id, entry_id } = self.info.mark_delete;
-        Position::new(ledger_id, entry_id.saturating_add(1))
+    /// How many messages of each ack set's batch are acknowledged. At least that many, and perhaps more, where the
+    /// batch's size is not known, or not beyond the ack set: then the number is negative, less 1 (-4: 3 at least).
+    pub fn acked_in_batches(&self) -> impl Iterator<Item = i64> + '_ {
+        let mut sizes = self.sizes_beyond().iter().peekable();
+        self.info.batch_deleted.iter().map(move |(position, words)| {
+            while sizes.next_if(|(at, _)| at < position).is_some() {}
+            let size = sizes.peek().filter(|(at, _)| at == position).map_or(1, |(_, size)| *size);
+            let last = words.last().map_or(0, |word| i64::from(word.leading_zeros()));
+            // The index of the last message that is not acknowledged, -1 without one.
+            let last_left = 64 * words.len() as i64 - 1 - last;
+            match size > last_left.max(1) {
+                true => size - ones(words),
+                false => -(last_left + 1 - ones(words)).max(1) - 1,
+            }
+        })
     }
+
+    /// The sizes of the batches beyond the mark-delete position.
+    #[must_use]
+    pub fn sizes_beyond(&self) -> &[(Position, i64)] {
+        let start = self.sizes.partition_point(|(at, _)| *at <= self.info.mark_delete);
+        &self.sizes[start..]
+    }
+}
+
+fn ones(words: &[i64]) -> i64 {
+    words.iter().map(|word| i64::from(word.count_ones())).sum()
 }
 
 impl Partials {
@@ -111,7 +144,7 @@ impl Partials {
             }
         }
         refuse_unpublished(&parts, &ledgers, up_to)?;
-        let partly = partly_acked(&parts, &mut acked)?;
+        let (partly, sizes) = batches_of(&parts, &mut acked)?;
 
         let mut mark_delete = ledgers.first_position().unwrap_or(Position::new(0, -1));
         if let Some((_, position)) = known.seek {
@@ -126,16 +159,15 @@ impl Partials {
         }
         advance(&mut mark_delete, &mut acked, &ledgers);
         let mut info = PositionInfo::new(mark_delete);
-        for (position, words) in partly {
-            let is_acked =
-                position <= mark_delete || acked.contains(position.ledger_id, position.entry_id);
-            if batch_index_acks && !is_acked {
-                info.insert_batch(position, words.into_iter().map(u64::cast_signed).collect());
-            }
+        if batch_index_acks {
+            let is_open = |position: &Position| {
+                *position > mark_delete && !acked.contains(position.ledger_id, position.entry_id)
+            };
+            let partly = partly.into_iter().filter(|(position, _)| is_open(position));
+            info.batch_deleted = partly.collect();
         }
         info.individually_deleted = acked;
-        let sizes = parts.iter().flat_map(Part::sizes);
-        Ok(Cursor { info, sizes: sizes.collect(), ledgers })
+        Ok(Cursor { info, sizes, ledgers })
     }
 
     /// The ledgers of a pair, by id, with what is known for its whole topic.
@@ -169,22 +201,26 @@ impl std::ops::Deref for Part<'_> {
     }
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
     fn entries(&self) -> i64 {
         self.own.entries.max(self.topic.map_or(0, |topic| topic.entries))
     }
 
-    fn size_of(&self, entry_id: i64) -> Option<i64> {
-        let told = self.topic.and_then(|topic| topic.sizes.get(&entry_id));
-        self.own.sizes.get(&entry_id).max(told).copied()
-    }
-
-    fn sizes(&self) -> impl Iterator<Item = (Position, i64)> + '_ {
-        let told = self.topic.into_iter().flat_map(|topic| topic.sizes.keys());
-        let entries = self.own.sizes.keys().chain(told);
-        entries.filter_map(|entry_id| {
-            Some((Position::new(self.own.ledger_id, *entry_id), self.size_of(*entry_id)?))
-        })
+    /// The batches by entry, of which the size is the larger of both.
+    fn batches(&self) -> Vec<Batch<'a>> {
+        let mut batches = self.own.batches.sorted();
+        let Some(topic) = self.topic.filter(|topic| !topic.batches.is_empty()) else {
+            return batches;
+        };
+        for batch in &mut batches {
+            let told = topic.batches.get(batch.entry_id);
+            batch.size = batch.size.max(told.and_then(|told| told.size));
+        }
+        let is_new = |batch: &Batch<'_>| self.own.batches.get(batch.entry_id).is_none();
+        let told = topic.batches.iter().filter(is_new);
+        batches.extend(told.map(|batch| Batch { left: None, ..batch }));
+        batches.sort_unstable_by_key(|batch| batch.entry_id);
+        batches
     }
 }
 
@@ -210,7 +246,7 @@ fn ledgers_of(parts: &[Part<'_>]) -> Result<Ledgers> {
 }
 
 fn last_acked(part: &Ledger) -> Option<i64> {
-    let partly = part.ack_sets.keys().copied().max();
+    let partly = partly_acked(part).max();
     part.acked.last_entry().max(part.up_to).max(partly).filter(|entry_id| *entry_id >= 0)
 }
 
@@ -225,7 +261,7 @@ fn refuse_unpublished(
         let beyond = part.acked.ranges().map(|(_, upper)| upper).find(|upper| *upper >= entries);
         let cumulative = up_to.filter(|up_to| up_to.ledger_id == part.ledger_id);
         let cumulative = cumulative.map(|up_to| up_to.entry_id).filter(|entry| *entry >= entries);
-        let partly = part.ack_sets.keys().copied().filter(|entry| *entry >= entries).min();
+        let partly = partly_acked(part).filter(|entry| *entry >= entries).min();
         let first = [beyond, cumulative, partly].into_iter().flatten().min();
         if let Some(entry_id) = first {
             let last = ledgers.last_position();
@@ -242,24 +278,31 @@ fn refuse_unpublished(
     Ok(())
 }
 
-/// The ack sets of partly acknowledged entries, by position; those of which nothing is left join `acked`.
-fn partly_acked(
-    parts: &[Part<'_>],
-    acked: &mut PositionRangeSet,
-) -> Result<BTreeMap<Position, Vec<u64>>> {
+/// The entries that have an ack set, in no order.
+fn partly_acked(part: &Ledger) -> impl Iterator<Item = i64> + '_ {
+    part.batches.iter().filter(|batch| batch.left.is_some()).map(|batch| batch.entry_id)
+}
+
+type Partly = Vec<(Position, Vec<i64>)>;
+type Sizes = Vec<(Position, i64)>;
+
+/// The ack sets of partly acknowledged entries and the sizes of all batches, by position; entries of which
+/// nothing is left join `acked`.
+fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(Partly, Sizes)> {
     let first_published = parts.iter().find(|part| part.entries() > 0).map(|part| part.ledger_id);
-    let mut partly = BTreeMap::new();
+    let (mut partly, mut sizes) = (Partly::new(), Sizes::new());
+    let mut words = Vec::new();
     for part in parts {
-        // Sorted, so that what is refused first is always the same.
-        let mut entries: Vec<i64> = part.ack_sets.keys().copied().collect();
-        entries.sort_unstable();
-        for entry_id in entries {
-            let set = &part.ack_sets[&entry_id];
-            let position = Position::new(part.ledger_id, entry_id);
-            let size = match (
-                set.greatest_cleared().filter(|_| set.is_endless()),
-                part.size_of(entry_id),
-            ) {
+        let batches = part.batches();
+        sizes.reserve_exact(batches.len());
+        let is_published = first_published.is_some_and(|first| part.ledger_id >= first);
+        for batch in batches {
+            let position = Position::new(part.ledger_id, batch.entry_id);
+            if let Some(size) = batch.size {
+                sizes.push((position, size));
+            }
+            let Some(left) = batch.left else { continue };
+            let size = match (left.greatest_acked(), batch.size) {
                 (None, size) => size.unwrap_or(0),
                 (Some(index), Some(size)) if index < size => size,
                 (Some(index), Some(size)) => {
@@ -272,11 +315,7 @@ fn partly_acked(
                 }
                 // Published before the recording began: it holds one message more at least, nobody knows how
                 // many, so the set is filled up to whole words.
-                (Some(index), None)
-                    if first_published.is_none_or(|first| part.ledger_id < first) =>
-                {
-                    (index / 64 + 1) * 64
-                }
+                (Some(index), None) if !is_published => (index / 64 + 1) * 64,
                 (Some(_), None) => {
                     return Err(Error::protocol_at(
                         position,
@@ -286,15 +325,16 @@ fn partly_acked(
                     ));
                 }
             };
-            let words = set.within(size);
+            words.clear();
+            left.write(size, &mut words);
             if words.is_empty() {
                 acked.add(position.ledger_id, position.entry_id)?;
             } else {
-                partly.insert(position, words);
+                partly.push((position, words.clone()));
             }
         }
     }
-    Ok(partly)
+    Ok((partly, sizes))
 }
 
 /// Moves the mark-delete position over connected ranges and over the borders of ledgers.

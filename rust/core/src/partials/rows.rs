@@ -1,5 +1,6 @@
 //! Rows of events into partials: one pass, one look-up a row.
 
+use super::by_pair::ByPair;
 use super::{Flaw, NULL, Order, Partials, TOPIC};
 use crate::error::{Error, Result};
 use crate::position::Position;
@@ -99,6 +100,14 @@ pub struct Rows<'a> {
     pub files: Option<Codes<'a>>,
 }
 
+/// What an acknowledgment of a part of an entry says of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) index: i64,
+    pub(super) size: i64,
+    pub(super) words: Option<&'a [i64]>,
+}
+
 /// Pairs by the codes of their names, where few enough codes meet; else each row asks the table of all.
 struct PairsOfBatch {
     width: usize,
@@ -123,32 +132,54 @@ impl Partials {
             self.feed_seeks(rows, &mut pairs);
         }
         let mut first_flawed = None;
-        let mut take = |partials: &mut Self, pair: u32, row: usize| {
-            let action = rows.action(row);
-            let taken = match rows.flaw(row, action, partials.batch_size_max) {
-                Some(flaw) => Err(flaw),
-                None => partials.take(pair, row, action, rows),
-            };
-            if let Err(flaw) = taken {
-                partials.refuse(pair, rows.order(row), flaw);
-                first_flawed = Some(first_flawed.map_or(row, |first: usize| first.min(row)));
-            }
+        let mut refused = |row: usize| {
+            first_flawed = Some(first_flawed.map_or(row, |first: usize| first.min(row)));
         };
         let pairs = pairs.of_rows(self, rows);
         let together = self.takes_together(rows);
         let is_mixed = runs(&pairs) >= pairs.len() / RUN;
         if together && !is_mixed {
-            self.take_together(rows, &pairs, take);
+            self.take_together(rows, &pairs, |partials, pair, row| {
+                if !partials.take_one(rows, pair, row) {
+                    refused(row);
+                }
+            });
+        } else if together && self.pairs.len() <= pairs.len() / RUN {
+            let sorted = ByPair::new(rows, &pairs, self.pairs.len());
+            let rows = &sorted.rows();
+            self.take_together(rows, &sorted.pairs, |partials, pair, row| {
+                if !partials.take_one(rows, pair, row) {
+                    refused(sorted.given[row] as usize);
+                }
+            });
         } else if self.pairs.len() <= 2 * PAIRS_NEAR || !is_mixed {
             for (row, pair) in pairs.iter().enumerate() {
-                take(self, *pair, row);
+                if !self.take_one(rows, *pair, row) {
+                    refused(row);
+                }
             }
         } else {
             for row in near(&pairs, self.pairs.len()) {
-                take(self, pairs[row as usize], row as usize);
+                if !self.take_one(rows, pairs[row as usize], row as usize) {
+                    refused(row as usize);
+                }
             }
         }
         Ok(first_flawed)
+    }
+
+    /// Takes one row; returns whether it is an event.
+    #[inline]
+    fn take_one(&mut self, rows: &Rows<'_>, pair: u32, row: usize) -> bool {
+        let action = rows.action(row);
+        let taken = match rows.flaw(row, action, self.batch_size_max) {
+            Some(flaw) => Err(flaw),
+            None => self.take(pair, row, action, rows),
+        };
+        if let Err(flaw) = taken {
+            self.refuse(pair, rows.order(row), flaw);
+        }
+        taken.is_ok()
     }
 
     /// Takes the seeks of a batch first, for they make its earlier acknowledgments void.
@@ -179,9 +210,9 @@ impl Partials {
                 ledger.has_entry(entry_id);
                 let (index, size) = rows.batch(row);
                 if size != NULL {
-                    ledger.has_size(entry_id, size);
+                    ledger.batches.has_size(entry_id, size);
                 } else if index != NULL {
-                    ledger.has_size(entry_id, index + 1);
+                    ledger.batches.has_size(entry_id, index + 1);
                 }
                 Ok(())
             }
@@ -217,20 +248,18 @@ impl Partials {
         let (_, size) = rows.batch(row);
         if size != NULL {
             let ledger = self.ledger(pair, rows.ledger_ids[row]);
-            self.ledgers[ledger as usize].has_size(rows.entry_ids[row], size);
+            self.ledgers[ledger as usize].batches.has_size(rows.entry_ids[row], size);
         }
     }
 
     #[inline]
     fn acknowledge(&mut self, pair: u32, row: usize, action: Action, rows: &Rows<'_>) {
         let entry_id = rows.entry_ids[row];
-        let (index, _) = rows.batch(row);
-        self.tell_size(pair, row, rows);
         let known = &self.pairs[pair as usize];
         if self.ordered || known.seek.is_some() {
             let order = rows.order(row);
             if self.voiding_seek(known, order).is_some() {
-                return;
+                return self.tell_size(pair, row, rows);
             }
             if self.ordered {
                 self.cover(pair, order, order);
@@ -238,21 +267,18 @@ impl Partials {
         }
         let ledger = self.ledger(pair, rows.ledger_ids[row]);
         let ledger = &mut self.ledgers[ledger as usize];
-        let set = rows.ack_set(row);
-        let whole = match set {
-            Some(words) => words.iter().all(|word| *word == 0),
-            None => index == NULL,
-        };
-        match (whole, action) {
-            (true, Action::Ack) => ledger.acked.add(entry_id),
-            (true, _) => ledger.acknowledge_up_to(entry_id),
-            (false, _) => {
-                match set {
-                    Some(words) => ledger.acknowledge_words(entry_id, words),
-                    None if action == Action::Ack => ledger.ack_set(entry_id).clear(index),
-                    None => ledger.ack_set(entry_id).clear_up_to(index),
+        let up_to = action != Action::Ack;
+        match rows.is_whole(row) {
+            true => {
+                ledger.batches.has_size(entry_id, rows.batch(row).1);
+                match up_to {
+                    true => ledger.acknowledge_up_to(entry_id),
+                    false => ledger.acked.add(entry_id),
                 }
-                if action != Action::Ack {
+            }
+            false => {
+                ledger.take_part(entry_id, rows.part(row), up_to);
+                if up_to {
                     ledger.acknowledge_up_to(entry_id - 1);
                 }
             }
@@ -374,7 +400,7 @@ impl Rows<'_> {
     }
 
     #[inline]
-    fn batch(&self, row: usize) -> (i64, i64) {
+    pub(super) fn batch(&self, row: usize) -> (i64, i64) {
         let index = self.batch_indexes.map_or(NULL, |column| column[row]);
         (index, self.batch_sizes.map_or(NULL, |column| column[row]))
     }
@@ -383,6 +409,43 @@ impl Rows<'_> {
     fn ack_set(&self, row: usize) -> Option<&[i64]> {
         let (starts, ends) = self.ack_sets?;
         (starts[row] != NULL).then(|| &self.words[starts[row] as usize..ends[row] as usize])
+    }
+
+    /// Whether an acknowledgment is one of the entry, not of a part of it.
+    #[inline]
+    pub(super) fn is_whole(&self, row: usize) -> bool {
+        match self.ack_set(row) {
+            Some(words) => words.iter().all(|word| *word == 0),
+            None => self.batch(row).0 == NULL,
+        }
+    }
+
+    /// The part of its entry that an acknowledgment is one of.
+    #[inline]
+    pub(super) fn part(&self, row: usize) -> Part<'_> {
+        let (index, size) = self.batch(row);
+        Part { index, size, words: self.ack_set(row) }
+    }
+
+    /// Whether a column says anything of batches.
+    pub(super) fn has_batches(&self) -> bool {
+        self.batch_indexes.is_some() || self.batch_sizes.is_some() || self.ack_sets.is_some()
+    }
+
+    /// Whether no batch index, size or ack set is negative or beyond the limit.
+    pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
+        let within = |column: Option<&[i64]>, most: i64| {
+            column.unwrap_or_default().iter().fold(true, |all, value| {
+                all & ((0 <= *value) & (*value <= most) | (*value == NULL))
+            })
+        };
+        let (starts, ends) = self.ack_sets.unwrap_or_default();
+        let sets = starts.iter().zip(ends);
+        within(self.batch_indexes, size_max - 1)
+            && within(self.batch_sizes, size_max)
+            && sets.fold(true, |all, (start, end)| {
+                all & ((*start == NULL) | (end.wrapping_sub(*start) <= size_max / 64))
+            })
     }
 
     #[inline]

@@ -1,12 +1,13 @@
 //! Rows of one ledger taken together: what a whole topic, or a slice ordered by subscription, consists of.
 //!
 //! Row by row, the costs are the kind, which no processor foresees, and the counts of a set that changes by an entry. So
-//! the kinds of a run are read without a branch, and its acknowledgments become bits, which are joined at once.
+//! the kinds of a run are read without a branch, and its acknowledgments become bits, which are joined at once. Those of
+//! parts of batches go to their entries one by one, by one look-up each.
 
 use std::ops::Range;
 
 use super::rows::{Action, Rows};
-use super::{Ledger, Partials, TOPIC};
+use super::{Ledger, NULL, Partials, TOPIC};
 
 /// Rows of one ledger that are worth it.
 const RUN_MIN: usize = 8;
@@ -17,7 +18,8 @@ const RUN_MAX: usize = 2_048;
 const EXISTS: u8 = 1;
 const ACK: u8 = 2;
 const UP_TO: u8 = 4;
-const OTHER: u8 = 8;
+const PLACED: u8 = 8;
+const OTHER: u8 = 16;
 
 /// What the kinds of some rows do, and memory that is used again.
 pub(super) struct Together {
@@ -30,7 +32,8 @@ pub(super) struct Together {
 impl Together {
     pub(super) fn new(rows: &Rows<'_>) -> Self {
         let does = |number: &i32| match Action::ALL[*number as usize] {
-            Action::Nothing | Action::Placed => 0,
+            Action::Nothing => 0,
+            Action::Placed => PLACED,
             Action::Exists => EXISTS,
             Action::Ack => ACK,
             Action::UpTo => UP_TO,
@@ -38,6 +41,45 @@ impl Together {
         };
         let does = rows.kinds.numbers.iter().map(does).collect();
         Self { does, acked: vec![0; RUN_MAX], bits: Vec::new() }
+    }
+
+    /// Takes what rows say of batches; gathers the entries acknowledged whole in `acked`, and returns how many there
+    /// are, and up to where everything is acknowledged.
+    fn take_batches(
+        &mut self,
+        ledger: &mut Ledger,
+        rows: &Rows<'_>,
+        run: Range<usize>,
+    ) -> (usize, i64) {
+        let (mut acked, mut up_to) = (0, -2);
+        let mut told = (-1, 0);
+        for row in run {
+            let does = self.does[rows.kinds.code(row)];
+            if does & (EXISTS | ACK | UP_TO) == 0 {
+                continue;
+            }
+            let entry_id = rows.entry_ids[row];
+            let (index, size) = rows.batch(row);
+            if does & EXISTS != 0 {
+                let size = if size == NULL { index.saturating_add(1) } else { size };
+                // Each message of a batch says the same.
+                if told.0 != entry_id || told.1 < size {
+                    told = (entry_id, size);
+                    ledger.batches.has_size(entry_id, size);
+                }
+                continue;
+            }
+            if rows.is_whole(row) {
+                ledger.batches.has_size(entry_id, size);
+                self.acked[acked] = entry_id;
+                acked += usize::from(does & ACK != 0);
+                up_to = up_to.max(if does & UP_TO != 0 { entry_id } else { -2 });
+            } else {
+                ledger.take_part(entry_id, rows.part(row), does & UP_TO != 0);
+                up_to = up_to.max(if does & UP_TO != 0 { entry_id - 1 } else { -2 });
+            }
+        }
+        (acked, up_to)
     }
 
     /// Joins the first `count` of `acked`.
@@ -61,12 +103,9 @@ impl Together {
 }
 
 impl Partials {
-    /// Whether rows may be taken together: their order and parts of batches are of no concern.
+    /// Whether rows may be taken together: their order is of no concern, and no batch is beyond the limit.
     pub(super) fn takes_together(&self, rows: &Rows<'_>) -> bool {
-        !self.ordered
-            && rows.batch_indexes.is_none()
-            && rows.batch_sizes.is_none()
-            && rows.ack_sets.is_none()
+        !self.ordered && rows.has_sound_batches(self.batch_size_max)
     }
 
     /// Takes rows; calls `one` for each row that has to be taken alone.
@@ -105,12 +144,14 @@ impl Partials {
         run: Range<usize>,
     ) -> bool {
         let known = &self.pairs[pair as usize];
-        if known.seek.is_some() || known.subscription == TOPIC {
+        if known.seek.is_some() {
             return false;
         }
+        let is_topic = known.subscription == TOPIC;
+        let has_batches = rows.has_batches();
         let (mut signs, mut all, mut greatest) = (ledger_id, 0, -1);
         let (mut exists, mut up_to, mut acked) = (-1, -2, 0);
-        for row in run {
+        for row in run.clone() {
             let entry_id = rows.entry_ids[row];
             let does = together.does[rows.kinds.code(row)];
             signs |= entry_id | rows.sequences.map_or(0, |column| column[row]);
@@ -121,16 +162,20 @@ impl Partials {
             together.acked[acked] = entry_id;
             acked += usize::from(does & ACK != 0);
         }
-        if signs < 0 || greatest == i64::MAX || all & OTHER != 0 {
+        if signs < 0 || greatest == i64::MAX || all & OTHER != 0 || (is_topic && all & !EXISTS != 0)
+        {
             return false;
         }
-        if all == 0 {
+        if all & !PLACED == 0 {
             return true;
         }
         let ledger = self.ledger(pair, ledger_id);
         let ledger = &mut self.ledgers[ledger as usize];
         if all & EXISTS != 0 {
             ledger.has_entry(exists);
+        }
+        if has_batches {
+            (acked, up_to) = together.take_batches(ledger, rows, run);
         }
         if all & UP_TO != 0 {
             ledger.acknowledge_up_to(up_to);

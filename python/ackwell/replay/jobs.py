@@ -1,0 +1,99 @@
+"""Folding on several threads: each takes jobs into a fold of its own, and the folds are joined.
+
+Joining gives the same in any order, so the result does not depend on the threads. The interpreter is
+released while columns are read and folded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ackwell.replay.event_columns import Columns
+    from ackwell.replay.fold import Fold
+
+
+class Job(NamedTuple):
+    """Some events, read in one go."""
+
+    path: Path
+    columns: Callable[[], Iterable[Columns]]
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def fold_jobs(
+    jobs: list[Job],
+    new_fold: Callable[[], Fold],
+    threads: int,
+    on_file: Callable[[Path], None],
+    begin: Callable[[Fold], None],
+) -> tuple[Fold, bool]:
+    """Fold jobs, and return the fold and whether a row was no event.
+
+    What the first job in order raises is raised.
+    """
+    fold = new_fold()
+    begin(fold)
+    queue = _Queue(jobs, on_file)
+    folds = [fold, *(new_fold() for _ in range(min(threads, len(jobs)) - 1))]
+    if len(folds) == 1:
+        flawed = queue.fold_into(fold)
+    else:
+        with ThreadPoolExecutor(len(folds)) as pool:
+            flawed = any(list(pool.map(queue.fold_into, folds)))
+    queue.raise_first()
+    for other in folds[1:]:
+        fold.absorb(other)
+    flawed |= fold.end()
+    return fold, flawed
+
+
+class _Queue:
+    """Jobs in order, for several threads."""
+
+    def __init__(self, jobs: list[Job], on_file: Callable[[Path], None]) -> None:
+        self._jobs: Iterator[tuple[int, Job]] = iter(enumerate(jobs))
+        self._on_file = on_file
+        self._lock = Lock()
+        self._last: Path | None = None
+        self._failed: dict[int, BaseException] = {}
+
+    def fold_into(self, fold: Fold) -> bool:
+        """Take jobs until there are none; return whether a row was no event."""
+        flawed = False
+        while (taken := self._next()) is not None:
+            number, job = taken
+            try:
+                for columns in job.columns():
+                    flawed |= fold.feed(columns) is not None
+            except BaseException as error:
+                self._failed[number] = error
+        return flawed
+
+    def raise_first(self) -> None:
+        """Raise what the first failed job raised."""
+        if self._failed:
+            raise self._failed[min(self._failed)]
+
+    def _next(self) -> tuple[int, Job] | None:
+        with self._lock:
+            # The jobs before one that failed are taken, so none of those that are left can come before it.
+            if self._failed:
+                return None
+            taken = next(self._jobs, None)
+            if taken is not None and taken[1].path != self._last:
+                self._last = taken[1].path
+                self._on_file(self._last)
+            return taken

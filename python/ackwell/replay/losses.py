@@ -1,0 +1,147 @@
+"""What a restart forgets of folded cursors, from their columns: no Python object for each batch.
+
+The rules are those of `ackwell.broker.restart`; ack sets and batch sizes are read where they lie, in the
+columns that `Partials.cursors` returns.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from ackwell.broker.batch_sizes import BatchSizes, Count, CountedAckSets, CountedSizes
+from ackwell.broker.restart import restart_loss
+from ackwell.cursor_state import CursorState
+from ackwell.position import Position
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ackwell import PositionRangeSet
+
+    Ints = NDArray[np.int64]
+
+_KEPT_RANGES_MAX: Final = 1_000
+"""So many ranges go to the metadata store, whole, when a 4.2 broker closes a cursor."""
+
+
+class Loss(NamedTuple):
+    """What a graceful restart of a 4.2 broker would forget."""
+
+    messages: int = 0
+    reason: str | None = None
+
+
+def losses_of(columns: dict[str, Any]) -> list[Loss]:
+    """Return the loss of each row of `Partials.cursors`; none where there is no cursor."""
+    from ackwell import Ledgers, PositionRangeSet
+
+    integers, sets, ledgers = columns["integers"], columns["batch_deleted"], columns["ledgers"]
+    losses = [Loss()] * columns["taken"]
+    large = (integers["range_count"] > _KEPT_RANGES_MAX) | (np.diff(sets["offsets"]) > 0)
+    for row in np.flatnonzero(large).tolist():
+        own = slice(*ledgers["offsets"][row : row + 2].tolist())
+        mark_delete = [int(integers[name][row]) for name in ("mark_delete_ledger_id", "mark_delete_entry_id")]
+        state = CursorState(
+            Position(*mark_delete),
+            PositionRangeSet.parse(_cell(columns["individually_deleted"], row).decode()),
+            AckSetColumns(sets, *sets["offsets"][row : row + 2].tolist()),
+            Ledgers(list(zip(ledgers["ids"][own].tolist(), ledgers["entries"][own].tolist(), strict=True))),
+        )
+        loss = restart_loss(state, batch_sizes=unpack_sizes(_cell(columns["batch_sizes"], row) or None))
+        losses[row] = Loss(loss.messages.at_least, "; ".join(map(str, loss.reasons)) or None)
+    return losses
+
+
+def _cell(texts: dict[str, Any], row: int) -> bytes:
+    start, end = texts["offsets"][row : row + 2].tolist()
+    data: bytes = texts["data"][start:end]
+    return data
+
+
+class AckSetColumns(CountedAckSets):
+    """The ack sets of one row, in the columns of all."""
+
+    def __init__(self, columns: dict[str, Any], start: int, end: int) -> None:
+        self._columns = columns
+        self._start, self._end = start, end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __iter__(self) -> Iterator[Position]:
+        for at in range(self._start, self._end):
+            ledger_id, _, entry_id = _cell(self._columns["keys"], at).partition(b":")
+            yield Position(int(ledger_id), int(entry_id))
+
+    def __getitem__(self, position: Position) -> Sequence[int]:
+        return self._by_position[position]
+
+    @cached_property
+    def _by_position(self) -> dict[Position, Sequence[int]]:
+        return self.first(len(self))
+
+    def first(self, count: int) -> dict[Position, Sequence[int]]:
+        """Return the first sets."""
+        few = AckSetColumns(self._columns, self._start, min(self._end, self._start + count))
+        words = self._columns["words"]
+        bounds = self._columns["word_offsets"][few._start : few._end + 1].tolist()
+        sets = (words[start:end].tolist() for start, end in pairwise(bounds))
+        return dict(zip(few, sets, strict=True))
+
+    def behind(self, count: int) -> AckSetColumns:
+        """Return the sets without the first."""
+        return AckSetColumns(self._columns, min(self._end, self._start + count), self._end)
+
+    def acked(self) -> Count:
+        """Count the acknowledged messages."""
+        acked = self._columns["acked"][self._start : self._end]
+        at_least = int(np.where(acked < 0, -acked - 1, acked).sum())
+        return Count(at_least, None if (acked < 0).any() else at_least)
+
+
+class SizeColumns(CountedSizes):
+    """Batch sizes, as runs of entries of one ledger and one size that follow each other."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+
+    @cached_property
+    def _columns(self) -> tuple[Ints, Ints, Ints]:
+        """Ledger id, entry id and size of each entry."""
+        runs = np.frombuffer(zlib.decompress(self._packed), dtype="<i8").reshape(4, -1)
+        ledger_ids, firsts, counts, sizes = runs
+        starts = np.cumsum(counts) - counts
+        entry_ids = np.arange(counts.sum()) - np.repeat(starts - firsts, counts)
+        return np.repeat(ledger_ids, counts), entry_ids, np.repeat(sizes, counts)
+
+    @cached_property
+    def _by_position(self) -> dict[tuple[int, int], int]:
+        ledger_ids, entry_ids, sizes = (column.tolist() for column in self._columns)
+        return dict(zip(map(Position, ledger_ids, entry_ids), sizes, strict=True))
+
+    def __len__(self) -> int:
+        return len(self._columns[2])
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._by_position)
+
+    def __getitem__(self, position: tuple[int, int]) -> int:
+        return self._by_position[position]
+
+    def sum_of(self, ranges: PositionRangeSet | None) -> tuple[int, int]:
+        """Return how many entries there are, all or those in `ranges`, and their messages."""
+        ledger_ids, entry_ids, sizes = self._columns
+        if ranges is not None:
+            sizes = sizes[ranges.contains_many(ledger_ids, entry_ids)]
+        return len(sizes), int(sizes.sum())
+
+
+def unpack_sizes(packed: bytes | None) -> BatchSizes:
+    """Read the column `batch_sizes`."""
+    return BatchSizes() if packed is None else BatchSizes(of=SizeColumns(packed))

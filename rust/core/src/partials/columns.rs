@@ -1,0 +1,214 @@
+//! Cursors as columns, in the layout of Arrow: those of the table `CURSORS`.
+
+use std::io::Write;
+
+use super::{Cursor, NULL, Partials};
+use crate::error::Result;
+use crate::position_info::Form;
+
+/// Texts or bytes one after the other: text n is `bytes[offsets[n]..offsets[n + 1]]`.
+#[derive(Debug, Clone)]
+pub struct Texts {
+    /// Where each begins, and the end of the last.
+    pub offsets: Vec<i32>,
+    /// All of them.
+    pub bytes: Vec<u8>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self { offsets: vec![0], bytes: vec![] }
+    }
+}
+
+impl Texts {
+    /// Adds one.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.offsets.push(self.bytes.len() as i32);
+    }
+}
+
+/// The columns of a cursor's numbers; null where there is no cursor.
+pub const INTEGERS: [&str; 9] = [
+    "mark_delete_ledger_id",
+    "mark_delete_entry_id",
+    "range_count",
+    "individually_deleted_entries",
+    "backlog_entries",
+    "unacked_messages",
+    "pulsar_ranges_bytes",
+    "pulsar_long_array_bytes",
+    "compact_bytes",
+];
+
+/// The columns of some cursors; a row without a cursor holds nulls and empty values.
+#[derive(Debug, Clone)]
+pub struct CursorColumns {
+    /// How many rows there are.
+    pub rows: usize,
+    /// The rows that have no cursor for their events lead to none, and why.
+    pub errors: Vec<(usize, String)>,
+    /// The rows of subscriptions that are deleted.
+    pub deleted: Vec<usize>,
+    /// The columns of [`INTEGERS`].
+    pub integers: [Vec<i64>; INTEGERS.len()],
+    /// Acknowledged ranges, as Pulsar prints them.
+    pub individually_deleted: Texts,
+    /// The smaller of Pulsar's forms.
+    pub position_info: Texts,
+    /// The compact form.
+    pub compact: Texts,
+    /// The sizes of batches, packed; see [`Cursor::packed_sizes`].
+    pub batch_sizes: Texts,
+    /// Where the ack sets of each row begin.
+    pub batch_offsets: Vec<i32>,
+    /// The position of each ack set, as Pulsar prints it.
+    pub batch_keys: Texts,
+    /// Where the words of each ack set begin.
+    pub word_offsets: Vec<i32>,
+    /// The words of all ack sets.
+    pub words: Vec<i64>,
+    /// The acknowledged messages of each ack set; see [`Cursor::acked_in_batches`].
+    pub batch_acked: Vec<i64>,
+    /// Where the ledgers of each row begin.
+    pub ledger_offsets: Vec<i32>,
+    /// The ledgers' ids.
+    pub ledger_ids: Vec<i64>,
+    /// Their numbers of entries.
+    pub entries: Vec<i64>,
+}
+
+impl Default for CursorColumns {
+    fn default() -> Self {
+        Self {
+            rows: 0,
+            errors: vec![],
+            deleted: vec![],
+            integers: Default::default(),
+            individually_deleted: Texts::default(),
+            position_info: Texts::default(),
+            compact: Texts::default(),
+            batch_sizes: Texts::default(),
+            batch_offsets: vec![0],
+            batch_keys: Texts::default(),
+            word_offsets: vec![0],
+            words: vec![],
+            batch_acked: vec![],
+            ledger_offsets: vec![0],
+            ledger_ids: vec![],
+            entries: vec![],
+        }
+    }
+}
+
+impl CursorColumns {
+    /// Adds the cursor of a pair. Without `batch_index_acks`, acknowledgments of parts of batches are ignored.
+    pub fn push(&mut self, partials: &Partials, pair: u32, batch_index_acks: bool) {
+        if partials.is_deleted(pair) {
+            self.deleted.push(self.rows);
+            self.put_nothing();
+        } else {
+            let found = partials.cursor(pair, batch_index_acks);
+            if let Err(error) = found.and_then(|cursor| self.put(&cursor)) {
+                self.errors.push((self.rows, error.to_string()));
+                self.put_nothing();
+            }
+        }
+        self.rows += 1;
+        self.individually_deleted.end();
+        self.position_info.end();
+        self.compact.end();
+        self.batch_sizes.end();
+        self.batch_offsets.push(self.batch_acked.len() as i32);
+        self.ledger_offsets.push(self.ledger_ids.len() as i32);
+    }
+
+    fn put(&mut self, cursor: &Cursor) -> Result<()> {
+        let info = &cursor.info;
+        let compact = info.encode(Form::Compact)?;
+        let mut smaller = info.encode(Form::PulsarRanges)?;
+        let ranges_bytes = smaller.len();
+        let mut long_array_bytes = NULL;
+        if let Ok(long_array) = info.encode(Form::PulsarLongArray) {
+            long_array_bytes = long_array.len() as i64;
+            if long_array.len() < smaller.len() {
+                smaller = long_array;
+            }
+        }
+        let deleted = &info.individually_deleted;
+        let integers = [
+            info.mark_delete.ledger_id,
+            info.mark_delete.entry_id,
+            deleted.len() as i64,
+            i64::try_from(deleted.cardinality()).unwrap_or(i64::MAX),
+            cursor.backlog_entries(),
+            cursor.unacked_messages(),
+            ranges_bytes as i64,
+            long_array_bytes,
+            compact.len() as i64,
+        ];
+        for (column, value) in self.integers.iter_mut().zip(integers) {
+            column.push(value);
+        }
+        write!(self.individually_deleted.bytes, "{deleted}").expect("a vector takes all");
+        self.position_info.bytes.extend_from_slice(&smaller);
+        self.compact.bytes.extend_from_slice(&compact);
+        if let Some(packed) = cursor.packed_sizes() {
+            self.batch_sizes.bytes.extend_from_slice(&packed);
+        }
+        self.batch_acked.extend(cursor.acked_in_batches());
+        for (position, words) in &info.batch_deleted {
+            let keys = &mut self.batch_keys;
+            put_decimal(&mut keys.bytes, position.ledger_id);
+            keys.bytes.push(b':');
+            put_decimal(&mut keys.bytes, position.entry_id);
+            keys.end();
+            self.words.extend_from_slice(words);
+            self.word_offsets.push(self.words.len() as i32);
+        }
+        for (ledger_id, entries) in cursor.ledgers.iter() {
+            self.ledger_ids.push(ledger_id);
+            self.entries.push(entries);
+        }
+        Ok(())
+    }
+
+    fn put_nothing(&mut self) {
+        for column in &mut self.integers {
+            column.push(NULL);
+        }
+    }
+
+    /// How many bytes the columns take, roughly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let texts =
+            [&self.individually_deleted, &self.position_info, &self.compact, &self.batch_sizes];
+        let texts: usize = texts.iter().map(|texts| texts.bytes.len()).sum();
+        texts
+            + self.batch_keys.bytes.len()
+            + 8 * (self.words.len() + self.batch_acked.len())
+            + 16 * self.ledger_ids.len()
+            + 100 * self.rows
+    }
+}
+
+/// Writes a number of at least 0: a tenth of what formatting takes, where there are many.
+fn put_decimal(out: &mut Vec<u8>, number: i64) {
+    let mut digits = [0; 20];
+    let (mut start, mut rest) = (digits.len(), number.cast_unsigned());
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[start..]);
+}

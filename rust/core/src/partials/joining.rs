@@ -1,0 +1,79 @@
+//! Joining partials: what others hold of a pair, whatever they saw of it.
+
+use super::{Flaw, Ledger, Order, Pair, Partials};
+use crate::position::Position;
+
+/// What others hold of a pair, or of one of its ledgers.
+#[derive(Default)]
+pub(super) struct Part {
+    pub(super) seek: Option<(Order, Position)>,
+    pub(super) acked: Option<(Order, Order)>,
+    pub(super) settings: Option<(Order, String)>,
+    pub(super) flaw: Option<(Order, Flaw)>,
+    pub(super) deleted: Option<Order>,
+    pub(super) trimmed_before: i64,
+    pub(super) ledgers: Vec<Ledger>,
+}
+
+impl Partials {
+    /// Joins all that other partials hold. `topics` and `subscriptions` are our numbers of theirs. The ledgers of the
+    /// topics ([`Self::know_ledgers`]) stay ours. O(theirs).
+    ///
+    /// # Panics
+    /// If a number of theirs has none of ours.
+    pub fn absorb(&mut self, mut other: Self, topics: &[i32], subscriptions: &[i32]) {
+        let files: Vec<u32> = other.files.iter().map(|name| self.file(name)).collect();
+        let ours = |order: Order| Order { file: files[order.file as usize], ..order };
+        for theirs in std::mem::take(&mut other.pairs) {
+            let Pair { topic, subscription, ledgers, seek, acked, settings, flaw, deleted, .. } =
+                theirs;
+            let pair = self.pair(topics[topic as usize], subscriptions[subscription as usize]);
+            let taken = |ledger: u32| std::mem::take(&mut other.ledgers[ledger as usize]);
+            let part = Part {
+                seek: seek.map(|(order, position)| (ours(order), position)),
+                acked: acked.map(|(first, last)| (ours(first), ours(last))),
+                settings: settings.map(|(order, detail)| (ours(order), detail)),
+                flaw: flaw.map(|(order, flaw)| (ours(order), flaw)),
+                deleted: deleted.map(ours),
+                trimmed_before: theirs.trimmed_before,
+                ledgers: ledgers.into_iter().map(taken).collect(),
+            };
+            self.join(pair, part);
+        }
+    }
+
+    pub(super) fn join(&mut self, pair: u32, mut part: Part) {
+        if let Some((order, detail)) = part.settings {
+            self.settle(pair, order, detail);
+        }
+        if let Some((order, flaw)) = part.flaw {
+            self.refuse(pair, order, flaw);
+        }
+        if let Some(order) = part.deleted {
+            self.delete(pair, order);
+        }
+        let trimmed_before = &mut self.pairs[pair as usize].trimmed_before;
+        *trimmed_before = part.trimmed_before.max(*trimmed_before);
+        if let Some((order, position)) = part.seek {
+            self.seek(pair, order, position, None);
+        }
+        if let Some((first, last)) = part.acked
+            && let Some(seek) = self.voiding_seek(&self.pairs[pair as usize], first)
+            && part.seek.is_none_or(|own| own.0 != seek)
+        {
+            // The part does not know of the later seek.
+            if self.compare(last, seek).is_gt() {
+                self.refuse(pair, seek, Flaw::SeekBetween);
+            }
+            part.acked = None;
+            part.ledgers.iter_mut().for_each(Ledger::forget_acknowledgments);
+        }
+        if let Some((first, last)) = part.acked {
+            self.cover(pair, first, last);
+        }
+        for ledger in part.ledgers {
+            let number = self.ledger(pair, ledger.ledger_id);
+            self.ledgers[number as usize].merge(ledger);
+        }
+    }
+}

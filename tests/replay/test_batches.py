@@ -1,0 +1,79 @@
+"""Batches of all sizes, in any order and on any number of threads, lead to the truth."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ackwell.replay.columns import cursor_batches
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import fold_files
+from tests.replay.layouts import json_lines, small_row_groups
+from tests.replay.oracle import found_row, truths
+
+SIZES = (1, 10, 64, 65, 130)
+
+
+def events_of(seed: int, size: int, *, subscriptions: int = 3, entries: int = 20) -> list[Event]:
+    """Entries that are batches, acknowledged by index, by ack set, whole, up to and in transactions."""
+    draw = random.Random(seed)
+    rows: list[tuple[str, str, Kind, dict[str, object]]] = []
+    for number in range(subscriptions):
+        name = f"topic-{number // 2}", f"sub-{number}"
+        acks: list[tuple[str, str, Kind, dict[str, object]]] = []
+        for entry in range(entries):
+            at: dict[str, object] = {"ledger_id": 3 + entry // 16, "entry_id": entry % 16}
+            rows.append((*name, Kind.PUBLISH, {**at, "batch_size": size}))
+            for _ in range(draw.randint(0, 8)):
+                what: dict[str, object] = draw.choice(
+                    [
+                        {"batch_index": draw.randrange(size)},
+                        {"batch_index": draw.randrange(size), "batch_size": size},
+                        {"ack_set": tuple(draw.getrandbits(64) - 2**63 for _ in range(-(-size // 64)))},
+                        {"transaction": draw.choice("12"), "batch_index": draw.randrange(size)},
+                        {},
+                    ]
+                )
+                kind = Kind.ACK if draw.random() < 0.97 else Kind.ACK_CUMULATIVE
+                acks.append((*name, kind, {**at, **what}))
+        draw.shuffle(acks)
+        rows += [*acks, (*name, Kind.COMMIT, {"transaction": "1"})]
+    if seed % 2:
+        draw.shuffle(rows)
+    return [
+        Event(topic, subscription, sequence, kind, **fields)  # type: ignore[arg-type]
+        for sequence, (topic, subscription, kind, fields) in enumerate(rows)
+    ]
+
+
+def found_in(folder: Path, threads: int) -> dict[tuple[str, str], dict[str, object]]:
+    rows = pa.Table.from_batches(cursor_batches(fold_files([folder], threads=threads))).to_pylist()
+    return {(row["topic"], row["subscription"]): found_row(row) for row in rows}
+
+
+@pytest.mark.parametrize("write", [small_row_groups, json_lines])
+@pytest.mark.parametrize("size", SIZES)
+def test_batches_lead_to_the_truth_on_any_number_of_threads(tmp_path: Path, size: int, write: object) -> None:
+    for seed in range(2):
+        events = events_of(seed, size)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        write(events, folder)  # type: ignore[operator]
+        expected = {name: truth.to_row() for name, truth in truths(events).items()}
+        assert sum(bool(row.get("batch_deleted")) for row in expected.values()) or size == 1
+        for threads in (1, 3):
+            assert found_in(folder, threads) == expected, (seed, threads)
+
+
+@pytest.mark.soak
+def test_many_subscriptions_of_batches_lead_to_the_truth(tmp_path: Path) -> None:
+    for size in (*SIZES, 63, 1_000):
+        events = events_of(size, size, subscriptions=100, entries=60)
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        small_row_groups(events, folder)
+        expected = {name: truth.to_row() for name, truth in truths(events).items()}
+        assert found_in(folder, 2) == expected, size
