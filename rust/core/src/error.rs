@@ -5,8 +5,6 @@
 
 use std::fmt;
 
-use crate::position::Position;
-
 /// The result of every fallible operation of the core.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,8 +31,8 @@ pub enum Error {
     Protocol {
         /// What happened and what to do.
         message: String,
-        /// The position that the message is about, if it is about one.
-        position: Option<Position>,
+        /// The ledger and the entry that the message is about, if it is about one position.
+        position: Option<(i64, i64)>,
     },
     /// Bytes that cannot be a state; `offset` is where reading stopped.
     Corrupt {
@@ -64,8 +62,8 @@ impl Error {
     }
 
     /// An [`Error::Protocol`] about a position.
-    pub(crate) fn protocol_at(position: Position, message: impl Into<String>) -> Self {
-        Self::Protocol { message: message.into(), position: Some(position) }
+    pub(crate) fn protocol_at(position: impl Into<(i64, i64)>, message: impl Into<String>) -> Self {
+        Self::Protocol { message: message.into(), position: Some(position.into()) }
     }
 
     /// An [`Error::Corrupt`] at `offset`.

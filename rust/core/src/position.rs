@@ -55,3 +55,9 @@ impl fmt::Display for Position {
         write!(f, "{}:{}", self.ledger_id, self.entry_id)
     }
 }
+
+impl From<Position> for (i64, i64) {
+    fn from(position: Position) -> Self {
+        (position.ledger_id, position.entry_id)
+    }
+}

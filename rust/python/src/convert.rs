@@ -29,7 +29,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
 }
 
 /// A position among the arguments of an exception, which is made where the interpreter is held.
-struct PositionArgument(Position);
+struct PositionArgument((i64, i64));
 
 impl<'py> IntoPyObject<'py> for PositionArgument {
     type Target = PyAny;
@@ -37,7 +37,8 @@ impl<'py> IntoPyObject<'py> for PositionArgument {
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
-        position(py, self.0)
+        let (ledger_id, entry_id) = self.0;
+        position(py, Position::new(ledger_id, entry_id))
     }
 }
 
