@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ackwell import Ledgers, ProtocolError
-from ackwell.subscription import Subscription, SubscriptionSettings
+from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
 
 
 def opened(kind: str = "Shared", timeout_ms: int = 10_000, tick_ms: int = 1_000) -> Subscription:
@@ -32,6 +32,27 @@ def test_what_is_extended_comes_back_later_and_the_rest_in_time() -> None:
     assert subscription.next_wakeup_ms() == 14_000
     assert [subscription.advance(now_ms) for now_ms in (13_999, 14_000)] == [0, 2]
     subscription.validate()
+
+
+def test_what_an_abort_gives_back_has_only_the_deadline_of_its_next_delivery() -> None:
+    subscription = opened()
+    deliver(subscription, 0)
+    subscription.extend("a", [(3, 1)], now_ms=1_000)
+    transaction = TransactionId(0, 1)
+    command = CommandAck(1, message_ids=(MessageId(3, 0), MessageId(3, 1)), transaction=transaction)
+    subscription.handle("a", command)
+    assert subscription.abort(transaction) == 2
+    assert deliver(subscription, 9_000) == [0, 1]
+    assert subscription.advance(10_000) == 18
+    assert [subscription.advance(now_ms) for now_ms in (11_000, 18_999, 19_000)] == [0, 0, 2]
+    subscription.validate()
+
+
+def test_what_somebody_else_delivered_anew_has_only_that_deadline() -> None:
+    subscription = opened()
+    deliver(subscription, 0)
+    subscription.delivered("a", 3, 0, 9_000)
+    assert [subscription.advance(now_ms) for now_ms in (10_000, 18_999, 19_000)] == [19, 0, 1]
 
 
 def test_the_next_wakeup_follows_when_all_is_extended() -> None:

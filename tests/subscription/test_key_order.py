@@ -343,6 +343,55 @@ def test_under_pip_493_one_message_of_a_key_is_out_until_it_is_acknowledged(wait
     assert deliver(subscription, 1_000) == [1, 2, 3]
 
 
+def acknowledged_while_it_waits(subscription: Subscription) -> None:
+    """Deliver 3:0, give it back, and acknowledge it in a transaction before its back-off is over."""
+    deliver(subscription)
+    subscription.nack("a", 3, 0, 0)
+    subscription.handle("a", CommandAck(1, message_ids=(MessageId(3, 0),), transaction=TXN))
+
+
+def test_what_a_transaction_holds_is_not_overtaken_after_two_changes_of_type() -> None:
+    subscription = opened(None, 4, 1)
+    acknowledged_while_it_waits(subscription)
+    subscription.remove_consumer("a")
+    for kind in ("Shared", "Exclusive", "Key_Shared"):
+        subscription.change_type(kind)
+        subscription.validate()
+    subscription.add_consumer("a")
+    subscription.flow("a", 9)
+    assert deliver(subscription) == []
+    assert subscription.abort(TXN) == 1
+    assert deliver(subscription) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("ends", ["commit", "abort"])
+def test_a_batch_of_which_a_transaction_names_a_wrong_size_is_not_lost(ends: str) -> None:
+    subscription = opened(None, 3, 4)
+    subscription.dispatch(*subscription.next_reads(1, 0)[0], 0, batch_size=4, sticky_key_hash=KEY)
+    subscription.nack("a", 3, 0, 0)
+    half = MessageId(3, 0, ack_set=tuple(to_words(0b11_1111_0000)), batch_size=10)
+    subscription.handle("a", CommandAck(1, message_ids=(half,), transaction=TXN))
+    subscription.validate()
+    assert list(subscription.pending("a")) == [(3, 0)]
+    getattr(subscription, ends)(TXN)
+    subscription.validate()
+    subscription.flow("a", 9)
+    assert deliver(subscription, 1_000) == [0, 1, 2]
+
+
+def test_what_is_trimmed_while_a_transaction_holds_it_is_no_difference() -> None:
+    ledgers = Ledgers({3: 2, 5: 2})
+    subscription = Subscription("Key_Shared", ledgers)
+    subscription.add_consumer("a")
+    subscription.flow("a", 1)
+    acknowledged_while_it_waits(subscription)
+    ledgers.trim_before(5)
+    subscription.validate()
+    subscription.flow("a", 9)
+    assert deliver(subscription) == [0, 1]
+    subscription.validate()
+
+
 def test_memory_follows_the_messages_that_wait_not_the_keys() -> None:
     subscription = opened(None, 4_000, 4_000)
     for position in subscription.next_reads(4_000, 0):

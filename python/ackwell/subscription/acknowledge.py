@@ -209,7 +209,7 @@ class Acknowledgments:
             if not state.unread.wanted(*position):
                 continue
             if position < state.unread.position:
-                state.consumers.settle(*position)
+                state.consumers.take_back(*position)
                 state.backoffs.stop(*position)
                 state.counts.increment(*position)
                 # It may have been read past while it was held, its time of delivery not looked at.
@@ -241,8 +241,9 @@ class Acknowledgments:
         state.transactions.hold(transaction, position, held._replace(sticky_key_hash=sticky_key_hash))
         unacked = self.unacked_bits(position)
         before = value[0] if value is not None else 0
-        # Without an acknowledged index the cursor does not know the batch's size; the entry does.
-        remaining = unacked.bit_count() if unacked >= 0 else before - held.acked_bits.bit_count()
+        # Without an acknowledged index the cursor does not know the batch's size; the entry does. One is left
+        # at least: the client may have named another size, and nothing else would deliver the rest.
+        remaining = unacked.bit_count() if unacked >= 0 else max(before - held.acked_bits.bit_count(), 1)
         self._lower(position, remaining, owner, unblocks=state.settings.transaction_part_unblocks)
 
     def _lower(
@@ -254,7 +255,7 @@ class Acknowledgments:
             state.consumers.reduce(position, remaining, consumer, unblocks=unblocks)
         else:
             self._keep_waiting(position)
-            state.consumers.settle(*position, consumer)
+            state.consumers.take_back(*position, consumer)
             state.backoffs.stop(*position)
             state.replay.discard(*position)
 

@@ -202,6 +202,15 @@ class Consumers(EqualByState):
             self.draining.settled(consumer.key, sticky_key_hash)
         return consumer, sticky_key_hash
 
+    def take_back(
+        self, ledger_id: int, entry_id: int, guess: Consumer | None = None
+    ) -> tuple[Consumer, int] | None:
+        """Do the same for an entry that may be delivered again, and stop its clock: O(timeout / tick)."""
+        settled = self.settle(ledger_id, entry_id, guess)
+        if settled is not None and settled[0].timeouts is not None:
+            settled[0].timeouts.returned(ledger_id, entry_id)
+        return settled
+
     def acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
         """Take an acknowledged entry from the consumer that has it, in the fewest calls."""
         if guess is not None and not self.draining.pending:

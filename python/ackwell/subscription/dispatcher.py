@@ -207,7 +207,7 @@ class Dispatcher:
                 state.delayed.add(now_ms, *position, now_ms)
         remaining = 1 if batch_size == 1 else self._remaining(*position, batch_size)
         if state.policy.individual and state.unread.wanted(*position):
-            state.consumers.settle(*position, consumer)
+            state.consumers.take_back(*position, consumer)
             state.consumers.deliver(consumer, *position, remaining, sticky_key_hash, now_ms)
             if remaining != batch_size:
                 state.consumers.reports(consumer, position, batch_size)

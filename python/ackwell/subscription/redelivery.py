@@ -112,12 +112,10 @@ class Redelivery:
         state = self._state
         if consumer is not None and not consumer.pending.contains(*position):
             return False
-        settled = state.consumers.settle(*position, consumer)
-        if settled is None:
+        taken = state.consumers.take_back(*position, consumer)
+        if taken is None:
             return False
-        owner, sticky_key_hash = settled
-        if owner.timeouts is not None:
-            owner.timeouts.returned(*position)
+        owner, sticky_key_hash = taken
         state.consumers.given_back(owner)
         if counted:
             state.counts.increment(*position)

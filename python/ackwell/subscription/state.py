@@ -65,8 +65,9 @@ class State:
         """Change to another type, with everything unacknowledged unread. No consumer is connected."""
         replay = ReplayQueue(self.structures, by_key=kind is SubscriptionType.KEY_SHARED)
         policy = policy_of(kind, self.consumers, replay, self.settings, selector, self.topic, self.partition)
-        self.start_over()
         self.kind, self.replay, self.policy = kind, replay, policy
+        # The new type says what holds back its hash.
+        self.start_over()
         self.delayed = self.tracker if self.policy.individual else None
 
     def limit(self, settings: SubscriptionSettings) -> None:
@@ -174,7 +175,11 @@ class State:
                 waiting = (p for p in self.backoffs.due_ms if p in consumer.pending)
                 found.update((p, consumer.pending[p].sticky_key_hash) for p in waiting)
             found |= self._waited()
-        retrying = self.retrying.positions()
+        # What is trimmed leaves with the next read.
+        before = self.cursor.ledgers.trimmed_before
+        found = {p: sticky_key_hash for p, sticky_key_hash in found.items() if p.ledger_id >= before}
+        everything = self.retrying.positions().items()
+        retrying = {p: sticky_key_hash for p, sticky_key_hash in everything if p.ledger_id >= before}
         if self.holds_until_acked:
             lost = found.items() - retrying.items() | {p for p in retrying if self.cursor.is_acked(*p)}
             return [f"retrying are {retrying}, which does not fit {lost}"] if lost else []
