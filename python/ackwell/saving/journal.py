@@ -111,7 +111,8 @@ class Journal:
         self._link: Link | None = None
         self._deltas = 0
         self._delta_bytes = 0
-        self._in_use = False
+        self._turn = [None]
+        """Whoever saves or loads takes the element, which no second thread can do at the same time."""
 
     @property
     def store(self) -> Store:
@@ -137,7 +138,7 @@ class Journal:
         try:
             return self._load(take_older, check)
         finally:
-            self._in_use = False
+            self._turn.append(None)
 
     def _load(self, take_older: bool, check: Callable[[PositionInfo], object] | None) -> Recovery:
         while True:
@@ -184,15 +185,16 @@ class Journal:
         try:
             return self._save(source, replace=replace)
         finally:
-            self._in_use = False
+            self._turn.append(None)
 
     def _begin(self) -> None:
         """Begin a save or a load; `ProtocolError` if another thread is at one in this moment."""
-        if self._in_use:
+        try:
+            self._turn.pop()
+        except IndexError:
             raise ProtocolError(
                 "another thread saves or loads here in this moment: use it from one thread at a time"
-            )
-        self._in_use = True
+            ) from None
 
     def _save(self, source: Source, *, replace: bool) -> Saved:
         newest = self._known_newest(replace)

@@ -124,6 +124,8 @@ class SqliteStore(Store):
         self._ours = False
         """Whether the file has our tables; it gets them when a ledger is first owned."""
         self._closed = False
+        self._turn = [None]
+        """Whoever writes takes the element, which no second thread can do at the same time."""
         self._found: tuple[tuple[object, ...] | None, Row | None] = None, None
         """The values of the row when they were last checked, and the row."""
         self._witness = Witness(self._path, self._key)
@@ -273,10 +275,12 @@ class SqliteStore(Store):
             found = self._connection.execute("SELECT * FROM ledger WHERE rowid = ?", [self._key]).fetchone()
         if found is None:
             return None
-        if found == self._found[0]:
-            return self._found[1]
-        if found == self._found[0]:
-            return self._found[1]
+        checked, row = self._found
+        if row is not None and found == checked:
+            return row
+        checked, row = self._found
+        if row is not None and found == checked:
+            return row
         row = _whole_row(self._path, found)
         if row.name != self._name:
             raise StoreError(
@@ -347,15 +351,24 @@ class SqliteStore(Store):
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Make a transaction that admits no other writer; roll it back when its body raises."""
-        with _errors(self._path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        try:
+            self._turn.pop()
+        except IndexError:
+            raise StoreError(
+                f"{self._path}: another thread writes in this moment; use a store from one thread at a time"
+            ) from None
+        try:
+            with _errors(self._path):
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._connection
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                    raise
+        finally:
+            self._turn.append(None)
 
 
 def ledger_names(path: str | os.PathLike[str]) -> list[str]:
