@@ -45,11 +45,14 @@ class SparkCommand(Command):
 
 
 def _sentence(error: PySparkException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # Spark adds the stack of the JVM, and before a task's own error the stack of the task.
-    line = next((line for line in reversed(lines) if line.startswith("ackwell.")), lines[0])
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    line = lines[0]
     if error.getCondition() == "PATH_ALREADY_EXISTS":
         return f"{line}; or give another --output or --mode overwrite"
+    for start, each in enumerate(lines):
+        if each.endswith("Traceback (most recent call last):"):
+            # An error of Python code in a task: what it says stands behind its stack.
+            line = next((after for after in lines[start + 1 :] if not after.startswith(" ")), line)
     return line
 
 
