@@ -2,8 +2,9 @@
 
 >>> from ackwell import Cursor, Ledgers, SqliteStore, Subscription
 
-Everything a user imports is here. The structures, the cursor and the errors are imported at once; the
-rest when its name is first used, so that `import ackwell` stays cheap.
+What most programs import is here; the rest is in its room, such as `ackwell.subscription`. The
+structures, the cursor and the errors are imported at once, and other names when they are first used, so
+that `import ackwell` stays cheap.
 """
 
 from collections.abc import Mapping, MutableMapping
