@@ -145,7 +145,7 @@ def restart_loss(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Acked:
     """Everything that is acknowledged whole."""
 

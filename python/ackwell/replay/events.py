@@ -215,7 +215,7 @@ EFFECTS: Final[dict[Kind, Effect]] = {
     Kind.CLEAR_BACKLOG: Effect(Action.CLEAR, resets=True, consumers=True),
     Kind.SKIP: Effect(Action.UP_TO, position=True, consumers=True),
     Kind.EXPIRE: Effect(Action.UP_TO, position=True, consumers=True),
-    Kind.TRIM: Effect(Action.TRIM, of_topic=True, position=True),
+    Kind.TRIM: Effect(Action.TRIM, of_topic=True, position=True, consumers=True),
     Kind.UNSUBSCRIBE: Effect(Action.DELETE, consumers=True),
     Kind.COMMIT: Effect(of_topic=True, transaction=True, resets=True, consumers=True),
     Kind.ABORT: Effect(of_topic=True, transaction=True, consumers=True),

@@ -187,8 +187,8 @@ pub trait DelayedIndex {
     /// Release memory that is allocated and not used.
     fn shrink_to_fit(&mut self);
 
-    /// The bytes on the heap.
-    fn heap_bytes(&self) -> usize;
+    /// The bytes on the heap, once what is being filled is in its place: a limit counts that, too.
+    fn heap_bytes(&mut self) -> usize;
 
     /// Every message, in the order in which [`DelayedIndex::pop_due`] would give them.
     ///

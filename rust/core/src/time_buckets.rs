@@ -401,7 +401,8 @@ impl DelayedIndex for TimeBuckets {
         self.buckets = std::mem::take(&mut self.buckets).into_iter().collect();
     }
 
-    fn heap_bytes(&self) -> usize {
+    fn heap_bytes(&mut self) -> usize {
+        self.close_run();
         let tree = crate::delayed::btree_bytes::<i64, Vec<LedgerEntries>>(self.buckets.len());
         let sets = self.buckets.values().map(|ledgers| {
             ledgers.capacity() * size_of::<LedgerEntries>()

@@ -421,7 +421,7 @@ impl DelayedIndex for TimeWheel {
         self.slots.values_mut().for_each(|slot| slot.shrink_to_fit());
     }
 
-    fn heap_bytes(&self) -> usize {
+    fn heap_bytes(&mut self) -> usize {
         btree_bytes::<i64, Box<Slot>>(self.slots.len())
             + self.slots.values().map(|slot| size_of::<Slot>() + slot.heap_bytes()).sum::<usize>()
             + self.front.heap_bytes()

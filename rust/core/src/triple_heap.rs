@@ -281,7 +281,7 @@ impl DelayedIndex for TripleLongHeap {
         self.rungs.shrink_to_fit();
     }
 
-    fn heap_bytes(&self) -> usize {
+    fn heap_bytes(&mut self) -> usize {
         self.bottom.capacity() * size_of::<Delayed>()
             + self.near.heap_bytes()
             + self.top.heap_bytes()
