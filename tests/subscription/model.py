@@ -200,6 +200,8 @@ class Model:
         again = position in self.queue
         assert again or position not in self.read, f"{position} waits for its time once more"
         self.queue.discard(position)
+        # It was with nobody before its time, so it is not delivered again, and holds back nothing.
+        self.returned.discard(position)
         self.passed(position)
         self.delayed[position] = at_ms
 
