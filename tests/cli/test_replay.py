@@ -140,6 +140,25 @@ def test_a_new_file_has_all_cursors_or_is_not_there(tmp_path: Path, monkeypatch:
         save_states(states, tmp_path / "missing" / "cursors.db")
 
 
+@pytest.mark.parametrize("left", ["wal", "journal"])
+def test_no_new_file_is_put_beside_the_log_of_another(tmp_path: Path, left: str) -> None:
+    replayed = Replay()
+    for line, kind in enumerate((Kind.PUBLISH, Kind.ACK)):
+        replayed.feed(Event("topic", "a", line, kind, ledger_id=3, entry_id=0))
+    file, log = tmp_path / "cursors.db", tmp_path / f"cursors.db-{left}"
+    with SqliteStore(file, ledger_name("topic", "a")) as store:
+        Cursor(Ledgers({3: 1})).save(store)
+        found = (tmp_path / "cursors.db-wal").read_bytes()
+    for each in tmp_path.iterdir():
+        each.unlink()
+    log.write_bytes(found)
+    # SQLite would take it for the log of the new file, and read the older cursor.
+    with pytest.raises(StoreError, match=f"cursors.db-{left} belongs to a file that is gone"):
+        save_states(replayed.states(), file)
+    assert [each.name for each in tmp_path.iterdir()] == [log.name]
+    assert log.read_bytes() == found
+
+
 def test_a_live_store_is_inspected_and_compared_without_fencing_its_owner(tmp_path: Path) -> None:
     file, other = tmp_path / "cursors.db", tmp_path / "other.db"
     ledgers = Ledgers({3: 100})

@@ -141,6 +141,10 @@ def _whole(path: Path) -> Iterator[Path]:
         raise StoreError(f"{path.parent}: no such folder")
     if confirmed_writes(path):
         raise StoreError(f"{witness_path(path)} belongs to a file that is gone: restore that, or delete it")
+    # SQLite would take it for the log of the new file.
+    for log in (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal")):
+        if log.exists():
+            raise StoreError(f"{log} belongs to a file that is gone: restore that, or delete it")
     with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         yield Path(folder, path.name)
         for made in sorted(Path(folder).iterdir()):
