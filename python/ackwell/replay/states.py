@@ -182,14 +182,14 @@ def replay_files(
     on_file: Callable[[Path], None] = lambda _: None,
     start_from: Iterable[SubscriptionState | SubscriptionStats] = (),
     errors: dict[Name, str] | None = None,
-    threads: int | None = None,
+    threads: int | None = 1,
 ) -> list[SubscriptionState]:
     """Replay event files: the state of every subscription at the end, or after the first `at` events.
 
     `at` counts the events of all files in the order of replay (of one trace: its lines); `on_file` is
     called with each file before it is read. `start_from` holds the states that subscriptions had before.
     Subscriptions whose events lead to no state go into `errors`, where it is given. `threads` share out files
-    and row groups, by default as many as the cores; the result is the same for any number.
+    and row groups, None for as many as the cores; the result is the same for any number.
     Raises `EventError` with file and line for anything that is no event, and for an acknowledgment of what
     was never published.
     """
