@@ -1,6 +1,6 @@
 """What the frames of one connection mean: publishes, deliveries, acknowledgments, seeks, who came and went.
 
-Nothing here does I/O. A publish is taken down when its receipt passes, a seek or the end of a transaction
+Nothing here does I/O. A publish is recorded when its receipt passes, a seek or the end of a transaction
 when its answer does; an acknowledgment when the client sends it, for most clients ask for no answer. Where
 a subscription begins is asked of the broker, once for each, with a command of our own (`question`).
 """

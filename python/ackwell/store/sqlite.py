@@ -278,9 +278,6 @@ class SqliteStore(Store):
         checked, row = self._found
         if row is not None and found == checked:
             return row
-        checked, row = self._found
-        if row is not None and found == checked:
-            return row
         row = _whole_row(self._path, found)
         if row.name != self._name:
             raise StoreError(
