@@ -13,6 +13,7 @@ states that differ in the names of consumers only are one state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,10 +29,12 @@ from ackwell.subscription import (
     Undelivered,
 )
 from ackwell.subscription.sticky_key import FROM_ONE
+from tests.subscription.forks import fork
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ackwell import Position
     from ackwell.subscription import ConsumerKey
     from ackwell.subscription.sticky_key import HashRange
 
@@ -54,6 +57,8 @@ OF_MESSAGE: dict[int, tuple[str, ...]] = {
     DEAD: ("ack",),
 }
 """What can happen to a message, by its place."""
+PREDICTED = {"join", "flow", "leave", "tick", "skip", "ack", "nack", "redeliver", "hold", "commit", "save"}
+"""What leads to a state that the subscription has no say in; it is run if it leads to a new one."""
 
 
 class ByRemainder:
@@ -189,6 +194,7 @@ class World:
     def state(self) -> object:
         """Return what tells this state from others."""
         number = {name: index for index, name in enumerate(self.permits)}
+        remembers_nacks = self.rule.nack_holds_until_acked
         return (
             tuple(
                 (
@@ -196,7 +202,7 @@ class World:
                     number.get(each.consumer, -1) if each.place == OUT else -1,
                     max(each.due_tick - self.tick, 0),
                     each.waits,
-                    each.nacked,
+                    each.nacked and remembers_nacks,
                     each.redelivered,
                 )
                 for each in self.messages
@@ -207,16 +213,34 @@ class World:
             None if self.saved is None else tuple(self.saved),
         )
 
-    def rounds_to_drain(self, *, client_holds: bool = False) -> int:
+    def name_after(self, operation: Operation) -> int | None:
+        """Return the hash of the state after an operation; `None` if that depends on the subscription."""
+        if operation[0] not in PREDICTED:
+            return None
+        beside = copy(self)
+        beside.messages, beside.permits, beside.reads = [*self.messages], {**self.permits}, [*self.reads]
+        beside.subscription = _Silent(self.subscription.read_position)  # type: ignore[assignment]
+        beside.do(operation)
+        return hash(beside.state())
+
+    def rounds_to_drain(self, known: dict[int, int], *, client_holds: bool = False) -> int:
         """Let everything go well from here; return after how many rounds nothing is left.
 
         In each round every back-off ends, every consumer may get what there is, and acknowledges what it
         has. A client that holds acknowledges nothing behind a message that it negatively acknowledged.
         First an open transaction stays open: it keeps nothing but what is behind the messages that it holds.
+        Many states are one as soon as a round begins: `known` has the rounds of those that were drained.
         """
-        self.reads = []
+        self.reads, self.saved = [], None
         if not self.permits:
             self._join(0)
+        self._begin_round()
+        name = hash(self.state())
+        if name not in known:
+            known[name] = self._rounds(client_holds=client_holds)
+        return known[name]
+
+    def _rounds(self, *, client_holds: bool) -> int:
         rounds = 0
         if any(message.place == HELD for message in self.messages):
             behind = {index for index in range(len(self.keys)) if self._is_behind_held(index)}
@@ -229,15 +253,18 @@ class World:
             left = [index for index in wanted if self.messages[index].place not in (ACKED, HELD)]
             if not left:
                 return rounds
-            self._ticks(BACKOFF_TICKS)
-            for index, name in enumerate([*self.permits]):
-                self._grant(index, len(self.keys) + PERMITS_MAX - self.permits[name])
-            self._deliver_one_by_one(0)
+            self._begin_round()
+            self._deliver_one_by_one()
             for index, message in enumerate(self.messages):
                 held_back = client_holds and self._is_behind(index)
                 if message.place == DEAD or (message.place == OUT and not held_back):
                     self._ack(index)
         raise BrokenError(f"{left} are never delivered: {self.messages}")
+
+    def _begin_round(self) -> None:
+        self._ticks(BACKOFF_TICKS)
+        for index, name in enumerate([*self.permits]):
+            self._grant(index, len(self.keys) + PERMITS_MAX - self.permits[name])
 
     def _is_behind_held(self, index: int) -> bool:
         """Return whether an open transaction holds an earlier message of the key that has to go first."""
@@ -303,7 +330,7 @@ class World:
             elif before <= index < self.subscription.read_position.entry_id:
                 self._undelivered(index, Undelivered.KEY_WAITS, new=True)
 
-    def _deliver_one_by_one(self, _: int) -> None:
+    def _deliver_one_by_one(self) -> None:
         self._read(0)
         while self.reads:
             self._dispatch(0)
@@ -444,6 +471,16 @@ class World:
         )
 
 
+class _Silent:
+    """In the place of a subscription: agrees to everything."""
+
+    def __init__(self, read_position: Position) -> None:
+        self.read_position = read_position
+
+    def __getattr__(self, name: str) -> Callable[..., bool]:
+        return lambda *_, **__: True
+
+
 class Explored(NamedTuple):
     """What an exploration saw."""
 
@@ -462,42 +499,79 @@ def explore(
     prepare: Prepare | None = None,
     client_holds: bool = False,
     audits: bool = True,
+    on_depth: Callable[[Explored], None] = lambda _: None,
 ) -> Explored:
     """Visit every state of so many operations after a start, breadth first; each new one is drained once.
 
     `BrokenError`, with the way there, for the first that is wrong. With `audits` the subscription's own
-    counters are recomputed, too.
+    counters are recomputed, too. `on_depth` is called with what was seen up to each depth.
     """
-    seen = {hash(_at(keys, rule, prepare, start).state())}
+    trail = _Trail(World(keys, rule, prepare))
+    seen = {hash(trail.world(start).state())}
+    drained: dict[int, int] = {}
     frontier: list[Way] = [start]
     transitions = rounds = 0
     for _ in range(depth):
         found: list[Way] = []
         for way in frontier:
-            for operation in _at(keys, rule, prepare, way).operations():
+            for operation in [*trail.world(way).operations()]:
                 transitions += 1
                 after = (*way, operation)
                 try:
-                    world = _at(keys, rule, prepare, after)
+                    expected = trail.world(way).name_after(operation)
+                    if expected in seen:
+                        continue
+                    world = trail.fork(way)
+                    world.do(operation)
                     name = hash(world.state())
+                    if expected not in (None, name):
+                        raise BrokenError(f"{world.state()} is not what this leads to")
                     if name in seen:
                         continue
                     seen.add(name)
                     found.append(after)
                     if audits and (problems := world.subscription.audit()):
                         raise BrokenError("; ".join(problems))
-                    rounds = max(rounds, world.rounds_to_drain(client_holds=client_holds))
+                    rounds = max(rounds, world.rounds_to_drain(drained, client_holds=client_holds))
                 except AssertionError as error:
                     error.add_note(f"keys {keys}: {', '.join(f'{name} {index}' for name, index in after)}")
                     raise
         frontier = found
+        on_depth(Explored(len(seen), transitions, rounds))
     return Explored(len(seen), transitions, rounds)
 
 
-def _at(keys: tuple[int, ...], rule: Rule, prepare: Prepare | None, way: Way) -> World:
-    """Go all the way once more; only its last step dispatches whole runs at once, for that takes long."""
-    world = World(keys, rule, prepare)
-    for operation in way[:-1]:
-        world.do(("deliver one by one", 0) if operation[0] == "deliver" else operation)
-    world.do(way[-1])
-    return world
+class _Trail:
+    """The worlds on the way to the present one: the next way has most of it in common."""
+
+    def __init__(self, world: World) -> None:
+        self._way: list[Operation] = []
+        self._worlds = [world]
+
+    def world(self, way: Way) -> World:
+        """Return the world at the end of a way; nobody changes it."""
+        common = 0
+        while common < len(self._way) and self._way[common : common + 1] == [*way[common : common + 1]]:
+            common += 1
+        del self._way[common:], self._worlds[common + 1 :]
+        for operation in way[common:]:
+            world = self._fork()
+            world.do(operation)
+            self._way.append(operation)
+            self._worlds.append(world)
+        return self._worlds[-1]
+
+    def fork(self, way: Way) -> World:
+        """Return the world at the end of a way, to be changed."""
+        self.world(way)
+        return self._fork()
+
+    def _fork(self) -> World:
+        last = self._worlds[-1]
+        if last.prepare is None:
+            return fork(last)
+        # What a wrong way put in is bound to one subscription, so another one goes all the way itself.
+        world = World(last.keys, last.rule, last.prepare)
+        for operation in self._way:
+            world.do(operation)
+        return world

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from ackwell import Ledgers
+from ackwell import Ledgers, Position
 from ackwell.subscription import (
     RedeliveryBackoff,
     Subscription,
@@ -150,3 +151,39 @@ def test_without_a_limit_nothing_can_be_a_dead_letter() -> None:
     for limit, limited in ((None, False), (0, True), (3, True)):
         settings = SubscriptionSettings(max_redeliver_count=limit)
         assert Subscription("Shared", Ledgers({3: 1}), settings=settings)._state.counts.limited is limited
+
+
+class Visited(dict[Position, int]):
+    """Counts how many of its items are looked at one after the other."""
+
+    visits = 0
+
+    def __iter__(self) -> Iterator[Position]:
+        for each in super().__iter__():
+            self.visits += 1
+            yield each
+
+    def items(self) -> Any:
+        return [(each, self[each]) for each in self]
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+def test_after_a_trim_a_read_does_not_look_at_what_waits(kind: str) -> None:
+    ledgers = Ledgers({3: 2, 5: 1_000})
+    subscription = opened(kind, ledgers, nack_backoff=RedeliveryBackoff(100, 100))
+    deliver(subscription)
+    subscription.redeliver("a", [(3, 0)])
+    for entry_id in range(900):
+        subscription.nack("a", 5, entry_id, 0)
+    subscription.nack("a", 3, 1, 0)
+    ledgers.trim_before(5)
+    backoffs = subscription._state.backoffs
+    backoffs.due_ms = waiting = Visited(backoffs.due_ms)
+    assert deliver(subscription) == {}
+    assert waiting.visits == 0
+    assert subscription.next_wakeup_ms() == 100
+    # What is trimmed goes when its back-off ends, and is not delivered.
+    assert subscription.advance(100) == 901
+    assert deliver(subscription, 100) == {"a": [*range(900)]}
+    assert subscription.next_wakeup_ms() is None
+    subscription.validate()

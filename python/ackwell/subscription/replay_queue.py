@@ -98,7 +98,9 @@ class ReplayQueue(EqualByState):
         self.active = self._positions.cardinality > 0
 
     def remove_up_to(self, position: Position) -> None:
-        """Take out everything at or before a position."""
+        """Take out everything at or before a position. O(those that are taken out, and unseen ones)."""
+        if not self.active or next(self._positions.positions()) > position:
+            return
         if self._by_hash is not None:
             self._by_hash.remove_up_to(position)
         if self._unseen:

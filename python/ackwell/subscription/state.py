@@ -136,14 +136,19 @@ class State:
         mark_delete = self.cursor.mark_delete_position
         self.consumers.forget_up_to(mark_delete)
         self.transactions.forget_plain_up_to(mark_delete)
-        self._forget_up_to(mark_delete)
+        self.backoffs.forget_up_to(mark_delete)
+        self._forget_waiting_up_to(mark_delete)
         self.unread.skip_acknowledged()
 
     def forget_trimmed(self) -> None:
-        """Drop the entries of trimmed ledgers from what is to be delivered again."""
+        """Drop the entries of trimmed ledgers from what is to be delivered again.
+
+        Asked before each read, so it costs nothing for what is not trimmed. One in its back-off goes when
+        that ends.
+        """
         trimmed_before = self.cursor.ledgers.trimmed_before
         if trimmed_before > 0 and (self.replay.active or self.counts.active or self.retrying.active):
-            self._forget_up_to(Position(trimmed_before - 1, 2**63 - 1))
+            self._forget_waiting_up_to(Position(trimmed_before - 1, 2**63 - 1))
 
     def start_over(self) -> None:
         """Take back everything pending and read everything unacknowledged again; counts stay."""
@@ -193,10 +198,9 @@ class State:
             if not self.unread.wanted(*position) and not self.cursor.is_acked(*position)
         }
 
-    def _forget_up_to(self, position: Position) -> None:
+    def _forget_waiting_up_to(self, position: Position) -> None:
         self.replay.remove_up_to(position)
         self.counts.forget_up_to(position)
-        self.backoffs.forget_up_to(position)
         if self.retrying.active:
             self.retrying.remove_up_to(position)
 
