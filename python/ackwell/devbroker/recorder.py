@@ -1,7 +1,6 @@
 """What happened in the broker, in the event schema of `ackwell.replay`.
 
-It keeps events, and for the deliveries and acknowledgments of many entries at once a `Run`, whose events are
-made when somebody asks.
+It keeps events, and for what happens to many entries at once a `Run`, whose events are made when somebody asks.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.replay.events import Event, Kind
 
@@ -17,15 +16,19 @@ if TYPE_CHECKING:
     from ackwell.devbroker.clock import Clock
 
 
+RUN_MAX: Final = 1_000
+"""Publishes of a run: the oldest events go run by run."""
+
+
 class Run(NamedTuple):
-    """What a consumer got or acknowledged at once, entry by entry."""
+    """What happened to many entries at once: published, or delivered to a consumer, or acknowledged by it."""
 
     sequence: int
     topic: str
     subscription: str
     kind: Kind
     time_ms: int
-    consumer: str
+    consumer: str | None
     ledger_ids: Sequence[int]
     entry_ids: Sequence[int]
     batch_sizes: Sequence[int] | None
@@ -58,6 +61,8 @@ class Recorder:
         self._clock = clock
         self._max = max_events
         self._rows: deque[Event | Run] = deque()
+        self._published: tuple[Run | None, list[int], list[int], list[int]] = None, [], [], []
+        """The newest run of publishes, and its columns, which grow while nothing else is recorded."""
         self._sequence = 0
         self._forgotten = 0
 
@@ -95,6 +100,30 @@ class Recorder:
             )
         )
         if self._sequence - self._forgotten > self._max:
+            self._forget()
+
+    def record_publish(self, topic: str, position: tuple[int, int], batch_size: int) -> None:
+        """Record a publish: with those of its topic in the same millisecond as one run."""
+        self._sequence = sequence = self._sequence + 1
+        now_ms = self._clock.now_ms()
+        run, ledger_ids, entry_ids, sizes = self._published
+        rows = self._rows
+        if (
+            run is None
+            or not rows
+            or rows[-1] is not run
+            or run.time_ms != now_ms
+            or run.topic != topic
+            or len(sizes) >= RUN_MAX
+        ):
+            ledger_ids, entry_ids, sizes = [], [], []
+            run = Run(sequence, topic, "", Kind.PUBLISH, now_ms, None, ledger_ids, entry_ids, sizes, None)
+            self._published = run, ledger_ids, entry_ids, sizes
+            rows.append(run)
+        ledger_ids.append(position[0])
+        entry_ids.append(position[1])
+        sizes.append(batch_size)
+        if sequence - self._forgotten > self._max:
             self._forget()
 
     def record_run(

@@ -38,8 +38,9 @@ class Topic:
 
     def publish(self, entry: Entry, *, is_open: bool = True) -> Position:
         """Add an entry, and let the subscriptions have it; `is_open` is said of its transaction."""
-        self.check_open()
         content = self.content
+        if content.facts:
+            self.check_open()
         if not self.name.persistent and not self.subscriptions:
             # There is no consumer to get it now or to receive it later.
             return Position(0, 0)
@@ -51,7 +52,7 @@ class Topic:
         self.bytes_in += size
         if entry.transaction is not None and not entry.marker:
             content.transactions.published(entry.transaction, position, is_open=is_open)
-        content.shared.recorder.record(content.full_name, "", Kind.PUBLISH, position, None, entry.batch_size)
+        content.shared.recorder.record_publish(content.full_name, position, entry.batch_size)
         for each in self.subscriptions.values():
             if each.consumers or not self.name.persistent:
                 each.wake()

@@ -148,7 +148,7 @@ class RoundRobin(EqualByState):
 
         first = [each for each in self._order if each.priority == self._order[0].priority]
         share = (count // (len(first) * self._batch_size) + 2) * self._batch_size if first else 0
-        if not first or min(map(self._consumers.allowance, first)) < share:
+        if not first or min(map(self._consumers.allowance, first)) < min(share, count):
             return None
         if self._consumers.room() < count:
             return None
