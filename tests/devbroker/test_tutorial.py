@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("pulsar")
 
 ROOT = Path(__file__).parents[2]
+INCIDENT = ROOT / "examples" / "traces" / "shared_small_holes.live.stats.json"
 TUTORIAL = ROOT / "docs" / "test-your-consumer.md"
 
 
@@ -35,8 +37,9 @@ def test_every_test_of_the_tutorial_passes(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(encoding="utf-8"), flags=re.DOTALL)
     module = tmp_path / "test_tutorial_of_the_docs.py"
     module.write_text("\n\n".join(blocks), encoding="utf-8")
+    shutil.copy(INCIDENT, tmp_path / "orders.stats.json")
     done = run_pytest(tmp_path, str(module))
-    assert "6 passed" in done.stdout, done.stdout + done.stderr
+    assert "7 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow

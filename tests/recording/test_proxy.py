@@ -11,11 +11,12 @@ import pytest
 
 from ackwell.devbroker import Broker
 from ackwell.recording.book import Book
-from ackwell.recording.event_files import EventFiles, line
+from ackwell.recording.event_files import EventFiles
 from ackwell.recording.proxy import Proxy
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
 from ackwell.replay.states import Replay
+from ackwell.replay.traces import line
 
 pulsar = pytest.importorskip("pulsar")
 

@@ -153,7 +153,7 @@ def parse_each(data: bytes, source: str, *, name: str | None = None) -> Iterator
     # A dump may be large: its bytes are released as soon as they are not needed.
     del data
     for heading, document in documents:
-        for key, answer in _answers(document, heading or name or source):
+        for key, answer in answers_of(document, heading or name or source):
             found = True
             yield from _subscriptions(answer, key, source)
     if not found:
@@ -172,7 +172,7 @@ def _read(path: Path) -> bytes:
         raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
 
 
-def _answers(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Find the answers of brokers in a document, each with the topic that is its key."""
     # Not by recursion: JSON may be nested deeper than calls may be.
     left: list[tuple[Any, str]] = [(value, topic)]
@@ -209,9 +209,9 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
     try:
         internal = _object(answer, "internalStats") or answer
         stats, memory = _object(answer, "stats"), _object(answer, "cursor")
-        sizes = _ledger_sizes(internal)
+        sizes = ledger_sizes(internal)
         ledgers = _ledgers(sizes)
-        topic, time_ms = _topic(internal) or name, _time(answer, "t")
+        topic, time_ms = topic_of(internal) or name, _time(answer, "t")
         cursors = _object(internal, "cursors")
     except _UNREADABLE as error:
         yield Unread(source, name, f"{name}: {_what_is_wrong(error)}")
@@ -389,7 +389,7 @@ _MARKER_SIGNS: Final = ("ongoingTxnCount", "abortedTxnCount", "committedTxnCount
 """Not 0 or empty in `stats`: the topic may hold entries without messages."""
 
 
-def _ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
+def ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
     """List the ledgers; the one being written is listed with 0 entries, and known by the last entry."""
     last = _position(internal.get("lastConfirmedEntry", "-1:-1"))
     listed = internal["ledgers"]
@@ -417,7 +417,7 @@ def _ledgers(sizes: tuple[LedgerSize, ...]) -> Ledgers:
 _MANAGED_LEDGER: Final = re.compile(r"pulsar/managed-ledger=base64:([A-Za-z0-9+/=]+)")
 
 
-def _topic(internal: Mapping[str, Any]) -> str | None:
+def topic_of(internal: Mapping[str, Any]) -> str | None:
     """Read the topic from a ledger's metadata, where it was asked for (`stats-internal --metadata`)."""
     for info in internal["ledgers"]:
         found = _MANAGED_LEDGER.search(_text(info, "metadata") or "")

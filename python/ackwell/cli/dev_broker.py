@@ -31,6 +31,13 @@ def dev_broker(
     namespace: Annotated[
         list[str] | None, typer.Option(metavar="TENANT/NAMESPACE", help="A namespace to create; repeatable.")
     ] = None,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Begin with what an incident left: a dump, cursor bytes, a recording, a folder; repeatable.",
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep everything in this SQLite file.")
     ] = None,
@@ -42,6 +49,7 @@ def dev_broker(
         ackwell dev-broker
         ackwell dev-broker --port 0 --admin-port 0 --data broker.db
         ackwell dev-broker --namespace orders/live --as 4.0
+        ackwell dev-broker --load stats-internal.json
     """
     import asyncio
 
@@ -61,6 +69,8 @@ def dev_broker(
         async with AsyncBroker(
             host=host, port=port, admin_port=admin_port, settings=settings, path=data
         ) as broker:
+            if load:
+                typer.echo(broker.load(*load), err=True)
             await until_stopped(f"broker {broker.url}", f"admin  {broker.admin_url}")
 
     # Where the system has no signals of this kind, Ctrl-C is an exception.

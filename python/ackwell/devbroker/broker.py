@@ -8,6 +8,7 @@ context.
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from ackwell.devbroker.admin import AdminServer
@@ -16,9 +17,12 @@ from ackwell.devbroker.broker_file import BrokerFile
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.connection import Connection
 from ackwell.devbroker.handlers import HANDLERS
+from ackwell.devbroker.loading import Loaded, Source, read
 from ackwell.devbroker.settings import DevBrokerSettings
 from ackwell.devbroker.state import State
 from ackwell.replay.events import Kind
+from ackwell.replay.payloads import PREFIX, payload_line
+from ackwell.replay.traces import line
 
 if TYPE_CHECKING:
     import os
@@ -130,10 +134,37 @@ class AsyncBroker:
         """What happened so far, in the schema that `ackwell replay` reads."""
         return self.state.shared.recorder.events()
 
+    def save_events(self, folder: str | os.PathLike[str], *, payloads: bool = False) -> None:
+        """Write what happened so far as a recording, which `ackwell replay` and `load` read.
+
+        With `payloads` the entries that the topics still hold are beside the events.
+        """
+        path = Path(folder)
+        with (path / "events-000001.jsonl").open("x", encoding="utf-8") as file:
+            file.writelines(map(line, self.events))
+        if payloads:
+            with (path / f"{PREFIX}000001.jsonl").open("x", encoding="utf-8") as file:
+                for topic in self.state.topics.values():
+                    for ledger_id, entries in topic.content.log.entries.items():
+                        for entry_id, entry in enumerate(entries):
+                            position = ledger_id, entry_id
+                            file.write(payload_line(topic.content.full_name, position, entry.data))
+
     @property
     def faults(self) -> Faults:
         """What goes wrong on purpose."""
         return self.state.shared.faults
+
+    def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> Loaded:
+        """Begin with what an incident left: dumps, cursor bytes, recordings; see `ackwell.devbroker.loading`.
+
+        A source is a file, a folder or a `Subscription`; `topic` and `subscription` name what a source does
+        not name itself. Returns what was loaded, and what no source says. Raises `StatsError` if no source
+        can be used, `ValueError` if one of the topics is there already.
+        """
+        loaded = read(sources, topic, subscription, self.clock.now_ms())
+        self.state.load(loaded)
+        return loaded
 
     # Time and faults
 

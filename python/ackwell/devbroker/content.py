@@ -16,9 +16,9 @@ from ackwell.protocol.message_ids import position_of
 from ackwell.protocol.payload import read_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.log import Ledger
     from ackwell.devbroker.shared import Shared
     from ackwell.protocol.command_ack import TransactionId
     from ackwell.protocol.topic_name import TopicName
@@ -32,7 +32,12 @@ class TopicContent:
     """The content of one topic, or of one partition of a partitioned topic."""
 
     def __init__(
-        self, shared: Shared, name: TopicName, ledgers: dict[int, list[Entry]] | None = None
+        self,
+        shared: Shared,
+        name: TopicName,
+        ledgers: Mapping[int, Ledger] | None = None,
+        *,
+        is_open: bool = False,
     ) -> None:
         self.shared = shared
         self.name = name
@@ -43,7 +48,7 @@ class TopicContent:
         self.clock = shared.clock
         self.file = shared.file if name.persistent else None
         """The broker's file, if the topic is in it."""
-        self.log = Log(self.full_name, shared, self.file, ledgers)
+        self.log = Log(self.full_name, shared, self.file, ledgers, is_open=is_open)
         self.facts = KeptMap[Any](self.file, "topic", self.full_name)
         """What is so from some time on: `terminated`, `epoch`, `compacted`."""
         self.transactions = TopicTransactions()
@@ -68,7 +73,7 @@ class TopicContent:
     def recover(self, is_open: Callable[[TransactionId], bool]) -> None:
         """Work out again what follows from the entries and facts that were kept."""
         self.transactions.recover(self.log, is_open)
-        self.shared.memory_bytes += self.log.nbytes
+        self.shared.memory_bytes += self.log.held_bytes
         if "compacted" in self.facts:
             self.compacted = Compacted(self.log, Position(*self.facts["compacted"]))
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackwell import Ledgers, Position
+from ackwell.devbroker.stand_ins import LoadedLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.entry import Entry
     from ackwell.devbroker.shared import Shared
+
+    Ledger = list[Entry] | LoadedLedger
 
 
 class Log:
     """The entries of one topic.
 
     A ledger is closed when it holds `entries_per_ledger`, and the next one opened with the next entry, as the
-    broker does; its id is greater than that of every ledger before.
+    broker does; its id is greater than that of every ledger before. The last of `ledgers` is the open one if
+    `is_open`.
     """
 
     def __init__(
@@ -26,21 +30,32 @@ class Log:
         topic: str,
         shared: Shared,
         file: BrokerFile | None,
-        ledgers: dict[int, list[Entry]] | None = None,
+        ledgers: Mapping[int, Ledger] | None = None,
+        *,
+        is_open: bool = False,
     ) -> None:
         self._topic = topic
         self._shared = shared
         self._file = file
-        self.entries: dict[int, list[Entry]] = ledgers or {}
+        self.entries: dict[int, Ledger] = dict(ledgers or {})
         self.ledgers = Ledgers({ledger_id: len(entries) for ledger_id, entries in self.entries.items()})
-        self.delays = any(entry.deliver_at_ms for entry in self._all())
+        self.delays = any(map(_delays, self.entries.values()))
         """Whether any entry is delayed."""
-        self.nbytes = sum(len(entry.data) for entry in self._all())
+        self.sizes = {ledger_id: _bytes_of(entries)[0] for ledger_id, entries in self.entries.items()}
+        """The bytes of each ledger."""
+        self.held_bytes = sum(_bytes_of(entries)[1] for entries in self.entries.values())
+        """The bytes in memory."""
+        self.last_confirmed: Position | None = None
+        """The last entry that was published, also when its ledger is gone; None if nobody knows of one."""
         self.rolled = False
         """Whether the last entry closed a full ledger and opened the next."""
-        self._open: list[Entry] = []
+        self._open: Ledger = []
         self._open_id = -1
-        self.roll()
+        if is_open and self.entries:
+            self._open_id, self._open = max(self.entries.items(), key=lambda each: each[0])
+            self.ledgers.grow(self._open_id, len(self._open))
+        else:
+            self.roll()
 
     def append(self, entry: Entry) -> Position:
         """Add an entry behind the last one."""
@@ -52,10 +67,13 @@ class Log:
         if entry.deliver_at_ms:
             self.delays = True
         self.ledgers.grow(self._open_id, entry_id + 1)
-        self.nbytes += len(entry.data)
+        size = len(entry.data)
+        self.sizes[self._open_id] += size
+        self.held_bytes += size
         if self._file is not None:
             self._file.append(self._topic, self._open_id, entry_id, entry)
-        return Position(self._open_id, entry_id)
+        self.last_confirmed = position = Position(self._open_id, entry_id)
+        return position
 
     def read(self, ledger_id: int, entry_id: int) -> Entry:
         """Return an entry; `KeyError` or `IndexError` for one that does not exist."""
@@ -67,19 +85,23 @@ class Log:
             return
         self._open_id = self._shared.next_number("ledger")
         self._open = self.entries[self._open_id] = []
+        self.sizes[self._open_id] = 0
         self.ledgers.add(self._open_id)
 
-    def trim_before(self, ledger_id: int) -> int:
-        """Delete the ledgers before one, never the open one; return how many."""
+    def trim_before(self, ledger_id: int) -> bool:
+        """Delete the ledgers before one, never the open one; return whether there were any."""
         ledger_id = min(ledger_id, self._open_id)
         gone = [each for each in self.entries if each < ledger_id]
         for each in gone:
-            self.nbytes -= sum(len(entry.data) for entry in self.entries.pop(each))
+            freed = _bytes_of(self.entries.pop(each))[1]
+            del self.sizes[each]
+            self.held_bytes -= freed
+            self._shared.give_memory(freed)
         if gone:
             self.ledgers.trim_before(ledger_id)
             if self._file is not None:
                 self._file.trim(self._topic, ledger_id)
-        return len(gone)
+        return bool(gone)
 
     @property
     def last_position(self) -> Position:
@@ -97,7 +119,7 @@ class Log:
         Publish times come from producers and need not be in order; like the broker, a binary search finds
         one.
         """
-        positions = [(ledger_id, entries) for ledger_id, entries in self.entries.items() if entries]
+        positions = [(ledger_id, entries) for ledger_id, entries in self.entries.items() if len(entries)]
         low, high = 0, sum(len(entries) for _, entries in positions)
         while low < high:
             middle = (low + high) // 2
@@ -109,11 +131,27 @@ class Log:
             return Position(self._open_id, len(self._open))
         return _at(positions, low)[0]
 
-    def _all(self) -> Iterable[Entry]:
-        return (entry for entries in self.entries.values() for entry in entries)
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all entries."""
+        return sum(self.sizes.values())
 
 
-def _at(positions: list[tuple[int, list[Entry]]], index: int) -> tuple[Position, Entry]:
+def _delays(entries: Ledger) -> bool:
+    if isinstance(entries, LoadedLedger):
+        return entries.delays
+    return any(entry.deliver_at_ms for entry in entries)
+
+
+def _bytes_of(entries: Ledger) -> tuple[int, int]:
+    """Return the bytes of a ledger, and how many of them are in memory."""
+    if isinstance(entries, LoadedLedger):
+        return entries.size_bytes, entries.held_bytes
+    size = sum(len(entry.data) for entry in entries)
+    return size, size
+
+
+def _at(positions: list[tuple[int, Ledger]], index: int) -> tuple[Position, Entry]:
     for ledger_id, entries in positions:
         if index < len(entries):
             return Position(ledger_id, index), entries[index]

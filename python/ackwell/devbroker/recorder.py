@@ -1,6 +1,7 @@
 """What happened in the broker, in the event schema of `ackwell.replay`.
 
-It keeps events, and for what happens to many entries at once a `Run`, whose events are made when somebody asks.
+It keeps events, and for what happens to many entries at once a `Run`, whose events are made when somebody
+asks.
 """
 
 from __future__ import annotations

@@ -21,6 +21,9 @@ class DevBrokerSettings:
     """The version of Pulsar that it behaves as."""
     limits: dict[str, Any] = field(default_factory=dict)
     """Fields of `SubscriptionSettings` that are to differ from those of the version."""
+    broker_conf: tuple[str, ...] = ()
+    """What decides what a restart forgets, as `name=value` of `broker.conf`: give those of the cluster whose
+    incident is loaded."""
     delayed_delivery_tick_ms: int = 1_000
     """`delayedDeliveryTickTimeMillis`: the times of the messages of one tick are kept together. No message is
     delivered before its time."""
@@ -61,7 +64,7 @@ class DevBrokerSettings:
         """The rules and limits of this version's subscriptions."""
         return SubscriptionSettings.pulsar(self.version, **self.limits)
 
-    @property
+    @cached_property
     def broker(self) -> BrokerSettings:
         """What of a cursor this version writes, as far as it decides what a restart forgets."""
-        return BrokerSettings.of(self.version)
+        return BrokerSettings.of(self.version).with_values(self.broker_conf)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.clients import Client
     from ackwell.devbroker.clock import Clock
+    from ackwell.devbroker.loading import Loaded
     from ackwell.devbroker.restarts import Persona, SubscriptionLoss
     from ackwell.devbroker.settings import DevBrokerSettings
     from ackwell.devbroker.subscriptions import TopicSubscription
@@ -236,6 +237,34 @@ class State:
             self.topics[name].recover(self.coordinator.is_open)
         for text, parts in self.coordinator.open.items():
             self._expire_at(TransactionId.parse(text), parts["expires_ms"])
+
+    # What an incident left
+
+    def load(self, loaded: Loaded) -> None:
+        """Take topics in that were read; `ValueError`, and nothing changes, if one is there already."""
+        taken = [name for name in loaded.topics if name in self.topics]
+        if taken:
+            raise ValueError(f"{taken[0]} is there already; load into a broker without it, or `reset` it")
+        for text, described in loaded.topics.items():
+            name = TopicName.parse(text)
+            self.shared.policies.setdefault(name.in_namespace, {})
+            newest = max(described.ledgers, default=-1)
+            self.shared.counters["ledger"] = max(self.shared.counters.get("ledger", -1), newest)
+            topic = self.topics[text] = Topic(
+                TopicContent(self.shared, name, described.entries(), is_open=True)
+            )
+            self.topic_names[text] = True
+            topic.load(described)
+            if name.partition >= 0:
+                whole = str(name.partitioned)
+                self.partitioned[whole] = max(self.partitioned.get(whole, 0), name.partition + 1)
+        for whole in {
+            str(each.name.partitioned) for each in self.topics.values() if each.name.partition >= 0
+        }:
+            # The partitions before it that no source described are empty.
+            self.create_partitioned(TopicName.parse(whole), self.partitioned[whole])
+        self.topics_changed([TopicName.parse(each) for each in loaded.topics], [])
+        self.shared.save()
 
     # Restarts
 

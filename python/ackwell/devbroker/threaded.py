@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 from ackwell.devbroker.broker import AsyncBroker
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Coroutine
 
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.faults import Faults
+    from ackwell.devbroker.loading import Loaded, Source
     from ackwell.devbroker.restarts import Restarted
     from ackwell.replay.events import Event
 
@@ -72,9 +74,10 @@ class Broker:
 
     def call(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         """Call a function in the broker's thread, and return what it returns."""
-        loop = self._started()
-        if threading.current_thread() is self._thread:
+        if self._loop is None or threading.current_thread() is self._thread:
+            # Nothing runs that it could meet, or it is what runs.
             return function(*arguments, **named)
+        loop = self._loop
         done: Future[R] = Future()
 
         def run() -> None:
@@ -125,9 +128,17 @@ class Broker:
         """What happened so far, in the schema that `ackwell replay` reads."""
         return self.call(lambda: self._broker.events)
 
+    def save_events(self, folder: str | os.PathLike[str], *, payloads: bool = False) -> None:
+        """Write what happened so far as a recording, with the entries if asked for."""
+        self.call(self._broker.save_events, folder, payloads=payloads)
+
     def settle(self, timeout_s: float = 10.0) -> None:
         """Wait until what clients sent is done, and what they can get is sent; see `AsyncBroker.settle`."""
         self.wait(self._broker.settle(timeout_s))
+
+    def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> Loaded:
+        """Begin with what an incident left; see `AsyncBroker.load`."""
+        return self.call(self._broker.load, *sources, topic=topic, subscription=subscription)
 
     def take_back(self, consumer: str, *, subscription: str | None = None) -> int:
         """Take back all that a consumer has; it is delivered again. Return how many entries."""

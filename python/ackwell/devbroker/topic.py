@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.loading import LoadedTopic
     from ackwell.devbroker.restarts import Survivor
     from ackwell.protocol.codes import TxnAction
     from ackwell.protocol.command_ack import TransactionId
@@ -106,9 +107,7 @@ class Topic:
         needed = log.end.ledger_id
         for each in self.subscriptions.values():
             needed = min(needed, each.first_unacked_ledger)
-        before = log.nbytes
         if log.trim_before(needed):
-            self.content.shared.give_memory(before - log.nbytes)
             self.content.record(Kind.TRIM, (needed, 0))
 
     def reclaim(self) -> None:
@@ -128,6 +127,24 @@ class Topic:
             for transaction in made.subscription.transactions:
                 if not is_open(transaction):
                     made.subscription.abort(transaction)
+
+    def load(self, described: LoadedTopic) -> None:
+        """Take up what a source says of its subscriptions; its log was made of it."""
+        log, file = self.content.log, self.content.file
+        self.content.shared.memory_bytes += log.held_bytes
+        log.last_confirmed = described.last_confirmed
+        if described.is_terminated:
+            self.content.facts["terminated"] = True
+        if file is not None:
+            for ledger_id, entries in log.entries.items():
+                for entry_id, entry in enumerate(entries):
+                    file.append(self.content.full_name, ledger_id, entry_id, entry)
+        for name, each in described.cursors.items():
+            made = self._made(name, each.type, info=each.info, ledger=each.ledger)
+            made.properties = dict(each.properties)
+            made.changed()
+            position = log.ledgers.next_valid(*made.cursor.mark_delete_position)
+            made.record(Kind.SEEK, position, detail="loaded")
 
     def terminate(self) -> Position:
         """Take no more messages; consumers are notified when they have read the last one."""
@@ -151,7 +168,7 @@ class Topic:
         for each in list(self.subscriptions.values()):
             self.forget(each)
         content = self.content
-        content.shared.give_memory(content.log.nbytes)
+        content.shared.give_memory(content.log.held_bytes)
         if content.file is not None:
             content.file.forget_topic(content.full_name)
 
@@ -159,7 +176,7 @@ class Topic:
     def loaded(cls, before: Topic, survivors: dict[str, Survivor]) -> Topic:
         """Return a topic as it is after a restart: its log with a new open ledger, and its subscriptions."""
         content = before.content
-        ledgers = {ledger_id: entries for ledger_id, entries in content.log.entries.items() if entries}
+        ledgers = {ledger_id: entries for ledger_id, entries in content.log.entries.items() if len(entries)}
         topic = cls(TopicContent(content.shared, before.name, ledgers))
         topic.content.facts = content.facts
         topic.content.transactions = content.transactions

@@ -6,7 +6,6 @@ dropped and counted, and a `gap` says how many; traffic never waits.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections import deque
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ackwell.extras import require
 from ackwell.replay.events import Event, Kind
+from ackwell.replay.traces import line
 
 if TYPE_CHECKING:
     from typing import Self
@@ -26,8 +26,6 @@ QUEUE_MAX: Final = 200_000
 """Events that may wait to be written: tens of MB."""
 
 _PAUSE_S: Final = 0.05
-
-_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 log = logging.getLogger("ackwell.recording")
 
@@ -157,16 +155,6 @@ class EventFiles:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def line(event: Event) -> str:
-    r"""Return an event as a line of a trace.
-
-    >>> line(Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))
-    '{"topic":"t","subscription":"","sequence":1,"kind":"publish","ledger_id":3,"entry_id":0}\n'
-    """
-    fields = {name: value for name, value in event._asdict().items() if value is not None and name != "file"}
-    return _encode(fields) + "\n"
 
 
 def _dropped(count: int, before: list[Event]) -> Event:

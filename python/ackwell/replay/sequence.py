@@ -31,6 +31,7 @@ from ackwell.subscription import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ackwell._native import PositionInfo
     from ackwell.cursor import Cursor
 
 NO_LIMITS: Final = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)
@@ -73,6 +74,10 @@ class Followed:
     def cursor(self) -> Cursor:
         """What is acknowledged."""
         return self._subscription.cursor
+
+    def info(self) -> PositionInfo:
+        """Return what a save would write: acknowledgments, redelivery counts, open transactions."""
+        return self._subscription.stage().info
 
     def summary(self, now_ms: int) -> Summary:
         """Return what consumers have."""
@@ -360,6 +365,22 @@ class FollowedTopic:
             return
         self._followed(name)
         self.errors.setdefault(name, error)
+
+    def ledgers(self) -> dict[int, int]:
+        """Return how many entries each ledger has, as far as anybody was seen to publish or to get them."""
+        found: dict[int, int] = {}
+        for each in (self._topic, *self.subscriptions.values()):
+            for ledger_id, entries in each.ledgers:
+                found[ledger_id] = max(found.get(ledger_id, 0), entries)
+        return found
+
+    def sizes(self) -> dict[Position, int]:
+        """Return how many messages each entry holds whose batch was seen."""
+        return {
+            position: size
+            for each in (*self.subscriptions.values(), self._topic)
+            for position, size in each.sizes.items()
+        }
 
     def _followed(self, name: str) -> Followed:
         if not name:

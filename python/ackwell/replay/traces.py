@@ -8,6 +8,7 @@ that one.
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections.abc import Iterator, Sequence
 from io import BytesIO
@@ -17,12 +18,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
 from ackwell.replay.event_columns import Columns, columns_of
-from ackwell.replay.events import EFFECTS, Kind, TraceParser
+from ackwell.replay.events import EFFECTS, Event, Kind, TraceParser
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from ackwell.replay.events import Event
 
 _KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META and not EFFECTS[kind].transaction]
 _OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
@@ -33,6 +32,8 @@ LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """A longer line is no event, and a small compressed file may unpack to any size."""
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 """What reading a damaged file raises, plain or compressed."""
@@ -137,3 +138,13 @@ def open_trace(path: Path) -> IO[bytes]:
         stream: IO[bytes] = pyarrow.input_stream(str(path), compression="zstd")
         return stream
     return path.open("rb")
+
+
+def line(event: Event) -> str:
+    r"""Return an event as a line of a trace.
+
+    >>> line(Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))
+    '{"topic":"t","subscription":"","sequence":1,"kind":"publish","ledger_id":3,"entry_id":0}\n'
+    """
+    fields = {name: value for name, value in event._asdict().items() if value is not None and name != "file"}
+    return _encode(fields) + "\n"

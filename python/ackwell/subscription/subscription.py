@@ -192,6 +192,11 @@ class Subscription:
         return self._state.cursor
 
     @property
+    def delayed(self) -> DelayedMessages | None:
+        """The tracker of delayed messages that it was given."""
+        return self._state.delayed
+
+    @property
     def validation_errors(self) -> Counter[ValidationError]:
         """Messages that clients threw away, by the reason they gave."""
         return self._validation_errors

@@ -49,6 +49,11 @@ class Life:
         self._batch_sizes: dict[Position, int] = {}
         self._client: Client | None = None
 
+    @property
+    def topic(self) -> str:
+        """The name of its topic."""
+        return f"persistent://{self._name}"
+
     def load(self) -> None:
         """Connect, and make the broker load the topic under the life's own settings."""
         self._configure()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
+    from ackwell import Position
     from ackwell.devbroker.subscriptions import Consumer, TopicSubscription
     from ackwell.devbroker.topic import Topic
     from ackwell.subscription import ConsumerSummary
@@ -22,17 +23,17 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "numberOfEntries": log.ledgers.total_entries,
         "totalSize": log.nbytes,
         "currentLedgerEntries": log.end.entry_id + 1,
-        "currentLedgerSize": sum(len(entry.data) for entry in log.entries[open_id]),
+        "currentLedgerSize": log.sizes[open_id],
         "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers),
         "pendingAddEntriesCount": 0,
-        "lastConfirmedEntry": str(log.last_position if log.last_position.entry_id >= 0 else log.end),
+        "lastConfirmedEntry": str(log.last_confirmed or log.ledgers.last_position or log.end),
         "state": "Terminated" if topic.content.terminated else "LedgerOpened",
         "ledgers": [
             {
                 "ledgerId": ledger_id,
                 # The open ledger is listed with none, as a broker lists it.
                 "entries": 0 if ledger_id == open_id else len(entries),
-                "size": 0 if ledger_id == open_id else sum(len(entry.data) for entry in entries),
+                "size": 0 if ledger_id == open_id else log.sizes[ledger_id],
                 "offloaded": False,
                 "underReplicated": False,
             }
@@ -50,7 +51,7 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
     written = subscription.cursor_writes.ledger == "open"
     return {
         "markDeletePosition": str(cursor.mark_delete_position),
-        "readPosition": str(subscription.subscription.read_position),
+        "readPosition": str(_read_position(subscription)),
         "waitingReadOp": bool(subscription.consumers),
         "pendingReadOps": 0,
         "messagesConsumedCounter": cursor.messages_consumed,
@@ -63,6 +64,14 @@ def _cursor(subscription: TopicSubscription) -> dict[str, Any]:
         "totalNonContiguousDeletedMessagesRange": len(cursor.individually_deleted),
         "properties": dict(cursor.properties),
     }
+
+
+def _read_position(subscription: TopicSubscription) -> Position:
+    """Return the position to be read; behind a ledger that is gone that is where the next one begins."""
+    position, log = subscription.subscription.read_position, subscription.content.log
+    if position.ledger_id in log.entries:
+        return position
+    return log.ledgers.next_valid(position.ledger_id, position.entry_id - 1)
 
 
 def _since_first_hole(subscription: TopicSubscription) -> int:
@@ -170,14 +179,12 @@ def together(described: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _backlog_bytes(subscription: TopicSubscription) -> int:
-    """Return the bytes of the entries behind the mark-delete position, as a broker estimates a backlog."""
+    """Return about the bytes behind the mark-delete position: as a broker, by the mean size of its ledger."""
     ledger_id, entry_id = subscription.cursor.mark_delete_position
-    total = 0
-    for each, entries in subscription.content.log.entries.items():
-        if each >= ledger_id:
-            behind = entries[entry_id + 1 :] if each == ledger_id else entries
-            total += sum(len(entry.data) for entry in behind)
-    return total
+    log = subscription.content.log
+    beyond = sum(size for each, size in log.sizes.items() if each > ledger_id)
+    entries = len(log.entries.get(ledger_id, ()))
+    return beyond + (log.sizes[ledger_id] * max(entries - entry_id - 1, 0) // entries if entries else 0)
 
 
 def _active(subscription: TopicSubscription) -> dict[str, str]:

@@ -1,0 +1,375 @@
+"""Read what an incident left, so that a broker can begin with it: dumps, bytes, recordings, subscriptions.
+
+| source | what it says | what it does not |
+|---|---|---|
+| `stats-internal`, alone or with `stats`, a folder of `ackwell collect` | ledgers, holes | ack sets, delays |
+| the same with a `cursor` from a broker's memory | ack sets, too | delays |
+| a recording (`ackwell record`) | what its events say, payloads if it has them | what it did not see |
+| cursor bytes, a store of ours | holes, ack sets | names, the length of ledgers |
+| a `Subscription` | holes, ack sets, redelivery counts, delays | payloads |
+
+What no source says is not made up: it is in `Loaded.unknown`, and an entry without a known payload is a
+stand-in that says so. Nobody is connected after a load, so what consumers had is delivered again.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell import PositionInfo
+from ackwell.ack_sets import from_words
+from ackwell.broker.documents import documents_of
+from ackwell.broker.stats import (
+    SubscriptionStats,
+    Unread,
+    answers_of,
+    from_answer,
+    ledger_sizes,
+    stats_files,
+    topic_of,
+)
+from ackwell.devbroker.entry import Entry
+from ackwell.devbroker.stand_ins import Known, LoadedLedger
+from ackwell.errors import StatsError
+from ackwell.position import Position
+from ackwell.protocol.command_ack import TransactionId
+from ackwell.protocol.payload import read_payload
+from ackwell.protocol.topic_name import TopicName
+from ackwell.replay.events import Kind
+from ackwell.replay.files import read_events
+from ackwell.replay.payloads import read_payloads
+from ackwell.replay.sequence import FollowedTopic
+from ackwell.replay.traces import SUFFIXES
+from ackwell.subscription import Subscription, SubscriptionType
+from ackwell.subscription.arguments import TIME_MAX_MS
+
+if TYPE_CHECKING:
+    from ackwell.broker.writes import CursorLedger
+    from ackwell.diagnosis.inspection import Inspection
+
+Source = str | Path | Subscription
+
+EVENTS: Final = (*SUFFIXES, ".parquet")
+"""How files of events end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedCursor:
+    """A subscription, as a source describes it."""
+
+    info: PositionInfo
+    type: SubscriptionType = SubscriptionType.EXCLUSIVE
+    properties: Mapping[str, str] = field(default_factory=dict)
+    ledger: CursorLedger = "open"
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedTopic:
+    """A topic, as a source describes it: its ledgers with their entries and bytes, and its subscriptions."""
+
+    ledgers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    known: Known
+    cursors: dict[str, LoadedCursor] = field(default_factory=dict)
+    is_terminated: bool = False
+    last_confirmed: Position | None = None
+
+    def entries(self) -> dict[int, LoadedLedger]:
+        """Return the entries of each ledger."""
+        return {
+            ledger_id: LoadedLedger(ledger_id, count, self.known, size_bytes)
+            for ledger_id, (count, size_bytes) in sorted(self.ledgers.items())
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load found, and what it did not."""
+
+    topics: dict[str, LoadedTopic] = field(default_factory=dict)
+    unread: list[Unread] = field(default_factory=list)
+    """Sources that could not be used, and why; the others are loaded."""
+    unknown: list[str] = field(default_factory=list)
+    """What the sources do not say, as sentences."""
+
+    @property
+    def subscriptions(self) -> int:
+        """How many subscriptions were loaded."""
+        return sum(len(topic.cursors) for topic in self.topics.values())
+
+    def __str__(self) -> str:
+        """Return what was loaded as a line, and what was not as lines below it."""
+        head = f"loaded {len(self.topics)} topics with {self.subscriptions} subscriptions"
+        return "\n".join([head, *(f"{each.source}: {each.reason}" for each in self.unread), *self.unknown])
+
+
+def read(
+    sources: Iterable[Source],
+    topic: str | None = None,
+    subscription: str | None = None,
+    now_ms: int | None = None,
+) -> Loaded:
+    """Read all sources; `topic` and `subscription` name what a source does not name itself.
+
+    Raises `StatsError` if a source cannot be used and no other can.
+    """
+    reader = _Reader(topic, subscription, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+    for source in sources:
+        reader.read(source)
+    found = reader.found
+    if found.unread and not found.topics:
+        raise StatsError(found.unread[0].reason, found.unread[0].source)
+    return found
+
+
+class _Reader:
+    def __init__(self, topic: str | None, subscription: str | None, now_ms: int) -> None:
+        self.found = Loaded()
+        self._topic = topic
+        self._subscription = subscription
+        self._now_ms = now_ms
+
+    def read(self, source: Source) -> None:
+        """Read one source, whatever it is."""
+        if isinstance(source, Subscription):
+            self._live(source)
+            return
+        path = Path(source)
+        if path.is_dir():
+            self._folder(path)
+        elif path.name.endswith(EVENTS):
+            self._recording([path])
+        else:
+            self._file(path)
+
+    def _folder(self, folder: Path) -> None:
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        events = [path for path in files if path.name.endswith(EVENTS) and path.name[0] not in "._"]
+        if events:
+            self._recording(events)
+        states = [path for path in files if path.name.endswith(".bin")]
+        for path in states:
+            self._file(path)
+        try:
+            for path in stats_files(folder):
+                self._file(path)
+        except StatsError:
+            if not events and not states:
+                raise
+
+    def _file(self, path: Path) -> None:
+        from ackwell.diagnosis.inspection import inspect, inspect_store, is_store
+        from ackwell.errors import CorruptStateError, StoreError
+
+        try:
+            if is_store(path):
+                for each in inspect_store(path):
+                    # `ackwell replay --save` names a ledger by topic and subscription.
+                    topic, _, subscription = each.source.removeprefix(f"{path}, ").partition(" ")
+                    self._bytes(each, topic, subscription or topic)
+                return
+            data = path.read_bytes()
+            if path.name.endswith((".json", ".json.gz")):
+                self._stats(data, path)
+            else:
+                self._bytes(inspect(data, source=str(path)), path.name.partition(".")[0], "sub")
+        except OSError as error:
+            raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
+        except StatsError as error:
+            self.found.unread.append(Unread(error.source, None, error.reason))
+        except (CorruptStateError, StoreError) as error:
+            self.found.unread.append(Unread(str(path), None, str(error)))
+
+    # Answers of a broker
+
+    def _stats(self, data: bytes, path: Path) -> None:
+        is_answer = False
+        name = self._topic or path.name.partition(".")[0]
+        for heading, document in documents_of(data, str(path)):
+            for key, answer in answers_of(document, heading or name):
+                is_answer = True
+                self._answer(key, answer, str(path))
+        if not is_answer:
+            raise StatsError("not the answer of `pulsar-admin topics stats-internal`", str(path))
+
+    def _answer(self, key: str, answer: Mapping[str, Any], source: str) -> None:
+        internal = answer.get("internalStats") or answer
+        shown = (answer.get("stats") or {}).get("subscriptions") or {}
+        described = list(from_answer(answer, key, source))
+        unread = [each for each in described if isinstance(each, Unread)]
+        self.found.unread.extend(unread)
+        if len(unread) == 1 and unread[0].topic == key and not shown and not internal.get("cursors"):
+            return
+        topic = str(TopicName.parse(self._topic or topic_of(internal) or key))
+        sizes: dict[Position, int] = {}
+        made = LoadedTopic(
+            ledgers={each.ledger_id: (each.entries, each.size_bytes) for each in ledger_sizes(internal)},
+            known=Known(batch_sizes=sizes, publish_ms=answer.get("t") or self._now_ms),
+            is_terminated=internal.get("state") == "Terminated",
+            last_confirmed=Position.parse(internal["lastConfirmedEntry"])
+            if internal.get("lastConfirmedEntry")
+            else None,
+        )
+        for each in described:
+            if isinstance(each, SubscriptionStats):
+                cursor = internal["cursors"][each.subscription]
+                self._cursor(f"{topic}, {each.subscription}", made, each, cursor, shown, sizes)
+        self._put(topic, made)
+
+    def _cursor(
+        self,
+        name: str,
+        made: LoadedTopic,
+        stats: SubscriptionStats,
+        cursor: Mapping[str, Any],
+        shown: Mapping[str, Any],
+        sizes: dict[Position, int],
+    ) -> None:
+        if not stats.durable:
+            self.found.unknown.append(f"{name}: not durable, so it went with its reader")
+            return
+        if stats.batch_deleted is None:
+            self.found.unknown.append(f"{name}: which parts of batches are acknowledged")
+        if stats.delayed_messages:
+            self.found.unknown.append(f"{name}: which {stats.delayed_messages} entries are delayed")
+        ack_sets = stats.batch_deleted or {}
+        for position, words in ack_sets.items():
+            # The messages behind the last one that is not acknowledged are not shown.
+            sizes[position] = max(from_words(words).bit_length(), sizes.get(position, 2))
+        given = (shown.get(stats.subscription) or {}).get("subscriptionProperties") or {}
+        made.cursors[stats.subscription] = LoadedCursor(
+            info=PositionInfo(
+                *stats.mark_delete_position,
+                individually_deleted=stats.individually_deleted,
+                batch_deleted=ack_sets,
+                properties=cursor.get("properties") or {},
+            ),
+            type=_type(stats.subscription_type),
+            properties={str(key): str(value) for key, value in given.items()},
+            ledger=stats.cursor_ledger,
+        )
+
+    # States without their topic
+
+    def _bytes(self, state: Inspection, topic: str, subscription: str) -> None:
+        if state.info is None:
+            raise StatsError(
+                f"the state is in cursor ledger {state.cursor_ledger_id}, not in these bytes", state.source
+            )
+        made = LoadedTopic(known=Known(publish_ms=self._now_ms))
+        info = state.info
+        lengths: dict[int, int] = {info.ledger_id: info.entry_id + 1}
+        ends = [(ledger, last) for ledger, _, last in info.individually_deleted]
+        for ledger_id, last in (*ends, *info.batch_deleted):
+            lengths[ledger_id] = max(lengths.get(ledger_id, 0), last + 1)
+        made.ledgers = {ledger_id: (count, 0) for ledger_id, count in lengths.items() if ledger_id >= 0}
+        self.found.unknown.append(
+            f"{state.source}: the entries behind the last acknowledged one of each ledger"
+        )
+        self._state(made, info, self._topic or topic, self._subscription or subscription, "Shared")
+
+    def _live(self, source: Subscription) -> None:
+        if self._topic is None or self._subscription is None:
+            raise ValueError(
+                "a Subscription names neither itself nor its topic; give topic= and subscription="
+            )
+        made = LoadedTopic(
+            ledgers={ledger_id: (count, 0) for ledger_id, count in source.cursor.ledgers},
+            known=Known(publish_ms=self._now_ms, deliver_at_ms=dict(_delays(source))),
+        )
+        self._state(made, source.stage().info, self._topic, self._subscription, str(source.type))
+
+    def _state(
+        self, made: LoadedTopic, info: PositionInfo, topic: str, subscription: str, type_: str
+    ) -> None:
+        sizes = {
+            position: max(from_words(words).bit_length(), 2) for position, words in info.batch_deleted.items()
+        }
+        made.known = Known(batch_sizes=sizes, publish_ms=self._now_ms, deliver_at_ms=made.known.deliver_at_ms)
+        made.cursors[subscription] = LoadedCursor(info=info, type=_type(type_))
+        self._put(str(TopicName.parse(topic)), made)
+
+    # Recordings
+
+    def _recording(self, files: list[Path]) -> None:
+        followed: dict[str, FollowedTopic] = {}
+        types: dict[tuple[str, str], str] = {}
+        delays: dict[str, dict[Position, int]] = defaultdict(dict)
+        newest_ms = 0
+        for event in read_events(files):
+            newest_ms = max(newest_ms, event.time_ms or 0)
+            if event.topic == "*":
+                self.found.unknown.append(f"{event.file}: {event.detail}")
+                continue
+            followed.setdefault(event.topic, FollowedTopic()).feed(event)
+            if event.kind is Kind.CONSUMER_OPEN and event.detail:
+                types[event.topic, event.subscription] = event.detail
+            elif event.kind is Kind.PUBLISH and event.deliver_at_ms:
+                assert event.ledger_id is not None
+                assert event.entry_id is not None
+                delays[event.topic][Position(event.ledger_id, event.entry_id)] = event.deliver_at_ms
+        payloads = read_payloads(files[0].parent)
+        for name, topic in followed.items():
+            made = LoadedTopic(
+                ledgers={ledger_id: (count, 0) for ledger_id, count in topic.ledgers().items()},
+                known=Known(
+                    entries={
+                        position: _entry(data, delays[name].get(position, 0))
+                        for position, data in payloads[name].items()
+                    },
+                    batch_sizes=topic.sizes(),
+                    deliver_at_ms=delays[name],
+                    publish_ms=newest_ms or self._now_ms,
+                ),
+            )
+            for subscription, each in topic.subscriptions.items():
+                if subscription in topic.errors:
+                    self.found.unread.append(Unread(str(files[0].parent), name, topic.errors[subscription]))
+                elif not each.is_deleted:
+                    type_ = _type(types.get((name, subscription)))
+                    made.cursors[subscription] = LoadedCursor(info=each.info(), type=type_)
+            self._put(str(TopicName.parse(name)), made)
+
+    def _put(self, name: str, made: LoadedTopic) -> None:
+        """Take a topic in; what another source says of the same topic adds its subscriptions and payloads."""
+        before = self.found.topics.get(name)
+        if before is None:
+            self.found.topics[name] = made
+            return
+        before.cursors |= made.cursors
+        for ledger_id, (count, size) in made.ledgers.items():
+            known = before.ledgers.get(ledger_id, (0, 0))
+            before.ledgers[ledger_id] = max(known[0], count), max(known[1], size)
+        before.known = Known(
+            entries={**before.known.entries, **made.known.entries},
+            batch_sizes={**before.known.batch_sizes, **made.known.batch_sizes},
+            deliver_at_ms={**before.known.deliver_at_ms, **made.known.deliver_at_ms},
+            publish_ms=max(before.known.publish_ms, made.known.publish_ms),
+        )
+
+
+def _type(name: str | None) -> SubscriptionType:
+    try:
+        return SubscriptionType(name or "")
+    except ValueError:
+        # A broker names none before the first consumer comes, which decides it.
+        return SubscriptionType.EXCLUSIVE
+
+
+def _delays(source: Subscription) -> Iterator[tuple[Position, int]]:
+    """Yield what a subscription holds back, with its time; of a copy, for reading takes it out."""
+    tracker = copy.deepcopy(source.delayed)
+    if tracker is not None:
+        times, *ids = (column.tolist() for column in tracker.pop_due(TIME_MAX_MS, max(len(tracker), 1)))
+        yield from zip(map(Position, *ids), times, strict=True)
+
+
+def _entry(data: bytes, deliver_at_ms: int) -> Entry:
+    metadata = read_payload(data).metadata
+    transaction = TransactionId.of(metadata) if metadata.HasField("txnid_most_bits") else None
+    return Entry(data, metadata.num_messages_in_batch, metadata.publish_time, deliver_at_ms, transaction)

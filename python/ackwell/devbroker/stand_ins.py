@@ -1,0 +1,112 @@
+"""The entries of a loaded ledger: those whose bytes are known, and stand-ins that say so for all others.
+
+A dump names entries and not what is in them. A `StandIn` makes its bytes when somebody asks, so a ledger of
+millions of entries takes the memory of those that were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, overload
+
+from ackwell.devbroker.entry import Entry
+from ackwell.position import Position
+from ackwell.protocol import messages
+from ackwell.protocol.batches import write_batch
+from ackwell.protocol.payload import write_payload
+
+STAND_IN: Final = "ackwell-stand-in"
+"""The property of a stand-in's messages, and the name of their producer."""
+
+
+class StandIn(Entry):
+    """An entry of which only its position is known, and perhaps how many messages it holds and its delay."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, position: Position, batch_size: int, publish_ms: int, deliver_at_ms: int) -> None:
+        self.position = position
+        self.batch_size = batch_size
+        self.publish_ms = publish_ms
+        self.deliver_at_ms = deliver_at_ms
+        self.key_hash = -1
+        self.transaction = None
+        self.marker = 0
+
+    @property
+    def data(self) -> bytes:  # type: ignore[override] # made when it is asked for
+        """Its bytes: a message, or a batch, that says what it is."""
+        about = [messages.KeyValue(key=STAND_IN, value=str(self.position))]
+        body = f"stand-in for {self.position}: its payload was not recorded".encode()
+        metadata = messages.MessageMetadata(
+            producer_name=STAND_IN, sequence_id=self.position.entry_id, publish_time=self.publish_ms
+        )
+        if self.deliver_at_ms:
+            metadata.deliver_at_time = self.deliver_at_ms
+        if self.batch_size == 1:
+            metadata.properties.extend(about)
+            return write_payload(metadata, body)
+        metadata.num_messages_in_batch = self.batch_size
+        single = messages.SingleMessageMetadata(payload_size=len(body), properties=about)
+        return write_payload(metadata, write_batch([(single, body)] * self.batch_size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of the entries of a topic beside their number, by position."""
+
+    entries: Mapping[Position, Entry] = field(default_factory=dict)
+    batch_sizes: Mapping[Position, int] = field(default_factory=dict)
+    deliver_at_ms: Mapping[Position, int] = field(default_factory=dict)
+    publish_ms: int
+    """The time of entries whose own is not known."""
+
+
+class LoadedLedger(Sequence[Entry]):
+    """The entries of one ledger; what is published later is behind them.
+
+    `size_bytes` is what its broker said of the `count` entries.
+    """
+
+    def __init__(self, ledger_id: int, count: int, known: Known, size_bytes: int = 0) -> None:
+        self._id = ledger_id
+        self._count = count
+        self._known = known
+        self._later: list[Entry] = []
+        self.held_bytes = sum(
+            len(entry.data) for position, entry in known.entries.items() if position.ledger_id == ledger_id
+        )
+        """The bytes in memory: those of entries that are known."""
+        self.delays = bool(known.deliver_at_ms) or any(each.deliver_at_ms for each in known.entries.values())
+        """Whether any entry of the topic is delayed."""
+        self.size_bytes = max(size_bytes, self.held_bytes)
+
+    def __len__(self) -> int:
+        return self._count + len(self._later)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        if not 0 <= index < self._count:
+            return self._later[index - self._count] if index >= 0 else self[len(self) + index]
+        position, known = Position(self._id, index), self._known
+        return known.entries.get(position) or StandIn(
+            position,
+            known.batch_sizes.get(position, 1),
+            known.publish_ms,
+            known.deliver_at_ms.get(position, 0),
+        )
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(self.__getitem__, range(len(self)))
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry that was published."""
+        self._later.append(entry)
+        self.held_bytes += len(entry.data)
+        self.size_bytes += len(entry.data)

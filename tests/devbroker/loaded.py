@@ -1,0 +1,61 @@
+"""What of `stats-internal` is state: the part that a loaded broker must show as the dump does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackwell import PositionRangeSet
+
+OF_TOPIC = ("numberOfEntries", "totalSize", "currentLedgerEntries", "currentLedgerSize", "lastConfirmedEntry")
+OF_LEDGER = ("ledgerId", "entries", "size")
+
+
+def unread(answer: dict[str, Any]) -> set[str]:
+    """Return the subscriptions that delivered nothing since their topic was loaded, and have no consumer."""
+    cursors = answer.get("internalStats", answer)["cursors"]
+    shown = answer.get("stats", {}).get("subscriptions", {})
+    return {
+        name
+        for name, cursor in cursors.items()
+        if not cursor["active"] and not shown.get(name, {"msgOutCounter": 1})["msgOutCounter"]
+    }
+
+
+def state_of(answer: dict[str, Any], unread: set[str]) -> dict[str, Any]:
+    """Return the state in an answer: `stats-internal`, or the same with `stats` and a memory dump.
+
+    Left out are counters since the topic was loaded, times, ids of cursor ledgers, subscriptions that go with
+    their readers, and but for those that are `unread` what their consumers moved: the read position.
+    """
+    internal = answer.get("internalStats", answer)
+    shown = answer.get("stats", {}).get("subscriptions", {})
+    return {
+        **{name: internal[name] for name in OF_TOPIC},
+        "terminated": internal["state"] == "Terminated",
+        "ledgers": [{name: each[name] for name in OF_LEDGER} for each in internal["ledgers"]],
+        "cursors": {
+            name: _cursor(name, each, shown, answer.get("cursor", {}), is_unread=name in unread)
+            for name, each in internal["cursors"].items()
+            if shown.get(name, {}).get("isDurable", True)
+        },
+    }
+
+
+def _cursor(
+    name: str, cursor: dict[str, Any], shown: dict[str, Any], memory: dict[str, Any], *, is_unread: bool
+) -> dict[str, Any]:
+    ranges = PositionRangeSet.parse(cursor["individuallyDeletedMessages"])
+    state = {
+        "markDeletePosition": cursor["markDeletePosition"],
+        "individuallyDeletedMessages": str(ranges),
+        "totalNonContiguousDeletedMessagesRange": cursor["totalNonContiguousDeletedMessagesRange"],
+        "properties": cursor["properties"],
+        "ledger": "none" if cursor["cursorLedger"] < 0 else cursor["state"],
+        "subscriptionProperties": shown.get(name, {}).get("subscriptionProperties", {}),
+    }
+    if memory and memory.get("name") == name and "batchDeletedIndexes" in memory:
+        state["batchDeletedIndexes"] = memory["batchDeletedIndexes"]
+    if is_unread:
+        state["readPosition"] = cursor["readPosition"]
+        state["sinceFirstUnacked"] = cursor["numberOfEntriesSinceFirstNotAckedMessage"]
+    return state

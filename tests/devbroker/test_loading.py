@@ -1,0 +1,238 @@
+"""A broker that loads an incident shows its state, and clients receive what was not acknowledged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell import DelayedDeliveryTracker, Ledgers, PositionInfo
+from ackwell.ack_sets import to_words
+from ackwell.devbroker import Broker
+from ackwell.devbroker.admin.stats import internal_stats, stats
+from ackwell.devbroker.clock import Clock
+from ackwell.devbroker.loading import read
+from ackwell.devbroker.settings import DevBrokerSettings
+from ackwell.devbroker.stand_ins import STAND_IN
+from ackwell.devbroker.state import State
+from ackwell.errors import StatsError
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.traces import line
+from ackwell.subscription import Subscription
+from tests.devbroker.loaded import state_of, unread
+from tests.shared import shared_path
+
+pulsar = pytest.importorskip("pulsar")
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+TOPIC = "persistent://public/default/orders"
+
+
+def shown(answer: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Load an answer; return what the loaded topic shows, in the same form."""
+    state = State(DevBrokerSettings(), Clock())
+    loaded = read([path])
+    assert not loaded.unread
+    state.load(loaded)
+    state_of_all = list(state.topics.values())
+    (topic,) = state_of_all
+    name = answer.get("cursor", {}).get("name")
+    ours: dict[str, Any] = {"internalStats": internal_stats(topic), "stats": stats(topic)}
+    if name in topic.subscriptions:
+        partial = topic.subscriptions[name].cursor.batch_deleted
+        sets = {str(position): list(words) for position, words in partial.items()}
+        ours["cursor"] = {"name": name, "batchDeletedIndexes": sets}
+    state.validate()
+    return state_of(ours, unread(answer))
+
+
+def test_a_loaded_broker_shows_the_state_of_every_dump_of_the_vectors(tmp_path: Path) -> None:
+    path = tmp_path / "life.stats.json"
+    compared = 0
+    with gzip.open(VECTORS / "lives.jsonl.gz", "rt") as lines:
+        for each in map(json.loads, lines):
+            path.write_text(json.dumps(each["answer"]))
+            assert shown(each["answer"], path) == state_of(each["answer"], unread(each["answer"]))
+            compared += 1
+    assert compared > 200
+
+
+def test_a_loaded_broker_shows_the_state_of_every_recorded_snapshot() -> None:
+    paths = sorted((shared_path("data") / "traces").glob("*.stats.json*"))
+    assert len(paths) > 100
+    for path in paths:
+        data = path.read_bytes()
+        answer = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+        assert shown(answer, path) == state_of(answer, unread(answer)), path.name
+
+
+def dump(ranges: str, *, entries: int = 10, mark_delete: str = "3:-1", **more: Any) -> dict[str, Any]:
+    internal = {
+        "numberOfEntries": entries,
+        "totalSize": 100 * entries,
+        "currentLedgerEntries": entries,
+        "currentLedgerSize": 100 * entries,
+        "lastConfirmedEntry": f"3:{entries - 1}",
+        "state": "LedgerOpened",
+        "ledgers": [{"ledgerId": 3, "entries": 0, "size": 0}],
+        "cursors": {
+            "billing": {
+                "markDeletePosition": mark_delete,
+                "readPosition": "3:0",
+                "individuallyDeletedMessages": ranges,
+                "cursorLedger": 4,
+                "state": "Open",
+            }
+        },
+    }
+    return {"internalStats": internal, **more}
+
+
+def drained(client: Any, topic: str = "orders", name: str = "billing", **options: Any) -> list[Any]:
+    consumer = client.subscribe(topic, name, batch_index_ack_enabled=True, **options)
+    got = []
+    try:
+        while True:
+            got.append(consumer.receive(300))
+    except pulsar.Timeout:
+        return got
+
+
+def test_clients_receive_stand_ins_for_what_is_not_acknowledged(
+    broker: Broker, client: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.stats.json"
+    path.write_text(json.dumps(dump("[(3:1..3:4],(3:6..3:9]]", mark_delete="3:0")))
+    loaded = broker.load(path)
+    assert (list(loaded.topics), loaded.subscriptions) == ([TOPIC], 1)
+    assert loaded.unknown == [f"{TOPIC}, billing: which parts of batches are acknowledged"]
+    got = drained(client)
+    assert [each.message_id().entry_id() for each in got] == [1, 5, 6]
+    assert got[0].properties() == {STAND_IN: "3:1"}
+    assert got[0].data() == b"stand-in for 3:1: its payload was not recorded"
+    client.create_producer("orders").send(b"new")
+    assert broker.events[-2].ledger_id == 3 or broker.events[-1].ledger_id == 3
+
+
+def test_of_a_batch_clients_receive_the_messages_that_are_not_acknowledged(
+    broker: Broker, client: Any, tmp_path: Path
+) -> None:
+    memory = {"name": "billing", "batchDeletedIndexes": {"3:0": to_words(0b10110)}}
+    path = tmp_path / "orders.stats.json"
+    path.write_text(json.dumps(dump("[]", entries=1, cursor=memory)))
+    broker.load(path)
+    assert [each.message_id().batch_index() for each in drained(client)] == [1, 2, 4]
+
+
+def test_a_loaded_subscription_has_its_redelivery_counts_and_its_delays(broker: Broker, client: Any) -> None:
+    now_ms = broker.clock.now_ms()
+    source = Subscription("Shared", Ledgers({3: 3}), delayed=DelayedDeliveryTracker())
+    source.add_consumer("c")
+    source.flow("c", 10)
+    source.dispatch(3, 0, now_ms)
+    source.dispatch(3, 1, now_ms, deliver_at_ms=now_ms + 60_000)
+    source.dispatch(3, 2, now_ms)
+    source.ack("c", 3, 2)
+    source.redeliver("c", None)
+    broker.load(source, topic="orders", subscription="billing")
+    shared = {"consumer_type": pulsar.ConsumerType.Shared}
+    got = drained(client, **shared)
+    assert [(each.message_id().entry_id(), each.redelivery_count()) for each in got] == [(0, 1)]
+    broker.clock.advance(minutes=2)
+    broker.settle()
+    assert [event.entry_id for event in broker.events if event.kind is Kind.DISPATCH] == [0, 1]
+    assert source.delayed is not None
+    assert len(source.delayed) == 1, "reading it took nothing out"
+
+
+def test_cursor_bytes_are_loaded_under_the_names_that_are_given(
+    broker: Broker, client: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "cursor.bin"
+    path.write_bytes(PositionInfo(3, 1, [(3, 4, 5)]).encode("pulsar-ranges"))
+    loaded = broker.load(path, topic="orders", subscription="billing")
+    assert "behind the last acknowledged" in loaded.unknown[0]
+    assert [each.message_id().entry_id() for each in drained(client)] == [2, 3, 4]
+
+
+def test_a_recording_is_loaded_with_its_payloads(
+    broker: Broker, client: Any, connect: Callable[[Broker], Any], tmp_path: Path
+) -> None:
+    with Broker() as before:
+        writer = connect(before)
+        consumer = writer.subscribe("orders", "billing", consumer_type=pulsar.ConsumerType.Shared)
+        producer = writer.create_producer("orders")
+        for number in range(3):
+            producer.send(b"order %d" % number, partition_key=f"k{number}")
+        consumer.receive(5000)
+        consumer.acknowledge(consumer.receive(5000))
+        before.settle()
+        before.save_events(tmp_path, payloads=True)
+    loaded = broker.load(tmp_path)
+    assert not loaded.unread
+    got = drained(client, consumer_type=pulsar.ConsumerType.Shared)
+    assert [(each.data(), each.partition_key()) for each in got] == [(b"order 0", "k0"), (b"order 2", "k2")]
+
+
+def test_a_recording_without_payloads_is_loaded_with_stand_ins(
+    broker: Broker, client: Any, tmp_path: Path
+) -> None:
+    events = [
+        Event(TOPIC, "billing", 1, Kind.SEEK, ledger_id=7, entry_id=0),
+        *(Event(TOPIC, "", 2 + each, Kind.PUBLISH, ledger_id=7, entry_id=each) for each in range(3)),
+        Event(TOPIC, "billing", 9, Kind.ACK, ledger_id=7, entry_id=1),
+    ]
+    (tmp_path / "events-000001.jsonl").write_text("".join(map(line, events)))
+    broker.load(tmp_path)
+    assert [each.properties()[STAND_IN] for each in drained(client)] == ["7:0", "7:2"]
+
+
+def test_partitions_that_nobody_described_are_empty(broker: Broker, client: Any, tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({f"{TOPIC}-partition-2": dump("[]", entries=2)}))
+    broker.load(path)
+    assert len(client.get_topic_partitions("orders")) == 3
+    assert len(drained(client)) == 2
+
+
+def test_a_load_of_what_is_there_already_changes_nothing(broker: Broker, client: Any, tmp_path: Path) -> None:
+    client.create_producer("orders").send(b"order 7")
+    path = tmp_path / "orders.stats.json"
+    path.write_text(json.dumps(dump("[]")))
+    with pytest.raises(ValueError, match="orders is there already"):
+        broker.load(path)
+    path.write_text("not JSON")
+    with pytest.raises(StatsError, match="not JSON"):
+        broker.load(path)
+    with pytest.raises(ValueError, match="give topic= and subscription="):
+        broker.load(Subscription("Shared", Ledgers({3: 1})))
+    assert len(broker.events) == 1
+
+
+def test_what_was_loaded_is_in_the_file_of_the_broker(
+    tmp_path: Path, connect: Callable[[Broker], Any]
+) -> None:
+    path = tmp_path / "orders.stats.json"
+    path.write_text(json.dumps(dump("[(3:0..3:9]]", entries=11)))
+    with Broker(path=tmp_path / "broker.db") as broker:
+        broker.load(path)
+    with Broker(path=tmp_path / "broker.db") as broker:
+        got = drained(connect(broker))
+        assert [each.message_id().entry_id() for each in got] == [0, 10]
+
+
+def test_a_restart_forgets_what_the_cluster_s_own_settings_forget(
+    tmp_path: Path, connect: Callable[[Broker], Any]
+) -> None:
+    holes = ",".join(f"(3:{2 * each}..3:{2 * each + 1}]" for each in range(40))
+    path = tmp_path / "orders.stats.json"
+    path.write_text(json.dumps(dump(f"[{holes}]", entries=100)))
+    conf = ("managedLedgerMaxUnackedRangesToPersist=10", "managedLedgerPersistIndividualAckAsLongArray=false")
+    with Broker(settings=DevBrokerSettings(version="4.0", broker_conf=conf)) as broker:
+        broker.load(path)
+        assert broker.restart().messages == 29
+        assert len(drained(connect(broker))) == 60 + 29

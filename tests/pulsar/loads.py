@@ -1,0 +1,165 @@
+"""A dev broker that loads a real broker's state: `python -m tests.pulsar.loads --help`.
+
+Random subscriptions (`tests.pulsar.lives`) on a real broker. Before each restart their state is taken from the
+admin API and the side door, and a dev broker loads it: its own `stats-internal` must show the same state. After the
+restart the official client receives what the real broker delivers; the dev broker restarts in the same way, and
+must deliver the same messages, with the same redelivery counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pulsar
+
+from ackwell.broker.settings import BrokerSettings
+from ackwell.devbroker import Broker, DevBrokerSettings
+from tests.devbroker.loaded import state_of, unread
+from tests.pulsar import kit
+from tests.pulsar.lives.examine import RESTARTS, SETTINGS, WRITTEN_S
+from tests.pulsar.lives.life import SUBSCRIPTION, Life
+
+QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+Received = list[tuple[int, int, int, int]]
+"""Ledger id, entry id, batch index and redelivery count of each message, in order."""
+
+
+class State(NamedTuple):
+    """A life before a restart."""
+
+    life: Life
+    answer: dict[str, Any]
+    restart: str
+
+
+def taken(broker: kit.Broker, life: Life) -> dict[str, Any]:
+    """Return all that a broker shows of a life, ack sets among it."""
+    topic = life.topic
+    cursor = broker.cursor(topic, SUBSCRIPTION)
+    memory = {"name": SUBSCRIPTION, "batchDeletedIndexes": cursor["batchDeletedIndexes"]}
+    return life.answer() | {"topic": topic, "cursor": memory}
+
+
+def received(url: str, topic: str) -> Received:
+    """Let an official client receive everything, until nothing comes."""
+    client = pulsar.Client(url, logger=QUIET)
+    consumer = client.subscribe(
+        topic, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Exclusive, batch_index_ack_enabled=True
+    )
+    got: Received = []
+    try:
+        while True:
+            message = consumer.receive(700)
+            each = message.message_id()
+            count = message.redelivery_count()
+            got.append((each.ledger_id(), each.entry_id(), max(each.batch_index(), 0), count))
+    except pulsar.Timeout:
+        return got
+    finally:
+        client.close()
+
+
+def differences(version: str, state: State, really: Received, folder: Path) -> Iterator[str]:
+    """Load a state into a dev broker, compare, restart it, and compare what it delivers."""
+    path = folder / "life.stats.json"
+    path.write_text(json.dumps(state.answer), encoding="utf-8")
+    known = BrokerSettings.of(version)
+    conf = tuple(f"{name}={value}" for name, value in state.life.settings.items())
+    known.with_values(conf)
+    settings = DevBrokerSettings(
+        version=version.rpartition(".")[0] if "-" not in version else "5.0", broker_conf=conf
+    )
+    with Broker(settings=settings) as broker:
+        loaded = broker.load(path)
+        if loaded.unread:
+            yield f"unread: {loaded.unread}"
+            return
+        ours = broker.call(lambda: answer_of(broker, state.answer["topic"]))
+        wanted = state_of(state.answer, unread(state.answer))
+        found = state_of(ours, unread(state.answer))
+        for name in wanted:
+            if wanted[name] != found[name]:
+                yield f"{name}: {wanted[name]} there, {found[name]} here"
+        if state.restart == "crash":
+            broker.crash()
+        broker.restart()
+        here = received(broker.url, state.answer["topic"])
+        if here != really:
+            yield f"after a {state.restart} restart {len(really)} received there, {len(here)} here"
+            yield f"only there {sorted({*really} - {*here})[:5]}, only here {sorted({*here} - {*really})[:5]}"
+
+
+def answer_of(broker: Broker, topic: str) -> dict[str, Any]:
+    """Return what a dev broker shows, in the form of `taken`."""
+    from ackwell.devbroker.admin.stats import internal_stats, stats
+
+    found = broker._broker.state.topics[topic]
+    partial = found.subscriptions[SUBSCRIPTION].cursor.batch_deleted
+    sets = {str(position): list(words) for position, words in partial.items()}
+    memory = {"name": SUBSCRIPTION, "batchDeletedIndexes": sets}
+    return {"internalStats": internal_stats(found), "stats": stats(found), "cursor": memory}
+
+
+def played(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterator[tuple[State, Received]]:
+    """Let so many lives at once go on over broker processes; yield each state, and what came after it."""
+    chance = random.Random(seed)
+    going: list[Life] = []
+    for process in range(processes):
+        if process % 2 == 0:
+            for each in going:
+                each.leave()
+            going = [Life(broker, 2_000_000 * seed + 1_000 * process + number) for number in range(lives)]
+            for each in going:
+                each.load()
+        restart = RESTARTS[process % len(RESTARTS)]
+        for each in going:
+            each.act()
+        if chance.random() < 0.5:
+            time.sleep(WRITTEN_S)
+        if restart == "crash":
+            # What was not written yet is in no dump.
+            for each in going:
+                broker.flush(each.topic, SUBSCRIPTION)
+        states = [State(each, taken(broker, each), restart) for each in going]
+        broker.stop(crash=restart == "crash")
+        for each in going:
+            each.leave()
+        broker.start()
+        for state in states:
+            state.life.load()
+            yield state, received(broker.service_url, state.life.topic)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--version", default=kit.VERSIONS[0])
+    parser.add_argument("--lives", type=int, default=20, help="subscriptions at once")
+    parser.add_argument("--processes", type=int, default=4, help="broker processes, one after the other")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    loaded = different = messages = 0
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kit.running_broker(Path(folder), asked.version, **SETTINGS) as broker,
+    ):
+        for state, really in played(broker, asked.lives, asked.processes, asked.seed):
+            loaded += 1
+            messages += len(really)
+            found = list(differences(asked.version, state, really, Path(folder)))
+            if found:
+                different += 1
+                print(f"seed {state.life.seed}, {state.life.settings}:", *found, sep="\n  ", flush=True)
+    print(f"{asked.version}: {loaded} states loaded, {messages} messages received, {different} differences")
+    return different > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
