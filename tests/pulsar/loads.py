@@ -1,9 +1,9 @@
 """A dev broker that loads a real broker's state: `python -m tests.pulsar.loads --help`.
 
-Random subscriptions (`tests.pulsar.lives`) on a real broker. Before each restart their state is taken from the
-admin API and the side door, and a dev broker loads it: its own `stats-internal` must show the same state. After the
-restart the official client receives what the real broker delivers; the dev broker restarts in the same way, and
-must deliver the same messages, with the same redelivery counts.
+Random subscriptions (`tests.pulsar.lives`) on a real broker. Before each restart their state is taken from
+the admin API and the side door, and a dev broker loads it: its own `stats-internal` must show the same. After
+the restart the official client receives what the real broker delivers; the dev broker restarts in the same
+way, and must deliver the same messages, with the same redelivery counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import pulsar
 
-from ackwell.broker.settings import BrokerSettings
 from ackwell.devbroker import Broker, DevBrokerSettings
 from tests.devbroker.loaded import state_of, unread
 from tests.pulsar import kit
@@ -71,12 +70,8 @@ def differences(version: str, state: State, really: Received, folder: Path) -> I
     """Load a state into a dev broker, compare, restart it, and compare what it delivers."""
     path = folder / "life.stats.json"
     path.write_text(json.dumps(state.answer), encoding="utf-8")
-    known = BrokerSettings.of(version)
     conf = tuple(f"{name}={value}" for name, value in state.life.settings.items())
-    known.with_values(conf)
-    settings = DevBrokerSettings(
-        version=version.rpartition(".")[0] if "-" not in version else "5.0", broker_conf=conf
-    )
+    settings = DevBrokerSettings(version=version[:3], broker_conf=conf)
     with Broker(settings=settings) as broker:
         loaded = broker.load(path)
         if loaded.unread:
@@ -114,28 +109,34 @@ def played(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterato
     going: list[Life] = []
     for process in range(processes):
         if process % 2 == 0:
-            for each in going:
-                each.leave()
+            _all_leave(going)
             going = [Life(broker, 2_000_000 * seed + 1_000 * process + number) for number in range(lives)]
             for each in going:
                 each.load()
-        restart = RESTARTS[process % len(RESTARTS)]
-        for each in going:
-            each.act()
-        if chance.random() < 0.5:
-            time.sleep(WRITTEN_S)
-        if restart == "crash":
-            # What was not written yet is in no dump.
-            for each in going:
-                broker.flush(each.topic, SUBSCRIPTION)
-        states = [State(each, taken(broker, each), restart) for each in going]
-        broker.stop(crash=restart == "crash")
-        for each in going:
-            each.leave()
+        states = _states(broker, going, RESTARTS[process % len(RESTARTS)], wait=chance.random() < 0.5)
+        broker.stop(crash=states[0].restart == "crash")
+        _all_leave(going)
         broker.start()
         for state in states:
             state.life.load()
             yield state, received(broker.service_url, state.life.topic)
+
+
+def _states(broker: kit.Broker, going: list[Life], restart: str, *, wait: bool) -> list[State]:
+    for each in going:
+        each.act()
+    if wait:
+        time.sleep(WRITTEN_S)
+    if restart == "crash":
+        # What was not written yet is in no dump.
+        for each in going:
+            broker.flush(each.topic, SUBSCRIPTION)
+    return [State(each, taken(broker, each), restart) for each in going]
+
+
+def _all_leave(going: list[Life]) -> None:
+    for each in going:
+        each.leave()
 
 
 def main() -> int:
