@@ -130,7 +130,7 @@ fuzz-seeds:  ## Keep what `make fuzz` found to be of use, one archive a target, 
 # A mutant is the program with one small fault; those that no test notices show which tests are missing.
 MUTANTS := .venv-mutants
 CARGO_MUTANTS := 27.1.0
-SAMPLE ?= 400
+SAMPLE ?= 40
 SEED ?= 1
 
 $(MUTANTS)/.locked: .venv/.locked requirements/mutants.txt

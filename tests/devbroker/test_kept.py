@@ -23,8 +23,6 @@ from ackwell.protocol.codes import AccessMode, CommandType, SchemaType, TxnActio
 from tests.devbroker.raw import RawClient
 from tests.devbroker.test_transactions import begin, delivered, end, join
 
-pytestmark = pytest.mark.slow
-
 HOUR_MS = 3_600_000
 PUBLIC = "persistent/public/default"
 

@@ -1,7 +1,7 @@
 """Mutation testing: `make mutants FILE=python/ackwell/cursor.py SAMPLE=40 SEED=1`.
 
-A mutant is the program with one small fault. Those that no test notices show which tests are missing. With
-no file named, the sample is dealt to all modules in scope, of both languages, by their sizes.
+A mutant is the program with one small fault. Those that no test notices show which tests are missing. Each
+room has a sample of its own, dealt to its modules by their sizes; with no file named, each room is judged.
 """
 
 from __future__ import annotations
@@ -12,28 +12,26 @@ import sys
 from pathlib import Path
 
 from tests.mutants import python, rust
-from tests.mutants.judges import JUDGES
+from tests.mutants.judges import room_of
 from tests.mutants.verdicts import Verdicts
 
 ROOT = Path(__file__).parents[2]
-CORE = "rust/core/src/"
+CORE, PACKAGES = "rust/core/src/", "python/"
 
 
 def main() -> int:
     """Judge a sample of each language."""
     parser = argparse.ArgumentParser(prog="make mutants")
     parser.add_argument("files", nargs="*", help="modules, or folders of them")
-    parser.add_argument("--sample", type=int, default=400, help="how many mutants in all")
+    parser.add_argument("--sample", type=int, default=40, help="how many mutants of each room")
     parser.add_argument("--seed", default="1")
     arguments = parser.parse_args()
-    modules = listed(arguments.files or [*JUDGES, CORE])
-    lines = {module: (ROOT / module).read_text().count("\n") for module in modules}
+    modules = listed(arguments.files or [PACKAGES, CORE])
     verdicts = Verdicts()
-    for suffix, tool in ((".py", python), (".rs", rust)):
-        mine = [module for module in modules if module.endswith(suffix)]
-        if mine:
-            count = round(arguments.sample * sum(lines[module] for module in mine) / sum(lines.values()))
-            tool.run(mine, max(1, count), arguments.seed, verdicts)
+    for room in sorted(set(map(room_of, modules))):
+        mine = [module for module in modules if room_of(module) == room]
+        tool = rust if room == "core" else python
+        tool.run(mine, arguments.sample, arguments.seed, verdicts)
     return verdicts.close()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 SUBSCRIPTION = [
     "tests/subscription/test_dispatch.py",
     "tests/subscription/test_limits.py",
@@ -32,7 +34,112 @@ SAVING = [
     "tests/saving/test_subscription_saves.py",
 ]
 
+STORE = ["tests/store/test_stores.py", "tests/store/test_sqlite_io.py", "tests/store/test_flips.py"]
+
+PROTOCOL = [
+    "tests/protocol/test_frames.py",
+    "tests/protocol/test_messages.py",
+    "tests/protocol/test_payload.py",
+    "tests/protocol/test_hot.py",
+    "tests/protocol/test_command_ack.py",
+    "tests/devbroker/test_transactions.py",
+    "tests/devbroker/test_honest.py",
+    "tests/devbroker/test_hostile.py",
+]
+
+BROKER = [
+    "tests/broker/test_stats.py",
+    "tests/broker/test_restart.py",
+    "tests/broker/test_restart_model.py",
+    "tests/diagnosis/test_inspect.py",
+    "tests/diagnosis/test_doctor.py",
+]
+
+DIAGNOSIS = [
+    "tests/diagnosis/test_doctor.py",
+    "tests/diagnosis/test_holes.py",
+    "tests/diagnosis/test_inspect.py",
+    "tests/diagnosis/test_delay_advice.py",
+    "tests/diagnosis/test_doctor_lives.py",
+    "tests/diagnosis/test_doctor_truth.py",
+    "tests/diagnosis/test_report.py",
+]
+
+COMMANDS = [
+    "tests/cli/test_tables.py",
+    "tests/cli/test_errors.py",
+    "tests/cli/test_operators.py",
+    "tests/cli/test_addresses.py",
+    "tests/hostile/test_arguments.py",
+    "tests/hostile/test_found.py",
+    "tests/cli/test_doctor.py",
+    "tests/cli/test_help.py",
+    "tests/cli/test_replay.py",
+]
+
+DEVBROKER = [
+    "tests/devbroker/test_kept.py",
+    "tests/devbroker/test_transactions.py",
+    "tests/devbroker/test_honest.py",
+    "tests/devbroker/test_ledgers.py",
+    "tests/devbroker/test_admin.py",
+    "tests/devbroker/test_faults.py",
+    "tests/scenarios/test_scenarios.py",
+    "tests/devbroker/test_restart.py",
+    "tests/devbroker/test_hostile.py",
+    "tests/devbroker/test_sessions.py",
+    "tests/devbroker/test_broker_file.py",
+    "tests/devbroker/test_key_order.py",
+    "tests/devbroker/test_pulsar_store.py",
+]
+
+RECORDING = [
+    "tests/recording/test_proxy.py",
+    "tests/recording/test_command.py",
+    "tests/replay/test_sequence.py",
+]
+
+REPLAY = [
+    "tests/replay/test_events.py",
+    "tests/replay/test_tables.py",
+    "tests/replay/test_agreement.py",
+    "tests/replay/test_states.py",
+    "tests/replay/test_kinds.py",
+    "tests/replay/test_columns.py",
+    "tests/hostile/test_found.py",
+    "tests/replay/test_batches.py",
+    "tests/replay/test_files.py",
+    "tests/replay/test_sequence.py",
+    "tests/replay/test_fold.py",
+]
+
+TASKS = ["tests/spark/test_tasks.py", "tests/spark/test_stream_state.py"]
+
+# A session costs seconds, so what needs none comes first.
+SPARK = [
+    *TASKS,
+    "tests/spark/test_session.py",
+    "tests/spark/test_ordered.py",
+    "tests/spark/test_tables.py",
+    "tests/spark/test_sources.py",
+    "tests/spark/test_ship.py",
+    "tests/spark/test_replay.py",
+]
+
 JUDGES: dict[str, list[str]] = {
+    # Whatever has no entry of its own: the words of all rooms.
+    "python/ackwell/": [
+        "tests/test_import.py",
+        "tests/test_cursor_state.py",
+        "tests/test_ack_sets.py",
+        "tests/differential/test_refusals.py",
+        "tests/cursor/test_cursor.py",
+        "tests/cli/test_errors.py",
+        "tests/saving/test_journal.py",
+        "tests/differential/test_position_info.py",
+        "tests/store/test_stores.py",
+    ],
+    "python/pytest_ackwell/": ["tests/devbroker/test_tutorial.py"],
     "python/ackwell/cursor.py": [
         "tests/cursor/test_cursor.py",
         "tests/saving/test_cursor_saves.py",
@@ -41,6 +148,12 @@ JUDGES: dict[str, list[str]] = {
         "tests/saving/test_tracking.py",
         "tests/subscription/test_refusals.py",
         "tests/subscription/test_acks.py",
+    ],
+    "python/ackwell/cursor_state.py": ["tests/test_cursor_state.py", "tests/saving/test_cursor_saves.py"],
+    "python/ackwell/testing/": [
+        "tests/store/test_stores.py",
+        "tests/saving/test_crashes.py",
+        "tests/store/test_sqlite_io.py",
     ],
     "python/ackwell/cursor_settings.py": [
         "tests/subscription/test_broker_points.py",
@@ -54,7 +167,9 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/loss.py": ["tests/differential/test_position_info.py", "tests/cursor/test_cursor.py"],
     "python/ackwell/delayed.py": ["tests/delayed/test_tracker.py", "tests/saving/test_tracking.py"],
     "python/ackwell/subscription/": SUBSCRIPTION,
+    "python/ackwell/protocol/": PROTOCOL,
     "python/ackwell/protocol/command_ack.py": ["tests/protocol/test_command_ack.py"],
+    "python/ackwell/store/": STORE,
     "python/ackwell/subscription/selectors.py": ["tests/subscription/test_sticky_key.py", *SUBSCRIPTION],
     "python/ackwell/subscription/sticky_key.py": ["tests/subscription/test_sticky_key.py", *SUBSCRIPTION],
     "python/ackwell/saving/": SAVING,
@@ -63,30 +178,29 @@ JUDGES: dict[str, list[str]] = {
         "tests/differential/test_chunks.py",
         *SAVING,
     ],
-    "python/ackwell/broker/": [
-        "tests/broker/test_stats.py",
-        "tests/broker/test_restart.py",
-        "tests/broker/test_restart_model.py",
-        "tests/diagnosis/test_inspect.py",
-        "tests/diagnosis/test_doctor.py",
-    ],
-    "python/ackwell/broker/writes.py": [
-        "tests/broker/test_restart.py",
-        "tests/broker/test_restart_model.py",
-        "tests/diagnosis/test_inspect.py",
-        "tests/diagnosis/test_doctor.py",
-    ],
-    "python/ackwell/broker/restart.py": [
-        "tests/broker/test_restart.py",
-        "tests/broker/test_restart_model.py",
-        "tests/diagnosis/test_inspect.py",
-        "tests/diagnosis/test_doctor.py",
-    ],
+    "python/ackwell/broker/": BROKER,
+    "python/ackwell/broker/writes.py": BROKER[1:],
+    "python/ackwell/broker/restart.py": BROKER[1:],
     "python/ackwell/broker/admin.py": ["tests/broker/test_admin.py", "tests/broker/test_collect.py"],
     "python/ackwell/broker/endpoint.py": ["tests/broker/test_admin.py", "tests/broker/test_collect.py"],
     "python/ackwell/broker/collect.py": ["tests/broker/test_collect.py", "tests/broker/test_admin.py"],
     "python/ackwell/broker/batch_sizes.py": ["tests/broker/test_collect.py", "tests/broker/test_stats.py"],
-    "python/ackwell/replay/agreement.py": ["tests/replay/test_broker_agreement.py"],
+    "python/ackwell/cli/": COMMANDS,
+    "python/ackwell/cli/spark.py": [*COMMANDS, "tests/spark/test_submit.py"],
+    "python/ackwell/devbroker/": DEVBROKER,
+    "python/ackwell/devbroker/admin/": [
+        "tests/devbroker/test_admin.py",
+        *(each for each in DEVBROKER if "admin" not in each),
+    ],
+    "python/ackwell/diagnosis/": DIAGNOSIS,
+    "python/ackwell/recording/": RECORDING,
+    "python/ackwell/spark/": SPARK,
+    "python/ackwell/replay/": REPLAY,
+    "python/ackwell/replay/history.py": ["tests/replay/test_history.py", "tests/devbroker/test_key_order.py"],
+    "python/ackwell/replay/agreement.py": [
+        "tests/replay/test_agreement.py",
+        "tests/replay/test_broker_agreement.py",
+    ],
     "python/ackwell/replay/columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
     "python/ackwell/replay/event_columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
     "python/ackwell/replay/events.py": [
@@ -125,9 +239,26 @@ CORE_JUDGES = [
 """What judges the core through Python, after its own tests."""
 
 
-def judges(module: str) -> list[str]:
-    """Return the tests of a module: those of the longest entry that begins its path, and its examples."""
+def entry_of(module: str) -> str:
+    """Return the longest entry that begins a module's path."""
     entry = max((entry for entry in JUDGES if module.startswith(entry)), key=len, default=None)
     if entry is None:
         raise SystemExit(f"{module}: tests/mutants/judges.py does not say which tests judge it")
-    return [module, *JUDGES[entry], "tests/test_values.py"]
+    return entry
+
+
+def judges(module: str) -> list[str]:
+    """Return the tests of a module: those of its entry, and its examples."""
+    return [module, *JUDGES[entry_of(module)], "tests/test_values.py"]
+
+
+OWN = {"delayed": "delayed", "cursor": "cursor", "cursor_settings": "cursor", "cursor_state": "cursor"}
+"""The rooms of modules that have no folder; all others of them are in the room "words"."""
+
+
+def room_of(module: str) -> str:
+    """Return the room that a module's mutants count for."""
+    tree, package, name, *inside = Path(module).parts
+    if tree == "rust" or package == "pytest_ackwell":
+        return "core" if tree == "rust" else "devbroker"
+    return name if inside else OWN.get(name.removesuffix(".py"), "words")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import os
+import re
 import resource
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cosmic_ray.plugins
 from cosmic_ray.commands.init import init
@@ -42,6 +43,8 @@ ADDRESS_SPACE_BYTES_MAX = 8 << 30
 # What whole lives of subscriptions run through is judged by some of them, too, where nothing else finds it.
 LIVED = ("python/ackwell/cursor.py", "python/ackwell/subscription/", "python/ackwell/saving/")
 LIVES = 600
+# The test that found a mutant, in pytest's summary.
+FAILED = re.compile(r"(FAILED|ERROR) .*")
 
 Places = dict[object, list[Any]]
 
@@ -103,35 +106,44 @@ def judge(module: str, mutations: list[Any], verdicts: Verdicts) -> None:
     """Run the module's tests on each mutant."""
     examples, *tests = judges(module)
     for mutation in mutations:
-        limit_s = seconds(tuple(tests))
+        limits = limits_of(tuple(tests))
         operator = cosmic_ray.plugins.get_operator(mutation.operator_name)(**mutation.operator_args)
         with use_mutation(Path(module), operator, mutation.occurrence) as (before, after):
-            outcome, _ = run_tests(command([*tests, examples]), limit_s)
+            outcome, output = run_tests(command([*tests, examples], limits.cpu_s), limits.wall_s)
             if outcome is TestOutcome.SURVIVED and module.startswith(LIVED):
-                outcome, _ = run_tests(f"{PYTHON} -m tests.simulation 0 {LIVES}", limit_s)
+                outcome, output = run_tests(f"{PYTHON} -m tests.simulation 0 {LIVES}", limits.wall_s)
         verdict = "survived" if outcome is TestOutcome.SURVIVED else "killed"
-        name = (
-            f"{module}:{mutation.start_pos[0]}:{mutation.start_pos[1]} {mutation.operator_name.split('/')[1]}"
-        )
-        verdicts.add(module, verdict, name, _diff(module, before, after))
+        line, column = mutation.start_pos
+        name = f"{module}:{line}:{column} {mutation.operator_name.split('/')[1]}"
+        failed = FAILED.search(output)
+        verdicts.add(module, verdict, f"{name} {failed[0] if failed else ''}", _diff(module, before, after))
 
 
-def command(tests: Sequence[str]) -> str:
+class Limits(NamedTuple):
+    """What tests may take on a mutant: seconds of CPU, and of the clock for what waits without end."""
+
+    cpu_s: float
+    wall_s: float
+
+
+def command(tests: Sequence[str], cpu_s: float) -> str:
     """Return the command that runs tests."""
-    return f"{PYTHON} -m tests.mutants.quietly {' '.join(tests)}"
+    return f"{PYTHON} -m tests.mutants.quietly {cpu_s:.0f} {' '.join(tests)}"
 
 
 @cache
-def seconds(tests: tuple[str, ...]) -> float:
-    """Return how long tests may take on a mutant, after they passed without one.
-
-    An endless loop is killed by the clock; the machine may be busier later.
-    """
-    begun = time.monotonic()
-    outcome, output = run_tests(command(tests), None)
+def limits_of(tests: tuple[str, ...]) -> Limits:
+    """Return what tests may take on a mutant: more than without one, for a machine may be busier later."""
+    begun, cpu_s = time.monotonic(), _cpu_s()
+    outcome, output = run_tests(command(tests, 3600), None)
     if outcome is not TestOutcome.SURVIVED:
         sys.exit(f"{' '.join(tests)}: fail without a mutant\n{output}")
-    return 60 + 5 * (time.monotonic() - begun)
+    return Limits(15 + 3 * (_cpu_s() - cpu_s), 90 + 5 * (time.monotonic() - begun))
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _diff(module: str, before: str, after: str) -> str:

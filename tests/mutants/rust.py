@@ -111,7 +111,7 @@ def fails_in_python() -> bool:
     if not _succeeds(["cargo", "build", "--quiet", "--package=ackwell-python"], COPY):
         sys.exit("the native module does not build")
     shutil.copy(BUILT / "debug" / "lib_native.so", COPY / "python" / "ackwell" / "_native.abi3.so")
-    return not _succeeds([PYTHON, "-m", "tests.mutants.quietly", *CORE_JUDGES], COPY)
+    return not _succeeds([PYTHON, "-m", "tests.mutants.quietly", str(TIMEOUT_S), *CORE_JUDGES], COPY)
 
 
 def _succeeds(command: list[Any], place: Path) -> bool:
