@@ -14,9 +14,10 @@ import pytest
 from ackwell import Cursor, Ledgers, StoreError
 from ackwell.cli.replay import ledger_name, save_states
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.states import Replay, replay_files
+from ackwell.replay.states import Replay, SubscriptionState, replay_files
 from ackwell.store import SqliteStore
 from ackwell.store.sqlite import ledger_names
+from ackwell.store.witness import confirmed_writes
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 SMALL = TRACES / "shared_small_holes.jsonl"
@@ -138,6 +139,49 @@ def test_a_new_file_has_all_cursors_or_is_not_there(tmp_path: Path, monkeypatch:
         save_states(states, file)
     with pytest.raises(StoreError, match="no such folder"):
         save_states(states, tmp_path / "missing" / "cursors.db")
+
+
+def test_a_file_that_exists_gets_all_cursors_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledgers = Ledgers({3: 3})
+
+    def states(subscriptions: str, *acked: int) -> list[SubscriptionState]:
+        replayed = Replay()
+        for subscription in subscriptions:
+            for line, entry_id in enumerate((0, 1, 2)):
+                replayed.feed(
+                    Event("topic", subscription, line, Kind.PUBLISH, ledger_id=3, entry_id=entry_id)
+                )
+            for entry_id in acked:
+                replayed.feed(Event("topic", subscription, 5, Kind.ACK, ledger_id=3, entry_id=entry_id))
+        return replayed.states()
+
+    def saved() -> dict[str, list[int]]:
+        found = {}
+        for name in ledger_names(file):
+            with SqliteStore(file, name, read_only=True) as store:
+                cursor = Cursor.load(store, ledgers)
+                found[name] = [entry_id for entry_id in range(3) if cursor.is_acked(3, entry_id)]
+        return found
+
+    file, save, more = tmp_path / "cursors.db", Cursor.save, states("abc", 0, 1)
+    save_states(states("b", 0), file)
+
+    def fails(cursor: Cursor, *arguments: Any, **options: Any) -> object:
+        if cursor is more[2].cursor:
+            raise StoreError("the disk is full")
+        return save(cursor, *arguments, **options)
+
+    monkeypatch.setattr(Cursor, "save", fails)
+    with pytest.raises(StoreError, match="full"):
+        save_states(more, file, replace=True)
+    assert saved() == {"topic b": [0]}
+    monkeypatch.undo()
+    save_states(more, file, replace=True)
+    assert saved() == {"topic a": [0, 1], "topic b": [0, 1], "topic c": [0, 1]}
+    # What was confirmed is witnessed, and the file is as usable as before.
+    assert len(confirmed_writes(file)) == 3
+    save_states(states("c", 2), file, replace=True)
+    assert saved() == {"topic a": [0, 1], "topic b": [0, 1], "topic c": [2]}
 
 
 @pytest.mark.parametrize("left", ["wal", "journal"])

@@ -9,6 +9,7 @@ import pytest
 from ackwell import EventError
 from ackwell.replay.events import Event, Kind, TraceParser, event_from_fields
 from ackwell.replay.files import event_files, read_events
+from ackwell.replay.states import replay_files
 
 META = {"t": 1, "ev": "meta", "topic": "t", "sub": "s", "config": {"managedLedgerMaxEntriesPerLedger": 5}}
 PUBLISH = {"t": 2, "ev": "publish", "l": 3, "e": 0, "ok": True}
@@ -152,6 +153,26 @@ def test_parquet_and_json_lines_give_the_same_events(tmp_path: Path) -> None:
     from_parquet = [event._replace(file=None) for event in read_events([tmp_path / "a.parquet"])]
     assert from_parquet == [event._replace(file=None) for event in read_events([lines])]
     assert len(from_parquet) == 2
+
+
+@pytest.mark.parametrize("name", ["sub", "subscription", "topic", "l", "bi"])
+def test_null_says_what_a_field_that_is_left_out_says_in_every_reader(name: str, tmp_path: Path) -> None:
+    meta = {"kind": "meta", "topic": "t", "subscription": "s"}
+    lines = [meta] + [{"kind": kind, "l": 3, "e": 0} for kind in ("publish", "ack")]
+    left_out = [{other: value for other, value in line.items() if other != name} for line in lines[1:]]
+    outcomes: list[object] = []
+    for given in ([meta, *left_out], [meta, *({**line, name: None} for line in left_out)]):
+        (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in given))
+        for read in (
+            lambda: list(read_events([tmp_path])),
+            lambda: [s.cursor for s in replay_files([tmp_path])],
+        ):
+            try:
+                outcomes.append(read())
+            except EventError as error:
+                outcomes.append(str(error))
+    assert outcomes[:2] == outcomes[2:]
+    assert isinstance(outcomes[0], str) == (name == "l")
 
 
 def test_fields_unknown_to_the_schema_are_ignored() -> None:

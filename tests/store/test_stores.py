@@ -17,6 +17,7 @@ from ackwell import CorruptStateError, FencedError, PositionInfo, StoreError
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore, SqliteStore, Store
 from ackwell.store.sqlite import APPLICATION_ID, TABLES, VERSION, is_sqlite, ledger_names
+from ackwell.store.witness import SLOT_BYTES, Witness, confirmed_writes, witness_path
 from ackwell.testing.stores import Opener, StoreConformance
 
 
@@ -359,6 +360,46 @@ def test_another_process_that_closes_leaves_the_log_to_a_process_with_two_stores
         )
         found = subprocess.run([sys.executable, "-c", read, path], check=True, capture_output=True, text=True)
         assert found.stdout.strip() == "1"
+
+
+def test_a_late_confirmation_of_a_fenced_owner_does_not_lower_the_witness(tmp_path: Path) -> None:
+    fenced, newer = (Witness(tmp_path / "acks.db", 7) for _ in range(2))
+    fenced.confirm(4)
+    newer.confirm(6)
+    fenced.confirm(5)
+    assert confirmed_writes(tmp_path / "acks.db") == {7: 6}
+    assert fenced.writes() == newer.writes() == 6
+    newer.confirm(7)
+    assert confirmed_writes(tmp_path / "acks.db") == {7: 7}
+    # What is not whole says nothing, and is written again.
+    with witness_path(tmp_path / "acks.db").open("r+b") as file:
+        file.write(b"x")
+    newer.confirm(8)
+    assert confirmed_writes(tmp_path / "acks.db") == {7: 8}
+    fenced.close()
+    newer.close()
+
+
+@pytest.mark.parametrize("room_bytes", [0, 9, 19, 33])
+def test_a_witness_for_which_the_disk_has_no_room_is_an_error_of_ours(
+    tmp_path: Path, room_bytes: int
+) -> None:
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "acks.db"
+    if room_bytes > SLOT_BYTES:
+        Witness(path, 1).confirm(3)
+    witness, before = Witness(path, 7), confirmed_writes(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, limits[1]))
+    try:
+        with pytest.raises(StoreError, match=r"acks\.db-witness: (No space left on device|File too large)"):
+            witness.confirm(5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert confirmed_writes(path) == before
+    witness.confirm(5)
+    assert confirmed_writes(path) == {**before, 7: 5}
+    witness.close()
 
 
 def test_a_ledger_that_falls_behind_its_witness_is_refused(tmp_path: Path) -> None:

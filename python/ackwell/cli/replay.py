@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from ackwell.cli.tables import print_subscriptions
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
     from ackwell.replay.states import SubscriptionState
+    from ackwell.store import Store
 
 
 def replay(
@@ -97,11 +99,9 @@ def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = 
     """Save each cursor to a ledger of its own in a SQLite file, named by `ledger_name`.
 
     `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already holds one of
-    them, nothing is saved (`NotLoadedError`), unless `replace` is true. A new file has all of them or is not
-    there.
+    them, nothing is saved (`NotLoadedError`), unless `replace` is true. All are saved, or none and no new file.
     """
     from ackwell.errors import NotLoadedError
-    from ackwell.store import SqliteStore
 
     names = [ledger_name(state.topic, state.subscription) for state in states]
     held = [] if replace or not path.exists() else [name for name in names if _holds(path, name)]
@@ -110,9 +110,9 @@ def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = 
             f"{path} already holds {len(held)} of these cursors, such as {held[0]!r}; "
             "add --replace to replace them, or name another file"
         )
-    with _whole(path) as file:
+    with _whole(path) as opened:
         for state, name in zip(states, names, strict=True):
-            with SqliteStore(file, name) as store:
+            with opened(name) as store:
                 state.cursor.save(store, replace=replace)
 
 
@@ -128,13 +128,15 @@ def ledger_name(topic: str, subscription: str) -> str:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Return the file to write: one that exists, or a new one that gets its name when it is whole."""
+def _whole(path: Path) -> Iterator[Callable[[str], Store]]:
+    """Open ledgers by name, of a file that exists or of a new one; it gets all writes or none."""
     from ackwell.errors import StoreError
+    from ackwell.store.sqlite import SqliteStore, one_transaction
     from ackwell.store.witness import confirmed_writes, witness_path
 
     if path.exists() and path.stat().st_size:
-        yield path
+        with one_transaction(path) as opened:
+            yield opened
         return
     if not path.parent.is_dir():
         raise StoreError(f"{path.parent}: no such folder")
@@ -145,7 +147,7 @@ def _whole(path: Path) -> Iterator[Path]:
         if log.exists():
             raise StoreError(f"{log} belongs to a file that is gone: restore that, or delete it")
     with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        yield Path(folder, path.name)
+        yield partial(SqliteStore, Path(folder, path.name))
         for made in sorted(Path(folder).iterdir()):
             made.replace(path.with_name(made.name))
 

@@ -346,7 +346,8 @@ class TraceParser:
 
     def _complete(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Rename the short names, and fill in what the meta line said."""
-        fields = {_SHORT_NAMES.get(name, name): value for name, value in fields.items()}
+        given = fields.items()
+        fields = {_SHORT_NAMES.get(name, name): value for name, value in given if value is not None}
         fields.setdefault("topic", self._topic)
         fields.setdefault("subscription", self._subscription)
         if fields.get("kind") == Kind.PUBLISH and fields.get("ok") is False:

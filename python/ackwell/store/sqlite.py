@@ -129,12 +129,15 @@ class SqliteStore(Store):
         self._found: tuple[tuple[object, ...] | None, Row | None] = None, None
         """The values of the row when they were last checked, and the row."""
         self._witness = Witness(self._path, self._key)
-        if not read_only and _has_log(self._path):
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self.read_only and _has_log(self._path):
             # The last connection that may write empties the log when it closes, also a damaged one. One
             # that only reads leaves it for whoever can mend it.
             self._open(read_only=True)
             self._connection.close()
-        self._open(read_only=read_only)
+        self._open(read_only=self.read_only)
 
     def _open(self, *, read_only: bool) -> None:
         self._connection = _connect(self._path, self._timeout_s, read_only=read_only)
@@ -342,8 +345,12 @@ class SqliteStore(Store):
             connection.execute(
                 f"INSERT OR REPLACE INTO ledger VALUES ({', '.join('?' * len(values))})", values
             )
-        self._witness.confirm(row.writes)
+        self._confirm(row.writes)
         return row
+
+    def _confirm(self, writes: int) -> None:
+        """Have a write witnessed that is durable."""
+        self._witness.confirm(writes)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -366,6 +373,55 @@ class SqliteStore(Store):
                     raise
         finally:
             self._turn.append(None)
+
+
+class _Joined(SqliteStore):
+    """A ledger whose writes belong to the transaction of another store of the same file."""
+
+    def __init__(self, whole: SqliteStore, name: str) -> None:
+        self._whole = whole
+        self._confirmed = 0
+        super().__init__(whole._path, name)  # noqa: SLF001
+
+    def _begin(self) -> None:
+        self._connection = self._whole._connection  # noqa: SLF001
+        self._checked(self._witness.writes())
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with _errors(self._path):
+            yield self._connection
+
+    def _confirm(self, writes: int) -> None:
+        self._confirmed = writes
+
+    def close(self) -> None:
+        self._closed = True
+
+    def committed(self) -> None:
+        """Have the writes witnessed: the transaction is durable now."""
+        if self._confirmed:
+            self._witness.confirm(self._confirmed)
+        self._witness.close()
+
+
+@contextmanager
+def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], Store]]:
+    """Open ledgers of one file by name, all of whose writes are in the file at the end, or none.
+
+    The file has our tables already. No other owner writes to any of its ledgers meanwhile.
+    """
+    joined: list[_Joined] = []
+
+    def opened(name: str) -> Store:
+        joined.append(_Joined(whole, name))
+        return joined[-1]
+
+    with SqliteStore(path) as whole:
+        with whole._transaction():  # noqa: SLF001
+            yield opened
+        for store in joined:
+            store.committed()
 
 
 def ledger_names(path: str | os.PathLike[str]) -> list[str]:

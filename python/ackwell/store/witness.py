@@ -9,6 +9,8 @@ damaged says nothing.
 
 from __future__ import annotations
 
+import errno
+import os
 import struct
 import zlib
 from typing import TYPE_CHECKING, Final
@@ -54,14 +56,16 @@ class Witness:
         return max((writes for _, writes in self._slots()), default=0)
 
     def confirm(self, writes: int) -> None:
-        """Record a write that is durable."""
+        """Record a write that is durable, unless a newer owner has recorded a later one."""
         data = _slot(self._key, writes)
         try:
             if self._file is None:
                 self._open(data)
             assert self._file is not None
             self._file.seek(self._at)
-            self._file.write(data)
+            if _recorded(self._file.read(SLOT_BYTES), self._key) < writes:
+                self._file.seek(self._at)
+                _write_whole(self._file, data)
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror}") from error
 
@@ -76,7 +80,7 @@ class Witness:
         if not self._slots():
             with self._path.open("ab", buffering=0) as file:
                 # One write at the end: another process may append a slot of its own at the same time.
-                file.write(bytes(-file.tell() % SLOT_BYTES) + data)
+                _write_whole(file, bytes(-file.tell() % SLOT_BYTES) + data)
         self._at = self._slots()[0][0]
         self._file = self._path.open("r+b", buffering=0)
 
@@ -87,11 +91,9 @@ class Witness:
         key = NUMBERS.pack(self._key, 0)[: NUMBERS.size // 2]
         at = data.find(key)
         while at >= 0:
-            slot = data[at : at + SLOT_BYTES]
-            if at % SLOT_BYTES == 0 and len(slot) == SLOT_BYTES:
-                _, writes = NUMBERS.unpack_from(slot)
-                if slot == _slot(self._key, writes):
-                    slots.append((at, writes))
+            writes = _recorded(data[at : at + SLOT_BYTES], self._key)
+            if at % SLOT_BYTES == 0 and writes:
+                slots.append((at, writes))
             at = data.find(key, at + 1)
         return slots
 
@@ -99,6 +101,20 @@ class Witness:
 def _slot(key: int, writes: int) -> bytes:
     numbers = NUMBERS.pack(key, writes)
     return numbers + CHECKSUM.pack(zlib.crc32(numbers))
+
+
+def _recorded(slot: bytes, key: int) -> int:
+    """Return the number that a slot records for a ledger; 0 if the slot is not whole, or another's."""
+    if len(slot) < SLOT_BYTES:
+        return 0
+    _, writes = NUMBERS.unpack_from(slot)
+    return writes if slot == _slot(key, writes) else 0
+
+
+def _write_whole(file: FileIO, data: bytes) -> None:
+    """Write all of these bytes; a full disk takes the first of them without an error."""
+    if file.write(data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _read(path: Path) -> bytes:
