@@ -99,7 +99,7 @@ def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = 
     """Save each cursor to a ledger of its own in a SQLite file, named by `ledger_name`.
 
     `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads it. If the file already holds one of
-    them, nothing is saved (`NotLoadedError`), unless `replace` is true. All are saved, or none and no new file.
+    them, nothing is saved (`NotLoadedError`), unless `replace` is true. All are saved, or none.
     """
     from ackwell.errors import NotLoadedError
 
