@@ -94,6 +94,7 @@ DEVBROKER = [
 ]
 
 RECORDING = [
+    "tests/recording/test_watch.py",
     "tests/recording/test_proxy.py",
     "tests/recording/test_command.py",
     "tests/replay/test_sequence.py",
