@@ -58,13 +58,13 @@ class Wire:
         self, subscription: str = "s", consumer_id: int = 1, at: tuple[int, int] = (3, -1), **fields: Any
     ) -> None:
         """Subscribe a consumer whose subscription stands at a position, and forget the events of that."""
-        fields = {"subType": 1, "consumer_name": f"c{consumer_id}", "topic": "orders"} | fields
+        asks: dict[str, Any] = {"subType": 1, "consumer_name": f"c{consumer_id}", "topic": "orders"} | fields
         self.client(
             CommandType.SUBSCRIBE,
             subscription=subscription,
             consumer_id=consumer_id,
             request_id=consumer_id,
-            **fields,
+            **asks,
         )
         asked = len(self.asked)
         self.broker(CommandType.SUCCESS, request_id=consumer_id)
@@ -101,7 +101,7 @@ def of_topic(kind: Kind, **fields: Any) -> dict[str, Any]:
     return {"topic": ORDERS, "subscription": "", "kind": kind} | fields
 
 
-def at(ledger_id: int, entry_id: int) -> dict[str, int]:
+def at(ledger_id: int, entry_id: int) -> dict[str, Any]:
     return {"ledger_id": ledger_id, "entry_id": entry_id}
 
 
@@ -167,7 +167,7 @@ def test_a_refused_publish_is_recorded_with_its_reason(code: int, name: str) -> 
     wire = Wire()
     wire.client(CommandType.PRODUCER, topic="orders", producer_id=4, request_id=1)
     wire.client(CommandType.SEND, entry(), producer_id=4, sequence_id=5)
-    refused = {"producer_id": 4, "sequence_id": 5, "error": code, "message": "no more"}
+    refused: dict[str, Any] = {"producer_id": 4, "sequence_id": 5, "error": code, "message": "no more"}
     wire.broker(CommandType.SEND_ERROR, **refused)
     assert wire.took() == [of_topic(Kind.PUBLISH_FAILED, detail=f"{name}: no more")]
     wire.broker(CommandType.SEND_ERROR, **refused)
@@ -258,7 +258,7 @@ def test_a_broker_that_does_not_say_where_a_subscription_is_leaves_a_gap() -> No
 
 @pytest.mark.parametrize(("position", "seen"), [((-1, -1), []), ((0, -1), [at(0, 0)]), ((3, 7), [at(3, 8)])])
 def test_where_a_subscription_stood_is_a_seek_behind_it(
-    position: tuple[int, int], seen: list[dict[str, int]]
+    position: tuple[int, int], seen: list[dict[str, Any]]
 ) -> None:
     wire = Wire()
     wire.client(
@@ -272,7 +272,13 @@ def test_where_a_subscription_stood_is_a_seek_behind_it(
 
 def test_a_refused_subscribe_opens_nothing() -> None:
     wire = Wire()
-    subscribe = {"topic": "orders", "subscription": "s", "subType": 0, "consumer_id": 1, "request_id": 2}
+    subscribe: dict[str, Any] = {
+        "topic": "orders",
+        "subscription": "s",
+        "subType": 0,
+        "consumer_id": 1,
+        "request_id": 2,
+    }
     wire.client(CommandType.SUBSCRIBE, **subscribe)
     (given,) = wire.broker(CommandType.ERROR, request_id=2, error=0, message="busy")
     assert given.command_type == CommandType.ERROR
@@ -400,7 +406,7 @@ def test_a_consumer_that_closes_is_gone(by_broker: bool) -> None:
     wire = Wire()
     wire.subscribed()
     for consumer_id in (2, 1, 1):
-        fields = {"consumer_id": consumer_id, "request_id": 9}
+        fields: dict[str, Any] = {"consumer_id": consumer_id, "request_id": 9}
         (wire.broker if by_broker else wire.client)(CommandType.CLOSE_CONSUMER, **fields)
     assert wire.took() == [of(Kind.CONSUMER_CLOSE)]
     wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, 4)])
@@ -441,7 +447,7 @@ def test_the_end_of_a_transaction_is_an_event_of_each_topic_and_subscription_in_
 ) -> None:
     wire, other = Wire(), Wire()
     other.watch = Watch(wire.book, other._ask)
-    ids = {"txnid_most_bits": 1, "txnid_least_bits": 2}
+    ids: dict[str, Any] = {"txnid_most_bits": 1, "txnid_least_bits": 2}
     wire.client(CommandType.ADD_PARTITION_TO_TXN, request_id=1, partitions=["b", "a"], **ids)
     # Another connection may add to it.
     other.client(
@@ -466,7 +472,7 @@ def test_the_end_of_a_transaction_is_an_event_of_each_topic_and_subscription_in_
 
 def test_an_end_that_the_broker_refused_is_not_recorded() -> None:
     wire = Wire()
-    ids = {"txnid_most_bits": 1, "txnid_least_bits": 2}
+    ids: dict[str, Any] = {"txnid_most_bits": 1, "txnid_least_bits": 2}
     wire.client(CommandType.ADD_PARTITION_TO_TXN, request_id=1, partitions=["a"], **ids)
     wire.client(CommandType.END_TXN, request_id=3, txn_action=TxnAction.COMMIT, **ids)
     wire.broker(CommandType.END_TXN_RESPONSE, request_id=3, error=0, message="no", **ids)
@@ -503,7 +509,7 @@ def test_a_connection_is_not_recorded_any_more_after_a_frame_that_cannot_be_read
     wire.subscribed()
     wire.client(CommandType.PRODUCER, topic="orders", producer_id=4, request_id=1)
     if from_client:
-        kind, fields = CommandType.SEND, {"producer_id": 4, "sequence_id": 1}
+        kind, fields = CommandType.SEND, dict[str, Any](producer_id=4, sequence_id=1)
     else:
         kind, fields = CommandType.MESSAGE, {"consumer_id": 1, "message_id": message_id(3, 1)}
     given = framed(kind, b"\x00", **fields)
