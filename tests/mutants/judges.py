@@ -202,6 +202,11 @@ JUDGES: dict[str, list[str]] = {
         "tests/replay/test_agreement.py",
         "tests/replay/test_broker_agreement.py",
     ],
+    "python/ackwell/rescue/": [
+        "tests/rescue/test_plan.py",
+        "tests/rescue/test_rescue.py",
+        "tests/rescue/test_histories.py",
+    ],
     "python/ackwell/replay/columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
     "python/ackwell/replay/event_columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
     "python/ackwell/replay/events.py": [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -147,6 +148,28 @@ class Admin:
             assumed.append(f"the broker's settings: {error.reason}")
         return BrokerFacts(version=version, settings=settings, assumed=tuple(assumed))
 
+    @cached_property
+    def cluster(self) -> str | None:
+        """The name of the cluster; None if the broker does not say it."""
+        names = self._names("clusters")
+        if isinstance(names, Unread):
+            return None
+        return ", ".join(name for name in names if name != "global") or None
+
+    def trusts(self, host: str) -> bool:
+        """Return whether the credentials may go to a host: the one asked, the cluster's, or a trusted one."""
+        return self.endpoint.trusts(host, self._cluster_hosts)
+
+    def ask(self, path: str) -> Any:
+        """Return what a path answers, as JSON; None for an empty answer. Raises `StatsError`."""
+        answer = self._get(path)
+        return self._parse(answer, self.endpoint.address(path)) if answer.body.strip() else None
+
+    def change(self, method: str, path: str, body: Any = None) -> None:
+        """Send a request that changes something; see `Endpoint.change`."""
+        data = None if body is None else json.dumps(body).encode()
+        self.endpoint.change(method, path, data, self._cluster_hosts)
+
     def _mapping(self, path: str) -> dict[str, str]:
         values = self._json(path)
         if not isinstance(values, dict):
@@ -157,14 +180,14 @@ class Admin:
         """Yield a topic, or each partition of a partitioned one."""
         topic = f"persistent://{name}"
         try:
-            metadata = self._json(f"{_path(topic)}/partitions")
+            metadata = self._json(f"{topic_path(topic)}/partitions")
             count = metadata["partitions"] if isinstance(metadata, dict) else 0
         except (StatsError, KeyError):
             # Whatever is wrong with the topic itself shows when its statistics are asked for.
             count = 0
         if type(count) is int and count > PARTITIONS_MAX:
             reason = f"the broker says that it has {count:,} partitions; at most {PARTITIONS_MAX:,} are read"
-            yield Unread(self.endpoint.address(f"{_path(topic)}/partitions"), topic, reason)
+            yield Unread(self.endpoint.address(f"{topic_path(topic)}/partitions"), topic, reason)
         elif type(count) is int and count > 0:
             yield from (f"{topic}-partition-{number}" for number in range(count))
         else:
@@ -177,7 +200,7 @@ class Admin:
             return
         for name in names:
             try:
-                _path(name)
+                topic_path(name)
             except ValueError:
                 reason = "the broker lists it, and it is no name of a topic"
                 yield Unread(self.endpoint.address(path), name, reason)
@@ -197,7 +220,7 @@ class Admin:
     def _answer(self, topic: str | Unread) -> TopicAnswer | Unread:
         if isinstance(topic, Unread):
             return topic
-        path = _path(topic)
+        path = topic_path(topic)
         source = self.endpoint.address(path)
         try:
             answer = self._get(f"{path}/internalStats")
@@ -234,7 +257,7 @@ class Admin:
         return frozenset(hosts - {""})
 
 
-def _path(topic: str) -> str:
+def topic_path(topic: str) -> str:
     """Return a topic's part of an address; `ValueError` for what is no name of a topic."""
     domain, _, name = topic.partition("://")
     tenant, namespace, local = name.split("/", 2)

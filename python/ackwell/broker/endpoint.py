@@ -1,4 +1,6 @@
-"""Ask a broker's admin API over HTTP, reading only: every request is a GET.
+"""Ask a broker's admin API over HTTP: every request is a GET, but for those of `Endpoint.change`.
+
+Only `ackwell.rescue` calls `change`, and only if its caller said so.
 
 `urllib` of the standard library does it: nothing to install beside the operator's Python, proxies and
 certificates as the machine has them. Three rules keep the credentials safe:
@@ -93,8 +95,12 @@ class Endpoint:
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
 
     def address(self, path: str) -> str:
-        """Return the address of a path below `/admin/v2/`."""
-        return f"{self.shown_url}/admin/v2/{path}"
+        """Return the address of a path below `/admin/v2/`, or of one that begins with `/`."""
+        return f"{self.shown_url}{path}" if path.startswith("/") else f"{self.shown_url}/admin/v2/{path}"
+
+    def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
+        """Return whether the credentials may go to a host."""
+        return host in (self.host, *self.trusted_hosts) or host in cluster_hosts()
 
     def get(self, path: str, cluster_hosts: Callable[[], frozenset[str]]) -> Answer:
         """Ask for a path; retry what may pass, with a pause that doubles.
@@ -102,24 +108,45 @@ class Endpoint:
         `cluster_hosts` is called when a redirect leads to another host. Raises `StatsError`, which names
         the address and what went wrong.
         """
+        return self._repeated("GET", path, None, cluster_hosts)
+
+    def change(
+        self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
+    ) -> Answer:
+        """Send a request that changes something; as `get`, also in what is repeated.
+
+        So it must be one that does nothing more the second time.
+        """
+        return self._repeated(method, path, body, cluster_hosts)
+
+    def _repeated(
+        self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
+    ) -> Answer:
         for attempt in range(_RETRIES + 1):
             try:
-                return self._get(path, cluster_hosts)
+                return self._ask(method, path, body, cluster_hosts)
             except _MayPass as error:
                 if attempt == _RETRIES:
                     raise StatsError(str(error), self.address(path)) from None
                 time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
 
-    def _get(self, path: str, cluster_hosts: Callable[[], frozenset[str]]) -> Answer:
+    def _ask(
+        self, method: str, path: str, body: bytes | None, cluster_hosts: Callable[[], frozenset[str]]
+    ) -> Answer:
         address = self.address(path)
-        request = urllib.request.Request(address, headers={"Accept": "application/json"})
+        headers = {"Accept": "application/json"} | (
+            {} if body is None else {"Content-Type": "application/json"}
+        )
+        request = urllib.request.Request(address, data=body, headers=headers, method=method)
         if self._authorization:
             request.add_unredirected_header("Authorization", self._authorization)
-        opener = urllib.request.build_opener(self._https, _ToTheOwner(self, cluster_hosts))
+        opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=self.tls_context), _ToTheOwner(self, cluster_hosts)
+        )
         try:
             with opener.open(request, timeout=self.timeout_seconds) as response:
-                body: bytes = response.read(BODY_BYTES_MAX + 1)
+                answer: bytes = response.read(BODY_BYTES_MAX + 1)
                 date = response.headers.get("Date")
         except urllib.error.HTTPError as error:
             message = f"HTTP {error.code}: {_why(error)}"
@@ -135,9 +162,9 @@ class Endpoint:
             raise StatsError(f"redirected to an address that cannot be read: {error}", address) from None
         except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
             raise _MayPass(f"the answer broke off: {error or type(error).__name__}") from None
-        if len(body) > BODY_BYTES_MAX:
+        if len(answer) > BODY_BYTES_MAX:
             raise StatsError(f"an answer of more than {BODY_BYTES_MAX >> 20} MiB", address)
-        return Answer(body, _milliseconds(date))
+        return Answer(answer, _milliseconds(date))
 
     @cached_property
     def _authorization(self) -> str | None:
@@ -150,14 +177,15 @@ class Endpoint:
         return "Basic " + base64.b64encode(credentials.encode()).decode()
 
     @cached_property
-    def _https(self) -> urllib.request.HTTPSHandler:
+    def tls_context(self) -> ssl.SSLContext:
+        """Whom to trust, and as whom to appear, on encrypted connections."""
         context = ssl.create_default_context(cafile=self.tls_trust_certificates)
         if self.tls_certificate:
             context.load_cert_chain(self.tls_certificate, self.tls_key)
         if self.tls_allow_insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        return urllib.request.HTTPSHandler(context=context)
+        return context
 
 
 class _MayPass(Exception):  # noqa: N818 - not an error of the caller: the reason to ask again
@@ -175,9 +203,16 @@ class _ToTheOwner(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         target = urlsplit(newurl)
-        followed = super().redirect_request(req, fp, code, msg, headers, newurl)
+        writes = req.get_method() != "GET"
+        followed: urllib.request.Request | None
+        if writes and code in (307, 308):
+            followed = urllib.request.Request(
+                newurl, data=req.data, headers=req.headers, method=req.get_method()
+            )
+        else:
+            followed = super().redirect_request(req, fp, code, msg, headers, newurl)
         authorization = self._endpoint._authorization  # noqa: SLF001 - one module
-        if followed is None or authorization is None:
+        if followed is None or (authorization is None and not writes):
             return followed
         shown = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
         if req.type == "https" and target.scheme != "https":
@@ -185,14 +220,13 @@ class _ToTheOwner(urllib.request.HTTPRedirectHandler):
                 f"redirected from https to {shown}; the credentials are not sent there"
             )
         host = target.hostname or ""
-        if host not in (self._endpoint.host, *self._endpoint.trusted_hosts) and (
-            host not in self._cluster_hosts()
-        ):
+        if not self._endpoint.trusts(host, self._cluster_hosts):
             raise urllib.error.URLError(
                 f"redirected to {shown}, which the cluster does not list; the credentials are not sent "
                 f"there. Allow it with --trust-host {host}"
             )
-        followed.add_unredirected_header("Authorization", authorization)
+        if authorization is not None:
+            followed.add_unredirected_header("Authorization", authorization)
         return followed
 
 

@@ -26,6 +26,7 @@ COMMANDS = (
     "doctor",
     "collect",
     "holes",
+    "rescue",
     "diff",
     "convert",
     "delay-advise",

@@ -1,0 +1,361 @@
+"""A helper that acknowledges for others: a consumer that asks for no message, on a connection of its own.
+
+A broker takes acknowledgments from any consumer of a subscription. The helper never sends FLOW, so it
+receives nothing, and leaves as soon as it is done. Only on Key_Shared it takes hash ranges while it is there,
+and what they withheld stays where it is after it left: `wake` lets the broker look again.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
+
+from ackwell.broker.admin import topic_path
+from ackwell.errors import AckwellError, ErrorCode, StatsError
+from ackwell.protocol import messages
+from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType, LookupType, SubscriptionType
+from ackwell.protocol.frames import FrameReader, decode, encode, frame
+from ackwell.rescue.planning import RefusedError
+from ackwell.rescue.snapshot import Snapshot, take
+
+if TYPE_CHECKING:
+    from ackwell.broker.admin import Admin
+    from ackwell.position import Position
+
+NAME: Final = "ackwell-rescue"
+
+_PRIORITY: Final = 2**31 - 1
+"""The lowest there is: on Failover the helper is never the active consumer beside another."""
+
+_CONSUMER_ID: Final = 1
+_IN_FLIGHT: Final = 64
+"""Acknowledgments that wait for their answer: few enough that neither side's buffer fills."""
+
+_IDLE_WAKES: Final = 8
+"""How often in vain before it is not ours to wake."""
+_FIRST_PAUSE_S: Final = 0.05
+_ATTEMPTS: Final = 10
+_REDIRECTS: Final = 8
+_RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.METADATA_ERROR)
+
+
+class BrokerError(AckwellError):
+    """The broker refused a command of the helper's, or the connection broke."""
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Connection:
+    """A cluster, as far as a rescue needs it: the admin API, and a binary connection to the topic's owner.
+
+    `broker` is the owner's address; without it, the admin API says it. `audit` is called before each write
+    with what is written, the topic, the subscription, how many positions and their digest.
+    """
+
+    def __init__(
+        self,
+        admin: Admin,
+        *,
+        broker: str | None = None,
+        audit: Callable[..., None] = lambda *_, **__: None,
+    ) -> None:
+        self.admin = admin
+        self.facts = cache(admin.facts)
+        """What the broker says of itself, asked once."""
+        self._broker = broker
+        self._audit = audit
+        self._url = ""
+        self._socket: socket.socket | None = None
+        self._reader = FrameReader()
+        self._frames: list[Any] = []
+        self._request_id = 0
+        self.received = 0
+        """The messages that the helper got: none, or something is wrong."""
+        self.errors: list[str] = []
+        """What the broker answered to acknowledgments, if it refused any."""
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the binary connection."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket, self._url, self._frames, self._reader = None, "", [], FrameReader()
+
+    def look(self, topic: str, subscription: str) -> Snapshot:
+        """Return the live state of a subscription; `StatsError` if there is none."""
+        return take(self.admin, topic, subscription, self.facts())[1]
+
+    def change(
+        self, what: str, method: str, topic: str, subscription: str, path: str, body: Any = None
+    ) -> None:
+        """Change something through the admin API; `path` is that below the topic."""
+        self._audit(what, topic, subscription)
+        self.admin.change(method, f"{topic_path(topic)}/{path}", body)
+
+    @contextmanager
+    def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> Iterator[None]:
+        """Have a helper on a subscription, which must exist, for it would be made."""
+        self._attach(topic, subscription, kind)
+        try:
+            yield
+        finally:
+            # If it cannot leave in order, the end of the connection lets it go.
+            try:
+                self._request(CommandType.CLOSE_CONSUMER, consumer_id=_CONSUMER_ID)
+            except AckwellError:
+                self.close()
+
+    def acknowledge(
+        self,
+        topic: str,
+        subscription: str,
+        commands: Sequence[list[tuple[Position, tuple[int, ...]]]],
+        digest: str,
+    ) -> None:
+        """Send acknowledgments. Their answers prove nothing: look afterwards."""
+        self._audit("acknowledge", topic, subscription, positions=sum(map(len, commands)), digest=digest)
+        waiting: list[int] = []
+        for ids in commands:
+            self._request_id += 1
+            ack = messages.CommandAck(consumer_id=_CONSUMER_ID, ack_type=0, request_id=self._request_id)
+            for (ledger_id, entry_id), words in ids:
+                ack.message_id.add(ledgerId=ledger_id, entryId=entry_id, ack_set=words)
+            self._write(frame(encode(CommandType.ACK, ack)))
+            waiting.append(self._request_id)
+            if len(waiting) == _IN_FLIGHT:
+                self._ack_answer(waiting.pop(0))
+        for request_id in waiting:
+            self._ack_answer(request_id)
+
+    def _ack_answer(self, request_id: int) -> None:
+        answer = self._answer(CommandType.ACK_RESPONSE, request_id)
+        if answer.HasField("error"):
+            self.errors.append(answer.message or f"error {answer.error}")
+
+    def wake(self, topic: str, subscription: str) -> int:
+        """Let a Key_Shared subscription look again at what a helper withheld; return how many entries wait.
+
+        A helper that asks for a message and leaves in one write makes the broker read again, and gets
+        nothing. One time wakes about half. What waits for permits, or for a consumer that is blocked, is not
+        ours to wake; neither is what a hold keeps.
+        """
+        idle, before = 0, -1
+        while True:
+            live = self.look(topic, subscription)
+            waiting: int = live.shown.get("msgInReplay") or 0
+            idle = 0 if waiting < before else idle + 1
+            if live.type is not SubscriptionType.KEY_SHARED or not waiting:
+                return waiting
+            if idle > _IDLE_WAKES or not any(map(_can_take, live.consumers)):
+                return waiting
+            before = waiting
+            self._attach(topic, subscription, SubscriptionType.KEY_SHARED)
+            self._request_id += 1
+            self._write(
+                _frame(CommandType.FLOW, consumer_id=_CONSUMER_ID, messagePermits=1)
+                + _frame(CommandType.CLOSE_CONSUMER, consumer_id=_CONSUMER_ID, request_id=self._request_id)
+            )
+            self._answer(CommandType.SUCCESS, self._request_id)
+            time.sleep(min(_FIRST_PAUSE_S * 2**idle, 1.0))
+
+    # The binary connection
+
+    def open(self, topic: str) -> None:
+        """Connect to the owner of a topic, and let it load the topic."""
+        url, authoritative = self._url or self._owner(topic), False
+        for _ in range(_REDIRECTS):
+            self._connect(url)
+            request_id = self._send(CommandType.LOOKUP, topic=topic, authoritative=authoritative)
+            answer = self._answer(CommandType.LOOKUP_RESPONSE, request_id)
+            if answer.response == LookupType.FAILED:
+                raise BrokerError(f"{topic} is not served: {answer.message}", ErrorCode(answer.error))
+            found = answer.brokerServiceUrlTls if self._secure(url) else answer.brokerServiceUrl
+            if answer.response == LookupType.CONNECT:
+                if found in ("", url):
+                    return
+                self._connect(found)
+                return
+            url, authoritative = found, answer.authoritative
+        raise BrokerError(f"{topic}: more than {_REDIRECTS} redirects")
+
+    def _owner(self, topic: str) -> str:
+        if self._broker:
+            return self._broker
+        path = f"/lookup/v2/topic/{topic_path(topic)}"
+        found = self.admin.ask(path)
+        if not isinstance(found, dict):
+            raise StatsError(
+                "expected a JSON object with the owner of the topic", self.admin.endpoint.address(path)
+            )
+        secure = self.admin.endpoint.url.startswith("https")
+        url = (found.get("brokerUrlTls") or found.get("brokerUrlSsl")) if secure else found.get("brokerUrl")
+        if not url:
+            raise RefusedError(
+                "not-encrypted",
+                f"the broker names no {'encrypted ' if secure else ''}address for {topic}",
+                "Give one with --broker pulsar+ssl://host:6651",
+            )
+        return str(url)
+
+    def _secure(self, url: str) -> bool:
+        return urlsplit(url).scheme == "pulsar+ssl"
+
+    def _connect(self, url: str) -> None:
+        """Connect, unless there is a connection to this address; only where the credentials may go."""
+        if self._socket is not None and self._url == url:
+            return
+        before, endpoint = self._url, self.admin.endpoint
+        parts = urlsplit(url)
+        if parts.scheme not in ("pulsar", "pulsar+ssl") or not parts.hostname:
+            raise BrokerError(f"not an address of a broker: {url!r}; expected pulsar://host:6650")
+        if not self._secure(url) and (self._secure(before) or endpoint.url.startswith("https")):
+            raise RefusedError(
+                "not-encrypted",
+                f"{url} is not encrypted, and the address before it was",
+                "Give the encrypted one with --broker pulsar+ssl://host:6651",
+            )
+        if url != self._broker and not self.admin.trusts(parts.hostname):
+            raise RefusedError(
+                "unlisted-host",
+                f"the owner is said to be {url}, which the cluster does not list",
+                f"Allow it with --trust-host {parts.hostname}",
+            )
+        self.close()
+        try:
+            made = socket.create_connection(
+                (parts.hostname, parts.port or (6651 if self._secure(url) else 6650)),
+                endpoint.timeout_seconds,
+            )
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._secure(url):
+                made = endpoint.tls_context.wrap_socket(made, server_hostname=parts.hostname)
+        except OSError as error:
+            raise BrokerError(f"{url}: no connection: {error}") from None
+        self._socket, self._url = made, url
+        method, data = ("token", endpoint.token.encode()) if endpoint.token else ("none", b"")
+        if not endpoint.token and endpoint.tls_certificate:
+            method = "tls"
+        self._write(
+            _frame(
+                CommandType.CONNECT,
+                client_version=NAME,
+                protocol_version=PROTOCOL_VERSION,
+                auth_method_name=method,
+                auth_data=data,
+            )
+        )
+        self._answer(CommandType.CONNECTED, 0)
+
+    def _attach(self, topic: str, subscription: str, kind: SubscriptionType) -> None:
+        fields: dict[str, Any] = {}
+        if kind is SubscriptionType.KEY_SHARED:
+            fields["keySharedMeta"] = messages.KeySharedMeta(keySharedMode=0)
+        for attempt in range(_ATTEMPTS):
+            try:
+                self.open(topic)
+                self._request(
+                    CommandType.SUBSCRIBE,
+                    topic=topic,
+                    subscription=subscription,
+                    subType=kind.number,
+                    consumer_id=_CONSUMER_ID,
+                    consumer_name=NAME,
+                    priority_level=_PRIORITY,
+                    force_topic_creation=False,
+                    **fields,
+                )
+            except BrokerError as error:
+                if error.code is ErrorCode.CONSUMER_BUSY and kind is SubscriptionType.EXCLUSIVE:
+                    raise RefusedError(
+                        "seat-taken",
+                        f"{subscription!r} is Exclusive, and its consumer is connected",
+                        "Stop it for a moment; `ackwell rescue unload` takes the seat by itself",
+                    ) from None
+                if (error.code is not None and error.code not in _RETRYABLE) or attempt == _ATTEMPTS - 1:
+                    raise
+                if error.code is None:
+                    self.close()
+                time.sleep(_FIRST_PAUSE_S * 2**attempt)
+            else:
+                return
+
+    def _request(self, type: CommandType, **fields: Any) -> Any:  # noqa: A002
+        return self._answer(CommandType.SUCCESS, self._send(type, **fields))
+
+    def _send(self, type: CommandType, **fields: Any) -> int:  # noqa: A002
+        self._request_id += 1
+        self._write(_frame(type, request_id=self._request_id, **fields))
+        return self._request_id
+
+    def _write(self, data: bytes) -> None:
+        if self._socket is None:
+            raise BrokerError("the connection is closed")
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise BrokerError(f"{self._url}: the connection broke: {error}") from None
+
+    def _answer(self, type: CommandType, request_id: int) -> Any:  # noqa: A002
+        """Return the answer to a request; `BrokerError` for an error instead."""
+        while True:
+            for command in self._frames:
+                if getattr(command.message, "request_id", 0) != request_id:
+                    continue
+                if command.type == type:
+                    self._frames.remove(command)
+                    return command.message
+                if command.type == CommandType.ERROR:
+                    self._frames.remove(command)
+                    code = ErrorCode(command.message.error)
+                    raise BrokerError(f"{code.name}: {command.message.message}", code)
+            self._read()
+
+    def _read(self) -> None:
+        if self._socket is None:
+            raise BrokerError("the connection is closed")
+        try:
+            data = self._socket.recv(1 << 18)
+        except OSError as error:
+            raise BrokerError(f"{self._url}: the connection broke: {error}") from None
+        if not data:
+            raise BrokerError(f"{self._url}: the broker closed the connection")
+        for each in self._reader.feed(data):
+            command = decode(each.command)
+            if command.type == CommandType.PING:
+                self._write(_frame(CommandType.PONG))
+            elif command.type == CommandType.MESSAGE:
+                self.received += 1
+            elif command.type == CommandType.AUTH_CHALLENGE:
+                raise BrokerError("the broker asks for other credentials than a token or a certificate")
+            elif command.type not in (CommandType.CLOSE_CONSUMER, CommandType.ACTIVE_CONSUMER_CHANGE):
+                self._frames.append(command)
+
+
+def _can_take(consumer: Any) -> bool:
+    return (
+        consumer.get("consumerName") != NAME
+        and consumer.get("availablePermits", 0) > 0
+        and not consumer.get("blockedConsumerOnUnackedMsgs")
+    )
+
+
+def _frame(type: CommandType, **fields: Any) -> bytes:  # noqa: A002
+    name = {CommandType.LOOKUP: "LookupTopic"}.get(type, type.name.title().replace("_", ""))
+    return frame(encode(type, messages.message(f"Command{name}")(**fields)))
+
+
+def quoted(subscription: str) -> str:
+    """Return a subscription's name as a part of an address."""
+    return quote(subscription, safe="")

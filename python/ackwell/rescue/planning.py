@@ -1,0 +1,472 @@
+"""What a restart forgot and what of it may be put back: every decision, without any I/O.
+
+`plan` compares a snapshot with the live state. The result is what was acknowledged then and is not now, as
+far as the entries still exist: adding it to the live state can only repeat acknowledgments that were made
+once, unless somebody took them back on purpose, with a seek. So each check looks for a seek, or for another
+topic.
+
+A graceful restart keeps the first acknowledgments, as many as `managedLedgerMaxUnackedRangesToPersist`
+(`ackwell.broker.restart`), and never moves the mark-delete position back. What is forgotten otherwise looks
+like a seek and is refused. A crash leaves anything that was ever written, so it cannot be told from a seek:
+with `restart="crash"` the caller says that it was one. One seek no check can find: a seek that leaves, or is
+followed by, as many acknowledgments as the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ackwell._native import Ledgers, PositionRangeSet
+from ackwell.cursor import acknowledged
+from ackwell.cursor_state import AckSets, CursorState
+from ackwell.errors import AckwellError, StatsError
+from ackwell.position import Position
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.topic_name import TopicName
+from ackwell.rescue.snapshot import Snapshot, existing
+
+if TYPE_CHECKING:
+    from ackwell.broker.writes import Restart
+
+SCHEMA_VERSION: Final = 1
+
+IDS_A_COMMAND: Final = 1000
+"""Positions in one acknowledgment: 9 kB, far below a frame's limit."""
+
+_NEVER_HELPED: Final = "__"
+"""What the broker's own subscriptions begin with, such as `__compaction`."""
+
+
+class RefusedError(AckwellError):
+    """Nothing was changed, because a check failed; `code` names the check, `remedy` says what to do."""
+
+    def __init__(self, code: str, message: str, remedy: str) -> None:
+        super().__init__(f"{message}. {remedy}")
+        self.code = code
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be put back into one subscription, and what was checked."""
+
+    cluster: str | None
+    version: str | None
+    """The broker's, when the snapshot was taken."""
+    limits: Mapping[str, int | bool]
+    """The broker's settings that decide what a restart forgets, by their own names."""
+    topic: str
+    subscription: str
+    type: SubscriptionType
+    restart: Restart
+    snapshot_time_ms: int | None
+    snapshot_digest: str
+    ledgers: Mapping[int, int]
+    """The live ledgers and their entries, when the plan was made."""
+    now: CursorState = field(repr=False)
+    """The live state when the plan was made."""
+    missing: PositionRangeSet
+    """The entries that were acknowledged and are not."""
+    ack_sets: AckSets = field(default_factory=dict)
+    """The parts of batches that were acknowledged; whether they still are does not show."""
+    passed: tuple[str, ...] = ()
+    """The checks that passed, in words."""
+    unknown: tuple[str, ...] = ()
+    """What is not known, in words."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """The topic and the subscription."""
+        return self.topic, self.subscription
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to put back."""
+        return bool(len(self.missing) or self.ack_sets)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return {
+            "cluster": self.cluster,
+            "brokerVersion": self.version,
+            "limits": dict(self.limits),
+            "topic": self.topic,
+            "subscription": self.subscription,
+            "type": str(self.type),
+            "restart": self.restart,
+            "snapshotTimeMs": self.snapshot_time_ms,
+            "snapshotDigest": self.snapshot_digest,
+            "ledgers": {str(ledger_id): entries for ledger_id, entries in self.ledgers.items()},
+            "now": {
+                "markDeletePosition": str(self.now.mark_delete_position),
+                "individuallyDeletedMessages": str(self.now.individually_deleted),
+            },
+            "entries": self.missing.cardinality,
+            "ranges": str(self.missing),
+            "ackSets": {str(position): list(words) for position, words in self.ack_sets.items()},
+            "checksPassed": list(self.passed),
+            "notKnown": list(self.unknown),
+        }
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any], source: str = "") -> Self:
+        """Read a plan; `StatsError` for what is not one."""
+        try:
+            ledgers = {int(ledger_id): int(entries) for ledger_id, entries in value["ledgers"].items()}
+            now = CursorState(
+                Position.parse(value["now"]["markDeletePosition"]),
+                PositionRangeSet.parse(value["now"]["individuallyDeletedMessages"]),
+                ledgers=Ledgers(ledgers),
+            )
+            missing = PositionRangeSet.parse(value["ranges"])
+            if missing.cardinality != value["entries"]:
+                raise ValueError(f"{value['entries']} entries, and ranges of {missing.cardinality}")
+            return cls(
+                cluster=value["cluster"],
+                version=value["brokerVersion"],
+                limits=value["limits"],
+                topic=value["topic"],
+                subscription=value["subscription"],
+                type=SubscriptionType(value["type"]),
+                restart=value["restart"],
+                snapshot_time_ms=value["snapshotTimeMs"],
+                snapshot_digest=value["snapshotDigest"],
+                ledgers=ledgers,
+                now=now,
+                missing=missing,
+                ack_sets={Position.parse(text): tuple(words) for text, words in value["ackSets"].items()},
+                passed=tuple(value["checksPassed"]),
+                unknown=tuple(value["notKnown"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, AckwellError) as error:
+            raise StatsError(f"not a plan of `ackwell rescue plan`: {error!r}", source) from None
+
+
+def plan(
+    before: Snapshot,
+    now: Snapshot,
+    *,
+    restart: Restart = "graceful",
+    ack_sets: CursorState | None = None,
+) -> Plan:
+    """Decide what of a snapshot is to be put back into the live state. O(ranges).
+
+    `restart` says what happened in between; `ack_sets` is a state that shows parts of batches, which a
+    snapshot from the admin API does not: persisted bytes, a memory dump, or the end of a trace. Raises
+    `RefusedError` if a check fails.
+    """
+    if ack_sets is None and before.stats.batch_deleted is not None:
+        ack_sets = before.stats
+    kind = attachable(now, before)
+    _same_topic({each.ledger_id: (each.entries, each.size_bytes) for each in before.stats.ledger_sizes}, now)
+    missing = existing(before.acked, now.stats.ledgers) - now.acked
+    parts = _parts(ack_sets, before, now)
+    passed = ["the ledgers of the snapshot are those of the topic, without a gap"]
+    if len(missing) or parts:
+        _loaded_anew(before, now)
+        passed.append("the topic was loaded anew since the snapshot")
+        if restart == "graceful":
+            passed += _kept_a_beginning(before, now, missing)
+        else:
+            passed.append("by your word it was a crash, and nobody sought since the snapshot")
+    settings = before.settings or now.settings
+    unknown = ["acknowledgments that were made after the snapshot"]
+    if ack_sets is None:
+        unknown.append("parts of batches: the admin API does not show them (--acks)")
+    if restart == "graceful" and len(missing):
+        unknown.append("a seek that left as many acknowledgments as the limit would look the same")
+    return Plan(
+        cluster=now.cluster,
+        version=before.broker.version if before.broker else now.broker.version if now.broker else None,
+        limits={} if settings is None else settings.named(),
+        topic=now.stats.topic,
+        subscription=now.stats.subscription,
+        type=kind,
+        restart=restart,
+        snapshot_time_ms=before.stats.time_ms,
+        snapshot_digest=before.digest,
+        ledgers=dict(now.stats.ledgers),
+        now=now.stats,
+        missing=missing,
+        ack_sets=parts,
+        passed=tuple(passed),
+        unknown=tuple(unknown),
+    )
+
+
+def remaining(plan: Plan, live: Snapshot) -> PositionRangeSet:
+    """Return the planned entries that are still missing. O(ranges).
+
+    Raises `RefusedError` if the plan does not follow from the live state any more.
+    """
+    if plan.cluster is not None and live.cluster is not None and plan.cluster != live.cluster:
+        raise RefusedError(
+            "other-cluster",
+            f"the plan is for cluster {plan.cluster!r}, and this is {live.cluster!r}",
+            "Give the --admin address of the plan's cluster",
+        )
+    attachable(live, planned=plan.type)
+    _same_topic({ledger_id: (entries, None) for ledger_id, entries in plan.ledgers.items()}, live)
+    ledgers = live.stats.ledgers
+    gone = existing(_acked(plan.now, plan.ledgers), ledgers) - live.acked
+    if len(gone) or _went_back(
+        plan.now.mark_delete_position, live.stats.mark_delete_position, plan.ledgers, live
+    ):
+        raise RefusedError(
+            "lost-since-the-plan",
+            f"{gone.cardinality:,} entries were acknowledged when the plan was made and are not any more: "
+            "the topic was restarted again, or somebody sought",
+            "Make a new plan from the snapshot",
+        )
+    return existing(plan.missing, ledgers) - live.acked
+
+
+def commands(
+    entries: PositionRangeSet, ack_sets: AckSets
+) -> Iterator[list[tuple[Position, tuple[int, ...]]]]:
+    """Yield what each acknowledgment carries: positions with their ack sets, none for a whole entry."""
+    ids: list[tuple[Position, tuple[int, ...]]] = []
+    for position in entries.positions():
+        ids.append((position, ()))
+        if len(ids) == IDS_A_COMMAND:
+            yield ids
+            ids = []
+    for position, words in ack_sets.items():
+        ids.append((position, tuple(words)))
+        if len(ids) == IDS_A_COMMAND:
+            yield ids
+            ids = []
+    if ids:
+        yield ids
+
+
+def attachable(
+    live: Snapshot, before: Snapshot | None = None, *, planned: SubscriptionType | None = None
+) -> SubscriptionType:
+    """Return the type as which a helper may attach; `RefusedError` if none may."""
+    topic, subscription = live.name
+    shown = live.shown
+    if not TopicName.parse(topic).persistent or not live.stats.durable:
+        raise RefusedError(
+            "not-durable",
+            f"{subscription!r} of {topic} is not durable: a restart forgets it as a whole",
+            "Nothing",
+        )
+    if subscription.startswith(_NEVER_HELPED):
+        raise RefusedError(
+            "internal", f"{subscription!r} is a subscription of the broker's own", "Leave it to the broker"
+        )
+    if shown.get("isReplicated") or shown.get("replicated"):
+        raise RefusedError(
+            "replicated",
+            f"{subscription!r} is replicated: its acknowledgments travel to other clusters, which is untried",
+            "Switch the replication of the subscription off for the time of the rescue",
+        )
+    if live.topic_shown.get("ongoingTxnCount"):
+        raise RefusedError(
+            "transactions",
+            f"{topic} has open transactions, and what they hold does not show",
+            "Wait until they have ended",
+        )
+    then = before.type if before else planned
+    if live.type is not None and then is not None and live.type is not then:
+        raise RefusedError(
+            "type-changed", f"{subscription!r} was {then} and is {live.type} now", "Take a new snapshot"
+        )
+    found = live.type or then
+    if found is None:
+        raise RefusedError(
+            "no-type",
+            f"nothing shows the type of {subscription!r}: no consumer came since its topic was loaded",
+            "Take the snapshot while a consumer is connected, or start one",
+        )
+    for each in (live, before):
+        if (
+            each is not None
+            and found is SubscriptionType.KEY_SHARED
+            and (each.shown.get("keySharedMode") == "STICKY" or each.shown.get("allowOutOfOrderDelivery"))
+        ):
+            raise RefusedError(
+                "key-shared-mode",
+                f"the consumers of {subscription!r} choose their hash ranges or allow out-of-order delivery, "
+                "and the broker lets no other kind join",
+                "Stop them, and start one that does neither, for the time of the rescue",
+            )
+    return found
+
+
+def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:
+    return acknowledged(Ledgers(dict(ledgers)), state.mark_delete_position, state.individually_deleted)
+
+
+def _same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
+    """Refuse if the old ledgers are not the first of the live ones, but for those that were trimmed."""
+    new = {each.ledger_id: (each.entries, each.size_bytes) for each in now.stats.ledger_sizes}
+    topic = now.stats.topic
+    # A broker deletes an empty ledger when it loads the topic.
+    full = {ledger_id: each for ledger_id, each in old.items() if each[0]}
+    common = full.keys() & new.keys()
+    if full and not common:
+        raise RefusedError(
+            "no-common-ledger",
+            f"{topic} has none of its ledgers of then: it was created anew, or all of them were trimmed",
+            "There is nothing to put back",
+        )
+    for ledger_id in sorted(full.keys() - common):
+        if common and ledger_id > min(new):
+            raise RefusedError(
+                "ledger-gap",
+                f"ledger {ledger_id} of {topic} is gone, and an older one is still there",
+                "Look for what deleted it; nothing here can tell which entries are the same",
+            )
+    newest = max(new)
+    for ledger_id in sorted(common):
+        (then, then_bytes), (entries, size_bytes) = full[ledger_id], new[ledger_id]
+        was_open = ledger_id == max(old)
+        changed = entries < then or (not was_open and entries != then)
+        if not was_open and ledger_id != newest and then_bytes is not None and size_bytes != then_bytes:
+            changed = True
+        if changed:
+            raise RefusedError(
+                "other-entries",
+                f"ledger {ledger_id} of {topic} had {then:,} entries and has {entries:,} now, or other bytes",
+                "It is not the same ledger: take a new snapshot",
+            )
+
+
+def _loaded_anew(before: Snapshot, now: Snapshot) -> None:
+    if max(dict(now.stats.ledgers)) <= max(dict(before.stats.ledgers)):
+        raise RefusedError(
+            "not-loaded-anew",
+            f"{now.stats.topic} has no newer ledger than in the snapshot, so it was not loaded since: what "
+            "is not acknowledged any more was sought",
+            "There is nothing to put back",
+        )
+
+
+def _went_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
+    """Whether a mark-delete position is before the old one, however both are written."""
+    both = _joined(ledgers, now)
+    return both.next_valid(*new) < both.next_valid(*old)
+
+
+def _joined(ledgers: Mapping[int, int], now: Snapshot) -> Ledgers:
+    entries = dict(ledgers)
+    for ledger_id, count in now.stats.ledgers:
+        entries[ledger_id] = max(count, entries.get(ledger_id, 0))
+    return Ledgers(dict(sorted(entries.items())))
+
+
+def _kept_a_beginning(before: Snapshot, now: Snapshot, missing: PositionRangeSet) -> list[str]:
+    """Refuse what a graceful restart cannot have left; return the checks that passed."""
+    old, new = before.stats, now.stats
+    crash = f"The snapshot is {_age(before, now)}. If nobody sought since, say --restart crash"
+    if _went_back(old.mark_delete_position, new.mark_delete_position, dict(old.ledgers), now):
+        raise RefusedError(
+            "mark-delete-back",
+            f"the mark-delete position went back from {old.mark_delete_position} to "
+            f"{new.mark_delete_position}, which no graceful restart does, but a seek or a crash",
+            crash,
+        )
+    if not len(missing):
+        # Only parts of batches are in question: a range that is still there shows that nobody sought.
+        ahead = old.individually_deleted.copy()
+        ahead.remove_up_to(*new.mark_delete_position)
+        first = ahead.first_range()
+        if first is None or (first[0], first[1] + 1) not in new.individually_deleted:
+            raise RefusedError(
+                "no-witness",
+                "only parts of batches are to be put back, and no acknowledged entry of the snapshot beyond "
+                "the mark-delete position is still there to show that nobody sought",
+                crash,
+            )
+        return ["the mark-delete position did not go back", "the first range of the snapshot is still there"]
+    limit = _limit(before, now)
+    first_missing = missing.first_range()
+    assert first_missing is not None
+    count = _up_to(new.individually_deleted, (first_missing[0], first_missing[1]))
+    count -= _up_to(new.individually_deleted, max(old.mark_delete_position, new.mark_delete_position))
+    # What was passed since counts only if it was acknowledged then: a seek forward passes the rest, too.
+    count += _up_to(old.individually_deleted, new.mark_delete_position)
+    if not count:
+        raise RefusedError(
+            "first-range-gone",
+            "the first acknowledged entry beyond the mark-delete position of the snapshot is not "
+            "acknowledged any more; a graceful restart keeps the first ones",
+            crash,
+        )
+    if count < limit:
+        raise RefusedError(
+            "fewer-than-limit",
+            f"only {count:,} entries beyond the mark-delete position of the snapshot are acknowledged before "
+            f"the first one that is missing; a graceful restart keeps at least {limit:,}",
+            crash,
+        )
+    return [
+        "the mark-delete position did not go back",
+        f"{count:,} entries before the first missing one are acknowledged, at least the limit of {limit:,}",
+    ]
+
+
+def _up_to(ranges: PositionRangeSet, position: tuple[int, int]) -> int:
+    """Count the positions of a set up to one. O(ranges)."""
+    behind = ranges.copy()
+    return behind.remove_up_to(*position)
+
+
+def _limit(before: Snapshot, now: Snapshot) -> int:
+    """Return how many entries a graceful restart keeps at least if it cuts."""
+    known = [each.settings for each in (before, now) if each.settings is not None]
+    if not known:
+        raise RefusedError(
+            "limit-unknown",
+            "neither the snapshot nor the broker says what managedLedgerMaxUnackedRangesToPersist is",
+            "Let the token read the broker's configuration",
+        )
+    limit = min(max(each.max_unacked_ranges_to_persist, 0) + each.ranges_beyond_limit for each in known)
+    if not limit:
+        raise RefusedError(
+            "nothing-kept",
+            "managedLedgerMaxUnackedRangesToPersist is 0: a restart keeps nothing, as a seek does",
+            "If nobody sought since the snapshot, say --restart crash",
+        )
+    return limit
+
+
+def _age(before: Snapshot, now: Snapshot) -> str:
+    if before.stats.time_ms is None or now.stats.time_ms is None:
+        return "of unknown age"
+    return f"{age((now.stats.time_ms - before.stats.time_ms) / 1000)} old"
+
+
+def age(seconds: float) -> str:
+    """Return a length of time as people say it.
+
+    >>> age(40), age(4000), age(400000)
+    ('40 s', '67 min', '111 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def _parts(shown: CursorState | None, before: Snapshot, now: Snapshot) -> AckSets:
+    """Return the ack sets of entries that exist and are not wholly acknowledged."""
+    if shown is None:
+        return {}
+    ledgers = now.stats.ledgers
+    theirs = existing(_acked(shown, dict(ledgers)), ledgers)
+    ours = existing(before.acked, ledgers)
+    if len(theirs - ours) and len(ours - theirs):
+        raise RefusedError(
+            "acks-differ",
+            "the acknowledgments of --acks are not those of the snapshot: each has some that the other lacks "
+            f"({(theirs - ours).cardinality:,} and {(ours - theirs).cardinality:,} entries)",
+            "Give the state of this subscription, taken close to the snapshot",
+        )
+    return {
+        Position(*position): tuple(words)
+        for position, words in sorted((shown.batch_deleted or {}).items())
+        if ledgers.contains(*position) and position not in now.acked and position not in before.acked
+    }

@@ -1,0 +1,110 @@
+"""Putting back: attach, acknowledge what is still missing, leave, and read what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.rescue.planning import Plan, attachable, commands, plan, remaining
+
+if TYPE_CHECKING:
+    from ackwell._native import PositionRangeSet
+    from ackwell.cursor_state import AckSets
+    from ackwell.position import Position
+    from ackwell.rescue.snapshot import Snapshot
+
+
+class Cluster(Protocol):
+    """What putting back needs of a cluster: `ackwell.rescue.Connection`, or a model of one."""
+
+    def look(self, topic: str, subscription: str) -> Snapshot:
+        """Return the live state."""
+
+    def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> AbstractContextManager[None]:
+        """Have a helper on the subscription."""
+
+    def acknowledge(
+        self,
+        topic: str,
+        subscription: str,
+        commands: Sequence[list[tuple[Position, tuple[int, ...]]]],
+        digest: str,
+    ) -> None:
+        """Acknowledge positions, each with its ack set, empty for a whole entry."""
+
+    def wake(self, topic: str, subscription: str) -> int:
+        """Let a Key_Shared subscription deliver what the helper withheld; return how many entries wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was done to one subscription, from its live state afterwards."""
+
+    topic: str
+    subscription: str
+    sent: int
+    """The positions that were acknowledged by us."""
+    missing: int
+    """The planned entries that are still not acknowledged: 0, or it did not work."""
+    ack_sets: int
+    """The ack sets that were sent; the admin API does not show what came of them."""
+    waiting: int = 0
+    """The entries of a Key_Shared subscription that wait to be delivered again."""
+
+    def __str__(self) -> str:
+        text = f"{self.subscription!r} of {self.topic}: "
+        if not self.sent:
+            return text + "nothing is missing"
+        text += f"{self.sent:,} acknowledgments put back, {self.missing:,} are still missing"
+        if self.ack_sets:
+            text += f"; {self.ack_sets:,} of them are ack sets, which cannot be read back"
+        return f"{text}; {self.waiting:,} entries wait to be delivered again" if self.waiting else text
+
+
+def put_back(plan: Plan, connection: Cluster) -> Report:
+    """Acknowledge what of a plan is still missing; a second time does nothing more.
+
+    Raises `RefusedError`, and sends nothing, if the plan does not follow from the live state any more.
+    """
+    name = plan.name
+    sent = 0
+    if len(remaining(plan, connection.look(*name))) or plan.ack_sets:
+        with connection.attached(*name, plan.type):
+            # Once more, now that the helper is there: a seek may have come in between.
+            left = remaining(plan, connection.look(*name))
+            sent = send(connection, name, left, plan.ack_sets)
+    return _report(plan, connection, sent)
+
+
+def put_back_at_once(before: Snapshot, connection: Cluster) -> Report:
+    """Put back what an unload of our own forgot: attach first, then plan, before others come back."""
+    with connection.attached(*before.name, attachable(before)):
+        made = plan(before, connection.look(*before.name))
+        sent = send(connection, before.name, made.missing, made.ack_sets)
+    return _report(made, connection, sent)
+
+
+def send(connection: Cluster, name: tuple[str, str], entries: PositionRangeSet, ack_sets: AckSets) -> int:
+    """Acknowledge positions, with the helper there; return how many."""
+    batches = list(commands(entries, ack_sets))
+    if batches:
+        digest = hashlib.sha256(f"{entries} {ack_sets}".encode()).hexdigest()
+        connection.acknowledge(*name, batches, digest)
+    return sum(map(len, batches))
+
+
+def _report(plan: Plan, connection: Cluster, sent: int) -> Report:
+    name = plan.name
+    waits = sent and plan.type is SubscriptionType.KEY_SHARED
+    return Report(
+        topic=plan.topic,
+        subscription=plan.subscription,
+        sent=sent,
+        missing=remaining(plan, connection.look(*name)).cardinality,
+        ack_sets=len(plan.ack_sets),
+        waiting=connection.wake(*name) if waits else 0,
+    )

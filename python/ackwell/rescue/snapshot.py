@@ -1,0 +1,162 @@
+"""One subscription at one moment, with all that decides whether and how it can be rescued.
+
+A snapshot is read from a live broker, or from a dump that `ackwell collect` or `ackwell rescue snapshot`
+wrote. A bare `stats-internal` is not one: it does not show the type of the subscription.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ackwell.broker.admin import BrokerFacts, TopicAnswer
+from ackwell.broker.collect import MANIFEST, collected_facts
+from ackwell.broker.documents import documents_of
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, stats_files
+from ackwell.cursor import acknowledged
+from ackwell.errors import StatsError
+from ackwell.protocol.codes import SubscriptionType
+
+if TYPE_CHECKING:
+    from ackwell import PositionRangeSet
+    from ackwell.broker.admin import Admin
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A subscription as its broker described it."""
+
+    stats: SubscriptionStats
+    shown: Mapping[str, Any]
+    """What `stats` says of the subscription."""
+    topic_shown: Mapping[str, Any]
+    """What `stats` says of its topic."""
+    broker: BrokerFacts | None = None
+    """What the broker says of itself; None if the source does not show it."""
+    cluster: str | None = None
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """The topic and the subscription."""
+        return self.stats.topic, self.stats.subscription
+
+    @property
+    def type(self) -> SubscriptionType | None:
+        """The type of the subscription; None before a consumer came since the topic was loaded."""
+        found = self.stats.subscription_type
+        return None if found in (None, "None") else SubscriptionType(found)
+
+    @property
+    def consumers(self) -> list[Mapping[str, Any]]:
+        """What `stats` says of each consumer."""
+        return self.shown.get("consumers") or []
+
+    @cached_property
+    def acked(self) -> PositionRangeSet:
+        """Every entry that exists and is wholly acknowledged. O(ranges)."""
+        stats = self.stats
+        found = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
+        return existing(found, stats.ledgers)
+
+    @cached_property
+    def settings(self) -> BrokerSettings | None:
+        """The broker's settings; None if they are not known."""
+        if self.broker is None or self.broker.version is None or self.broker.settings is None:
+            return None
+        return BrokerSettings.nearest(self.broker.version).with_known(self.broker.settings)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the subscription's name and its acknowledgments, in hexadecimal."""
+        stats = self.stats
+        parts: list[object] = [*self.name, stats.time_ms, stats.mark_delete_position]
+        parts += [stats.individually_deleted, *stats.ledger_sizes]
+        return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+
+
+def existing(ranges: PositionRangeSet, ledgers: Iterable[tuple[int, int]]) -> PositionRangeSet:
+    """Return the positions that are entries of these ledgers. O(ranges)."""
+    entries = dict(ledgers)
+    found = ranges.copy()
+    for ledger_id in found.ledger_ids():
+        found.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, 2**63 - 1)
+    return found
+
+
+def snapshots_of(
+    answer: Mapping[str, Any], topic: str, source: str, facts: BrokerFacts | None, cluster: str | None
+) -> Iterator[Snapshot | Unread]:
+    """Yield each subscription of one decoded answer, `{internalStats, stats}`."""
+    shown = answer.get("stats")
+    if not isinstance(shown, dict) or not isinstance(shown.get("subscriptions"), dict):
+        reason = (
+            "no `stats` beside `internalStats`, so the type of a subscription is not known; "
+            "take the snapshot with `ackwell rescue snapshot` or `ackwell collect`"
+        )
+        yield Unread(source, topic, reason)
+        return
+    for found in from_answer(answer, topic, source):
+        if isinstance(found, Unread):
+            yield found
+        else:
+            of = shown["subscriptions"].get(found.subscription) or {}
+            yield Snapshot(found, of, shown, facts, cluster)
+
+
+def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unread]:
+    """Yield each subscription of files and folders; what cannot be used is an `Unread`."""
+    for source in sources:
+        try:
+            for file in stats_files(source):
+                # The manifest of `ackwell collect` says what the broker was.
+                facts = collected_facts([str(file.parent)]) if (file.parent / MANIFEST).exists() else None
+                for _, document in documents_of(file.read_bytes(), str(file)):
+                    yield from _of_document(document, str(file), facts)
+        except StatsError as error:
+            yield Unread(error.source, None, error.reason)
+        except OSError as error:
+            yield Unread(str(source), None, f"cannot be read: {error.strerror}")
+
+
+def _of_document(document: Any, source: str, facts: BrokerFacts | None) -> Iterator[Snapshot | Unread]:
+    if not isinstance(document, dict) or not isinstance(document.get("internalStats"), dict):
+        yield Unread(source, None, "not a dump of `ackwell rescue snapshot` or `ackwell collect`")
+        return
+    broker = document.get("broker")
+    if isinstance(broker, dict):
+        facts = BrokerFacts(version=broker.get("version"), settings=broker.get("settings"), assumed=())
+    wanted = document.get("subscription")
+    for found in snapshots_of(
+        document, str(document.get("topic", source)), source, facts, document.get("cluster")
+    ):
+        if wanted is None or isinstance(found, Unread) or found.stats.subscription == wanted:
+            yield found
+
+
+def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:
+    """Return the file of a snapshot: the dump of `ackwell collect`, and whose it is."""
+    return {
+        **answer.to_json(),
+        "schemaVersion": 1,
+        "subscription": subscription,
+        "cluster": cluster,
+        "broker": {"version": facts.version, "settings": facts.settings},
+    }
+
+
+def take(admin: Admin, topic: str, subscription: str, facts: BrokerFacts) -> tuple[TopicAnswer, Snapshot]:
+    """Ask for one subscription of one topic; `StatsError` if it is not there."""
+    answer = next(admin.answers([topic]))
+    if isinstance(answer, Unread):
+        raise StatsError(answer.reason, answer.topic or answer.source)
+    for found in snapshots_of(answer.to_json(), answer.topic, answer.source, facts, admin.cluster):
+        if isinstance(found, Unread):
+            raise StatsError(found.reason, found.source)
+        if found.stats.subscription == subscription:
+            return answer, found
+    raise StatsError(f"there is no subscription {subscription!r}", answer.topic)

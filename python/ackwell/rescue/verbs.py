@@ -1,0 +1,132 @@
+"""The other ways to use a helper: an unload without a loss, a copy of a subscription, one poison message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ackwell._native import PositionRangeSet
+from ackwell.broker.admin import topic_path
+from ackwell.errors import StatsError
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.rescue.connection import quoted
+from ackwell.rescue.holding import held, write_whole
+from ackwell.rescue.planning import RefusedError, attachable
+from ackwell.rescue.putting_back import Report, put_back_at_once, send
+from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, take
+
+if TYPE_CHECKING:
+    from ackwell.rescue.connection import Connection
+
+_SEATS: Final = 5
+"""How often the seat of an Exclusive subscription is tried for."""
+
+
+def unload(
+    connection: Connection, topic: str, subscription: str, *, journal: Path, hold: bool = True
+) -> Report:
+    """Unload a topic so that one subscription forgets nothing: hold, snapshot, unload, put back, release.
+
+    The snapshot is kept beside the journal until all is done. If one is there, an earlier run died: then that
+    run is brought to its end, and nothing is unloaded. Without `hold` consumers may win the race, and receive
+    what they had acknowledged.
+    """
+    kept = journal.with_name(f"{journal.name}.snapshot.json")
+    name = topic, subscription
+    attachable(connection.look(*name))
+    holding: AbstractContextManager[None] = (
+        held(connection, *name, journal) if hold or journal.exists() else nullcontext()
+    )
+    with holding:
+        unloads = not kept.exists()
+        if unloads:
+            # A look-up now, so that only the helper itself is left to do after the unload.
+            connection.open(topic)
+            answer, before = take(connection.admin, *name, connection.facts())
+            attachable(before)
+            write_whole(kept, dump(answer, subscription, connection.facts(), connection.admin.cluster))
+        else:
+            before = _read(kept)
+        report = _unloaded(connection, before, unloads=unloads)
+    if before.type is SubscriptionType.KEY_SHARED:
+        connection.wake(*name)
+    kept.unlink()
+    return report
+
+
+def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> Report:
+    for attempt in range(_SEATS):
+        if unloads:
+            connection.change("unload", "PUT", *before.name, "unload")
+        try:
+            return put_back_at_once(before, connection)
+        except RefusedError as refused:
+            # Another consumer took the seat first; held, it got nothing.
+            if refused.code != "seat-taken" or not unloads or attempt == _SEATS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _read(file: Path) -> Snapshot:
+    (found,) = read_snapshots([file])
+    if not isinstance(found, Snapshot):
+        raise StatsError(found.reason, found.source)
+    return found
+
+
+def copy(connection: Connection, topic: str, subscription: str, new: str) -> Report:
+    """Make a subscription with the acknowledgments of another one; parts of batches are not copied."""
+    source = connection.look(topic, subscription)
+    attachable(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
+    if new in connection.admin.ask(f"{topic_path(topic)}/subscriptions"):
+        raise RefusedError(
+            "exists",
+            f"{topic} has a subscription {new!r} already",
+            "Name another one; if an earlier copy was cut off, delete it first",
+        )
+    ledger_id, entry_id = source.stats.mark_delete_position
+    body = {"ledgerId": ledger_id, "entryId": entry_id}
+    connection.change("create", "PUT", topic, new, f"subscription/{quoted(new)}", body)
+    made = connection.look(topic, new)
+    left = source.acked - made.acked
+    sent = 0
+    if len(left):
+        with connection.attached(topic, new, SubscriptionType.SHARED):
+            sent = send(connection, (topic, new), left, {})
+        made = connection.look(topic, new)
+    missing = (source.acked - made.acked).cardinality + (made.acked - source.acked).cardinality
+    return Report(topic=topic, subscription=new, sent=sent, missing=missing, ack_sets=0)
+
+
+def acknowledge(
+    connection: Connection, topic: str, subscription: str, positions: Iterable[tuple[int, int]]
+) -> Report:
+    """Acknowledge single entries on the subscription's behalf."""
+    left = unacknowledged(connection.look(topic, subscription), positions)
+    sent = 0
+    if len(left):
+        with connection.attached(topic, subscription, attachable(connection.look(topic, subscription))):
+            sent = send(connection, (topic, subscription), left, {})
+        live = connection.look(topic, subscription)
+        left -= live.acked
+        if live.type is SubscriptionType.KEY_SHARED:
+            connection.wake(topic, subscription)
+    return Report(topic=topic, subscription=subscription, sent=sent, missing=left.cardinality, ack_sets=0)
+
+
+def unacknowledged(live: Snapshot, positions: Iterable[tuple[int, int]]) -> PositionRangeSet:
+    """Return those of the positions that are not acknowledged; `RefusedError` for what is not an entry."""
+    attachable(live)
+    left = PositionRangeSet()
+    for position in positions:
+        if not live.stats.ledgers.contains(*position):
+            raise RefusedError(
+                "no-such-entry",
+                f"{live.stats.topic} has no entry {position[0]}:{position[1]}",
+                "A broker ignores such an acknowledgment, and all behind it in one command",
+            )
+        if position not in live.acked:
+            left.add(*position)
+    return left

@@ -1,0 +1,197 @@
+"""A cluster to rescue: a dev broker that forgets, behind a recorder of what it is asked.
+
+The recorder answers what the dev broker does not have: its version and settings, and the dispatch rate of a
+subscription, which it only remembers. It may kill the client that asks, before or after a request is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ackwell import Position
+from ackwell.broker.admin import Admin
+from ackwell.broker.endpoint import Endpoint
+from ackwell.devbroker import Broker
+from ackwell.protocol.codes import CommandType, SubscriptionType
+from ackwell.rescue import Connection
+from tests.devbroker.raw import RawClient
+from tests.rescue.histories import Settings
+
+LIMIT = 3
+TOPIC = "persistent://public/default/orders"
+NAME = "billing"
+OWN: dict[str, int | bool] = {
+    "managedLedgerMaxUnackedRangesToPersist": LIMIT,
+    "managedLedgerPersistIndividualAckAsLongArray": False,
+    "acknowledgmentAtBatchIndexLevelEnabled": True,
+}
+
+
+class Cluster:
+    """A dev broker with one subscription, of which every second entry is acknowledged."""
+
+    def __init__(self, broker: Broker, url: str, asked: list[tuple[str, str]]) -> None:
+        self.broker = broker
+        self.url = url
+        self.asked = asked
+        """Method and path of each request, in order."""
+        self.rates: dict[str, Any] = {}
+        self.pid: int | None = None
+        self.kill_at = -1
+        """Before which request, counted from 0 in half steps, the client `pid` is killed; odd: after it."""
+        self.steps = 0
+
+    def connection(self, **options: Any) -> Connection:
+        return Connection(Admin(Endpoint(url=self.url)), **options)
+
+    def step(self) -> None:
+        """Count half a request, and kill the client if it is its time."""
+        if self.pid is not None:
+            if self.steps == self.kill_at:
+                os.kill(self.pid, signal.SIGKILL)
+            self.steps += 1
+
+    def fill(self, entries: int = 40, kind: SubscriptionType = SubscriptionType.SHARED) -> list[Position]:
+        """Publish, have a consumer acknowledge every second entry, and let it go again."""
+        with RawClient(self.broker) as client:
+            client.subscribe(TOPIC, permits=0, subscription=NAME, subType=kind.number)
+            client.produce(TOPIC)
+            sent = [client.publish(number, b"m").message_id for number in range(entries)]
+            positions = [Position(each.ledgerId, each.entryId) for each in sent]
+            self.ack(client, positions[1::2])
+        return positions
+
+    def ack(self, client: RawClient, positions: list[Position]) -> None:
+        from ackwell.protocol.message_ids import message_id_of
+
+        ids = [message_id_of(each) for each in positions]
+        client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=ids, request_id=9)
+        client.until(CommandType.ACK_RESPONSE)
+
+    def acked(self) -> set[Position]:
+        def look() -> set[Position]:
+            state = self.broker._broker.state
+            return set(state.topics[TOPIC].subscriptions[NAME].cursor.acknowledged().positions())
+
+        return self.broker.call(look)
+
+    def do(self, what: Callable[[Any], object]) -> None:
+        """Do something to the subscription, in the broker's thread."""
+        state = self.broker._broker.state
+        self.broker.call(lambda: what(state.topics[TOPIC].subscriptions[NAME]))
+
+    def unload(self) -> None:
+        state = self.broker._broker.state
+        self.broker.call(lambda: state.unload(state.topics[TOPIC]))
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Run a cluster for the length of a `with` block."""
+    with Broker(settings=Settings(own=OWN)) as broker:
+        made = Cluster(broker, "", [])
+        handler = type("Handler", (_Recorder,), {"cluster": made})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        made.url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield made
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+class _Recorder(BaseHTTPRequestHandler):
+    cluster: Cluster
+
+    def _do(self) -> None:
+        made = self.cluster
+        made.asked.append((self.command, self.path))
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        made.step()
+        own = {
+            "/admin/v2/brokers/version": "4.2.4",
+            "/admin/v2/brokers/configuration/runtime": {k: str(v).lower() for k, v in OWN.items()},
+            "/admin/v2/brokers/configuration/values": {},
+            "/admin/v2/brokers/standalone": ["127.0.0.1:8080"],
+        }
+        code, answer = 200, b""
+        path = self.path.partition("?")[0]
+        if path in own:
+            answer = json.dumps(own[path]).encode()
+        elif path.endswith("/dispatchRate"):
+            if self.command == "POST":
+                made.rates[path] = json.loads(body)
+            elif self.command == "DELETE":
+                made.rates.pop(path, None)
+            elif path in made.rates:
+                answer = json.dumps(made.rates[path]).encode()
+            code = 200 if self.command == "GET" else 204
+        else:
+            request = urllib.request.Request(
+                made.broker.admin_url + self.path,
+                data=body or None,
+                method=self.command,
+                headers={"Content-Type": "application/json"},
+            )
+            try:
+                with urllib.request.urlopen(request, timeout=60) as found:
+                    code, answer = found.status, found.read()
+            except urllib.error.HTTPError as error:
+                code, answer = error.code, error.read()
+        made.step()
+        self.send_response(code)
+        if code != 204:
+            self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        if code != 204:
+            self.wfile.write(answer)
+
+    do_GET = do_PUT = do_POST = do_DELETE = _do  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@contextmanager
+def counted_wire(made: Cluster) -> Iterator[str]:
+    """Put a wire before the broker's binary port that counts what the client sends; yield its address."""
+    host, port = made.broker.url.removeprefix("pulsar://").split(":")
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def pump(source: socket.socket, target: socket.socket, *, counts: bool) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                if counts:
+                    made.step()
+                target.sendall(data)
+        except OSError:
+            pass
+        for each in (source, target):
+            each.close()
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            there = socket.create_connection((host, int(port)))
+            threading.Thread(target=pump, args=(client, there), kwargs={"counts": True}, daemon=True).start()
+            threading.Thread(target=pump, args=(there, client), kwargs={"counts": False}, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"pulsar://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.close()

@@ -1,0 +1,103 @@
+"""Random histories: what is planned was acknowledged and not taken back, and a restart is not refused.
+
+Two kinds of history cannot be judged by anything that a broker shows, and are counted apart. A seek that
+leaves as many acknowledgments as the limit looks like a graceful restart. If only parts of batches were lost,
+and no acknowledged entry is left to show that nobody sought, it is refused until the user says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackwell.ack_sets import from_words
+from ackwell.rescue.planning import Plan, RefusedError, plan
+from tests.rescue.histories import BEFORE, HARMLESS, SEEKS, History, existing_only
+
+if TYPE_CHECKING:
+    from ackwell.broker.writes import Restart
+
+
+def judged(seed: int) -> Counter[str]:
+    """Play a history, plan, and name how it ended; assert that it ended well."""
+    history = History(seed)
+    chance = history.chance
+    history.run(BEFORE, chance.randint(4, 14))
+    before, memory = history.snapshot(connected=True), history.memory()
+    history.begin()
+    kinds = [HARMLESS, HARMLESS | {"crash": 1.0}, HARMLESS | SEEKS | {"crash": 0.5}]
+    history.run(kinds[seed % 3], chance.randint(1, 7))
+    (history.crash if seed % 3 == 1 and chance.random() < 0.5 else history.unload)()
+    now = history.snapshot()
+    # Whoever says that it was a crash says that nobody sought.
+    restart: Restart = "crash" if history.crashed and not history.sought else "graceful"
+    shown = memory if seed % 2 else None
+    lost = existing_only(before.acked, history) - (before.acked - history.truth) - now.acked
+    parts = shown is not None and history.lost_parts(shown)
+    counted = Counter({"histories": 1, "sought": history.sought, "lost": bool(len(lost) or parts)})
+    try:
+        made = plan(before, now, restart=restart, ack_sets=shown)
+    except RefusedError as refused:
+        if history.sought or not (len(lost) or parts):
+            return counted + Counter({"refused rightly": 1})
+        if refused.code != "no-witness":
+            pytest.fail(f"seed {seed}: {refused}; {history.log}")
+        made = plan(before, now, restart="crash", ack_sets=shown)
+        assert not wrong(made, history)
+        return counted + Counter({"the user must say": 1})
+    if wrong(made, history):
+        assert history.sought, f"seed {seed}: {made.missing - history.truth}; {history.log}"
+        return counted + Counter({"undecidable": 1})
+    assert made.missing == lost, f"seed {seed}: {lost}, {made.missing}; {history.log}"
+    return counted + Counter({"right": 1, "put back": bool(made)})
+
+
+def wrong(made: Plan, history: History) -> bool:
+    """Whether a plan would acknowledge what is not acknowledged."""
+    return bool(len(made.missing - history.truth)) or any(
+        position not in history.truth and history.partly.get(position, -1) & ~from_words(words) & 0b1111
+        for position, words in made.ack_sets.items()
+    )
+
+
+def judge_all(seeds: range) -> Counter[str]:
+    counted: Counter[str] = sum((judged(seed) for seed in seeds), Counter())
+    print(dict(counted))
+    assert counted["lost"] > 0.15 * len(seeds)
+    assert counted["put back"] > 0.1 * len(seeds)
+    # The limits are 1 to 16 here, so that a seek meets them; a broker's is 10,000.
+    assert counted["undecidable"] < 0.05 * counted["sought"]
+    assert counted["the user must say"] < 0.1 * counted["lost"]
+    return counted
+
+
+@pytest.mark.slow
+def test_nothing_is_put_back_that_was_not_acknowledged_and_no_restart_is_refused() -> None:
+    judge_all(range(1_000))
+
+
+@pytest.mark.soak
+def test_many_histories_end_so() -> None:
+    judge_all(range(1_000, 13_000))
+
+
+@pytest.mark.slow
+def test_above_what_a_history_acknowledges_no_seek_is_taken_for_a_restart() -> None:
+    """With a limit that no seek leaves, nothing wrong is planned at all."""
+    sought = 0
+    for seed in range(300):
+        history = History(seed, limit=10_000)
+        history.run(BEFORE, history.chance.randint(4, 14))
+        before = history.snapshot(connected=True)
+        history.begin()
+        history.run(HARMLESS | SEEKS, history.chance.randint(1, 7))
+        history.unload()
+        sought += history.sought
+        try:
+            made = plan(before, history.snapshot())
+        except RefusedError:
+            continue
+        assert not wrong(made, history), f"seed {seed}: {history.log}"
+    assert sought > 100

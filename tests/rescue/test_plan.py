@@ -1,0 +1,236 @@
+"""What is planned, and what is refused, from two answers of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ackwell import PositionRangeSet
+from ackwell.broker.admin import BrokerFacts
+from ackwell.cursor_state import CursorState
+from ackwell.errors import StatsError
+from ackwell.position import Position
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.rescue.planning import Plan, RefusedError, commands, plan, remaining
+from ackwell.rescue.snapshot import Snapshot, snapshots_of
+
+TOPIC = "persistent://shop/eu/orders"
+HOLES = "[(3:1..3:2],(3:3..3:4],(3:5..3:6],(3:7..3:8]]"
+KEPT = "[(3:1..3:2],(3:3..3:4]]"
+
+
+def answer(
+    mark: str,
+    ranges: str,
+    ledgers: Mapping[int, int],
+    *,
+    name: str = "billing",
+    topic: str = TOPIC,
+    **shown: Any,
+) -> Snapshot:
+    """Return a snapshot; the last ledger is the open one."""
+    newest = max(ledgers)
+    internal = {
+        "lastConfirmedEntry": f"{newest}:{ledgers[newest] - 1}",
+        "currentLedgerEntries": ledgers[newest],
+        "ledgers": [
+            {
+                "ledgerId": key,
+                "entries": 0 if key == newest else count,
+                "size": 0 if key == newest else 9 * count,
+            }
+            for key, count in ledgers.items()
+        ],
+        "cursors": {name: {"markDeletePosition": mark, "individuallyDeletedMessages": ranges}},
+    }
+    whole = {key: shown.pop(key) for key in ("ongoingTxnCount",) if key in shown}
+    facts = shown.pop("facts", FACTS)
+    time_ms = shown.pop("time_ms", 1_000_000)
+    of = {"type": "Shared", "isDurable": True} | shown
+    document = {"internalStats": internal, "stats": {"subscriptions": {name: of}} | whole, "t": time_ms}
+    (found,) = snapshots_of(document, topic, "answer", facts, "standalone")
+    assert isinstance(found, Snapshot), found
+    return found
+
+
+FACTS = BrokerFacts(
+    version="4.2.4",
+    settings={
+        "managedLedgerMaxUnackedRangesToPersist": "1",
+        "managedLedgerPersistIndividualAckAsLongArray": "false",
+    },
+    assumed=(),
+)
+BEFORE = answer("3:0", HOLES, {3: 20})
+AFTER = {3: 20, 4: 5}
+
+
+def refused(before: Snapshot, now: Snapshot, **options: Any) -> RefusedError:
+    with pytest.raises(RefusedError) as caught:
+        plan(before, now, **options)
+    assert str(caught.value).endswith(caught.value.remedy)
+    return caught.value
+
+
+def test_what_a_graceful_restart_cut_is_planned() -> None:
+    made = plan(BEFORE, answer("3:0", KEPT, AFTER, type="None"))
+    assert str(made.missing) == "[(3:5..3:6],(3:7..3:8]]"
+    assert made.type is SubscriptionType.SHARED
+    assert (
+        made.passed[-1] == "2 entries before the first missing one are acknowledged, at least the limit of 2"
+    )
+    assert made.unknown[0] == "acknowledgments that were made after the snapshot"
+
+
+def test_a_plan_survives_its_file_and_a_broken_file_is_named() -> None:
+    made = plan(BEFORE, answer("3:0", KEPT, AFTER))
+    value = made.to_json()
+    again = Plan.of_json(value)
+    assert again.to_json() == value
+    assert again.missing == made.missing
+    for key in value:
+        with pytest.raises(StatsError, match="not a plan"):
+            Plan.of_json({each: value[each] for each in value if each != key}, "plan.json")
+
+
+def test_if_nothing_was_lost_nothing_is_planned() -> None:
+    assert not plan(BEFORE, answer("3:0", HOLES, {3: 20}))
+    assert not plan(BEFORE, answer("3:19", "[]", AFTER))
+
+
+def test_entries_that_do_not_exist_any_more_are_not_planned() -> None:
+    before = answer("3:0", "[(3:1..3:2],(4:1..4:2]]", {3: 20, 4: 9})
+    made = plan(before, answer("4:-1", "[]", {4: 9, 5: 1}), restart="crash")
+    assert str(made.missing) == "[(4:1..4:2]]"
+
+
+@pytest.mark.parametrize(
+    ("code", "mark", "ranges", "ledgers"),
+    [
+        ("not-loaded-anew", "3:0", KEPT, {3: 20}),
+        ("mark-delete-back", "3:-1", KEPT, AFTER),
+        ("first-range-gone", "3:0", "[]", AFTER),
+        ("first-range-gone", "3:0", "[(3:3..3:4],(3:5..3:6],(3:7..3:8]]", AFTER),
+        ("fewer-than-limit", "3:0", "[(3:1..3:2],(3:7..3:8]]", AFTER),
+        ("other-entries", "3:0", KEPT, {3: 19, 4: 5}),
+        ("no-common-ledger", "7:0", "[]", {7: 20}),
+    ],
+)
+def test_what_no_graceful_restart_leaves_is_refused(
+    code: str, mark: str, ranges: str, ledgers: dict[int, int]
+) -> None:
+    assert refused(BEFORE, answer(mark, ranges, ledgers)).code == code
+
+
+def test_the_users_word_for_a_crash_needs_the_same_topic_all_the_same() -> None:
+    made = plan(BEFORE, answer("3:-1", "[]", AFTER), restart="crash")
+    assert str(made.missing) == "[(3:-1..3:0],(3:1..3:2],(3:3..3:4],(3:5..3:6],(3:7..3:8]]"
+    assert refused(BEFORE, answer("3:-1", "[]", {3: 20}), restart="crash").code == "not-loaded-anew"
+    assert refused(BEFORE, answer("3:-1", "[]", {3: 19, 4: 1}), restart="crash").code == "other-entries"
+
+
+def test_the_age_of_the_snapshot_is_before_the_eyes_of_who_must_say() -> None:
+    late = answer("3:-1", "[]", AFTER, time_ms=1_000_000 + 45 * 60_000)
+    assert "The snapshot is 45 min old" in refused(BEFORE, late).remedy
+
+
+def test_a_closed_ledger_of_another_length_or_size_is_another_one() -> None:
+    before = answer("3:0", HOLES, {3: 20, 4: 3})
+    assert refused(before, answer("3:0", KEPT, {3: 21, 4: 3, 5: 0})).code == "other-entries"
+    # The one that was open may have grown.
+    assert plan(before, answer("3:0", KEPT, {3: 20, 4: 7, 5: 0}))
+
+
+def test_a_ledger_that_is_gone_behind_an_older_one_is_refused_unless_it_was_empty() -> None:
+    before = answer("3:0", HOLES, {3: 20, 4: 3, 5: 2})
+    assert refused(before, answer("3:0", KEPT, {3: 20, 5: 2, 6: 0})).code == "ledger-gap"
+    before = answer("3:0", HOLES, {3: 20, 4: 0})
+    assert plan(before, answer("3:0", KEPT, {3: 20, 5: 0}))
+
+
+def test_a_seek_forward_does_not_count_what_it_passed() -> None:
+    before = answer("3:0", "[(3:1..3:2],(3:15..3:16]]", {3: 20})
+    assert refused(before, answer("3:14", "[]", AFTER)).code == "fewer-than-limit"
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("replicated", {"isReplicated": True}),
+        ("not-durable", {"isDurable": False}),
+        ("transactions", {"ongoingTxnCount": 1}),
+        ("type-changed", {"type": "Failover"}),
+    ],
+)
+def test_what_was_never_tried_is_refused(code: str, shown: dict[str, Any]) -> None:
+    assert refused(BEFORE, answer("3:0", KEPT, AFTER, **shown)).code == code
+
+
+def test_the_type_must_be_known_and_the_mode_must_let_a_helper_in() -> None:
+    idle = answer("3:0", HOLES, {3: 20}, type="None")
+    assert refused(idle, answer("3:0", KEPT, AFTER, type="None")).code == "no-type"
+    for mode in ({"keySharedMode": "STICKY"}, {"allowOutOfOrderDelivery": True}):
+        sticky = answer("3:0", HOLES, {3: 20}, type="Key_Shared", **mode)
+        assert refused(sticky, answer("3:0", KEPT, AFTER, type="None")).code == "key-shared-mode"
+
+
+def test_the_brokers_own_subscriptions_and_topics_that_keep_nothing_are_refused() -> None:
+    own = answer("3:0", HOLES, {3: 20}, name="__compaction")
+    assert refused(own, own).code == "internal"
+    fleeting = answer("3:0", HOLES, {3: 20}, topic="non-persistent://shop/eu/orders")
+    assert refused(fleeting, fleeting).code == "not-durable"
+
+
+def test_without_the_limit_a_graceful_restart_cannot_be_judged() -> None:
+    before, now = answer("3:0", HOLES, {3: 20}, facts=None), answer("3:0", KEPT, AFTER, facts=None)
+    assert refused(before, now).code == "limit-unknown"
+    assert plan(before, now, restart="crash")
+    zero = BrokerFacts(version="5.0.0", settings={"managedLedgerMaxUnackedRangesToPersist": "0"}, assumed=())
+    assert refused(BEFORE, answer("3:0", KEPT, AFTER, facts=zero)).code == "nothing-kept"
+
+
+def shown(ranges: str, parts: Mapping[Position, tuple[int, ...]]) -> CursorState:
+    return CursorState(Position(3, 0), PositionRangeSet.parse(ranges), parts)
+
+
+def test_parts_of_batches_come_from_a_state_that_shows_them() -> None:
+    parts = {Position(3, 9): (5,), Position(3, 7): (1,), Position(3, 6): (1,), Position(9, 0): (1,)}
+    made = plan(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown(HOLES, parts))
+    # Not of entries that are acknowledged as a whole, nor of those that do not exist.
+    assert made.ack_sets == {Position(3, 7): (1,), Position(3, 9): (5,)}
+    assert (
+        refused(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown("[(3:9..3:10]]", parts)).code
+        == "acks-differ"
+    )
+
+
+def test_parts_alone_need_a_witness_that_nobody_sought() -> None:
+    parts = {Position(3, 9): (5,)}
+    whole = answer("3:0", HOLES, AFTER)
+    assert plan(BEFORE, whole, ack_sets=shown(HOLES, parts)).ack_sets == parts
+    none = answer("3:0", "[]", {3: 20})
+    assert refused(none, answer("3:0", "[]", AFTER), ack_sets=shown("[]", parts)).code == "no-witness"
+    made = plan(none, answer("3:0", "[]", AFTER), ack_sets=shown("[]", parts), restart="crash")
+    assert made.ack_sets == parts
+
+
+def test_only_what_is_still_missing_is_left_of_a_plan() -> None:
+    made = plan(BEFORE, answer("3:0", KEPT, AFTER))
+    live = answer("3:0", "[(3:1..3:2],(3:3..3:4],(3:5..3:6]]", AFTER)
+    assert str(remaining(made, live)) == "[(3:7..3:8]]"
+    with pytest.raises(RefusedError, match="1 entries were acknowledged when the plan was made"):
+        remaining(made, answer("3:0", "[(3:1..3:2]]", AFTER))
+    with pytest.raises(RefusedError, match="sought"):
+        remaining(made, answer("3:-1", KEPT, AFTER))
+    other = Snapshot(live.stats, live.shown, live.topic_shown, live.broker, "another")
+    with pytest.raises(RefusedError, match="'standalone', and this is 'another'"):
+        remaining(made, other)
+
+
+def test_acknowledgments_are_cut_into_commands() -> None:
+    entries = PositionRangeSet([(3, -1, 2_499)])
+    sizes = [len(ids) for ids in commands(entries, {Position(4, 0): (1,)})]
+    assert sizes == [1_000, 1_000, 501]
+    assert list(commands(PositionRangeSet(), {})) == []

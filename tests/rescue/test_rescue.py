@@ -1,0 +1,315 @@
+"""`ackwell rescue` against a broker in this process: what it sends, what it refuses, what is there after."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.rescue import Connection, RefusedError, plan, put_back
+from tests.cli.test_help import COMMANDS as SUBCOMMANDS
+from tests.hostile.commands import ackwell
+from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster, counted_wire
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.chdir(tmp_path)
+    with cluster() as made:
+        yield made
+
+
+def prepared(there: Cluster) -> None:
+    """Make a loss, with a snapshot before it and a plan after it."""
+    there.fill()
+    snapshot(there)
+    there.unload()
+    done = ackwell("rescue", "plan", "before.json", "--admin", there.url)
+    assert done.code == 0, done.err
+
+
+def snapshot(there: Cluster) -> None:
+    with_type(there)
+    done = ackwell("rescue", "snapshot", "--admin", there.url, TOPIC, NAME, "-o", "before.json")
+    assert done.code == 0, done.err
+
+
+def with_type(there: Cluster) -> None:
+    there.do(lambda each: setattr(each, "typed", True))
+
+
+COMMANDS_WITH_EXAMPLES = ("snapshot", "plan", "apply", "unload", "hold", "release", "copy", "ack")
+
+
+def examples(name: str) -> list[str]:
+    """Return the command lines in the help of a subcommand, those of several lines as one."""
+    text = SUBCOMMANDS[f"rescue {name}"].examples.replace("\\\n", " ")
+    return re.findall(r"^    (\S.*)$", text, re.MULTILINE)
+
+
+COMMANDS = {
+    "snapshot": (TOPIC, NAME),
+    "plan": ("before.json",),
+    "apply": ("plan.json",),
+    "unload": (TOPIC, NAME),
+    "hold": (TOPIC, NAME, "--journal", "j"),
+    "copy": (TOPIC, NAME, "new"),
+    "ack": (TOPIC, NAME, "0:0"),
+}
+
+
+def test_without_yes_every_command_sends_get_requests_only_and_no_binary_command(there: Cluster) -> None:
+    prepared(there)
+    with_type(there)
+    before = there.acked()
+    for name, arguments in COMMANDS.items():
+        there.asked.clear()
+        with counted_wire(there) as wire:
+            there.pid, there.steps, there.kill_at = 0, 0, -1
+            options = ("--broker", wire) if name in ("apply", "unload", "copy", "ack") else ()
+            done = ackwell("rescue", name, *arguments, "--admin", there.url, *options)
+            there.pid = None
+        assert done.code == 0, f"{name}: {done.err}"
+        assert {method for method, _ in there.asked} == {"GET"}, name
+        # Each request is two steps; anything more came over the binary wire.
+        assert there.steps == 2 * len(there.asked), name
+    assert there.acked() == before
+    assert there.rates == {}
+    assert not Path("j").exists()
+    assert not Path("ackwell-rescue.audit.jsonl").exists()
+
+
+def test_what_an_unload_forgot_is_put_back_and_a_second_time_nothing_is_sent(there: Cluster) -> None:
+    positions = there.fill()
+    snapshot(there)
+    there.unload()
+    assert len(there.acked()) == 4
+    for sent in (16, 0):
+        done = ackwell("rescue", "plan", "before.json", "--admin", there.url)
+        assert f"{sent} entries in" in done.out
+        done = ackwell("rescue", "apply", "plan.json", "--admin", there.url, "--yes")
+        assert (done.code, there.acked()) == (0, set(positions[1::2]))
+        assert (f"{sent} acknowledgments put back, 0 are" if sent else "nothing is missing") in done.out
+    (line,) = Path("ackwell-rescue.audit.jsonl").read_text().splitlines()
+    assert json.loads(line) | {"timeMs": 0, "sha256": ""} == {
+        "timeMs": 0,
+        "what": "acknowledge",
+        "topic": TOPIC,
+        "subscription": NAME,
+        "positions": 16,
+        "sha256": "",
+    }
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+def test_every_type_is_put_back(there: Cluster, kind: SubscriptionType) -> None:
+    positions = there.fill(kind=kind)
+    with_type(there)
+    with there.connection() as connection:
+        before = connection.look(TOPIC, NAME)
+        there.unload()
+        report = put_back(plan(before, connection.look(TOPIC, NAME)), connection)
+        assert (report.sent, report.missing, connection.received, connection.errors) == (16, 0, 0, [])
+    assert there.acked() == set(positions[1::2])
+
+
+def test_a_plan_that_does_not_follow_any_more_is_refused(there: Cluster) -> None:
+    prepared(there)
+    there.do(lambda each: each.seek(each.content.first_position))
+    done = ackwell("rescue", "apply", "plan.json", "--admin", there.url, "--yes")
+    assert (done.code, "refused (lost-since-the-plan)" in done.err) == (3, True)
+    assert there.acked() == set()
+
+
+def test_a_seek_between_the_first_look_and_the_helper_is_seen(there: Cluster) -> None:
+    class Late(Connection):
+        def _attach(self, topic: str, subscription: str, kind: SubscriptionType) -> None:
+            there.do(lambda each: each.seek(each.content.first_position))
+            super()._attach(topic, subscription, kind)
+
+    there.fill()
+    with_type(there)
+    with Late(there.connection().admin) as connection:
+        before = connection.look(TOPIC, NAME)
+        there.unload()
+        made = plan(before, connection.look(TOPIC, NAME))
+        with pytest.raises(RefusedError, match="acknowledged when the plan was made"):
+            put_back(made, connection)
+    assert there.acked() == set()
+
+
+def test_a_subscription_that_is_gone_is_not_made_anew(there: Cluster) -> None:
+    prepared(there)
+    there.do(lambda each: each.delete())
+    done = ackwell("rescue", "apply", "plan.json", "--admin", there.url, "--yes")
+    assert (done.code, "there is no subscription" in done.err) == (1, True)
+
+
+def test_an_unload_forgets_nothing_and_leaves_the_rate_that_was_set(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    path = "/admin/v2/persistent/public/default/orders/billing/dispatchRate"
+    there.rates[path] = {"dispatchThrottlingRateInMsg": 7}
+    done = ackwell("rescue", "unload", TOPIC, NAME, "--admin", there.url, "--yes")
+    assert done.code == 0, done.err
+    assert there.acked() == set(positions[1::2])
+    assert there.rates == {path: {"dispatchThrottlingRateInMsg": 7}}
+    assert [method for method, _ in there.asked if method != "GET"] == ["POST", "PUT", "POST"]
+    whats = [json.loads(line)["what"] for line in Path("ackwell-rescue.audit.jsonl").read_text().splitlines()]
+    assert whats == ["hold", "unload", "acknowledge", "release"]
+    assert sorted(path.name for path in Path().iterdir()) == ["ackwell-rescue.audit.jsonl"]
+
+
+def test_a_journal_is_written_before_the_hold_and_is_enough_to_release(there: Cluster) -> None:
+    there.fill()
+    with_type(there)
+    arguments = ("--admin", there.url, "--journal", "j", "--yes")
+    assert ackwell("rescue", "hold", TOPIC, NAME, *arguments).code == 0
+    (rate,) = there.rates.values()
+    assert rate["ratePeriodInSecond"] == 3600
+    # A second run keeps what the first one wrote down.
+    assert ackwell("rescue", "hold", TOPIC, NAME, *arguments).code == 0
+    other = ("--admin", there.url, "--journal", "other", "--yes")
+    assert "refused (held-already)" in ackwell("rescue", "hold", TOPIC, NAME, *other).err
+    assert ackwell("rescue", "release", *arguments).code == 0
+    assert there.rates == {}
+    assert not Path("j").exists()
+
+
+def test_a_rate_that_was_set_meanwhile_is_left(there: Cluster) -> None:
+    there.fill()
+    with_type(there)
+    arguments = ("--admin", there.url, "--journal", "j", "--yes")
+    assert ackwell("rescue", "hold", TOPIC, NAME, *arguments).code == 0
+    (path,) = there.rates
+    there.rates[path] = {"dispatchThrottlingRateInMsg": 9}
+    assert "another rate was set" in ackwell("rescue", "release", *arguments).out
+    assert there.rates == {path: {"dispatchThrottlingRateInMsg": 9}}
+
+
+def test_a_copy_has_the_same_acknowledgments(there: Cluster) -> None:
+    positions = there.fill()
+    done = ackwell("rescue", "copy", TOPIC, NAME, "new", "--admin", there.url, "--yes")
+    assert done.code == 0, done.err
+    state = there.broker._broker.state
+    copied = there.broker.call(lambda: state.topics[TOPIC].subscriptions["new"].cursor.acknowledged())
+    assert set(copied.positions()) == set(positions[1::2])
+    done = ackwell("rescue", "copy", TOPIC, NAME, "new", "--admin", there.url, "--yes")
+    assert (done.code, "refused (exists)" in done.err) == (3, True)
+
+
+def test_one_poison_message_is_acknowledged_and_what_is_no_entry_is_refused(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    first = str(positions[0])
+    done = ackwell("rescue", "ack", TOPIC, NAME, first, "--admin", there.url, "--yes")
+    assert (done.code, there.acked()) == (0, {positions[0], *positions[1::2]})
+    done = ackwell("rescue", "ack", TOPIC, NAME, "0:99", "--admin", there.url, "--yes")
+    assert (done.code, "refused (no-such-entry)" in done.err) == (3, True)
+
+
+def test_a_folder_goes_on_past_what_is_refused(there: Cluster) -> None:
+    there.fill()
+    with_type(there)
+    there.do(lambda each: each.content)
+    done = ackwell("collect", "--admin", there.url, "-o", "stats", "public/default")
+    assert done.code == 0, done.err
+    there.unload()
+    done = ackwell("rescue", "plan", "stats", "--admin", there.url)
+    assert done.code == 0, done.err
+    assert "1 planned (16 entries), 0 refused" in done.out
+    there.do(lambda each: each.seek(each.content.first_position))
+    done = ackwell("rescue", "plan", "stats", "--admin", there.url)
+    assert (done.code, "0 planned (0 entries), 1 refused" in done.out) == (3, True)
+    assert "say --restart crash" in done.err
+
+
+def test_every_example_of_the_help_runs(there: Cluster) -> None:
+    prepared(there)
+    with_type(there)
+    shutil.copy("before.json", "cursor.json")
+    Path("stats").mkdir()
+    shutil.copy("before.json", "stats/a.json")
+    first = str(min(there.acked()))
+    run = 0
+    for name in COMMANDS_WITH_EXAMPLES:
+        for line in examples(name):
+            words = [TOPIC if word == "TOPIC" else word for word in shlex.split(line)]
+            words = [there.url if word == "http://broker:8080" else word for word in words]
+            words = [{"cursor.bin": "cursor.json", "3:17": first}.get(word, word) for word in words]
+            done = ackwell(*words[1:])
+            assert done.code == 0, f"{line}: {done.err}"
+            run += 1
+    assert run > 10
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
+def test_our_death_at_any_step_of_an_unload_is_mended_by_the_next_run(
+    kind: SubscriptionType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died, at = 0, 0
+    while True:
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        with cluster() as there, counted_wire(there) as wire:
+            positions = there.fill(kind=kind)
+            with_type(there)
+            arguments = ["rescue", "unload", TOPIC, NAME, "--admin", there.url, "--broker", wire, "--yes"]
+            with subprocess.Popen(
+                [sys.executable, "-m", "ackwell", *arguments],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            ) as process:
+                there.steps, there.kill_at, there.pid = 0, at, process.pid
+                _, words = process.communicate()
+                code = process.returncode
+                there.pid = None
+            if not code:
+                break
+            assert code == -9, words
+            died += 1
+            done = ackwell(*arguments)
+            assert done.code == 0, f"killed at step {at}: {done.err}"
+            assert there.acked() == set(positions[1::2]), f"killed at step {at}"
+            assert there.rates == {}, f"killed at step {at}"
+            assert [path.name for path in Path().iterdir() if "journal" in path.name] == []
+        at += 1
+    assert died > 20
+
+
+@pytest.mark.faults
+def test_our_death_at_any_step_of_apply_is_mended_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died, at = 0, 0
+    while True:
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        with cluster() as there, counted_wire(there) as wire:
+            prepared(there)
+            arguments = ["rescue", "apply", "plan.json", "--admin", there.url, "--broker", wire, "--yes"]
+            with subprocess.Popen(
+                [sys.executable, "-m", "ackwell", *arguments], stdout=subprocess.DEVNULL
+            ) as process:
+                there.steps, there.kill_at, there.pid = 0, at, process.pid
+                code = process.wait()
+                there.pid = None
+            if not code:
+                break
+            assert code == -9
+            died += 1
+            assert ackwell(*arguments).code == 0
+            assert len(there.acked()) == 20, f"killed at step {at}"
+        at += 1
+    assert died > 8
