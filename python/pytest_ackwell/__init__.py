@@ -1,4 +1,4 @@
-"""The pytest plugin of ackwell: the fixture `pulsar_broker`, a Pulsar broker for one test.
+"""The pytest plugin of ackwell: a Pulsar broker for one test, for a session, or in the test's own event loop.
 
 A package of its own, because pytest imports every plugin when it starts: nothing of ackwell is imported
 before a test uses the fixture.
@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ackwell.devbroker import Broker
+    from ackwell.devbroker import AsyncBroker, Broker
 
 
 @pytest.fixture
@@ -29,3 +29,33 @@ def pulsar_broker(pulsar_broker_options: dict[str, Any]) -> Iterator[Broker]:
 
     with Broker(**pulsar_broker_options) as broker:
         yield broker
+
+
+@pytest.fixture
+def async_pulsar_broker(pulsar_broker_options: dict[str, Any]) -> AsyncBroker:
+    """Return a broker for the test's own event loop: `async with async_pulsar_broker as broker`."""
+    from ackwell.devbroker import AsyncBroker
+
+    return AsyncBroker(**pulsar_broker_options)
+
+
+@pytest.fixture(scope="session")
+def pulsar_session_broker_options() -> dict[str, Any]:
+    """Return the arguments of the session's broker; override this fixture to give some."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def pulsar_session_broker(pulsar_session_broker_options: dict[str, Any]) -> Iterator[Broker]:
+    """Run one broker for all tests of a session; `shared_pulsar_broker` resets it for each."""
+    from ackwell.devbroker import Broker
+
+    with Broker(**pulsar_session_broker_options) as broker:
+        yield broker
+
+
+@pytest.fixture
+def shared_pulsar_broker(pulsar_session_broker: Broker) -> Broker:
+    """Return the broker of the session, as it was at the start: its address stays, all else is gone."""
+    pulsar_session_broker.reset()
+    return pulsar_session_broker

@@ -82,7 +82,7 @@ def test_a_seed_makes_the_same_faults_again() -> None:
         faults = Faults()
         faults.seed(seed)
         faults.refuse_sends(0.5)
-        return [faults.refuses_send() for _ in range(50)]
+        return [faults.refuses_send("t", "p") for _ in range(50)]
 
     assert row(7) == row(7)
     assert row(7) != row(8)

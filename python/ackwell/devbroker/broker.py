@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from ackwell.devbroker import tester
 from ackwell.devbroker.admin import AdminServer
 from ackwell.devbroker.auth import Authenticate, Authorize, Service
 from ackwell.devbroker.broker_file import BrokerFile
@@ -20,6 +21,7 @@ from ackwell.devbroker.handlers import HANDLERS
 from ackwell.devbroker.loading import Loaded, Source, read
 from ackwell.devbroker.settings import DevBrokerSettings
 from ackwell.devbroker.state import State
+from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
 from ackwell.replay.payloads import PREFIX, payload_line
 from ackwell.replay.traces import line
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
     from ackwell.devbroker.faults import Faults
     from ackwell.devbroker.restarts import Persona, Restarted
+    from ackwell.devbroker.tester import Message
     from ackwell.replay.events import Event
 
 LOOPBACK: Final = "127.0.0.1"
@@ -64,9 +67,13 @@ class AsyncBroker:
         self.clock = Clock()
         file = None if path is None else BrokerFile(path)
         self.state = State(self.settings, self.clock, file)
+        self.state.shared.faults.on_crash = self.crash
         self.service = Service("", None, authenticate, authorize)
-        self._servers: list[asyncio.Server | AdminServer] = []
-        self._crashed = False
+        self._servers: list[asyncio.Server] = []
+        self._admin: AdminServer | None = None
+        """It outlives a crash, so that a test in another language can ask for the restart."""
+        self.crashed = False
+        """Whether it is between a crash and the restart."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -83,11 +90,10 @@ class AsyncBroker:
         if self._tls is not None:
             self._tls_port = await self._listen(self._tls_port, self._tls)
             self.service.tls_url = f"pulsar+ssl://{self._advertised_host}:{self._tls_port}"
-        if self._admin_port is not None:
-            admin = AdminServer(self.state, self.service)
-            self._admin_port = await admin.start(self._host, self._admin_port)
+        if self._admin_port is not None and self._admin is None:
+            self._admin = AdminServer(self)
+            self._admin_port = await self._admin.start(self._host, self._admin_port)
             self.service.admin_url = self.admin_url
-            self._servers.append(admin)
 
     async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
         loop = asyncio.get_running_loop()
@@ -112,6 +118,9 @@ class AsyncBroker:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
+        if self._admin is not None:
+            await self._admin.close()
+            self._admin = None
         self.state.close()
 
     @property
@@ -203,34 +212,60 @@ class AsyncBroker:
             if all(each.commands == before[each][1] for each in connections):
                 return
 
-    def take_back(self, consumer: str, *, subscription: str | None = None) -> int:
-        """Take back all that a consumer has, as if it had not acknowledged in time; return how many entries.
+    async def take_back(self, consumer: str, messages: Any = None, *, subscription: str | None = None) -> int:
+        """Take messages back from a consumer, as if it had not acknowledged in time; return how many entries.
 
-        They are delivered again, with one redelivery more. `consumer` is its name. Raises `KeyError` where no
-        consumer of that name has a subscription of the given name.
+        They are delivered again, with one redelivery more. `messages` is one message or several, as the
+        client received them, their ids, or positions; of a batch the whole entry comes again. Without it
+        everything that the consumer has is taken back, read or not. Then the broker closes the consumer, and
+        its client subscribes again: it would not drop what lies unread in its queue, as it does when it asks
+        for redelivery itself, and that would arrive twice. On Exclusive and Failover everything is taken
+        back, as by a broker. It returns when the client is back. `consumer` is its name. Raises `KeyError` if
+        no consumer of that name has a subscription of the given name.
         """
-        found = [
-            each
-            for source in self.state.subscriptions()
-            if subscription in (None, source.name)
-            for each in source.consumers.values()
-            if each.name == consumer
-        ]
-        if not found:
-            raise KeyError(f"no consumer {consumer!r} is connected")
-        taken = sum(each.subscription.redeliver(each, None) for each in found)
-        self.state.shared.run_woken()
-        return taken
+        return await tester.take_back(self.state, consumer, messages, subscription)
+
+    # What a test asks
+
+    def messages(self, topic: str) -> list[Message]:
+        """Return the messages that a topic holds, partition by partition; `KeyError` without the topic."""
+        return tester.messages(self.state, topic)
+
+    def backlog(self, topic: str, subscription: str) -> list[Message]:
+        """Return the messages that a subscription has not acknowledged; `KeyError` if it is not there."""
+        return tester.backlog(self.state, topic, subscription)
+
+    def create_topic(self, topic: str, *, partitions: int = 0) -> None:
+        """Make a topic, with partitions or without; nothing happens to one that is there as asked for."""
+        name = TopicName.parse(topic)
+        if partitions:
+            self.state.create_partitioned(name, partitions)
+        else:
+            self.state.topic(str(name), create=True)
+
+    def create_namespace(self, namespace: str) -> None:
+        """Make a namespace, `tenant/namespace`, with its tenant; nothing happens if it is there."""
+        TopicName.parse(f"persistent://{namespace}/topic")
+        self.state.shared.policies.setdefault(namespace, {})
+
+    def reset(self) -> None:
+        """Make everything as it was at the start, and break all connections: nothing is left for the next."""
+        self._abort_connections()
+        self.clock.reset()
+        self.state.reset()
 
     def crash(self) -> None:
         """Stop at once, as a killed process does: nothing is sent any more, nothing is closed."""
-        self._crashed = True
+        self.crashed = True
         for server in self._servers:
             server.close()
+        self._abort_connections()
+        self._servers.clear()
+
+    def _abort_connections(self) -> None:
         for connection in list(self.state.shared.connections):
             connection.abort()
         self.state.shared.connections.clear()
-        self._servers.clear()
 
     async def restart(self, as_: str | None = None) -> Restarted:
         """Start again; return what that forgot. A broker that did not crash is closed gracefully first.
@@ -239,14 +274,14 @@ class AsyncBroker:
         forgets nothing; by default the version that this broker behaves as.
         """
         persona = _persona(as_, self.settings.version)
-        how: Restart = "crash" if self._crashed else "graceful"
+        how: Restart = "crash" if self.crashed else "graceful"
         for topic in self.state.topics.values():
             topic.content.record(Kind.BROKER_RESTART, detail=how)
         restarted = self.state.reload(how, persona)
-        if not self._crashed:
+        if not self.crashed:
             self.state.shared.run_woken()
             self.crash()
-        self._crashed = False
+        self.crashed = False
         await self.start()
         return restarted
 

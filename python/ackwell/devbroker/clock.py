@@ -37,8 +37,11 @@ class Clock:
             return self._frozen_ms
         return time.time_ns() // 1_000_000 + self._offset_ms
 
-    def advance(self, ms: int) -> None:
+    def advance(
+        self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
+    ) -> None:
         """Let so much time pass at once, and do what is due in its order; `ValueError` below 0."""
+        ms += round(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))
         if not 0 <= ms <= TIME_MAX_MS - self.now_ms():
             raise ValueError(
                 f"advance by {ms} ms; time does not go back, and ends {TIME_MAX_MS} ms after 1970"
@@ -60,6 +63,12 @@ class Clock:
             self._offset_ms = self._frozen_ms - time.time_ns() // 1_000_000
             self._frozen_ms = None
             self._run_due()
+
+    def reset(self) -> None:
+        """Show the time of the machine, and forget what waits."""
+        self._offset_ms, self._frozen_ms = 0, None
+        self._timers.clear()
+        self._wait()
 
     @property
     def frozen(self) -> bool:

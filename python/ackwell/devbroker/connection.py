@@ -214,9 +214,9 @@ class Connection(asyncio.Protocol):
         if not faults.any:
             self._out.extend(frames)
             return
-        rate = faults.rate_of(consumer.name)
+        rate = faults.rate_of(consumer)
         for each in frames:
-            copies = [each] * (2 if faults.duplicates_message() else 1)
+            copies = [each] * (2 if faults.duplicates_message(consumer) else 1)
             if rate is None:
                 self._out.extend(copies)
             else:

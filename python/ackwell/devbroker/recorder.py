@@ -159,6 +159,11 @@ class Recorder:
         if self._sequence - self._forgotten > self._max:
             self._forget()
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._rows.clear()
+        self._forgotten = self._sequence
+
     def events(self) -> list[Event]:
         """Return the events in their order."""
         return [event for row in self._rows for event in (row.events() if isinstance(row, Run) else (row,))]

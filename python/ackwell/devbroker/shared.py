@@ -149,6 +149,11 @@ class Shared:
         else:
             self._when_durable.append(call)
 
+    def forget_all(self) -> None:
+        """Forget who is to run, what goes wrong, and what happened."""
+        for each in (self._woken, self._unsaved, self._when_durable, self.faults, self.recorder):
+            each.clear()
+
     def save(self) -> None:
         """Make everything that changed durable."""
         if self.file is not None:

@@ -47,6 +47,7 @@ class State:
     """The state of a broker; what of it was kept in a file is there from the start."""
 
     def __init__(self, settings: DevBrokerSettings, clock: Clock, file: BrokerFile | None = None) -> None:
+        self.watchers: dict[tuple[Client, int], Watcher] = {}
         self.shared = Shared(settings, clock, file, self._deliver, self._reclaim)
         self.settings = settings
         self.clock = clock
@@ -54,17 +55,32 @@ class State:
         self.topic_names = KeptMap[bool](file, "name")
         """The persistent topics there are."""
         self.partitioned = KeptMap[int](file, "partitions")
-        self.partitioned[COORDINATORS] = 1
         self.made_tenants = KeptMap[bool](file, "tenant")
         self.schemas = Schemas(file)
         self.coordinator = Coordinator(self.shared)
-        self.watchers: dict[tuple[Client, int], Watcher] = {}
         self._names = 0
         self._consumers = 0
         clock.on_jump = self.time_jumped
-        for name in (*settings.namespaces, SYSTEM):
-            self.shared.policies.setdefault(name, {})
+        self._begin()
         self._recover()
+
+    def _begin(self) -> None:
+        """Make what is there from the start."""
+        self.partitioned[COORDINATORS] = 1
+        for name in (*self.settings.namespaces, SYSTEM):
+            self.shared.policies.setdefault(name, {})
+
+    def reset(self) -> None:
+        """Delete everything but what is there from the start; nobody is connected."""
+        self.watchers.clear()
+        for topic in list(self.topics.values()):
+            self.delete_topic(topic.name)
+        kept = self.partitioned, self.made_tenants, self.schemas.versions, self.coordinator.open
+        for each in (*kept, self.shared.policies):
+            each.clear()
+        self.shared.forget_all()
+        self._begin()
+        self.shared.save()
 
     # Names and topics
 

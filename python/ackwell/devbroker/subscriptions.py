@@ -99,7 +99,7 @@ class TopicSubscription:
         self._active: ConsumerKey | None = None
         self._changing = False
         """Whether the active consumer of a Failover subscription changed and gets nothing yet."""
-        self._seeking = False
+        self._reopening = False
         settings = content.settings
         options: dict[str, Any] = {
             "settings": settings.subscription,
@@ -180,7 +180,7 @@ class TopicSubscription:
         self.subscription.remove_consumer(consumer.key)
         self.changed()
         self.record(Kind.CONSUMER_CLOSE, consumer=consumer.name)
-        if not self.consumers and not self.durable and not self._seeking:
+        if not self.consumers and not self.durable and not self._reopening:
             self.delete()
         else:
             self.tell_active()
@@ -288,14 +288,18 @@ class TopicSubscription:
 
     def seek(self, position: tuple[int, int], ack_set: Sequence[int] = ()) -> None:
         """Make a position the next to be read, and close the consumers, as the broker does."""
-        # The reader of a subscription that is not durable comes back to it.
-        self._seeking = True
         for consumer in list(self.consumers.values()):
-            consumer.connection.close_consumer(consumer)
-        self._seeking = False
+            self.reopen(consumer)
         self.subscription.seek(*position, ack_set)
         self.acknowledged(whole=True)
         self.record(Kind.SEEK, position, ack_set=tuple(ack_set) or None)
+
+    def reopen(self, consumer: Consumer) -> None:
+        """Close a consumer, whose client drops what it did not read and subscribes again."""
+        # The reader of a subscription that is not durable comes back to it.
+        self._reopening = True
+        consumer.connection.close_consumer(consumer)
+        self._reopening = False
 
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
         """Let what was acknowledged in a transaction count, or not."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.faults import Faults
     from ackwell.devbroker.loading import Loaded, Source
     from ackwell.devbroker.restarts import Restarted
+    from ackwell.devbroker.tester import Message
     from ackwell.replay.events import Event
 
 P = ParamSpec("P")
@@ -140,9 +141,29 @@ class Broker:
         """Begin with what an incident left; see `AsyncBroker.load`."""
         return self.call(self._broker.load, *sources, topic=topic, subscription=subscription)
 
-    def take_back(self, consumer: str, *, subscription: str | None = None) -> int:
-        """Take back all that a consumer has; it is delivered again. Return how many entries."""
-        return self.call(self._broker.take_back, consumer, subscription=subscription)
+    def take_back(self, consumer: str, messages: Any = None, *, subscription: str | None = None) -> int:
+        """Take messages back from a consumer, or all that it has; see `AsyncBroker.take_back`."""
+        return self.wait(self._broker.take_back(consumer, messages, subscription=subscription))
+
+    def messages(self, topic: str) -> list[Message]:
+        """Return the messages that a topic holds; see `AsyncBroker.messages`."""
+        return self.call(self._broker.messages, topic)
+
+    def backlog(self, topic: str, subscription: str) -> list[Message]:
+        """Return the messages that a subscription has not acknowledged."""
+        return self.call(self._broker.backlog, topic, subscription)
+
+    def create_topic(self, topic: str, *, partitions: int = 0) -> None:
+        """Make a topic, with partitions or without."""
+        self.call(self._broker.create_topic, topic, partitions=partitions)
+
+    def create_namespace(self, namespace: str) -> None:
+        """Make a namespace with its tenant."""
+        self.call(self._broker.create_namespace, namespace)
+
+    def reset(self) -> None:
+        """Make everything as it was at the start, and break all connections."""
+        self.call(self._broker.reset)
 
     def crash(self) -> None:
         """Stop at once, as a killed process does."""
@@ -172,8 +193,8 @@ class ThreadedClock:
         self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
         """Let time pass at once, and deliver what is due."""
-        total = ms + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
-        self._broker.call(self._clock.advance, round(total))
+        named = {"seconds": seconds, "minutes": minutes, "hours": hours, "days": days}
+        self._broker.call(self._clock.advance, ms, **named)
 
     def freeze(self) -> None:
         """Stop the clock; `advance` still moves it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from http import HTTPStatus
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -18,8 +19,7 @@ from ackwell.devbroker.refusals import RefusedError
 from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.auth import Service
-    from ackwell.devbroker.state import State
+    from ackwell.devbroker.broker import AsyncBroker
 
 HEAD_MAX_BYTES: Final = 64 * 1024
 BODY_MAX_BYTES: Final = 1024 * 1024
@@ -38,8 +38,8 @@ _STATUS: Final = {
 class AdminServer:
     """Answers admin requests on a port; closing it ends the conversations, too."""
 
-    def __init__(self, state: State, service: Service) -> None:
-        self._backend = Backend(state, service)
+    def __init__(self, broker: AsyncBroker) -> None:
+        self._backend = Backend(broker.state, broker.service, broker)
         self._server: asyncio.Server | None = None
         self._talks: set[asyncio.Task[None]] = set()
 
@@ -51,15 +51,12 @@ class AdminServer:
         taken: int = self._server.sockets[0].getsockname()[1]
         return taken
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Listen no more, and end every conversation."""
         if self._server is not None:
             self._server.close()
         for talk in self._talks:
             talk.cancel()
-
-    async def wait_closed(self) -> None:
-        """Wait until every conversation has ended."""
         await asyncio.gather(*self._talks, return_exceptions=True)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,7 +65,7 @@ class AdminServer:
         self._talks.add(task)
         try:
             while (request := await _read(reader)) is not None:
-                _write(writer, *_answer(self._backend, request), head_only=request.method == "HEAD")
+                _write(writer, *await _answer(self._backend, request), head_only=request.method == "HEAD")
                 await writer.drain()
         except HttpError as error:
             _write(writer, error.status, {"reason": str(error)})
@@ -126,9 +123,11 @@ def _number(text: bytes, base: int) -> int:
     return number
 
 
-def _answer(backend: Backend, request: Request) -> tuple[HTTPStatus, Any]:
+async def _answer(backend: Backend, request: Request) -> tuple[HTTPStatus, Any]:
     try:
         answer = route(backend, request)
+        if isawaitable(answer):
+            answer = await answer
     except RefusedError as refusal:
         return _STATUS.get(refusal.code, HTTPStatus.CONFLICT), {"reason": str(refusal)}
     except HttpError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
+    from ackwell.devbroker.broker import AsyncBroker
     from ackwell.devbroker.state import State
 
 
@@ -17,6 +18,7 @@ class Backend(NamedTuple):
 
     state: State
     service: Service
+    broker: AsyncBroker
 
 
 class Raw(NamedTuple):

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.admin import message_routes, namespace_routes, subscription_routes, topic_routes
+from ackwell.devbroker.admin import (
+    dev_routes,
+    message_routes,
+    namespace_routes,
+    subscription_routes,
+    topic_routes,
+)
 from ackwell.devbroker.admin.requests import HttpError, Request
 from ackwell.devbroker.state import parsed
 from ackwell.protocol.topic_name import TopicName
@@ -77,6 +83,10 @@ NAMESPACE_ROUTES: Final[dict[tuple[str, ...], Route]] = {
 
 def route(backend: Backend, request: Request) -> Any:
     """Answer a request: what is to be written as JSON, None for no content."""
+    if request.path[:1] == ["dev"]:
+        return dev_routes.route(backend.broker, request)
+    if backend.broker.crashed:
+        raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "the dev broker crashed; POST /dev/restart starts it")
     request.role = _role(backend, request)
     match request.path:
         case ["lookup", "v2", "topic", domain, tenant, namespace, *local]:

@@ -30,7 +30,7 @@ def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
         raise FrameError(f"no CommandAck: {error}") from None
     consumer = connection.consumers.get(columns.consumer_id)
     faults = connection.shared.faults
-    if consumer is None or (faults.any and faults.loses_ack()):
+    if consumer is None or (faults.any and faults.loses_ack(consumer)):
         return
     refusal: ProtocolError | RefusedError | None
     try:

@@ -101,7 +101,7 @@ def publish(connection: Connection, command: Any, payload: bytes) -> None:
 
 def _publish(state: State, producer: Producer, command: Any, data: bytes) -> tuple[int, int]:
     topic, shared = state.topics[producer.topic], state.shared
-    if shared.faults.any and shared.faults.refuses_send():
+    if shared.faults.any and shared.faults.refuses_send(producer.topic, producer.name):
         raise RefusedError(ErrorCode.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
     if len(data) > state.settings.max_message_bytes + _CHECKSUM_BYTES:
         raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
@@ -114,6 +114,8 @@ def _publish(state: State, producer: Producer, command: Any, data: bytes) -> tup
     entry = _entry(payload.metadata, data, state.clock.now_ms())
     is_open = entry.transaction is None or state.coordinator.is_open(entry.transaction)
     position = topic.publish(entry, is_open=is_open)
+    if shared.faults.any:
+        shared.faults.published(producer.topic, producer.name)
     producer.messages_in += command.num_messages
     if deduplicates:
         highest = max(command.sequence_id, command.highest_sequence_id)

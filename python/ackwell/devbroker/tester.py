@@ -1,0 +1,199 @@
+"""What a test asks of its broker and a client cannot: what a topic holds, what is left, taking back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ackwell.ack_sets import from_words
+from ackwell.position import Position
+from ackwell.protocol.batches import read_batch
+from ackwell.protocol.payload import read_payload, uncompressed
+from ackwell.protocol.topic_name import TopicName
+from ackwell.subscription import SubscriptionType
+
+if TYPE_CHECKING:
+    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.state import State
+    from ackwell.devbroker.subscriptions import Consumer
+    from ackwell.devbroker.topic import Topic
+
+
+REOPENED_WITHIN_S: Final = 10.0
+"""How long a client may take to open a consumer again that we closed."""
+
+
+_BY_ONE: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+"""The types on which entries are given back one by one."""
+
+
+class Message(NamedTuple):
+    """A message of a topic."""
+
+    data: bytes
+    """Its payload, uncompressed; that of an encrypted message is as it was sent."""
+    key: str | None
+    properties: dict[str, str]
+    topic: str
+    position: Position
+    batch_index: int
+    """-1 for a message that is not in a batch."""
+    producer: str
+    sequence_id: int
+    publish_ms: int
+    deliver_at_ms: int
+    """When it may be delivered, 0 for at once."""
+
+
+def topics_of(state: State, name: str) -> list[Topic]:
+    """Return a topic, or the partitions of a partitioned one; `KeyError` if there is none."""
+    parsed = TopicName.parse(name)
+    count = state.partitioned.get(str(parsed), 0)
+    names = [str(parsed.of_partition(index)) for index in range(count)] or [str(parsed)]
+    try:
+        return [state.topics[each] for each in names]
+    except KeyError as error:
+        raise KeyError(f"no topic {error.args[0]!r} is there") from None
+
+
+def messages(state: State, topic: str) -> list[Message]:
+    """Return the messages that a topic holds, partition by partition, in order."""
+    return [message for each in topics_of(state, topic) for message in _messages(each)]
+
+
+def backlog(state: State, topic: str, subscription: str) -> list[Message]:
+    """Return the messages that a subscription has not acknowledged."""
+    left: list[Message] = []
+    for each in topics_of(state, topic):
+        if subscription not in each.subscriptions:
+            raise KeyError(f"{each.name} has no subscription {subscription!r}")
+        cursor = each.subscriptions[subscription].cursor
+        partly = {position: from_words(words) for position, words in cursor.batch_deleted.items()}
+        left += [
+            message
+            for message in _messages(each)
+            if not cursor.is_acked(*message.position)
+            and partly.get(message.position, -1) >> max(message.batch_index, 0) & 1
+        ]
+    return left
+
+
+def _messages(topic: Topic) -> Iterable[Message]:
+    hidden = topic.content.transactions
+    for ledger_id, entries in topic.content.log.entries.items():
+        for entry_id, entry in enumerate(entries):
+            position = Position(ledger_id, entry_id)
+            aborted = entry.transaction is not None and hidden.hides(entry.transaction, position)
+            if not entry.marker and not aborted:
+                yield from _in_entry(topic, position, entry)
+
+
+def _in_entry(topic: Topic, position: Position, entry: Entry) -> Iterable[Message]:
+    payload = read_payload(entry.data)
+    metadata = payload.metadata
+    encrypted = bool(metadata.encryption_keys)
+    body = payload.body if encrypted else uncompressed(payload)
+    rows: list[tuple[int, Any, bytes]] = [(-1, metadata, body)]
+    if metadata.HasField("num_messages_in_batch") and not encrypted:
+        rows = [(index, *each) for index, each in enumerate(read_batch(metadata, body))]
+    for index, about, data in rows:
+        yield Message(
+            data,
+            about.partition_key if about.HasField("partition_key") else None,
+            {each.key: each.value for each in about.properties},
+            str(topic.name),
+            position,
+            index,
+            metadata.producer_name,
+            about.sequence_id,
+            metadata.publish_time,
+            entry.deliver_at_ms,
+        )
+
+
+# Taking back
+
+
+async def take_back(state: State, consumer: str, given: Any, subscription: str | None) -> int:
+    """Take back what a consumer has, all or some entries; return how many."""
+    found = _consumers(state, consumer, subscription)
+    if not found:
+        raise KeyError(f"no consumer {consumer!r} is connected")
+    wanted = None if given is None else [_position(each) for each in _each(given)]
+    taken, closed = 0, []
+    for each in found:
+        source = each.subscription
+        if wanted is not None and source.type in _BY_ONE:
+            taken += source.redeliver(each, wanted)
+        else:
+            taken += source.redeliver(each, None)
+            closed.append(_Reopening(state, each))
+    state.shared.run_woken()
+    try:
+        async with asyncio.timeout(REOPENED_WITHIN_S):
+            while not all(each.is_over for each in closed):
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        raise TimeoutError(f"{consumer!r} did not subscribe again in {REOPENED_WITHIN_S:g} s") from None
+    finally:
+        for reopening in closed:
+            reopening.end()
+    return taken
+
+
+class _Reopening:
+    """A consumer that was closed, so that its client drops what it did not read, and that comes back.
+
+    Meanwhile somebody who gets nothing holds its place: a Shared subscription that the last consumer leaves
+    forgets its redelivery counts, as a broker's does.
+    """
+
+    def __init__(self, state: State, consumer: Consumer) -> None:
+        self._state = state
+        self._consumer = consumer
+        self._source = source = consumer.subscription
+        self._holder: int | None = None
+        if source.type in _BY_ONE and source.key_shared_mode != "sticky":
+            self._holder = state.new_consumer_key()
+            source.subscription.add_consumer("", consumer_id=self._holder)
+        source.reopen(consumer)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its client is back, or gone."""
+        is_back = bool(_consumers(self._state, self._consumer.name, self._source.name))
+        return is_back or self._consumer.connection not in self._state.shared.connections
+
+    def end(self) -> None:
+        """Leave the place to whoever is there."""
+        if self._holder is not None:
+            self._source.subscription.remove_consumer(self._holder)
+            self._source.wake()
+            self._state.shared.run_woken()
+
+
+def _consumers(state: State, name: str, subscription: str | None) -> list[Consumer]:
+    return [
+        each
+        for source in state.subscriptions()
+        if subscription in (None, source.name)
+        for each in source.consumers.values()
+        if each.name == name
+    ]
+
+
+def _each(given: Any) -> list[Any]:
+    """Return one message as a list, and several as they are."""
+    is_one = hasattr(given, "message_id") or hasattr(given, "ledger_id") or isinstance(given[0], int)
+    return [given] if is_one else list(given)
+
+
+def _position(given: Any) -> tuple[int, int]:
+    """Return the position of a message, of a message's id, or of a pair of ids."""
+    if hasattr(given, "message_id"):
+        given = given.message_id()
+    if hasattr(given, "ledger_id"):
+        ids = given.ledger_id, given.entry_id
+        return tuple(each() if callable(each) else each for each in ids)
+    return given[0], given[1]
