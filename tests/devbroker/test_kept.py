@@ -388,7 +388,7 @@ NOT_KEPT = {
         "bytes_out",
     }
     # Of the consumers that were connected.
-    | {"key_shared_mode", "typed", "read_compacted", "_active", "_changing", "_seeking"}
+    | {"key_shared_mode", "typed", "read_compacted", "_active", "_changing", "_reopening"}
     | {"trimmed_before", "cursor_writes"},
 }
 """By class, what a start does not find again."""

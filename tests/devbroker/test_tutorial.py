@@ -39,7 +39,7 @@ def test_every_test_of_the_tutorial_passes(tmp_path: Path) -> None:
     module.write_text("\n\n".join(blocks), encoding="utf-8")
     shutil.copy(INCIDENT, tmp_path / "orders.stats.json")
     done = run_pytest(tmp_path, str(module))
-    assert "7 passed" in done.stdout, done.stdout + done.stderr
+    assert "11 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow
