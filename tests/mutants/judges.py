@@ -78,6 +78,7 @@ COMMANDS = [
 ]
 
 DEVBROKER = [
+    "tests/devbroker/test_commands.py",
     "tests/devbroker/test_kept.py",
     "tests/devbroker/test_transactions.py",
     "tests/devbroker/test_honest.py",

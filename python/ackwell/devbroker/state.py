@@ -95,7 +95,7 @@ class State:
         return self._consumers
 
     def topic(self, text: str, *, create: bool = True) -> Topic:
-        """Return a topic, made on use; `RefusedError` where it cannot be."""
+        """Return a topic, made on use if the settings say so; `RefusedError` where it cannot be."""
         topic = self.topics.get(text)
         if topic is not None:
             return topic
@@ -109,12 +109,17 @@ class State:
                 )
             partitions = self.partitioned.get(str(name.partitioned), 0)
             may_create = create and self.settings.auto_create_topics and not partitions
-            if not may_create and name.partition >= partitions:
+            if not (may_create or 0 <= name.partition < partitions):
                 raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
-            topic = self.topics[str(name)] = Topic(TopicContent(self.shared, name))
-            if name.persistent:
-                self.topic_names[str(name)] = True
-            self.topics_changed([name], [])
+            topic = self.make_topic(name)
+        return topic
+
+    def make_topic(self, name: TopicName) -> Topic:
+        """Make a topic that is not there."""
+        topic = self.topics[str(name)] = Topic(TopicContent(self.shared, name))
+        if name.persistent:
+            self.topic_names[str(name)] = True
+        self.topics_changed([name], [])
         return topic
 
     def check_namespace(self, name: TopicName) -> None:

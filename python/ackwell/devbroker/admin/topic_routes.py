@@ -35,7 +35,8 @@ def create(backend: Backend, _request: Request, name: TopicName, _: list[str]) -
     """Make a topic without partitions."""
     if str(name) in backend.state.topics or str(name) in backend.state.partitioned:
         raise HttpError(HTTPStatus.CONFLICT, "This topic already exists")
-    backend.state.topic(str(name), create=True)
+    backend.state.check_namespace(name)
+    backend.state.make_topic(name)
 
 
 def delete(backend: Backend, request: Request, name: TopicName, _: list[str]) -> None:
