@@ -79,6 +79,7 @@ COMMANDS = [
 
 DEVBROKER = [
     "tests/devbroker/test_commands.py",
+    "tests/devbroker/test_requests.py",
     "tests/devbroker/test_kept.py",
     "tests/devbroker/test_transactions.py",
     "tests/devbroker/test_honest.py",
@@ -192,7 +193,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/devbroker/": DEVBROKER,
     "python/ackwell/devbroker/admin/": [
         "tests/devbroker/test_admin.py",
-        *(each for each in DEVBROKER if "admin" not in each),
+        *(each for each in DEVBROKER if "requests" not in each),
     ],
     "python/ackwell/diagnosis/": DIAGNOSIS,
     "python/ackwell/recording/": RECORDING,
