@@ -192,7 +192,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/cli/spark.py": [*COMMANDS, "tests/spark/test_submit.py"],
     "python/ackwell/devbroker/": DEVBROKER,
     "python/ackwell/devbroker/admin/": [
-        "tests/devbroker/test_admin.py",
+        "tests/devbroker/test_requests.py",
         *(each for each in DEVBROKER if "requests" not in each),
     ],
     "python/ackwell/diagnosis/": DIAGNOSIS,
