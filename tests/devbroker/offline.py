@@ -12,20 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ackwell.devbroker.admin.requests import Backend, HttpError, Raw, Request
 from ackwell.devbroker.admin.routes import route
-from ackwell.devbroker.auth import Service
-from ackwell.devbroker.clock import Clock
+from ackwell.devbroker.broker import AsyncBroker
 from ackwell.devbroker.connection import Connection
 from ackwell.devbroker.handlers import HANDLERS
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.settings import DevBrokerSettings
-from ackwell.devbroker.state import State
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType
 from ackwell.protocol.frames import Command, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.replay.events import Event
 
 ORDERS = "persistent://public/default/orders"
@@ -70,15 +67,12 @@ class Wire(asyncio.Transport):
 class Offline:
     """The broker: its state, its clients and its admin API."""
 
-    def __init__(
-        self, file: BrokerFile | None = None, service: Service | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
-        self.clock = Clock()
+        self.broker = AsyncBroker(settings=DevBrokerSettings(**settings))
+        self.clock, self.state, self.service = self.broker.clock, self.broker.state, self.broker.service
         self.clock._frozen_ms = BEGUN_MS
-        self.settings = DevBrokerSettings(**settings)
-        self.service = service or Service("pulsar://here:6650", admin_url="http://here:8080")
-        self.state = State(self.settings, self.clock, file)
+        self.service.url, self.service.admin_url = "pulsar://here:6650", "http://here:8080"
 
     def close(self) -> None:
         self.state.validate()
@@ -111,7 +105,7 @@ class Offline:
 
         def answer() -> Any:
             try:
-                return route(Backend(self.state, self.service), request)
+                return route(Backend(self.state, self.service, self.broker), request)
             except HttpError as error:
                 return int(error.status), str(error)
             except RefusedError as error:

@@ -652,7 +652,7 @@ def test_whoever_asks_says_who_it_is(broker: Offline) -> None:
     def ask(**headers: str) -> None:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         request = Request("GET", ["admin", "v2", "clusters"], {}, headers=given)
-        route(Backend(broker.state, broker.service), request)
+        route(Backend(broker.state, broker.service, broker.broker), request)
 
     ask()
     ask(authorization="Bearer abc")
