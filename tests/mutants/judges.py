@@ -37,6 +37,7 @@ SAVING = [
 STORE = ["tests/store/test_stores.py", "tests/store/test_sqlite_io.py", "tests/store/test_flips.py"]
 
 PROTOCOL = [
+    "tests/protocol/test_codes.py",
     "tests/protocol/test_frames.py",
     "tests/protocol/test_messages.py",
     "tests/protocol/test_payload.py",
