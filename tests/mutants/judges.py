@@ -98,6 +98,8 @@ DEVBROKER = [
 
 RECORDING = [
     "tests/recording/test_watch.py",
+    "tests/recording/test_links.py",
+    "tests/recording/test_event_files.py",
     "tests/recording/test_proxy.py",
     "tests/recording/test_command.py",
     "tests/replay/test_sequence.py",

@@ -1,4 +1,4 @@
-"""Four threads with a cursor and a subscription, which are for one, and with the dev broker, which is for all."""
+"""Four threads with a cursor or a subscription, which are for one, and with the dev broker, for all."""
 
 from __future__ import annotations
 
