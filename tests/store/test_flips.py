@@ -152,7 +152,7 @@ def test_no_flip_of_any_bit_gives_an_older_or_an_empty_state(
     bits = range(part, size, 4)
     seen = flips(folder, file, iter(bits))
     assert sum(seen.values()) == len(bits)
-    print(make.__name__, file, len(bits), dict(seen))
+    print(file, part, len(bits), dict(seen))
 
 
 @pytest.mark.parametrize("left", [0, 100, 4096, 8192, -4096])
