@@ -1318,6 +1318,8 @@ class Partials:
         """Keep a flaw of a pair by its number, if it comes before the one known."""
     def is_deleted(self, pair: int) -> bool:
         """Return whether the subscription was deleted and not made again."""
+    def last_published(self, pair: int) -> tuple[int, int] | None:
+        """Return the last position that is known to exist, for the subscription or for its topic, or None."""
     def first_flawed(self) -> int | None:
         """Return the pair with the first flaw of all, by (file, sequence); None if there is none."""
     def feed(
@@ -1394,9 +1396,9 @@ class TraceReader:
     def names(self, starts: list[int]) -> list[list[str]]:
         """Return the topics, the subscriptions and the transactions that were met, from these numbers on."""
     def read(
-        self, data: bytes, start: int, line: int
+        self, data: bytes, start: int, end: int, line: int
     ) -> tuple[int, int, int | None, dict[str, Any]]:
-        """Read lines of `data`, whose first line has the number `line`, up to the first that is not plain.
+        """Read lines of `data[start:end]`, the first of which has the number `line`, up to one that is not plain.
 
         Return how many bytes and lines were read, the end of the line that is not plain or None, and the columns
         by name. Lets other threads run meanwhile.

@@ -90,7 +90,8 @@ class Flaw(IntEnum):
 class EventError(ProtocolError):
     """An event that cannot be read or replayed.
 
-    `file` and `line` (from 1) say where it is; `flaw` says what is wrong with it, None if no `Flaw` says it.
+    `file` and `line` (a row of Parquet; from 1) say where it is; `reason` is the message without that. `flaw`
+    says what is wrong with it, None if no `Flaw` says it.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class EventError(ProtocolError):
     ) -> None:
         where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
         super().__init__(where + message, position)
+        self.reason = message
         self.file = file
         self.line = line
         self.flaw = flaw

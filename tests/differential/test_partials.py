@@ -30,7 +30,8 @@ def outcomes(fold: Fold) -> list[Any]:
             found.append((type(error), str(error), getattr(error, "position", None)))
         else:
             found.append((info.encode("pulsar-ranges"), list(ledgers), sizes))
-        found.append((fold.partials.flaw(pair), fold.partials.is_deleted(pair)))
+        partials = fold.partials
+        found.append((partials.flaw(pair), partials.is_deleted(pair), partials.last_published(pair)))
     return found
 
 
@@ -90,7 +91,7 @@ def drawn_run(seed: int) -> Columns:
     rng = np.random.default_rng(seed)
     rows = 300
     kinds = (
-        [Action.EXISTS, Action.ACK, Action.ACK, Action.UP_TO, Action.NOTHING]
+        [Action.EXISTS, Action.DELIVERED, Action.ACK, Action.ACK, Action.UP_TO, Action.NOTHING, Action.NAMED]
         if seed % 3
         else [Action.EXISTS, Action.ACK, Action.UP_TO, Action.TRIM, Action.DELETE, Action.UNKNOWN]
     )

@@ -44,7 +44,7 @@ def read(engine: Any, data: bytes, defaults: tuple[str | None, str | None]) -> l
     kinds = [(kind.value, kind.value in ("publish", "publish_failed", "commit")) for kind in Kind]
     reader = engine.TraceReader([kind for kind in kinds if kind[0] != "meta"])
     reader.set_defaults(*defaults)
-    taken, lines, odd, columns = reader.read(data, 0, 7)
+    taken, lines, odd, columns = reader.read(data, 0, len(data), 7)
     plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in columns.items()}
     return [taken, lines, odd, plain, reader.names([0, 0, 0])]
 

@@ -31,8 +31,8 @@ Order = tuple[str, int]
 FIRST: Order = ("", NULL)
 
 NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK, *_MORE = Action
-TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID = _MORE
-NEEDS_SUBSCRIPTION = (PLACED, ACK, UP_TO, CLEAR, SEEK, DELETE, IN_TRANSACTION, VOID)
+TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID, NAMED, DELIVERED = _MORE
+NEEDS_SUBSCRIPTION = set(Action) - {NOTHING, EXISTS, TRIM, UNKNOWN, MISSING}
 INCOMPLETE, UNKNOWN_KIND, NO_POSITION, NEGATIVE, BATCH_TOO_LARGE, SEEK_BETWEEN, BLIND, UNRESOLVED = Flaw
 FLAWS = (
     "the event has no kind, no sequence or no subscription",
@@ -262,6 +262,12 @@ class Partials:
         known = self._known(pair)
         return known.deleted is not None and (known.seek is None or known.seek[0] < known.deleted)
 
+    def last_published(self, pair: int) -> tuple[int, int] | None:
+        """Return the last position that is known to exist."""
+        topic = self._numbers.get((self._known(pair).topic, TOPIC), pair)
+        ledgers = [each for number in {pair, topic} for each in self._pairs[number].ledgers.items()]
+        return max(((id_, ledger.entries - 1) for id_, ledger in ledgers if ledger.entries), default=None)
+
     def feed(  # noqa: C901 (every case in one place)
         self,
         topics: Codes,
@@ -299,7 +305,7 @@ class Partials:
         columns = [
             numbers(topics),
             numbers(subscriptions),
-            numbers(kinds, VOID + 1),
+            numbers(kinds, len(Action)),
             column(ledger_ids),
             column(entry_ids),
             column(batch_indexes),
@@ -346,7 +352,7 @@ class Partials:
     def _take(self, row: _Row) -> int | None:
         pair = self._pairs[self.pair(row.topic, row.subscription)]
         match row.kind:
-            case _ if row.kind == EXISTS:
+            case _ if row.kind in (EXISTS, DELIVERED):
                 ledger = pair.ledger(row.ledger_id)
                 ledger.entries = max(ledger.entries, row.entry_id + 1)
                 size = row.batch_size
@@ -498,7 +504,7 @@ class _Row:
             return INCOMPLETE
         if self.kind == UNKNOWN:
             return UNKNOWN_KIND
-        if NULL in ids and self.kind not in (NOTHING, CLEAR, DELETE):
+        if NULL in ids and self.kind not in (NOTHING, NAMED, CLEAR, DELETE):
             return NO_POSITION
         numbers = (*ids, self.sequence, self.batch_index, self.batch_size)
         if any(value < 0 and value != NULL for value in numbers) or self.entry_id == 2**63 - 1:

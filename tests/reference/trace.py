@@ -52,26 +52,28 @@ class TraceReader:
         known = self._topics, self._subscriptions, self._transactions
         return [names[start:] for names, start in zip(known, starts, strict=True)]
 
-    def read(self, data: bytes, start: int, line: int) -> tuple[int, int, int | None, dict[str, Any]]:
+    def read(
+        self, data: bytes, start: int, end: int, line: int
+    ) -> tuple[int, int, int | None, dict[str, Any]]:
         """Read lines up to the first that is not plain."""
         rows: list[tuple[int, ...]] = []
         words: list[int] = []
         transactions: list[int] = []
         at, lines, odd = start, 0, None
-        while at < len(data):
-            end = data.find(b"\n", at) + 1 or len(data)
-            text = data[at:end]
+        while at < end:
+            next_at = data.find(b"\n", at, end) + 1 or end
+            text = data[at:next_at]
             if text.strip():
                 try:
                     row, ack_set, transaction = self._row(text, line + lines)
                 except _Odd:
-                    odd = end
+                    odd = next_at
                     break
                 first = NULL if ack_set is None else len(words)
                 words += ack_set or []
                 transactions.append(_number(self._transactions, transaction or ""))
                 rows.append((*row, first, len(words)))
-            at, lines = end, lines + 1
+            at, lines = next_at, lines + 1
         names = ["topics", "subscriptions", "kinds", "ledger_ids", "entry_ids", "sequences"]
         names += ["batch_indexes", "batch_sizes", "set_starts", "set_ends"]
         columns: dict[str, Any] = {

@@ -67,6 +67,42 @@ CASES: Final[dict[str, list[Event]]] = {
             (Kind.PUBLISH, _at(4)),
             (Kind.SEEK, _at(2)),
         ),
+        _of(
+            "a ledger that is trimmed before anything of it was seen",
+            (Kind.PUBLISH, _at(0)),
+            (Kind.TRIM, {"ledger_id": 5, "entry_id": 0}),
+            (Kind.PUBLISH, {"ledger_id": 5, "entry_id": 0}),
+        ),
+        _of(
+            "a seek to an entry of which nothing is left",
+            (Kind.PUBLISH, _at(1, batch_index=0)),
+            (Kind.SEEK, _at(1, ack_set=(0,))),
+        ),
+        _of(
+            "a seek to a ledger that was trimmed",
+            (Kind.PUBLISH, _at(0)),
+            (Kind.PUBLISH, {"ledger_id": 5, "entry_id": 0}),
+            (Kind.TRIM, {"ledger_id": 5, "entry_id": 0}),
+            (Kind.SEEK, _at(0)),
+        ),
+        _of(
+            "a batch that turns out to be larger once all of it was acknowledged",
+            (Kind.PUBLISH, _at(0, batch_index=0)),
+            (Kind.ACK, _at(0, batch_index=0)),
+            (Kind.PUBLISH, _at(0, batch_index=1)),
+        ),
+        _of(
+            "a batch whose size comes after its acknowledgment",
+            (Kind.PUBLISH, _at(0)),
+            (Kind.ACK, _at(0, batch_index=0)),
+            (Kind.DISPATCH, _at(0, batch_size=2, consumer="c")),
+        ),
+        _of(
+            "an acknowledgment before its publish",
+            (Kind.PUBLISH, _at(0)),
+            (Kind.ACK, _at(1)),
+            (Kind.PUBLISH, _at(1)),
+        ),
         _of("nothing but the topic", (Kind.PUBLISH, _at(4, subscription="")), (Kind.CONSUMER_OPEN, {})),
     )
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -119,7 +121,69 @@ def test_a_row_that_is_no_event_is_named_though_its_sequence_was_not_read(tmp_pa
     layouts.parquet([*events, events[0]._replace(sequence=41, entry_id=-3)], tmp_path)
     with pytest.raises(EventError, match="a negative ledger id") as refused:
         replay_files([tmp_path])
-    assert refused.value.line == 41
+    # By its file and its place there; the sequence is the event's own.
+    assert (Path(str(refused.value.file)).parent, refused.value.line) == (tmp_path, 21)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_of_several_bad_files_the_first_is_named(tmp_path: Path, threads: int) -> None:
+    """Whether a row, a line or a whole file is bad."""
+    good = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(9)]
+    folders = [tmp_path / name for name in "abcd"]
+    for folder, write in zip(
+        folders, (layouts.parquet, layouts.parquet, layouts.json_lines, layouts.parquet), strict=True
+    ):
+        folder.mkdir()
+        bad = folder.name == "b"
+        write([*good[:6], good[6]._replace(batch_index=10**9 if bad else None), *good[7:]], folder)
+    paths = [next(folder.iterdir()) for folder in folders]
+    paths[2].write_bytes(b"{" + paths[2].read_bytes())
+    paths[3].write_bytes(paths[3].read_bytes()[:-9])
+    with pytest.raises(EventError, match="beyond the largest batch") as refused:
+        replay_files([tmp_path], threads=threads)
+    assert (refused.value.file, refused.value.line) == (str(paths[1]), 7)
+    with pytest.raises(EventError, match="not JSON") as refused:
+        replay_files(paths[:1] + paths[2:], threads=threads)
+    assert (refused.value.file, refused.value.line) == (str(paths[2]), 1)
+
+
+def test_a_topic_that_is_no_text_is_named_with_its_file(tmp_path: Path) -> None:
+    layouts.parquet(
+        [Event("some-topic", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(3)], tmp_path
+    )
+    (path,) = tmp_path.iterdir()
+    table = pq.read_table(path)
+    topics = pa.array([b"some-topic", b"\xff\xfe", b"some-topic"]).view(pa.string())
+    table = table.set_column(table.schema.get_field_index("topic"), "topic", topics)
+    pq.write_table(table, path, use_dictionary=False)
+    with pytest.raises(EventError, match=r"\.parquet: unreadable") as refused:
+        replay_files([tmp_path])
+    assert refused.value.file == str(path)
+
+
+def test_an_interrupt_ends_a_replay_on_several_threads_once_their_jobs_are_done(tmp_path: Path) -> None:
+    """Files that nobody has begun to read are left."""
+    for number in range(300):
+        folder = tmp_path / f"{number:03}"
+        folder.mkdir()
+        layouts.json_lines([Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=number)], folder)
+    script = """
+import os, signal, sys, time
+from ackwell.replay.states import replay_files
+seen = []
+def on_file(path):
+    seen.append(path)
+    if len(seen) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    if len(seen) >= 3:
+        time.sleep(0.02)
+try:
+    replay_files([sys.argv[1]], threads=2, on_file=on_file)
+except KeyboardInterrupt:
+    print(len(seen))
+"""
+    run = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    assert 3 <= int(run.stdout) < 300
 
 
 def test_a_file_without_a_needed_column_is_refused_by_name(tmp_path: Path) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import pyarrow as pa
 import pytest
 
 from ackwell import _native
 from ackwell.errors import Flaw
+from ackwell.replay import tables
 from ackwell.replay.event_columns import columns_of
-from ackwell.replay.events import EFFECTS, IN_TRANSACTION, Action, Effect, Event, Kind
+from ackwell.replay.events import EFFECTS, IN_TRANSACTION, Action, Event, Kind
 from ackwell.replay.files import fold_files
 from ackwell.replay.fold import Fold
 from ackwell.replay.resets import find_resets
@@ -40,6 +41,9 @@ class Said(NamedTuple):
     backlog_entries: int
 
 
+HARMLESS: Final = (Action.NOTHING, Action.NAMED, Action.PLACED)
+"""What leaves a cursor as it is."""
+
 BEFORE: Final = {"s": Said("3:-1", "[(3:0..3:1],(4:0..4:1]]", 4), "u": Said("3:0", "[]", 5)}
 """What the two subscriptions of `story` are without the event in question."""
 
@@ -66,9 +70,7 @@ AFTER: Final[dict[Kind, dict[str, Said | None]]] = {
 def story(kind: Kind) -> list[Event]:
     """A topic with two subscriptions: published once, acknowledged in part; then the event; then one more."""
     effect = EFFECTS[kind]
-    ledger_id, entry_id = (
-        (4, 3) if effect.action is Action.EXISTS else (4, 0) if kind is Kind.TRIM else (3, 2)
-    )
+    ledger_id, entry_id = (4, 3) if effect.exists else (4, 0) if kind is Kind.TRIM else (3, 2)
     if not effect.position and kind is not Kind.CLEAR_BACKLOG:
         ledger_id, entry_id = None, None  # type: ignore[assignment]
     entries = [(3, entry) for entry in range(4)] + [(4, 0), (4, 1)]
@@ -227,11 +229,19 @@ def test_the_table_has_every_kind_and_its_numbers_are_those_of_the_native_module
     assert flaws == [name.lower() for name in _native.Partials.FLAWS]
 
 
+def test_the_schema_has_what_an_event_has_and_requires_what_the_table_says() -> None:
+    types: dict[Any, str] = {str: "string", Kind: "string", int: "bigint", tuple[int, ...]: "array<bigint>"}
+    types |= {kind | None: name for kind, name in types.items()}
+    fields = [(name, types[kind]) for name, kind in get_type_hints(Event).items()]
+    assert [(column.name, column.type) for column in tables.EVENTS] == fields
+    needed = set(Event._fields) - Event._field_defaults.keys()
+    for effect in EFFECTS.values():
+        needed |= {"ledger_id", "entry_id"} if effect.position else set()
+    assert {column.name for column in tables.EVENTS if column.required} == needed
+
+
 def test_what_the_table_says_of_consumers_is_what_the_ordered_path_does() -> None:
-    acts = {
-        kind for kind, effect in EFFECTS.items() if effect.consumers or effect.action is not Action.NOTHING
-    }
-    assert set(Followed.HANDLERS) == acts
+    assert set(Followed.HANDLERS) == {kind for kind, effect in EFFECTS.items() if effect.consumers}
     # What a transaction holds is with nobody, committed or not; what was dispatched is not given again.
     unseen = {Kind.COMMIT, Kind.ABORT, Kind.RECEIVE}
     assert {kind for kind in Kind if EFFECTS[kind].consumers} == unseen | {
@@ -271,17 +281,14 @@ def test_the_page_of_events_says_what_the_table_says() -> None:
     page = Path("docs/events.md").read_text()
     page = page.partition("## Kinds")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if "`" in line[:4]]
-    found: dict[Kind, Effect] = {}
-    for names, effect, whose, needs in rows:
+    found = set()
+    for names, said, whose, needs in rows:
         for name in re.findall(r"`([a-z_]+)`", names):
-            kind = Kind(name)
-            found[kind] = EFFECTS[kind]._replace(
-                of_topic="topic" in whose,
-                position="position" in needs,
-                transaction="transaction" in needs,
-            )
-            assert ("none" in effect) == (EFFECTS[kind].action in (Action.NOTHING, Action.PLACED)) or (
-                EFFECTS[kind].transaction
-            ), name
-    assert found == EFFECTS
+            found.add(name)
+            effect = EFFECTS[Kind(name)]
+            assert ("topic" in whose) == effect.of_topic, name
+            assert ("position" in needs) == effect.position, name
+            assert ("transaction" in needs) == effect.transaction, name
+            assert ("none" in said) == (effect.action in HARMLESS) or effect.transaction, name
+    assert found == set(Kind)
     assert {Kind.ACK, Kind.ACK_CUMULATIVE, Kind.SKIP, Kind.EXPIRE} == IN_TRANSACTION

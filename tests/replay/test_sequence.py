@@ -10,18 +10,24 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from ackwell import _native
 from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.errors import ProtocolError
 from ackwell.protocol.codes import CommandType, TxnAction
 from ackwell.recording.book import Book
 from ackwell.recording.proxy import Proxy
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.states import Replay, SubscriptionState
+from ackwell.replay.states import Replay, SubscriptionState, states_of
 from ackwell.spark.tasks.ordered import follow_batches
 from ackwell.spark.tasks.sources import to_batches
+from tests import reference
 from tests.devbroker.raw import RawClient
 from tests.devbroker.test_transactions import begin, end
+from tests.replay.cases import CASES
 from tests.replay.histories import random_history
 from tests.replay.oracle import truths
+from tests.replay.test_fold import folded as folded_at_once
+from tests.replay.test_fold import rows_of, same_as_truth
 
 if TYPE_CHECKING:
     from ackwell.position import Position
@@ -229,36 +235,70 @@ def folded(recording: Recording) -> dict[tuple[str, str], tuple[Any, ...]]:
     return {(state.topic, state.subscription): recording.state(state) for state in replay.states()}
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_once_folded_wrongly_is_followed_to_the_truth(name: str) -> None:
+    same_in_order(CASES[name])
+
+
 @pytest.mark.parametrize("by_topic", [False, True])
 def test_random_histories_in_their_order_lead_to_the_truth(by_topic: bool) -> None:
-    """Of whole entries: what an index acknowledges depends on how large the batch is known to be by then."""
-    compared = 0
-    for seed in range(40):
-        events = [
-            event._replace(file=event.file or "")
-            for event in random_history(seed, by_topic=by_topic)
-            if event.batch_index is None and event.ack_set is None and event.kind is not Kind.TRIM
-        ]
-        events.sort(key=lambda event: (event.topic, event.file or "", event.sequence))
-        rows = [row for batch in follow_batches(to_batches(events), []) for row in batch.to_pylist()]
-        found = {(row["topic"], row["subscription"]): row for row in rows}
-        for name, truth in truths(events).items():
-            row = found[name]
-            if row["error"] is not None:
-                # What was wrong before a seek is void in the end, but it cannot be followed in order.
-                assert truth.is_error or {Kind.SEEK} & kinds_of(events, name), (seed, name, row["error"])
+    for seed in range(60):
+        same_in_order(random_history(seed, by_topic=by_topic))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("by_topic", [False, True])
+def test_thousands_of_histories_in_their_order_lead_to_the_truth(by_topic: bool) -> None:
+    for seed in range(60, 3_060):
+        same_in_order(random_history(seed, by_topic=by_topic))
+
+
+def same_in_order(events: list[Event]) -> None:
+    """The ordered path, the fold of all at once, and the reference one by one say what plain sets say."""
+    numbered = [event._replace(file=event.file or "") for event in events]
+    numbered.sort(key=lambda event: (event.topic, event.file or "", event.sequence))
+    in_order = [row for batch in follow_batches(to_batches(numbered), []) for row in batch.to_pylist()]
+    rows = {(row["topic"], row["subscription"]): row for row in in_order}
+    for name, truth in truths(numbered).items():
+        found = rows.pop(name)
+        if truth.is_error:
+            assert found["error"] is not None, name
+            continue
+        assert found["error"] is None, (name, found["error"])
+        wanted = truth.to_row()
+        mark_delete = found["mark_delete_ledger_id"], found["mark_delete_entry_id"]
+        assert mark_delete == wanted["mark_delete"], name
+        assert dict(found["batch_deleted"]) == wanted["batch_deleted"], name
+        for column in ("individually_deleted", "backlog_entries"):
+            assert found[column] == wanted[column], name
+    assert not rows
+    same_as_truth(numbered, rows_of(folded_at_once(numbered)))
+    native, plain = (states_in(numbered, engine) for engine in (_native, reference))
+    assert native == plain
+
+
+def states_in(events: list[Event], engine: Any) -> tuple[list[Any], dict[Any, str]]:
+    """States of events fed one by one, and why there are none of others."""
+    replay, errors = Replay(engine=engine), dict[Any, str]()
+    for event in events:
+        replay.feed(event)
+    return [state.to_json() for state in states_of(replay.fold, errors)], errors
+
+
+def test_strict_raises_what_else_would_be_the_error_of_a_subscription() -> None:
+    at: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
+    published = Event("t", "", 1, Kind.PUBLISH, **at)
+    ahead = Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=7)
+    for wrong, said in (
+        (ahead, "t, s: acknowledgment of 3:7, which was never published"),
+        (ahead._replace(ledger_id=None), "no position"),
+        (Event("t", "s", 2, Kind.CONSUMER_OPEN, consumer="c", detail="Odd"), "t, s: sequence 2: .*Odd"),
+    ):
+        for strict in (False, True):
+            found = follow_batches(to_batches([published, wrong]), [], strict=strict)
+            if strict:
+                with pytest.raises(ProtocolError, match=said):
+                    list(found)
             else:
-                compared += 1
-                assert not truth.is_error, (seed, name)
-                mark_delete = row["mark_delete_ledger_id"], row["mark_delete_entry_id"]
-                said = mark_delete, row["individually_deleted"], row["backlog_entries"]
-                wanted = truth.to_row()
-                assert said == (truth.mark_delete, wanted["individually_deleted"], truth.backlog), (
-                    seed,
-                    name,
-                )
-    assert compared > 30
-
-
-def kinds_of(events: list[Event], name: tuple[str, str]) -> set[Kind]:
-    return {event.kind for event in events if (event.topic, event.subscription) == name}
+                (row,) = (row for batch in found for row in batch.to_pylist())
+                assert row["error"] is not None

@@ -10,8 +10,8 @@ import pytest
 from ackwell import TimeBuckets
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
-from ackwell.replay.sequence import Followed
 from ackwell.spark import collect_states, delayed_sizing, ordered_replay, replay
+from ackwell.spark.tasks.ordered import follow_batches
 from ackwell.spark.tasks.sources import to_batches
 from tests.replay.test_kinds import expected, said_in_row, story
 from tests.replay.test_sequence import recorded
@@ -37,16 +37,14 @@ def test_ordered_replay_ends_where_replay_does(spark: SparkSession, tmp_path: Pa
 
 
 def test_a_cursor_without_acknowledgments_is_before_its_first_ledger() -> None:
-    followed = Followed()
     events = [
         Event("t", "s", 1, Kind.CONSUMER_OPEN, consumer="a", detail="Shared"),
         Event("t", "s", 2, Kind.PUBLISH, ledger_id=3, entry_id=0),
         Event("t", "s", 3, Kind.RECEIVE, consumer="a", ledger_id=3, entry_id=0),
     ]
-    for event in events:
-        followed.feed(event)
-    assert followed.cursor.mark_delete_position == (3, -1)
-    assert [each.pending_entries for each in followed.summary(0).consumers] == [1]
+    ((row,),) = (batch.to_pylist() for batch in follow_batches(to_batches(events), []))
+    assert (row["mark_delete_ledger_id"], row["mark_delete_entry_id"]) == (3, -1)
+    assert row["pending_entries"] == [("a", 1)]
 
 
 @pytest.mark.parametrize("recorder", ["dev broker", "proxy"])
@@ -91,16 +89,19 @@ def test_one_bad_subscription_stops_no_other(spark: SparkSession, tmp_path: Path
         Event("t", "late", 6, Kind.CONSUMER_OPEN, time_ms=5, consumer="c"),
         Event("t", "late", 7, Kind.SEEK, time_ms=40, ledger_id=3),
     ]
-    rows = ordered_replay(parquet_of(spark, events, tmp_path / "events"), [30]).collect()
+    table = parquet_of(spark, events, tmp_path / "events")
+    rows = ordered_replay(table, [30]).collect()
     errors = {(row.subscription, row.at_ms): row.error for row in rows}
     assert {name for name, error in errors.items() if error is None} == {
         ("good", 30),
         ("good", None),
         ("late", 30),
     }
-    assert "sequence 3: acknowledgment of 3:7, which was never published" in errors["ahead", None]
+    assert "acknowledgment of 3:7, which was never published" in errors["ahead", None]
     assert "needs a ledger id and an entry id" in errors["unplaced", 30]
     assert "batch index" in errors["bad batch", None]
+    with pytest.raises(Exception, match=r"which was never published|no position|batch index"):
+        ordered_replay(table, strict=True).collect()
     assert {row.subscription: row.backlog_entries for row in rows if row.at_ms is None}["good"] == 0
 
 

@@ -16,6 +16,7 @@ from ackwell.cli.tables import print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
+    from ackwell.replay.cursor_rows import CursorRow
     from ackwell.replay.states import SubscriptionState
     from ackwell.store import Store
 
@@ -54,8 +55,9 @@ def replay(
         ackwell replay --json --at 1000 trace.jsonl.gz
     """
     from ackwell.errors import EventError
-    from ackwell.replay.files import event_files
-    from ackwell.replay.states import replay_files
+    from ackwell.replay.cursor_rows import CursorRow, cursor_rows
+    from ackwell.replay.files import event_files, fold_files
+    from ackwell.replay.states import named_where, start_all, states_of
 
     if spark and (keep_going or start_from):
         raise typer.BadParameter("give --keep-going and --start-from without --spark")
@@ -66,27 +68,31 @@ def replay(
             from ackwell.spark import replay_files as replay_on_spark
 
             states = replay_on_spark(files, at=at)
+            rows = [CursorRow.of(state) for state in states]
         else:
-            states = replay_files(
-                files,
-                at=at,
-                on_file=lambda _: progress.advance(progress.task_ids[0]),
-                start_from=_dumps(start_from or []),
-                errors=errors if keep_going else None,
-                threads=threads,
-            )
+            noted = errors if keep_going else None
+            with named_where(files, at, noted):
+                fold = fold_files(
+                    files,
+                    at=at,
+                    on_file=lambda _: progress.advance(progress.task_ids[0]),
+                    begin=start_all(_dumps(start_from or [])),
+                    threads=threads,
+                )
+                rows = list(cursor_rows(fold, noted))
+                states = states_of(fold, noted) if save is not None else []
     if save is not None:
         save_states(states, save, replace=replace)
     if as_json:
-        print_json([state.to_json() for state in states])
+        print_json([row.to_json() for row in rows])
     else:
-        print_states(states)
+        print_rows(rows)
     for message in errors.values():
         err.print(
             f"not replayed: {' '.join(message.splitlines())}", highlight=False, markup=False, soft_wrap=True
         )
     if errors:
-        raise EventError(f"{len(errors):,} of {len(errors) + len(states):,} subscriptions were not replayed")
+        raise EventError(f"{len(errors):,} of {len(errors) + len(rows):,} subscriptions were not replayed")
 
 
 def _dumps(paths: list[Path]) -> list[SubscriptionStats]:
@@ -160,18 +166,17 @@ def _holds(path: Path, name: str) -> bool:
         return store.last_id >= 0
 
 
-def print_states(states: Iterable[SubscriptionState]) -> None:
+def print_rows(rows: Iterable[CursorRow]) -> None:
     """Print each cursor, and what a restart with the default limits of 4.2 would deliver again."""
     headings = ("mark-delete", "ranges", "partial entries", "backlog", "acked, comes back")
-    print_subscriptions(headings, ((state.topic, state.subscription, _values(state)) for state in states))
+    print_subscriptions(headings, ((row.topic, row.subscription, _values(row)) for row in rows))
 
 
-def _values(state: SubscriptionState) -> list[str]:
-    cursor = state.cursor
+def _values(row: CursorRow) -> list[str]:
     return [
-        str(cursor.mark_delete_position),
-        f"{len(cursor.individually_deleted):,}",
-        f"{len(cursor.batch_deleted):,}",
-        f"{cursor.backlog_entries:,}",
-        str(state.restart_loss().messages),
+        row.mark_delete,
+        f"{row.range_count:,}",
+        f"{len(row.batch_deleted):,}",
+        f"{row.backlog_entries:,}",
+        str(row.lost),
     ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from rich.table import Table
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from ackwell.cli.console import name_of, out
+from ackwell.cli.console import name_of, out, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,34 +26,58 @@ def print_subscriptions(headings: Sequence[str], rows: Iterable[Row], console: C
 
     A long name in a row loses its middle. A block shows it whole.
     """
-    each = [(topic, subscription, [_text(value) for value in values]) for topic, subscription, values in rows]
+    each = list(rows)
     if not each:
         return
     columns = zip(headings, zip(*(values for _, _, values in each), strict=True), strict=True)
-    widths = [max(len(heading), *(value.cell_len for value in values)) for heading, values in columns]
+    widths = [max(len(heading), *map(_width, values)) for heading, values in columns]
     room = console.width - sum(widths) - GAP * (len(widths) + 1)
     if room < NAMES_WIDTH_MIN:
-        _print_blocks(headings, each, console)
-        return
-    longest = max([len("subscription"), *(len(name_of(subscription)) for _, subscription, _ in each)])
-    subscription_room = min(longest, room // 2)
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("topic", "subscription"):
-        table.add_column(heading, no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for topic, subscription, values in each:
-        names = name_of(topic, room - subscription_room), name_of(subscription, subscription_room)
-        table.add_row(*map(Text, names), *values)
-    console.print(table)
+        _print(_blocks(headings, each), console)
+    else:
+        _print(_table(headings, each, widths, room), console)
 
 
-def _print_blocks(headings: Sequence[str], rows: Iterable[Row], console: Console) -> None:
+Parts: TypeAlias = "list[str | Text]"
+"""A line, part by part."""
+
+
+def _blocks(headings: Sequence[str], rows: Iterable[Row]) -> Iterator[Parts]:
     for topic, subscription, values in rows:
-        console.print(Text(f"\n{name_of(topic)} · {name_of(subscription)}", "bold"), soft_wrap=True)
+        yield []
+        yield [Text(f"{name_of(topic)} · {name_of(subscription)}", "bold")]
         for heading, value in zip(headings, values, strict=True):
-            console.print(Text(f"  {heading}: ").append(value), soft_wrap=True)
+            yield [f"  {heading}: ", value]
 
 
-def _text(value: str | Text) -> Text:
-    return value if isinstance(value, Text) else Text(value)
+def _table(headings: Sequence[str], rows: list[Row], widths: list[int], room: int) -> Iterator[Parts]:
+    longest = max([len("subscription"), *(_width(name_of(subscription)) for _, subscription, _ in rows)])
+    second = min(longest, room // 2)
+    longest = max([len("topic"), *(_width(name_of(topic, room - second)) for topic, _, _ in rows)])
+    first = min(longest, room - second)
+    gap = " " * GAP
+
+    def line(topic: str, subscription: str, values: Sequence[str | Text]) -> Parts:
+        parts: Parts = [set_cell_size(topic, first), gap, set_cell_size(subscription, second)]
+        for value, width in zip(values, widths, strict=True):
+            parts += [gap + " " * (width - _width(value)), value]
+        return parts
+
+    yield [Text.assemble(*line("topic", "subscription", headings), style="bold")]
+    for topic, subscription, values in rows:
+        yield line(name_of(topic, room - second), name_of(subscription, second), values)
+
+
+def _print(lines: Iterable[Parts], console: Console) -> None:
+    """Print lines; without Rich, which takes a millisecond for a few of them, where nothing has a style."""
+    is_styled, write = console.is_terminal, console.file.write
+    for parts in lines:
+        if is_styled:
+            console.print(Text.assemble(*parts), soft_wrap=True)
+        else:
+            line = "".join([part.plain if isinstance(part, Text) else part for part in parts])
+            write(f"{line if line.isprintable() else visible(line)}\n")
+
+
+def _width(value: str | Text) -> int:
+    return value.cell_len if isinstance(value, Text) else cell_len(value)

@@ -45,6 +45,7 @@ from ackwell.replay.events import Kind
 from ackwell.replay.files import read_events
 from ackwell.replay.payloads import read_payloads
 from ackwell.replay.sequence import FollowedTopic
+from ackwell.replay.states import Replay, states_of
 from ackwell.replay.traces import SUFFIXES
 from ackwell.subscription import Subscription, SubscriptionType
 from ackwell.subscription.arguments import TIME_MAX_MS
@@ -301,12 +302,14 @@ class _Reader:
         types: dict[tuple[str, str], str] = {}
         delays: dict[str, dict[Position, int]] = defaultdict(dict)
         newest_ms = 0
+        replay, errors = Replay(), dict[tuple[str, str], str]()
         for event in read_events(files):
             newest_ms = max(newest_ms, event.time_ms or 0)
             if event.topic == "*":
                 self.found.unknown.append(f"{event.file}: {event.detail}")
                 continue
             followed.setdefault(event.topic, FollowedTopic()).feed(event)
+            replay.feed(event)
             if event.kind is Kind.CONSUMER_OPEN and event.detail:
                 types[event.topic, event.subscription] = event.detail
             elif event.kind is Kind.PUBLISH and event.deliver_at_ms:
@@ -314,6 +317,9 @@ class _Reader:
                 assert event.entry_id is not None
                 delays[event.topic][Position(event.ledger_id, event.entry_id)] = event.deliver_at_ms
         payloads = read_payloads(files[0].parent)
+        cursors = {
+            (state.topic, state.subscription): state.cursor for state in states_of(replay.fold, errors)
+        }
         for name, topic in followed.items():
             made = LoadedTopic(
                 ledgers={ledger_id: (count, 0) for ledger_id, count in topic.ledgers().items()},
@@ -328,11 +334,13 @@ class _Reader:
                 ),
             )
             for subscription, each in topic.subscriptions.items():
-                if subscription in topic.errors:
-                    self.found.unread.append(Unread(str(files[0].parent), name, topic.errors[subscription]))
-                elif not each.is_deleted:
+                error = topic.errors.get(subscription) or errors.get((name, subscription))
+                if error is not None:
+                    self.found.unread.append(Unread(str(files[0].parent), name, error))
+                elif (name, subscription) in cursors:
+                    info = each.info(cursors[name, subscription])
                     type_ = _type(types.get((name, subscription)))
-                    made.cursors[subscription] = LoadedCursor(info=each.info(), type=type_)
+                    made.cursors[subscription] = LoadedCursor(info=info, type=type_)
             self._put(str(TopicName.parse(name)), made)
 
     def _put(self, name: str, made: LoadedTopic) -> None:

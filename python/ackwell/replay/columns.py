@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay import tables
+from ackwell.replay.cursor_rows import cursor_columns
 from ackwell.replay.event_columns import NULL, Columns
 from ackwell.replay.events import Kind
-from ackwell.replay.fold import Fold, cursor_settings
+from ackwell.replay.fold import Fold
 from ackwell.replay.losses import losses_of
 from ackwell.saving.chunks import chunk_count
 
@@ -296,28 +297,16 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
     A subscription whose events lead to no cursor has its `error`; with `strict` it raises `ProtocolError`.
     """
     topics, subscriptions = _names(fold)
-    settings, wrong = fold.settings()
-    whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]
     names = pa.table([topics, subscriptions], ["topic", "subscription"])
     order = pc.sort_indices(names, [("topic", "ascending"), ("subscription", "ascending")])
-    order = ndarray_of(order).astype(np.int64)
-    order = order[fold.partials.names()[1][order] != 0]
-    start = 0
-    while start < len(order):
-        columns = fold.partials.cursors(order[start:], whole_acks)
-        taken = columns["taken"]
-        pairs = order[start : start + taken]
-        start += taken
-        errors = dict(columns["errors"])
-        if wrong:
-            errors |= {row: wrong[pair] for row, pair in enumerate(pairs.tolist()) if pair in wrong}
+    for pairs, columns, errors in cursor_columns(fold, ndarray_of(order).astype(np.int64)):
         named = [column.take(array_of(pairs)) for column in (topics, subscriptions)]
         if strict and errors:
             row = min(errors)
             raise ProtocolError(f"{named[0][row]}, {named[1][row]}: {errors[row]}")
         batch = _cursor_batch(named, columns, errors)
         if columns["deleted"]:
-            kept = np.ones(taken, bool)
+            kept = np.ones(len(pairs), bool)
             kept[columns["deleted"]] = False
             batch = batch.filter(pa.array(kept))
         yield batch
@@ -353,7 +342,7 @@ def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[i
         "position_info": _binary(columns["position_info"], pa.binary(), nothing),
         "compact": _binary(columns["compact"], pa.binary(), nothing),
         "chunks": array_of(_each(chunk_count, lengths), nothing),
-        "restart_loses": array_of(np.array([loss.messages for loss in losses], np.int64), nothing),
+        "restart_loses": array_of(np.array([loss.messages.at_least for loss in losses], np.int64), nothing),
         "restart_reason": texts_of([loss.reason for loss in losses]),
         "ledgers": _map(ledgers["offsets"], ids, entries, nothing),
         "batch_sizes": _binary(columns["batch_sizes"], pa.binary(), no_sizes),

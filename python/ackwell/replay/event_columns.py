@@ -89,6 +89,13 @@ class Columns(NamedTuple):
             settings,
         )
 
+    def rows_of(self, kinds: frozenset[str]) -> Ints:
+        """Return the rows of some kinds, in ascending order."""
+        codes = [code for code, kind in enumerate(self.kinds[1]) if kind in kinds]
+        if not codes:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(np.isin(codes_of(self.kinds, len(self.ledger_ids)), codes))
+
     def row(self, row: int) -> dict[str, Any]:
         """Return one row by name; None for null."""
 

@@ -180,16 +180,16 @@ class Action(IntEnum):
     MISSING = 11
     VOID = 12
     """An acknowledgment that does not count, because its transaction was not committed."""
+    NAMED = 13
+    """Nothing, but the event must name a subscription."""
+    DELIVERED = 14
+    """The entry exists, for the subscription got it."""
 
 
 class Effect(NamedTuple):
     """What a kind of event does, and what it needs."""
 
     action: Action = Action.NOTHING
-    of_topic: bool = False
-    """Whether it may happen to a topic as a whole, without a subscription."""
-    position: bool = False
-    """Whether it needs a ledger id and an entry id."""
     transaction: bool = False
     """Whether it needs a transaction."""
     resets: bool = False
@@ -197,33 +197,48 @@ class Effect(NamedTuple):
     consumers: bool = False
     """Whether it matters to consumers, and so its place in the order to who has what."""
 
+    @property
+    def of_topic(self) -> bool:
+        """Whether it may happen to a topic as a whole, without a subscription."""
+        return self.action in (Action.NOTHING, Action.EXISTS, Action.TRIM)
+
+    @property
+    def position(self) -> bool:
+        """Whether it needs a ledger id and an entry id."""
+        return self.action not in (Action.NOTHING, Action.NAMED, Action.CLEAR, Action.DELETE)
+
+    @property
+    def exists(self) -> bool:
+        """Whether it shows that an entry exists."""
+        return self.action in (Action.EXISTS, Action.DELIVERED)
+
 
 EFFECTS: Final[dict[Kind, Effect]] = {
-    Kind.META: Effect(),
-    Kind.PUBLISH: Effect(Action.EXISTS, of_topic=True, position=True),
-    Kind.PUBLISH_FAILED: Effect(of_topic=True),
-    Kind.DISPATCH: Effect(Action.EXISTS, position=True, consumers=True),
-    Kind.RECEIVE: Effect(Action.EXISTS, position=True, consumers=True),
-    Kind.ACK: Effect(Action.ACK, position=True, consumers=True),
-    Kind.ACK_CUMULATIVE: Effect(Action.UP_TO, position=True, consumers=True),
-    Kind.NACK: Effect(Action.PLACED, position=True, consumers=True),
-    Kind.REDELIVER_UNACKED: Effect(consumers=True),
-    Kind.CONSUMER_OPEN: Effect(consumers=True),
-    Kind.CONSUMER_CLOSE: Effect(consumers=True),
-    Kind.CLIENT_CLOSED: Effect(consumers=True),
-    Kind.SEEK: Effect(Action.SEEK, position=True, resets=True, consumers=True),
+    Kind.META: Effect(Action.NAMED),
+    Kind.PUBLISH: Effect(Action.EXISTS),
+    Kind.PUBLISH_FAILED: Effect(),
+    Kind.DISPATCH: Effect(Action.DELIVERED, consumers=True),
+    Kind.RECEIVE: Effect(Action.DELIVERED, consumers=True),
+    Kind.ACK: Effect(Action.ACK, consumers=True),
+    Kind.ACK_CUMULATIVE: Effect(Action.UP_TO, consumers=True),
+    Kind.NACK: Effect(Action.PLACED, consumers=True),
+    Kind.REDELIVER_UNACKED: Effect(Action.NAMED, consumers=True),
+    Kind.CONSUMER_OPEN: Effect(Action.NAMED, consumers=True),
+    Kind.CONSUMER_CLOSE: Effect(Action.NAMED, consumers=True),
+    Kind.CLIENT_CLOSED: Effect(Action.NAMED, consumers=True),
+    Kind.SEEK: Effect(Action.SEEK, resets=True, consumers=True),
     Kind.CLEAR_BACKLOG: Effect(Action.CLEAR, resets=True, consumers=True),
-    Kind.SKIP: Effect(Action.UP_TO, position=True, consumers=True),
-    Kind.EXPIRE: Effect(Action.UP_TO, position=True, consumers=True),
-    Kind.TRIM: Effect(Action.TRIM, of_topic=True, position=True, consumers=True),
+    Kind.SKIP: Effect(Action.UP_TO, consumers=True),
+    Kind.EXPIRE: Effect(Action.UP_TO, consumers=True),
+    Kind.TRIM: Effect(Action.TRIM, consumers=True),
     Kind.UNSUBSCRIBE: Effect(Action.DELETE, consumers=True),
-    Kind.COMMIT: Effect(of_topic=True, transaction=True, resets=True, consumers=True),
-    Kind.ABORT: Effect(of_topic=True, transaction=True, consumers=True),
-    Kind.UNLOAD: Effect(of_topic=True, consumers=True),
-    Kind.BROKER_RESTART: Effect(of_topic=True, consumers=True),
-    Kind.SNAPSHOT: Effect(),
-    Kind.RESULT: Effect(of_topic=True),
-    Kind.GAP: Effect(of_topic=True),
+    Kind.COMMIT: Effect(transaction=True, resets=True, consumers=True),
+    Kind.ABORT: Effect(transaction=True, consumers=True),
+    Kind.UNLOAD: Effect(consumers=True),
+    Kind.BROKER_RESTART: Effect(consumers=True),
+    Kind.SNAPSHOT: Effect(Action.NAMED),
+    Kind.RESULT: Effect(),
+    Kind.GAP: Effect(),
 }
 """What each kind does: the one table that every engine of events follows."""
 

@@ -122,7 +122,7 @@ def fold_files(
         fold = Fold(engine=engine, whole=True)
         begin(fold)
         for columns in _first(_columns(files, engine, on_file), at):
-            flawed |= fold.feed(columns) is not None
+            flawed |= fold.feed(columns)
         flawed |= fold.end()
     if fold is not None and not flawed and fold.partials.first_flawed() is None:
         return fold
@@ -133,6 +133,35 @@ def fold_files(
         fold.feed(columns)
     fold.end()
     return fold
+
+
+def raise_first_flaw(sources: Iterable[str | Path], at: int | None = None) -> None:
+    """Raise `EventError` for the first row that is no event, by file and place; nothing if all rows are."""
+    left = at
+    for path in event_files(sources):
+        fold, row = Fold(NO_RESETS, ordered=False), 0
+        for columns in _first(_columns([path], None, lambda _: None), left):
+            if fold.feed(columns):
+                _raise_flaw(columns, path, row)
+            row += len(columns.ledger_ids)
+        left = None if left is None else left - row
+
+
+def _raise_flaw(columns: Columns, path: Path, rows_before: int) -> None:
+    """Raise the flaw of the first row that has one; found by halves."""
+    first, end = 0, len(columns.ledger_ids)
+    while end - first > 1:
+        middle = (first + end) // 2
+        is_before = Fold(NO_RESETS, ordered=False).feed(columns.take(slice(first, middle)))
+        first, end = (first, middle) if is_before else (middle, end)
+    fold = Fold(NO_RESETS, ordered=False)
+    fold.feed(columns.take(slice(first, end)))
+    try:
+        fold.raise_flaw()
+    except EventError as error:
+        raise EventError(
+            error.reason, file=str(path), line=rows_before + first + 1, flaw=error.flaw
+        ) from None
 
 
 class _ResetMetError(Exception):

@@ -17,7 +17,7 @@ from ackwell.ack_sets import BATCH_SIZE_MAX
 from ackwell.cursor import Cursor
 from ackwell.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
-from ackwell.errors import CorruptStateError, EventError, Flaw, ProtocolError
+from ackwell.errors import EventError, Flaw, ProtocolError
 from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of
 from ackwell.replay.events import EFFECTS, Action
 from ackwell.replay.resets import NO_RESETS, Name, Resets
@@ -35,13 +35,6 @@ if TYPE_CHECKING:
 ACTIONS: Final = {kind.value: effect.action for kind, effect in EFFECTS.items()}
 """The action of each kind."""
 
-_OWNED: Final = {
-    kind.value
-    for kind, effect in EFFECTS.items()
-    if not effect.of_topic and effect.action in (Action.NOTHING, Action.EXISTS)
-}
-"""The kinds that a subscription must be named for, though their action may happen to a topic."""
-
 
 class Fold:
     """The partials of many subscriptions.
@@ -49,7 +42,7 @@ class Fold:
     `resets` are those of all events, where they are known before. `ordered` keeps the order of each
     partial's acknowledgments, which a later seek must know; where all events are folded at once and their
     resets are known, there is no later one. `whole` says that all events are given to this fold, so
-    acknowledgments in transactions wait for their commit, up to `end`.
+    acknowledgments in transactions wait for their commit, and `end` is called before cursors are asked for.
     """
 
     def __init__(
@@ -129,19 +122,21 @@ class Fold:
         number: int = self._partials.file(name)
         return number
 
-    def feed(self, columns: Columns) -> int | None:
-        """Take events in; return the first row that is no event, if any. O(rows)."""
+    def feed(self, columns: Columns) -> bool:
+        """Take events in; return whether a row was no event. O(rows)."""
+        return self._take(columns)
+
+    def _take(self, columns: Columns, *, ends: bool = False) -> bool:
         topics = columns.topics[0], self._topics.of(columns.topics[1])
         subscriptions = columns.subscriptions[0], self._subscriptions.of(columns.subscriptions[1])
         kinds = columns.kinds[0], _actions(columns.kinds[1])
-        kinds = _with_subscriptions(columns, kinds, subscriptions)
         self._begin()
         if columns.transactions is not None:
-            kinds = self._resolve(columns, topics, subscriptions, kinds)
+            kinds = self._resolve(columns, topics, subscriptions, kinds, ends=ends)
         files = None
         if columns.files is not None:
             files = columns.files[0], np.array([self._file(name) for name in columns.files[1]], np.int32)
-        flawed: int | None = self._partials.feed(
+        flawed = self._partials.feed(
             topics,
             subscriptions,
             kinds,
@@ -161,9 +156,11 @@ class Fold:
             file = 0 if files is None else files[1][code_at(files, row)]
             sequence = NULL if columns.sequences is None else int(columns.sequences[row])
             self._partials.settle(pair, int(file), sequence, detail)
-        return flawed
+        return flawed is not None
 
-    def _resolve(self, columns: Columns, topics: Codes, subscriptions: Codes, kinds: Codes) -> Codes:
+    def _resolve(
+        self, columns: Columns, topics: Codes, subscriptions: Codes, kinds: Codes, *, ends: bool
+    ) -> Codes:
         """Let acknowledgments in a transaction count if it was committed, or wait if that may come."""
         assert columns.transactions is not None
         count = len(columns.ledger_ids)
@@ -177,8 +174,9 @@ class Fold:
         )
         uncertain = self._open.uncertain(columns, rows, pairs, transactions[rows])
         codes, actions = codes_of(kinds, count).copy(), kinds[1]
-        uncertain = uncertain[np.isin(actions[codes[uncertain]], (Action.ACK, Action.UP_TO))]
-        if self._open.wait(columns, uncertain):
+        acknowledges = np.isin(actions, (Action.ACK, Action.UP_TO))
+        uncertain = uncertain[acknowledges[codes[uncertain]]]
+        if self._open.wait(columns, uncertain) and not ends:
             what = Action.NOTHING
         else:
             what = Action.VOID if self._knows_commits else Action.IN_TRANSACTION
@@ -186,8 +184,11 @@ class Fold:
         return codes, np.append(actions, np.int32(what))
 
     def end(self) -> bool:
-        """Take what waited for its commit, as there are no more events; return whether a row was no event."""
-        flawed = [self.feed(columns) is not None for columns in self._open.end()]
+        """Take what waits for its commit, as far as that came; return whether a row was no event.
+
+        More events may come, and further commits with them.
+        """
+        flawed = [self._take(columns, ends=True) for columns in self._open.take()]
         return any(flawed)
 
     def absorb(self, other: Fold) -> None:
@@ -205,7 +206,7 @@ class Fold:
         names = [numbers[pairs] for numbers in other._partials.names()]
         ours = self._partials.pair_many(topics[names[0]], subscriptions[names[1]])
         self._open.commit(ours, transactions[committed])
-        self._open.join(other._open.end())
+        self._open.join(other._open.take())
         self._partials.absorb(other._partials, topics, subscriptions)
 
     def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
@@ -224,9 +225,6 @@ class Fold:
 
     def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
         """Join the states that `Partials.encode` gave."""
-        wrong = ledger_ids[(ledger_ids < 0) & (ledger_ids != NULL)]
-        if len(wrong):
-            raise CorruptStateError(f"a partial of ledger {wrong[0]}", 0)
         self._partials.merge(pairs, ledger_ids, states)
 
     def know_ledgers(self, name: Name, ledgers: Iterable[tuple[int, int]]) -> None:
@@ -327,20 +325,6 @@ def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
     """Return the cursor's part of these broker settings; batch index acks are on by default, as in 4.2."""
     value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
     return CursorSettings(batch_index_acks=value != "false")
-
-
-def _with_subscriptions(columns: Columns, kinds: Codes, subscriptions: Codes) -> Codes:
-    """Let no event of a subscription alone be one of the topic; those that acknowledge are refused anyway."""
-    owned = np.array([kind in _OWNED for kind in columns.kinds[1]], bool)
-    if not owned.any() or not (subscriptions[1] == 0).any():
-        return kinds
-    count = len(columns.ledger_ids)
-    codes = codes_of(kinds, count)
-    nameless = owned[codes] & (subscriptions[1] == 0)[codes_of(subscriptions, count)]
-    if not nameless.any():
-        return kinds
-    missing = np.array([Action.MISSING], np.int32)
-    return np.where(nameless, np.int32(len(kinds[1])), codes), np.append(kinds[1], missing)
 
 
 def _actions(kinds: Sequence[str | None]) -> NDArray[np.int32]:

@@ -52,7 +52,12 @@ def fold_jobs(
         flawed = queue.fold_into(fold)
     else:
         with ThreadPoolExecutor(len(folds)) as pool:
-            flawed = any(list(pool.map(queue.fold_into, folds)))
+            try:
+                flawed = any(list(pool.map(queue.fold_into, folds)))
+            except BaseException:
+                # Whoever interrupts waits for the jobs that are begun, and for no other.
+                queue.stop()
+                raise
     queue.raise_first()
     for other in folds[1:]:
         fold.absorb(other)
@@ -69,6 +74,7 @@ class _Queue:
         self._lock = Lock()
         self._last: Path | None = None
         self._failed: dict[int, BaseException] = {}
+        self._stopped = False
 
     def fold_into(self, fold: Fold) -> bool:
         """Take jobs until there are none; return whether a row was no event."""
@@ -77,10 +83,14 @@ class _Queue:
             number, job = taken
             try:
                 for columns in job.columns():
-                    flawed |= fold.feed(columns) is not None
+                    flawed |= fold.feed(columns)
             except BaseException as error:
                 self._failed[number] = error
         return flawed
+
+    def stop(self) -> None:
+        """Give out no more jobs."""
+        self._stopped = True
 
     def raise_first(self) -> None:
         """Raise what the first failed job raised."""
@@ -90,7 +100,7 @@ class _Queue:
     def _next(self) -> tuple[int, Job] | None:
         with self._lock:
             # The jobs before one that failed are taken, so none of those that are left can come before it.
-            if self._failed:
+            if self._failed or self._stopped:
                 return None
             taken = next(self._jobs, None)
             if taken is not None and taken[1].path != self._last:

@@ -33,7 +33,7 @@ _KEPT_RANGES_MAX: Final = 1_000
 class Loss(NamedTuple):
     """What a graceful restart of a 4.2 broker would forget."""
 
-    messages: int = 0
+    messages: Count = Count(0, 0)
     reason: str | None = None
 
 
@@ -49,16 +49,17 @@ def losses_of(columns: dict[str, Any]) -> list[Loss]:
         mark_delete = [int(integers[name][row]) for name in ("mark_delete_ledger_id", "mark_delete_entry_id")]
         state = CursorState(
             Position(*mark_delete),
-            PositionRangeSet.parse(_cell(columns["individually_deleted"], row).decode()),
+            PositionRangeSet.parse(text_at(columns["individually_deleted"], row).decode()),
             AckSetColumns(sets, *sets["offsets"][row : row + 2].tolist()),
             Ledgers(list(zip(ledgers["ids"][own].tolist(), ledgers["entries"][own].tolist(), strict=True))),
         )
-        loss = restart_loss(state, batch_sizes=unpack_sizes(_cell(columns["batch_sizes"], row) or None))
-        losses[row] = Loss(loss.messages.at_least, "; ".join(map(str, loss.reasons)) or None)
+        loss = restart_loss(state, batch_sizes=unpack_sizes(text_at(columns["batch_sizes"], row) or None))
+        losses[row] = Loss(loss.messages, "; ".join(map(str, loss.reasons)) or None)
     return losses
 
 
-def _cell(texts: dict[str, Any], row: int) -> bytes:
+def text_at(texts: dict[str, Any], row: int) -> bytes:
+    """Return the bytes of a row."""
     start, end = texts["offsets"][row : row + 2].tolist()
     data: bytes = texts["data"][start:end]
     return data
@@ -76,7 +77,7 @@ class AckSetColumns(CountedAckSets):
 
     def __iter__(self) -> Iterator[Position]:
         for at in range(self._start, self._end):
-            ledger_id, _, entry_id = _cell(self._columns["keys"], at).partition(b":")
+            ledger_id, _, entry_id = text_at(self._columns["keys"], at).partition(b":")
             yield Position(int(ledger_id), int(entry_id))
 
     def __getitem__(self, position: Position) -> Sequence[int]:

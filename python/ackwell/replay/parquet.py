@@ -20,7 +20,6 @@ from pyarrow import fs
 from ackwell.errors import EventError, SchemaError
 from ackwell.replay import tables
 from ackwell.replay.columns import COLUMNS, Reader, array_of, texts_of
-from ackwell.replay.event_columns import codes_of
 from ackwell.replay.resets import RESETTING
 
 if TYPE_CHECKING:
@@ -79,6 +78,10 @@ def damage_named(path: str) -> Iterator[None]:
     """Raise `EventError` for what Arrow cannot read; the operating system's errors stay as they are."""
     try:
         yield
+    except EventError as error:
+        if error.file is not None:
+            raise
+        raise EventError(error.reason, file=path, line=error.line, flaw=error.flaw) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -197,9 +200,7 @@ class ParquetEvents:
         count = self._parquet.metadata.num_row_groups
         indexes = [index for index in range(count) if self.kinds([index]) & kinds]
         for columns in self.columns(indexes if self.has_sequence else None):
-            codes = [code for code, kind in enumerate(columns.kinds[1]) if kind in kinds]
-            rows = np.flatnonzero(np.isin(codes_of(columns.kinds, len(columns.ledger_ids)), codes))
-            if len(rows):
+            if len(rows := columns.rows_of(kinds)):
                 yield columns.take(rows)
 
     def columns(self, indexes: Iterable[int] | None = None, *, lean: bool = False) -> Iterator[Columns]:
@@ -288,7 +289,7 @@ def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = Fals
     flawed = False
     for groups in files:
         for columns in row_group_columns(groups, lean=lean):
-            flawed |= fold.feed(columns) is not None
+            flawed |= fold.feed(columns)
     return flawed
 
 

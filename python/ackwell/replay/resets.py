@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from ackwell.position import Position
-from ackwell.replay.event_columns import codes_of
-from ackwell.replay.events import EFFECTS, Action, Kind
+from ackwell.replay.events import EFFECTS, Kind
 
 if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
@@ -53,9 +50,7 @@ NO_RESETS: Final = Resets({}, {})
 RESETTING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.resets)
 """The kinds that a fold must know before."""
 
-PUBLISHING: Final = frozenset(
-    kind.value for kind, effect in EFFECTS.items() if effect.action is Action.EXISTS
-)
+PUBLISHING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.exists)
 """The kinds that show that an entry exists."""
 
 Batches = Callable[[], "Iterable[Columns]"]
@@ -134,9 +129,5 @@ def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping
 
 def _rows(columns: Columns, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
     """Return the rows of some kinds as dictionaries."""
-    codes = [code for code, kind in enumerate(columns.kinds[1]) if kind in kinds]
-    if not codes:
-        return
-    kinds_of = codes_of(columns.kinds, len(columns.ledger_ids))
-    for row in np.flatnonzero(np.isin(kinds_of, codes)).tolist():
+    for row in columns.rows_of(kinds).tolist():
         yield columns.row(row)

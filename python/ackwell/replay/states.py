@@ -6,17 +6,17 @@ reads a clock; time comes with the events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.errors import EventError, ProtocolError
-from ackwell.position import Position
 from ackwell.replay.event_columns import columns_of
-from ackwell.replay.events import IN_TRANSACTION, Event, Kind
-from ackwell.replay.files import fold_files, read_events
-from ackwell.replay.fold import Fold
+from ackwell.replay.events import IN_TRANSACTION, Event
+from ackwell.replay.files import fold_files, raise_first_flaw, read_events
+from ackwell.replay.in_order import FoldInOrder
 
 if TYPE_CHECKING:
     from ackwell.broker.restart import RestartLoss
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
     from ackwell.cursor import Cursor
     from ackwell.engine import Engine
+    from ackwell.replay.fold import Fold
     from ackwell.replay.resets import Name
 
 
@@ -59,7 +60,7 @@ class SubscriptionState:
 class Replay:
     """Folds events one by one, in the order in which they happened, of any subscriptions in any mix.
 
-    >>> from ackwell.replay.events import IN_TRANSACTION, Event, Kind
+    >>> from ackwell.replay.events import Event, Kind
     >>> replay = Replay()
     >>> for sequence, kind in enumerate((Kind.PUBLISH, Kind.ACK)):
     ...     replay.feed(Event("topic", "sub", sequence, kind, ledger_id=3, entry_id=0))
@@ -68,50 +69,17 @@ class Replay:
     """
 
     def __init__(self, *, engine: Engine | None = None) -> None:
-        self._fold = Fold(engine=engine)
+        self._fold = FoldInOrder(engine=engine)
         self._waiting: list[Event] = []
-        self._sequence = 0
-        self._last: dict[Name, Position] = {}
-        """The last position published, by topic and subscription; the topic's own without a subscription."""
-        self._open: dict[tuple[str, str, str], list[Event]] = {}
-        """What was acknowledged in transactions that are not committed."""
-        self._committed: set[tuple[str, str, str]] = set()
+        self._fed = 0
 
     def feed(self, event: Event) -> None:
         """Take one event in. Amortised O(1)."""
-        name = event.topic, event.subscription
-        transaction = (*name, event.transaction or "")
-        match event.kind:
-            case Kind.PUBLISH | Kind.DISPATCH | Kind.RECEIVE:
-                self._note(event)
-            case Kind.COMMIT:
-                self._committed.add(transaction)
-                self._waiting += self._open.pop(transaction, [])
-            case Kind.CLEAR_BACKLOG if event.ledger_id is None:
-                known = [self._last[each] for each in (name, (event.topic, "")) if each in self._last]
-                if not known:
-                    raise ProtocolError("backlog cleared before anything was published")
-                last = max(known)
-                event = event._replace(ledger_id=last.ledger_id, entry_id=last.entry_id)
-            case _:
-                pass
         # Numbered here: what happens is ordered by when it is fed.
-        event = event._replace(sequence=self._sequence, file=None, transaction=None)
-        self._sequence += 1
-        is_open = transaction[2] and transaction not in self._committed
-        if is_open and event.kind in IN_TRANSACTION:
-            self._open.setdefault(transaction, []).append(event)
-        else:
-            self._waiting.append(event)
+        self._waiting.append(event._replace(sequence=self._fed, file=None))
+        self._fed += 1
         if len(self._waiting) >= _WAITING_MAX:
             self._flush()
-
-    def _note(self, event: Event) -> None:
-        assert event.ledger_id is not None
-        assert event.entry_id is not None
-        name = event.topic, event.subscription
-        position = Position(event.ledger_id, event.entry_id)
-        self._last[name] = max(self._last.get(name, position), position)
 
     def _flush(self) -> None:
         if self._waiting:
@@ -123,19 +91,18 @@ class Replay:
     def fold(self) -> Fold:
         """The fold of everything so far."""
         self._flush()
+        self._fold.end()
         return self._fold
 
     def state(self, topic: str, subscription: str) -> SubscriptionState:
         """Return one subscription's state so far; `KeyError` if no event spoke of it."""
-        self._flush()
-        name = topic, subscription
-        pairs = {known: pair for pair, known in enumerate(self._fold.names())}
-        return state_of(self._fold, name, pairs[name])
+        fold, name = self.fold, (topic, subscription)
+        pairs = {known: pair for pair, known in enumerate(fold.names())}
+        return state_of(fold, name, pairs[name])
 
     def states(self) -> list[SubscriptionState]:
         """Return every subscription's state so far, ordered by topic and subscription."""
-        self._flush()
-        return states_of(self._fold)
+        return states_of(self.fold)
 
 
 _WAITING_MAX: Final = 4_096
@@ -144,7 +111,12 @@ _WAITING_MAX: Final = 4_096
 
 def state_of(fold: Fold, name: Name, pair: int) -> SubscriptionState:
     """Return the state of a pair of a fold; `ProtocolError` where its events lead to none."""
-    settings, wrong = fold.settings()
+    return _state(fold, name, pair, *fold.settings())
+
+
+def _state(
+    fold: Fold, name: Name, pair: int, settings: dict[int, dict[str, Any]], wrong: dict[int, str]
+) -> SubscriptionState:
     if pair in wrong:
         raise EventError(f"{name[0]}, {name[1]}: {wrong[pair]}")
     known = settings.get(pair, {})
@@ -163,10 +135,7 @@ def states_of(fold: Fold, errors: dict[Name, str] | None = None) -> list[Subscri
         if not name[1] or fold.partials.is_deleted(pair):
             continue
         try:
-            if pair in wrong:
-                raise EventError(f"{name[0]}, {name[1]}: {wrong[pair]}")
-            known = settings.get(pair, {})
-            states.append(SubscriptionState(*name, *fold.cursor(pair, known), known))
+            states.append(_state(fold, name, pair, settings, wrong))
         except ProtocolError as error:
             if errors is None:
                 raise
@@ -193,17 +162,37 @@ def replay_files(
     Raises `EventError` with file and line for anything that is no event, and for an acknowledgment of what
     was never published.
     """
-
-    def begin(fold: Fold) -> None:
-        for state in start_from:
-            start(fold, state)
-
-    fold = fold_files(sources, at=at, engine=engine, on_file=on_file, begin=begin, threads=threads)
-    try:
+    with named_where(sources, at, errors):
+        fold = fold_files(
+            sources, at=at, engine=engine, on_file=on_file, begin=start_all(start_from), threads=threads
+        )
         return states_of(fold, errors)
+
+
+@contextmanager
+def named_where(
+    sources: Sequence[str | Path], at: int | None, errors: dict[Name, str] | None
+) -> Iterator[None]:
+    """Raise what is wrong with the events of files, the first `at` of them, with its file and line."""
+    try:
+        yield
+    except EventError:
+        if errors is None:
+            raise_first_flaw(sources, at)
+        raise
     except ProtocolError as error:
         raise_where(error, sources)
         raise
+
+
+def start_all(states: Iterable[SubscriptionState | SubscriptionStats]) -> Callable[[Fold], None]:
+    """Return what lets a fold start from states."""
+
+    def begin(fold: Fold) -> None:
+        for state in states:
+            start(fold, state)
+
+    return begin
 
 
 def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:

@@ -11,9 +11,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from io import BytesIO
-from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from ackwell._native import TraceReader
@@ -24,21 +22,17 @@ from ackwell.replay.events import EFFECTS, Event, Kind, TraceParser
 if TYPE_CHECKING:
     from pathlib import Path
 
-_KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META and not EFFECTS[kind].transaction]
+_KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
 _OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
-_CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""Bytes read at a time: some 80,000 lines."""
+_CHUNK_BYTES: Final = 2 * 1024 * 1024
+"""Bytes read at a time: some 10,000 lines, which the caches hold with their columns."""
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """A longer line is no event, and a small compressed file may unpack to any size."""
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
-_FIXED: Final = '{"topic":%s,"subscription":%s,"sequence":%d,"kind":"%s"'
-_NAMES: Final = tuple(f',"{name}":' for name in Event._fields[4:-1])
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
-_quoted: Final = lru_cache(maxsize=4096)(_encode)
-"""Names are the same in many events."""
 
 DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 """What reading a damaged file raises, plain or compressed."""
@@ -57,11 +51,12 @@ def trace_events(path: Path) -> Iterator[Event]:
     line = 0
     try:
         with open_trace(path) as file:
-            for data in chain.from_iterable(map(BytesIO, chunks(file))):
-                event = parser.parse(data.decode(), line + 1)
-                line += 1
-                if event:
-                    yield event
+            for data, end in chunks(file):
+                for text in BytesIO(data[:end]):
+                    event = parser.parse(text.decode(), line + 1)
+                    line += 1
+                    if event:
+                        yield event
     except DAMAGE as error:
         raise unreadable(error, path, line + 1) from None
 
@@ -73,10 +68,10 @@ def trace_columns(path: Path) -> Iterator[Columns]:
     line = 1
     try:
         with open_trace(path) as file:
-            for data in chunks(file):
+            for data, end in chunks(file):
                 start = 0
-                while start < len(data):
-                    taken, lines, odd, read = reader.read(data, start, line)
+                while start < end:
+                    taken, lines, odd, read = reader.read(data, start, end, line)
                     for known, more in zip(names, reader.names([*map(len, names)]), strict=True):
                         known += more
                     line, start = line + lines, start + taken
@@ -112,21 +107,21 @@ def _columns(read: dict[str, Any], names: Sequence[list[str]], path: str) -> Col
     )
 
 
-def chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """Read whole lines, some MB at a time; the last line may have no end."""
-    begun: list[bytes] = []
-    while data := file.read(_CHUNK_BYTES):
-        end = data.rfind(b"\n") + 1
+def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Read some MB at a time: bytes, and where their last whole line ends; the last one may have no end."""
+    rest = b""
+    while read := file.read(_CHUNK_BYTES):
+        data = rest + read
+        end = data.rfind(b"\n", len(rest)) + 1
         if end:
-            yield b"".join([*begun, data[:end]])
-            begun = []
-        begun.append(data[end:])
-        if len(begun) > LINE_BYTES_MAX // _CHUNK_BYTES:
-            # The error would keep it alive, as long as somebody has the error.
-            begun.clear()
+            yield data, end
+        rest = data[end:]
+        if len(rest) > LINE_BYTES_MAX:
+            # The error would keep them alive, as long as somebody has the error.
+            del data, read, rest
             raise EOFError(f"a line of more than {LINE_BYTES_MAX >> 20} MiB")
-    if rest := b"".join(begun):
-        yield rest
+    if rest:
+        yield rest, len(rest)
 
 
 def open_trace(path: Path) -> IO[bytes]:
@@ -151,8 +146,5 @@ def line(event: Event) -> str:
     >>> line(Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))
     '{"topic":"t","subscription":"","sequence":1,"kind":"publish","ledger_id":3,"entry_id":0}\n'
     """
-    text = _FIXED % (_quoted(event[0]), _quoted(event[1]), event[2], event[3])
-    for name, value in zip(_NAMES, event[4:-1], strict=True):
-        if value is not None:
-            text += name + (str(value) if type(value) is int else _quoted(value))
-    return text + "}\n"
+    fields = {name: value for name, value in event._asdict().items() if value is not None and name != "file"}
+    return _encode(fields) + "\n"

@@ -7,11 +7,12 @@ No Python code runs for each event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ackwell._native import LongMap
 from ackwell.replay.event_columns import codes_of
 from ackwell.replay.events import Kind
 
@@ -31,16 +32,19 @@ class Transactions:
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
-        self._committed = np.empty(0, np.int64)
+        self._committed = LongMap()
+        """A key for each pair and transaction."""
         self._waiting: list[Columns] = []
 
     def commit(self, pairs: Ints, transactions: NDArray[Any]) -> None:
         """Take what is committed."""
-        self._committed = np.union1d(self._committed, _keys(pairs, transactions))
+        keys = _keys(pairs, transactions)
+        self._committed.put_many(keys, np.zeros(len(keys), np.int64))
 
     def committed(self) -> tuple[Ints, Ints]:
         """Return what is committed: pairs and transactions."""
-        return self._committed >> 32, self._committed & 0xFFFFFFFF
+        keys, _ = self._committed.to_arrays()
+        return keys >> 32, keys & 0xFFFFFFFF
 
     def uncertain(self, columns: Columns, rows: Ints, pairs: Ints, transactions: NDArray[Any]) -> Ints:
         """Return the rows whose transaction is not committed, as far as that is known; take commits.
@@ -52,15 +56,7 @@ class Transactions:
             commits = np.array(kinds, bool)[codes_of(columns.kinds, len(columns.ledger_ids))[rows]]
             if commits.any():
                 self.commit(pairs[commits], transactions[commits])
-        keys = _keys(pairs, transactions)
-        places = np.searchsorted(self._committed, keys)
-        # Past the end is the last: it differs, or it is the same.
-        found = (
-            self._committed.take(places, mode="clip") == keys
-            if len(self._committed)
-            else np.zeros(len(keys), bool)
-        )
-        uncertain: Ints = rows[~found]
+        uncertain: Ints = rows[~self._committed.contains_many(_keys(pairs, transactions))]
         return uncertain
 
     def wait(self, columns: Columns, rows: Ints) -> bool:
@@ -73,11 +69,10 @@ class Transactions:
         """Take what waited elsewhere."""
         self._waiting += waiting
 
-    def end(self) -> Iterator[Columns]:
-        """Return what waited; there are no more events, so what is not committed by now does not count."""
-        self._waits = False
+    def take(self) -> list[Columns]:
+        """Return what waits, which is to be fed again."""
         waiting, self._waiting = self._waiting, []
-        return iter(waiting)
+        return waiting
 
 
 def _keys(pairs: Any, transactions: Any) -> Ints:

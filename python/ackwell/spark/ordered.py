@@ -1,4 +1,4 @@
-"""The ordered path: who held what, and when; each topic's events in order (`ackwell.replay.sequence`).
+"""The ordered path: who held what, and when; each topic's events in their order.
 
 The events are sorted, one exchange and one sort, and streamed. A task holds the subscriptions of one topic
 at a time.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def ordered_replay(events: DataFrame, at_ms: Sequence[int] = ()) -> DataFrame:
+def ordered_replay(events: DataFrame, at_ms: Sequence[int] = (), *, strict: bool = False) -> DataFrame:
     """Replay events in order: pending acknowledgments by consumer, redeliveries, at given times.
 
     Parameters
@@ -31,20 +31,22 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = ()) -> DataFrame:
     at_ms
         Moments, in ms since the epoch: a row for the state after all events up to each, from the first event
         of the subscription on. The end has a row of its own.
+    strict
+        Fail for the first subscription whose events lead nowhere, instead of giving its `error`.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.MOMENTS`.
 
-    Who received what is taken from the events, not decided again. A subscription whose events lead nowhere
-    (an event that cannot be read, an acknowledgment of what was never published) has its `error` in its rows
-    from there on, and the others go on.
+    Who received what is taken from the events, not decided again. What is acknowledged is what `replay`
+    says of the events up to the moment. A subscription whose events lead nowhere (an event that cannot be
+    read, an acknowledgment of what was never published) has its `error` in its row, and the others go on.
     """
     moments = sorted(set(at_ms))
 
     def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from tasks.follow_batches(batches, moments)
+        yield from tasks.follow_batches(batches, moments, strict=strict)
 
     table = conform(events, tables.EVENTS, "events")
     return (

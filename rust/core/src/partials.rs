@@ -324,6 +324,17 @@ impl Partials {
         known.seek.is_none_or(|(seek, _)| self.compare(seek, deleted) == Ordering::Less)
     }
 
+    /// The last position that is known to exist, for the subscription or for its topic.
+    #[must_use]
+    pub fn last_published(&self, pair: u32) -> Option<Position> {
+        let topic = self.pair_numbers.get(&(self.pairs[pair as usize].topic, TOPIC));
+        let pairs = topic.into_iter().chain([&pair]).map(|pair| &self.pairs[*pair as usize]);
+        let ledgers =
+            pairs.flat_map(|pair| &pair.ledgers).map(|number| &self.ledgers[*number as usize]);
+        let has_entries = ledgers.filter(|ledger| ledger.entries > 0);
+        has_entries.map(|ledger| Position::new(ledger.ledger_id, ledger.entries - 1)).max()
+    }
+
     /// Takes a cleared backlog: everything up to `last`, the last position published before it, is acknowledged.
     pub fn clear(&mut self, pair: u32, order: Order, last: Position) {
         let ledger = self.ledger(pair, last.ledger_id);

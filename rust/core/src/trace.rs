@@ -13,6 +13,9 @@ use crate::names::Names;
 use crate::partials::{Mixed, NULL};
 use fields::Fields;
 
+/// No event is shorter.
+const LINE_BYTES_MIN: usize = 16;
+
 /// Columns of events; [`NULL`] for null.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceColumns {
@@ -42,6 +45,26 @@ pub struct TraceColumns {
     pub transactions: Vec<i32>,
 }
 
+impl TraceColumns {
+    fn with_capacity(rows: usize) -> Self {
+        let (codes, integers) = (|| Vec::with_capacity(rows), || Vec::with_capacity(rows));
+        Self {
+            topics: codes(),
+            subscriptions: codes(),
+            kinds: codes(),
+            ledger_ids: integers(),
+            entry_ids: integers(),
+            sequences: integers(),
+            batch_indexes: integers(),
+            batch_sizes: integers(),
+            set_starts: integers(),
+            set_ends: integers(),
+            words: Vec::new(),
+            transactions: codes(),
+        }
+    }
+}
+
 /// Where reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
@@ -68,6 +91,7 @@ pub struct TraceReader {
     /// What lines leave out: the names of the last `meta` line.
     default_topic: Option<i32>,
     default_subscription: Option<i32>,
+    followers: quick::Followers,
 }
 
 impl TraceReader {
@@ -96,6 +120,7 @@ impl TraceReader {
             transactions,
             default_topic: None,
             default_subscription: None,
+            followers: quick::Followers::default(),
         }
     }
 
@@ -125,7 +150,8 @@ impl TraceReader {
 
     /// Reads lines from `bytes`, the first of which has the number `line`.
     pub fn read(&mut self, bytes: &[u8], line: i64) -> (TraceColumns, Stop) {
-        let mut columns = TraceColumns::default();
+        let lines = 1 + memchr::memchr_iter(b'\n', bytes).count();
+        let mut columns = TraceColumns::with_capacity(lines.min(bytes.len() / LINE_BYTES_MIN));
         let mut stop = Stop { bytes: 0, lines: 0, odd: None };
         while stop.bytes < bytes.len() {
             let rest = &bytes[stop.bytes..];
@@ -157,7 +183,7 @@ impl TraceReader {
         columns: &mut TraceColumns,
     ) -> Option<usize> {
         let words = columns.words.len();
-        let read = quick::read(rest, &mut columns.words);
+        let read = quick::read(rest, &mut columns.words, &mut self.followers);
         let taken = read.and_then(|(fields, length)| {
             self.put(&fields, line, words as i64, columns).map(|()| length)
         });

@@ -242,6 +242,12 @@ impl Partials {
         Ok(self.known(py, pair, 0)?.is_deleted(pair))
     }
 
+    /// Return the last position that is known to exist, for the subscription or for its topic, or None.
+    fn last_published(&self, py: Python<'_>, pair: u32) -> PyResult<Option<(i64, i64)>> {
+        let last = self.known(py, pair, 0)?.last_published(pair);
+        Ok(last.map(|at| (at.ledger_id, at.entry_id)))
+    }
+
     /// Return the pair with the first flaw of all, by (file, sequence); None if there is none.
     fn first_flawed(&self, py: Python<'_>) -> Option<u32> {
         self.0.locked(py).first_flawed()

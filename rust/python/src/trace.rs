@@ -39,7 +39,7 @@ impl TraceReader {
         std::array::from_fn(|index| rest(names[index], starts[index]))
     }
 
-    /// Read lines of `data`, whose first line has the number `line`, up to the first that is not plain.
+    /// Read lines of `data[start:end]`, the first of which has the number `line`, up to one that is not plain.
     ///
     /// Return how many bytes and lines were read, the end of the line that is not plain or None, and the columns
     /// by name. Lets other threads run meanwhile.
@@ -48,9 +48,10 @@ impl TraceReader {
         py: Python<'py>,
         data: &Bound<'py, PyBytes>,
         start: usize,
+        end: usize,
         line: i64,
     ) -> PyResult<(usize, i64, Option<usize>, Bound<'py, PyDict>)> {
-        let bytes = data.as_bytes().get(start..).unwrap_or_default();
+        let bytes = data.as_bytes().get(start..end).unwrap_or_default();
         let (read, stop) = self.0.detached(py, |reader| reader.read(bytes, line));
         let columns = PyDict::new(py);
         for (name, codes) in [

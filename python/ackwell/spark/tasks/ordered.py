@@ -1,98 +1,133 @@
-"""Sorted events through `FollowedTopic`, and what it shows as rows; runs on the executors."""
+"""Sorted events through `FoldInOrder` and `FollowedTopic`, and what they show; runs on the executors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from ackwell.errors import EventError
 from ackwell.replay import tables
+from ackwell.replay.columns import CURSOR_SCHEMA, Reader, cursor_batches
 from ackwell.replay.events import event_from_fields
+from ackwell.replay.in_order import FoldInOrder
 from ackwell.replay.sequence import Followed, FollowedTopic
 
+if TYPE_CHECKING:
+    from ackwell.replay.event_columns import Columns
+
 MOMENT_SCHEMA: Final = tables.arrow_schema(tables.MOMENTS)
+_OF_CURSORS: Final = (
+    *(name for name in MOMENT_SCHEMA.names if name in CURSOR_SCHEMA.names and name != "unacked_messages"),
+)
+"""What is acknowledged; the messages of `MOMENTS` are those that consumers have."""
+
 _ROWS: Final = 64
+_EVENTS: Final = 4_096
+"""Events held as Python objects at a time: each takes a kilobyte."""
 
 Fields = dict[str, Any]
 
 
-def follow_batches(batches: Iterable[pa.RecordBatch], moments: Sequence[int]) -> Iterator[pa.RecordBatch]:
+def follow_batches(
+    batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: bool = False
+) -> Iterator[pa.RecordBatch]:
     """Follow the topics of sorted event rows, one after the other; return rows of the table `MOMENTS`."""
     rows: list[Fields] = []
-    for topic, events in groupby(_fields(batches), key=lambda fields: fields["topic"]):
-        if topic is None:
-            first = next(events)
-            raise EventError("topic is null", file=first["file"] or None, line=first["sequence"])
-        for row in _follow(topic, events, moments):
-            rows.append(row)
-            if len(rows) >= _ROWS:
-                yield pa.RecordBatch.from_pylist(rows, schema=MOMENT_SCHEMA)
-                rows = []
+    for row in _rows(batches, moments, strict=strict):
+        rows.append(row)
+        if len(rows) >= _ROWS:
+            yield pa.RecordBatch.from_pylist(rows, schema=MOMENT_SCHEMA)
+            rows = []
     if rows:
         yield pa.RecordBatch.from_pylist(rows, schema=MOMENT_SCHEMA)
 
 
-def _follow(topic: str, events: Iterable[Fields], moments: Sequence[int]) -> Iterator[Fields]:
-    followed = FollowedTopic()
-    waiting = list(moments)
-    last: tuple[Any, ...] | None = None
-    for fields in events:
+def _rows(batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: bool) -> Iterator[Fields]:
+    reader, topic = Reader(), None
+    for batch in batches:
+        for first in range(0, batch.num_rows, _EVENTS):
+            few = batch.slice(first, _EVENTS)
+            columns, start = reader.columns(few), 0
+            for name, group in groupby(few.to_pylist(), key=lambda fields: fields["topic"]):
+                events = list(group)
+                if topic is None or topic.name != name:
+                    if topic is not None:
+                        yield from topic.end()
+                    topic = _Topic(name, moments, strict=strict)
+                yield from topic.feed(columns.take(slice(start, start + len(events))), events)
+                start += len(events)
+    if topic is not None:
+        yield from topic.end()
+
+
+class _Topic:
+    """One topic: the fold of what is acknowledged, and who has what."""
+
+    def __init__(self, name: str, moments: Sequence[int], *, strict: bool) -> None:
+        self.name = name
+        self._strict = strict
+        self._fold, self._followed = FoldInOrder(), FollowedTopic()
+        self._waiting: list[int | None] = [*moments, None]
+        self._last: tuple[Any, ...] | None = None
+
+    def feed(self, columns: Columns, events: list[Fields]) -> Iterator[Fields]:
+        """Take the next events; return the rows of the moments before them."""
+        start = 0
+        for row, fields in enumerate(events):
+            while fields["time_ms"] is not None and fields["time_ms"] > (
+                self._waiting[0] or fields["time_ms"]
+            ):
+                self._fold.feed(columns.take(slice(start, row)))
+                start = row
+                yield from self._at(self._waiting.pop(0))
+            self._follow(fields)
+        self._fold.feed(columns.take(slice(start, None)))
+
+    def end(self) -> Iterator[Fields]:
+        """Return the rows of the moments after all events, and of the end."""
+        for moment in self._waiting:
+            yield from self._at(moment)
+
+    def _follow(self, fields: Fields) -> None:
         order = fields["file"], fields["sequence"], fields["subscription"]
-        if order == last and fields["sequence"] is not None:
-            continue
-        last = order
-        while waiting and fields["time_ms"] is not None and fields["time_ms"] > waiting[0]:
-            yield from _rows(topic, followed, waiting.pop(0))
-        _feed(followed, fields)
-    for moment in [*waiting, None]:
-        yield from _rows(topic, followed, moment)
+        if order == self._last and fields["sequence"] is not None:
+            return
+        self._last = order
+        try:
+            event = event_from_fields(fields, file=fields["file"] or None, line=fields["sequence"])
+        except EventError as error:
+            # The fold refuses what belongs to the topic, or to nobody.
+            if fields["subscription"]:
+                self._followed.refuse(fields["subscription"], str(error))
+        else:
+            self._followed.feed(event)
+
+    def _at(self, at_ms: int | None) -> Iterator[Fields]:
+        self._fold.end()
+        self._fold.raise_flaw(all_flaws=self._strict)
+        errors = self._followed.errors
+        if self._strict and errors:
+            raise EventError(f"{self.name}, {min(errors)}: {errors[min(errors)]}")
+        for batch in cursor_batches(self._fold, strict=self._strict):
+            for row in batch.select(_OF_CURSORS).to_pylist():
+                name, followed = row["subscription"], self._followed.subscriptions[row["subscription"]]
+                row["error"] = row["error"] or errors.get(name)
+                if row["error"] is not None:
+                    row = {column: row[column] for column in ("topic", "subscription", "error")}
+                else:
+                    row |= _consumers(followed, at_ms or 0)
+                yield row | {"at_ms": at_ms}
 
 
-def _feed(followed: FollowedTopic, fields: Fields) -> None:
-    file, line = fields["file"] or None, fields["sequence"]
-    try:
-        event = event_from_fields(fields, file=file, line=line)
-        if line is None:
-            raise EventError("sequence is null", file=file)
-    except EventError as error:
-        # What belongs to no subscription could be the error of none.
-        if not fields["subscription"]:
-            raise
-        followed.refuse(fields["subscription"], str(error))
-    else:
-        followed.feed(event)
-
-
-def _rows(topic: str, followed: FollowedTopic, at_ms: int | None) -> Iterator[Fields]:
-    for name, subscription in sorted(followed.subscriptions.items()):
-        names = {"topic": topic, "subscription": name, "at_ms": at_ms}
-        if name in followed.errors:
-            yield names | {"error": followed.errors[name]}
-        elif not subscription.is_deleted:
-            yield names | _state(subscription, at_ms or 0)
-
-
-def _state(followed: Followed, now_ms: int) -> Fields:
-    """Return the columns of the table `MOMENTS` for now."""
-    cursor, summary = followed.cursor, followed.summary(now_ms)
+def _consumers(followed: Followed, now_ms: int) -> Fields:
+    """Return what the table `MOMENTS` says of consumers now."""
+    summary = followed.summary(now_ms)
     return {
-        "mark_delete_ledger_id": cursor.mark_delete_position.ledger_id,
-        "mark_delete_entry_id": cursor.mark_delete_position.entry_id,
-        "individually_deleted": str(cursor.individually_deleted),
-        "batch_deleted": {str(position): list(words) for position, words in cursor.batch_deleted.items()},
-        "backlog_entries": cursor.backlog_entries,
         "unacked_messages": summary.unacked,
         "pending_entries": {each.name: each.pending_entries for each in summary.consumers},
         "pending_messages": {each.name: each.unacked for each in summary.consumers},
         "redeliveries": followed.redeliveries,
     }
-
-
-def _fields(batches: Iterable[pa.RecordBatch]) -> Iterator[Fields]:
-    for batch in batches:
-        # In slices: a row as a Python object takes a kilobyte.
-        for start in range(0, batch.num_rows, 4_096):
-            yield from batch.slice(start, 4_096).to_pylist()

@@ -34,11 +34,15 @@ pub enum Action {
     Missing,
     /// An acknowledgment that does not count, for its transaction was not committed; it says how large its batch is.
     Void,
+    /// Nothing to a cursor, but the event must name a subscription.
+    Named,
+    /// The entry exists, for the subscription got it.
+    Delivered,
 }
 
 impl Action {
     /// The actions in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Nothing,
         Self::Placed,
         Self::Exists,
@@ -52,6 +56,8 @@ impl Action {
         Self::Unknown,
         Self::Missing,
         Self::Void,
+        Self::Named,
+        Self::Delivered,
     ];
 
     /// Whether it happens to a subscription, not to a topic.
@@ -60,7 +66,7 @@ impl Action {
     }
 
     fn needs_position(self) -> bool {
-        !matches!(self, Self::Nothing | Self::Clear | Self::Delete)
+        !matches!(self, Self::Nothing | Self::Named | Self::Clear | Self::Delete)
     }
 }
 
@@ -203,7 +209,7 @@ impl Partials {
         rows: &Rows<'_>,
     ) -> std::result::Result<(), Flaw> {
         match action {
-            Action::Exists => {
+            Action::Exists | Action::Delivered => {
                 let ledger = self.ledger(pair, rows.ledger_ids[row]);
                 let ledger = &mut self.ledgers[ledger as usize];
                 let entry_id = rows.entry_ids[row];

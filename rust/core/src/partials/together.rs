@@ -18,7 +18,8 @@ const RUN_MAX: usize = 2_048;
 const EXISTS: u8 = 1;
 const ACK: u8 = 2;
 const UP_TO: u8 = 4;
-const PLACED: u8 = 8;
+/// A topic has no such event.
+const OWNED: u8 = 8;
 const OTHER: u8 = 16;
 
 /// What the kinds of some rows do, and memory that is used again.
@@ -33,8 +34,9 @@ impl Together {
     pub(super) fn new(rows: &Rows<'_>) -> Self {
         let does = |number: &i32| match Action::ALL[*number as usize] {
             Action::Nothing => 0,
-            Action::Placed => PLACED,
+            Action::Placed | Action::Named => OWNED,
             Action::Exists => EXISTS,
+            Action::Delivered => EXISTS | OWNED,
             Action::Ack => ACK,
             Action::UpTo => UP_TO,
             _ => OTHER,
@@ -166,7 +168,7 @@ impl Partials {
         {
             return false;
         }
-        if all & !PLACED == 0 {
+        if all & !OWNED == 0 {
             return true;
         }
         let ledger = self.ledger(pair, ledger_id);

@@ -37,7 +37,7 @@ struct FieldsVisitor<'w> {
 }
 
 /// What a key names.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Key {
     Kind,
     Topic,
@@ -78,19 +78,30 @@ impl Key {
         }
     }
 
+    /// How many places there are.
+    pub(super) const PLACES: usize = 18;
+
+    /// A number of its own.
+    pub(super) fn place(self) -> usize {
+        usize::from(match self {
+            Self::Kind => 0,
+            Self::Topic => 1,
+            Self::Subscription => 2,
+            Self::Transaction => 3,
+            Self::AckSet => 4,
+            Self::Ok => 5,
+            Self::Count(place) => 6 + place,
+            Self::Integer(place) => 12 + place,
+            Self::Text(place) => 15 + place,
+            Self::Other => 17,
+        })
+    }
+
     /// A bit of its own; none for what is ignored.
     pub(super) fn bit(self) -> u32 {
         match self {
-            Self::Kind => 1,
-            Self::Topic => 2,
-            Self::Subscription => 4,
-            Self::Transaction => 8,
-            Self::AckSet => 16,
-            Self::Ok => 32,
-            Self::Count(place) => 1 << (6 + place),
-            Self::Integer(place) => 1 << (12 + place),
-            Self::Text(place) => 1 << (15 + place),
             Self::Other => 0,
+            _ => 1 << self.place(),
         }
     }
 }

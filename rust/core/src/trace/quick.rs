@@ -1,36 +1,116 @@
 //! The fields of one line as recorders write them: plain texts, integers, true and false, nothing nested.
 //!
-//! One pass over the bytes, a third of what a general parser takes. Whatever else JSON allows (escapes, text beyond
-//! ASCII, fractions, nested values) is left to [`Fields::read`], which knows all of it; both give the same fields of
-//! what this takes.
+//! One pass over the bytes. A recorder writes its keys in one order, so what followed a key in the lines before is tried
+//! first, as one comparison of words. Whatever else JSON allows (escapes, text beyond ASCII, fractions, nested values)
+//! is left to [`Fields::read`], which knows all of it; both give the same fields of what this takes.
 
 use std::borrow::Cow;
 
 use super::fields::{Fields, Key};
 use crate::partials::NULL;
 
+/// The longest that is tried: a comma, a key in quotes and a colon.
+const BYTES: usize = 32;
+
+/// Followers that are kept of a key.
+const WAYS: usize = 4;
+
+/// Where a line begins: the place after those of the keys.
+const START: usize = Key::PLACES;
+
+/// What followed each key in the lines before.
+#[derive(Debug, Clone)]
+pub(super) struct Followers {
+    after: [[Follower; WAYS]; START + 1],
+}
+
+/// The bytes up to a value, its key among them.
+#[derive(Debug, Clone, Copy)]
+struct Follower {
+    bytes: [u64; BYTES / 8],
+    mask: [u64; BYTES / 8],
+    /// 0 for none.
+    length: usize,
+    key: Key,
+}
+
+const NONE: Follower =
+    Follower { bytes: [0; BYTES / 8], mask: [0; BYTES / 8], length: 0, key: Key::Other };
+
+impl Default for Followers {
+    fn default() -> Self {
+        Self { after: [[NONE; WAYS]; START + 1] }
+    }
+}
+
+impl Followers {
+    /// The key that begins `rest`, and how many bytes there are up to its value, if it followed before.
+    #[inline]
+    fn next(&self, before: usize, rest: &[u8]) -> Option<(Key, usize)> {
+        let found = words_of(rest.first_chunk()?);
+        let is_next = |known: &&Follower| {
+            let differs = |at: usize| (found[at] & known.mask[at]) ^ known.bytes[at];
+            differs(0) | differs(1) | differs(2) | differs(3) == 0 && known.length > 0
+        };
+        self.after[before].iter().find(is_next).map(|known| (known.key, known.length))
+    }
+
+    fn learn(&mut self, before: usize, bytes: &[u8], key: Key) {
+        let (mut padded, mut mask) = ([0; BYTES], [0; BYTES]);
+        let Some(start) = padded.get_mut(..bytes.len()) else { return };
+        start.copy_from_slice(bytes);
+        mask[..bytes.len()].fill(u8::MAX);
+        let ways = &mut self.after[before];
+        ways.rotate_right(1);
+        ways[0] =
+            Follower { bytes: words_of(&padded), mask: words_of(&mask), length: bytes.len(), key };
+    }
+}
+
+#[inline]
+fn words_of(bytes: &[u8; BYTES]) -> [u64; BYTES / 8] {
+    let (words, _) = bytes.as_chunks();
+    std::array::from_fn(|at| u64::from_le_bytes(words[at]))
+}
+
 /// The fields of the first line of `text`, and how many bytes it takes, its end included; none if it is not of this
 /// form. Words of an ack set go to the end of `words`.
-pub(super) fn read<'a>(text: &'a [u8], words: &mut Vec<i64>) -> Option<(Fields<'a>, usize)> {
+pub(super) fn read<'a>(
+    text: &'a [u8],
+    words: &mut Vec<i64>,
+    followers: &mut Followers,
+) -> Option<(Fields<'a>, usize)> {
     let mut line = Line { text, at: 0 };
-    line.take(b'{')?;
     let mut fields = Fields { counts: [NULL; 6], ..Fields::default() };
-    let mut seen = 0;
+    let (mut seen, mut before) = (0, START);
     loop {
-        line.take(b'"')?;
-        let key = Key::of(line.rest_of_text()?);
+        let key = match followers.next(before, &text[line.at..]) {
+            Some((key, length)) => {
+                line.at += length;
+                key
+            }
+            None => {
+                let start = line.at;
+                match line.next()? {
+                    b'{' if before == START => {}
+                    b',' if before != START => line.skip_spaces(),
+                    b'}' if before != START => break,
+                    _ => return None,
+                }
+                line.take(b'"')?;
+                let key = Key::of(line.rest_of_text()?);
+                line.take(b':')?;
+                followers.learn(before, &text[start..line.at], key);
+                key
+            }
+        };
         if seen & key.bit() != 0 {
             return None;
         }
         seen |= key.bit();
-        line.take(b':')?;
         line.skip_spaces();
         line.value(key, &mut fields, words)?;
-        match line.next()? {
-            b',' => line.skip_spaces(),
-            b'}' => break,
-            _ => return None,
-        }
+        before = key.place();
     }
     line.end()?;
     Some((fields, line.at))
@@ -137,6 +217,14 @@ impl<'a> Line<'a> {
         self.at += usize::from(negative);
         let start = self.at;
         let mut value = 0_u64;
+        while let Some(bytes) = self.text.get(self.at..self.at + 8) {
+            let (digits, few) = digits(u64::from_le_bytes(bytes.try_into().ok()?));
+            value = value.wrapping_mul(TENS[digits]).wrapping_add(few);
+            self.at += digits;
+            if digits < 8 {
+                break;
+            }
+        }
         while let Some(digit @ b'0'..=b'9') = self.peek() {
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
             self.at += 1;
@@ -206,4 +294,22 @@ fn ends(bytes: u64) -> u64 {
     let quotes = bytes ^ (ONES * u64::from(b'"'));
     let backslashes = bytes ^ (ONES * u64::from(b'\\'));
     (less(quotes, 1) | less(backslashes, 1) | less(bytes, 0x20) | bytes) & (ONES * 0x80)
+}
+
+const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// How many of eight bytes are digits before the first that is none, and their number.
+#[inline]
+fn digits(bytes: u64) -> (usize, u64) {
+    let values = bytes ^ (ONES * u64::from(b'0'));
+    let others = (values.wrapping_add(ONES * 0x76) | values) & (ONES * 0x80);
+    let count = (others.trailing_zeros() / 8) as usize;
+    if count == 0 {
+        return (0, 0);
+    }
+    // Without the bytes behind, as if zeros were before.
+    let values = values << (8 * (8 - count));
+    let pairs = (values.wrapping_mul((10 << 8) + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul((100 << 16) + 1) >> 16) & 0x0000_ffff_0000_ffff;
+    (count, fours.wrapping_mul((10_000 << 32) + 1) >> 32)
 }

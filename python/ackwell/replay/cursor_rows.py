@@ -1,0 +1,121 @@
+"""The cursors of a fold as columns, some MB at a time, and as rows to print: no cursor object for any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ackwell.errors import ProtocolError
+from ackwell.replay.fold import cursor_settings
+from ackwell.replay.losses import AckSetColumns, losses_of, text_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ackwell.broker.batch_sizes import Count
+    from ackwell.position import Position
+    from ackwell.replay.fold import Fold
+    from ackwell.replay.resets import Name
+    from ackwell.replay.states import SubscriptionState
+
+    Ints = NDArray[np.int64]
+
+
+def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, Any], dict[int, str]]]:
+    """Return what `Partials.cursors` says of pairs in this order, without those of topics.
+
+    Each part has its pairs, their columns, and the error of each row that has one.
+    """
+    settings, wrong = fold.settings()
+    whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]
+    order = order[fold.partials.names()[1][order] != 0]
+    start = 0
+    while start < len(order):
+        columns = fold.partials.cursors(order[start:], whole_acks)
+        pairs = order[start : start + columns["taken"]]
+        start += len(pairs)
+        errors = dict(columns["errors"])
+        if wrong:
+            errors |= {row: wrong[pair] for row, pair in enumerate(pairs.tolist()) if pair in wrong}
+        yield pairs, columns, errors
+
+
+class CursorRow(NamedTuple):
+    """One subscription after its events, as it is printed."""
+
+    topic: str
+    subscription: str
+    mark_delete: str
+    individually_deleted: str
+    range_count: int
+    batch_deleted: Mapping[Position, Sequence[int]]
+    backlog_entries: int
+    lost: Count
+    """Acknowledged messages that come back after a graceful restart with 4.2's settings."""
+
+    @classmethod
+    def of(cls, state: SubscriptionState) -> CursorRow:
+        """Return the row of a state."""
+        cursor = state.cursor
+        return cls(
+            state.topic,
+            state.subscription,
+            str(cursor.mark_delete_position),
+            str(cursor.individually_deleted),
+            len(cursor.individually_deleted),
+            cursor.batch_deleted,
+            cursor.backlog_entries,
+            state.restart_loss().messages,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state under the names that Pulsar's own tools print."""
+        return {
+            "topic": self.topic,
+            "subscription": self.subscription,
+            "markDeletePosition": self.mark_delete,
+            "individuallyDeletedMessages": self.individually_deleted,
+            "batchDeletedIndexes": {str(at): list(words) for at, words in self.batch_deleted.items()},
+            "backlogEntries": self.backlog_entries,
+        }
+
+
+def cursor_rows(fold: Fold, errors: dict[Name, str] | None = None) -> Iterator[CursorRow]:
+    """Return the row of every subscription that is not deleted, ordered by topic and subscription.
+
+    Those whose events lead to no cursor go into `errors`; without it the first one is raised.
+    """
+    fold.raise_flaw(all_flaws=errors is None)
+    names = fold.names()
+    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
+    for pairs, columns, wrong in cursor_columns(fold, order):
+        deleted = set(columns["deleted"])
+        integers, sets = columns["integers"], columns["batch_deleted"]
+        ledger_ids, entry_ids, ranges, backlogs = (
+            integers[name].tolist()
+            for name in ("mark_delete_ledger_id", "mark_delete_entry_id", "range_count", "backlog_entries")
+        )
+        bounds, losses = sets["offsets"].tolist(), losses_of(columns)
+        for row, pair in enumerate(pairs.tolist()):
+            if row in deleted:
+                continue
+            if row in wrong:
+                if errors is None:
+                    # As a state it says which event is to blame.
+                    fold.cursor(pair, {})
+                    raise ProtocolError(f"{', '.join(names[pair])}: {wrong[row]}")
+                errors[names[pair]] = f"{', '.join(names[pair])}: {wrong[row]}"
+                continue
+            topic, subscription = names[pair]
+            yield CursorRow(
+                topic,
+                subscription,
+                f"{ledger_ids[row]}:{entry_ids[row]}",
+                text_at(columns["individually_deleted"], row).decode(),
+                ranges[row],
+                AckSetColumns(sets, *bounds[row : row + 2]),
+                backlogs[row],
+                losses[row].messages,
+            )

@@ -1,0 +1,64 @@
+"""The fold of events that are given in their order: nothing of them need be known before.
+
+A seek makes what was folded before it void, and a transaction counts once its commit was given. A cleared
+backlog without a position reaches what was published until then, which the fold itself shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ackwell.replay.event_columns import NULL, name_at
+from ackwell.replay.events import Kind
+from ackwell.replay.fold import Fold
+
+if TYPE_CHECKING:
+    from ackwell.engine import Engine
+    from ackwell.replay.event_columns import Columns
+
+_CLEARING: Final = frozenset([Kind.CLEAR_BACKLOG.value])
+_SEEKING: Final = frozenset([Kind.SEEK.value])
+
+
+class FoldInOrder(Fold):
+    """A fold of events in their order. Call `end` before a state is asked for; more events may follow."""
+
+    def __init__(self, *, engine: Engine | None = None) -> None:
+        super().__init__(whole=True, engine=engine)
+        self._blind: set[int] = set()
+        """The pairs whose backlog was cleared before anything was published, with no seek since."""
+
+    def feed(self, columns: Columns) -> bool:
+        """Take the next events in; return whether a row was no event. O(rows)."""
+        clears = columns.rows_of(_CLEARING)
+        flawed, start = False, 0
+        for row in clears[columns.ledger_ids[clears] == NULL].tolist():
+            flawed |= self._run(columns.take(slice(start, row)))
+            flawed |= self._clear(columns.take(slice(row, row + 1)))
+            start = row + 1
+        return self._run(columns.take(slice(start, None)) if start else columns) or flawed
+
+    def _run(self, columns: Columns) -> bool:
+        if self._blind:
+            self._blind -= {self._pair(columns, row) for row in columns.rows_of(_SEEKING).tolist()}
+        return super().feed(columns)
+
+    def _clear(self, columns: Columns) -> bool:
+        last = self.partials.last_published(self._pair(columns, 0))
+        if last is not None:
+            ledger_ids, entry_ids = (np.array([value]) for value in last)
+            columns = columns._replace(ledger_ids=ledger_ids, entry_ids=entry_ids)
+        elif name_at(columns.subscriptions, 0):
+            self._blind.add(self._pair(columns, 0))
+            return False
+        return super().feed(columns)
+
+    def _pair(self, columns: Columns, row: int) -> int:
+        return self.pair((name_at(columns.topics, row), name_at(columns.subscriptions, row)))
+
+    def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
+        """Return the broker settings of the pairs that have some, and what is wrong with others."""
+        settings, wrong = super().settings()
+        return settings, wrong | dict.fromkeys(self._blind, "backlog cleared before anything was published")

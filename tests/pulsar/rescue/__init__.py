@@ -1,1 +1,0 @@
-"""`ackwell rescue` on Apache Pulsar itself: random histories, held unloads and crashes, order, TLS."""
