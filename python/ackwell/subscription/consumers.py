@@ -22,9 +22,10 @@ from ackwell.position import Position
 from ackwell.subscription.ack_timeouts import AckTimeouts
 from ackwell.subscription.consumer import Consumer
 from ackwell.subscription.draining import DrainingHashes
+from ackwell.subscription.reads import Read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ackwell.arrays import Int64s
     from ackwell.pending_ack import PendingAck
@@ -137,27 +138,28 @@ class Consumers(EqualByState):
         if self.draining.pending:
             self.draining.delivered(consumer.key, sticky_key_hash)
 
+    def count(self, consumer: Consumer, messages: int) -> None:
+        """Count so many messages as delivered to a consumer; `deliver_many` notes which."""
+        consumer.permits -= messages
+        self._grow(consumer, messages)
+
     def deliver_many(
         self,
         consumer: Consumer,
         ledger_ids: Int64s,
         entry_ids: Int64s,
-        remaining: Int64s | int,
-        sticky_key_hashes: Int64s | int,
+        remaining: Int64s | None,
+        sticky_key_hashes: Int64s | None,
         now_ms: int,
     ) -> None:
-        """Deliver many entries to a consumer; one number is meant for all entries."""
+        """Note many entries, whose messages are counted, as delivered; `None` for one message, or hash 0."""
         import numpy as np
 
-        count = len(ledger_ids)
-        total = remaining * count if isinstance(remaining, int) else int(remaining.sum())
-        if isinstance(remaining, int):
-            remaining = np.full(count, remaining, dtype=np.int64)
-        if isinstance(sticky_key_hashes, int):
-            sticky_key_hashes = np.full(count, sticky_key_hashes, dtype=np.int64)
+        if remaining is None:
+            remaining = np.ones(len(ledger_ids), dtype=np.int64)
+        if sticky_key_hashes is None:
+            sticky_key_hashes = np.zeros(len(ledger_ids), dtype=np.int64)
         consumer.pending.add_many(ledger_ids, entry_ids, remaining, sticky_key_hashes)
-        consumer.permits -= total
-        self._grow(consumer, total)
         if consumer.timeouts is not None:
             consumer.timeouts.delivered_many(ledger_ids, entry_ids, now_ms)
         if self.draining.pending:
@@ -313,6 +315,33 @@ class Consumers(EqualByState):
             # One that is full and not blocked asked for redelivery.
             allowance = min(allowance, max(left, 1))
         return max(allowance, 0)
+
+    def all_fit(self, consumers: Sequence[Consumer], messages: Sequence[float], largest: int) -> bool:
+        """Return whether so many messages are sure to pass no limit, whichever reads bring them.
+
+        `largest` is the size of the largest entry. The permits that are left make the next read a full one.
+        """
+        at_once = self.read_max
+        total = sum(messages)
+        left = sum(each.permits for each in consumers) - total
+        if left < at_once or self.room() < NO_LIMIT or self.unacked + total >= self._blocked_at:
+            return False
+        return all(
+            not each.blocked
+            and wanted <= each.permits
+            and each.unacked + wanted + at_once * max(each.mean_batch_size + 1, largest) <= self.full_at
+            for each, wanted in zip(consumers, messages, strict=True)
+            if wanted
+        )
+
+    def begin_read(self, entries: int, messages: int) -> Read:
+        """Return a read of so many entries, which hold so many messages."""
+        return Read(self, self._settings, entries, messages)
+
+    @property
+    def read_max(self) -> int:
+        """The most entries of one read."""
+        return self._settings.read_batch_size
 
     def readable(self) -> int:
         """Return how many entries a broker reads at once: one for each permit, whoever has it."""

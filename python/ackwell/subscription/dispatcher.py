@@ -8,7 +8,6 @@ from ackwell.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.subscription.policies import ByKey
-from ackwell.subscription.reads import Read
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
@@ -102,6 +101,7 @@ class Dispatcher:
         # Most entries are only acknowledged or not; the rest is looked at where there is any.
         reason: Undelivered | None = None
         if state.delayed is not None or state.transactions.open or state.counts.active:
+            self._read_held(new, place)
             may_wait = new or state.replay.is_unseen(ledger_id, entry_id)
             reason = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if may_wait else now_ms)
         elif state.cursor.is_acked(ledger_id, entry_id):
@@ -134,13 +134,7 @@ class Dispatcher:
         state = self._state
         again, new = entries.split(state.unread.position)
         if state.settings.reads_by_permits and state.policy.individual:
-            plain = new.sizes is None and not again.entries and not self._needs_a_look(new, now_ms)
-            owners = None
-            if plain and new.follows(*state.unread.first(new.entries)):
-                owners = state.policy.choose_all([*state.consumers], new.hashes, new.entries)
-            if owners is None:
-                return self._by_reads(again, now_ms, new=False) or self._by_reads(new, now_ms, new=True)
-            return self._in_groups(new, owners, now_ms)
+            return self._by_reads(again, now_ms, new=False) or self._by_reads(new, now_ms, new=True)
         deliveries = self._one_by_one(again, now_ms)
         if not new.entries:
             return deliveries
@@ -156,39 +150,99 @@ class Dispatcher:
         import numpy as np
 
         state = self._state
-        consumers = list(state.consumers)
         served = int(np.count_nonzero(owners >= 0))
         if served:
             if state.delayed is not None:
                 state.delayed.saw_undelayed()
             state.unread.position = int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
-        groups = [new.pick(slice(served))] if len(consumers) == 1 else new.grouped(owners, len(consumers))
+        return self._grouped(new, owners, now_ms, counted=False)
+
+    def _grouped(self, new: Entries, owners: Owners, now_ms: int, *, counted: bool) -> list[Delivery]:
+        """Deliver entries to their owners, -1 for nobody."""
+        consumers = list(self._state.consumers)
+        # Of one consumer alone, what it does not get comes last.
+        groups = (
+            [new.pick(slice(int((owners >= 0).sum())))]
+            if len(consumers) == 1
+            else new.grouped(owners, len(consumers))
+        )
         pairs = zip(consumers, groups, strict=True)
-        return [self._deliver(consumer, mine, now_ms) for consumer, mine in pairs if mine.entries]
+        return [self._deliver(who, mine, now_ms, counted=counted) for who, mine in pairs if mine.entries]
 
     def _by_reads(self, entries: Entries, now_ms: int, *, new: bool) -> list[Delivery]:
         """Decide for one read of a broker after the other, as long as somebody may get anything.
 
         What is left of a read is the next one: up to there, unless nobody got anything, which looks ahead.
         """
-        policy, consumers = self._state.policy, self._state.consumers
+        state = self._state
+        policy, consumers = state.policy, state.consumers
+        if not entries.entries:
+            return []
+        plain = new and entries.follows(*state.unread.first(entries.entries))
+        plain = plain and not state.replay.active and not self._needs_a_look(entries, now_ms)
+        if plain and self.stall() is None:
+            owners = policy.choose_all([*consumers], entries.sizes, entries.hashes, entries.entries)
+            if owners is not None:
+                return self._in_groups(entries, owners, now_ms)
         deliveries: list[Delivery] = []
         start = 0
-        while start < entries.entries and not (deliveries and self._state.replay.active):
+        if plain:
+            start, owners = self._whole_reads(entries)
+            deliveries = self._grouped(entries.pick(slice(start)), owners[:start], now_ms, counted=True)
+        while start < entries.entries and not (deliveries and state.replay.active):
             if (self.stall() if new else policy.stall(new=False)) is not None:
                 break
-            size = min(consumers.readable(), self._state.settings.read_batch_size)
-            read = entries.pick(slice(start, start + size))
-            start += size
-            messages = read.entries if read.sizes is None else int(read.sizes.sum())
-            policy.begin_round()
-            policy.read = Read(consumers, self._state.settings, read.entries, messages)
+            read = self._begin_read(entries, start)
+            start += read.entries
             try:
                 deliveries += self._one_by_one(read, now_ms, changed=bool(deliveries))
             finally:
-                policy.read.end()
-                policy.read = None
+                self._end_read()
         return deliveries
+
+    def _begin_read(self, entries: Entries, start: int) -> Entries:
+        """Begin the next read; return its entries."""
+        policy, consumers = self._state.policy, self._state.consumers
+        size = min(consumers.readable(), consumers.read_max)
+        read = entries.pick(slice(start, start + size))
+        messages = read.entries if read.sizes is None else int(read.sizes.sum())
+        policy.begin_round()
+        policy.read = consumers.begin_read(read.entries, messages)
+        return read
+
+    def _end_read(self) -> None:
+        policy = self._state.policy
+        assert policy.read is not None
+        policy.read.end()
+        policy.read = None
+
+    def _whole_reads(self, entries: Entries) -> tuple[int, Owners]:
+        """Decide for reads of plain entries, each at once, up to the first of which something waits.
+
+        Returns how many entries were decided on, and who gets each, -1 for nobody; their messages count.
+        """
+        import numpy as np
+
+        state = self._state
+        policy, everybody = state.policy, [*state.consumers]
+        owners: Owners = np.full(entries.entries, -1, dtype=np.int16)
+        start = 0
+        while start < entries.entries and not state.replay.active and self.stall() is None:
+            read = self._begin_read(entries, start)
+            mine = owners[start : start + read.entries]
+            taken = policy.take_read(everybody, read.sizes, read.hashes, mine)
+            self._end_read()
+            if not taken:
+                break
+            start += read.entries
+            state.unread.position = int(read.ledger_ids[-1]), int(read.entry_ids[-1]) + 1
+            if state.delayed is not None:
+                state.delayed.saw_undelayed()
+            if mine.min() < 0:
+                left = read.pick(mine < 0)
+                hashes = np.zeros(left.entries, dtype=np.int64) if left.hashes is None else left.hashes
+                state.replay.add_many(left.ledger_ids, left.entry_ids, hashes)
+        return start, owners
 
     def delivered(
         self, consumer: Consumer, position: Position, now_ms: int, batch_size: int, sticky_key_hash: int
@@ -304,6 +358,16 @@ class Dispatcher:
         else:
             self._state.replay.discard(ledger_id, entry_id)
 
+    def _read_held(self, new: bool, place: tuple[int, int]) -> None:
+        """Let what open transactions hold before an unread entry take its place in the reads of a broker."""
+        state = self._state
+        if not new or state.policy.individual or not state.settings.reads_by_permits:
+            return
+        for position in state.unread.held_before(place):
+            if isinstance(state.policy.choose(0, new=True), Undelivered):
+                break
+            state.unread.position = position.ledger_id, position.entry_id + 1
+
     def _wait(self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
         state = self._state
         if state.policy.by_key or state.policy.read is not None:
@@ -355,15 +419,14 @@ class Dispatcher:
         consumers = self._state.consumers
         return [self._delivery(consumers[key], entries.at(indexes)) for key, indexes in indexes_of.items()]
 
-    def _deliver(self, consumer: Consumer, mine: Entries, now_ms: int) -> Delivery:
-        sizes: Int64s | int = 1 if mine.sizes is None else mine.sizes
+    def _deliver(self, consumer: Consumer, mine: Entries, now_ms: int, *, counted: bool = False) -> Delivery:
+        consumers = self._state.consumers
+        messages = 0 if counted else mine.entries if mine.sizes is None else int(mine.sizes.sum())
         if self._state.policy.individual:
-            hashes: Int64s | int = 0 if mine.hashes is None else mine.hashes
-            self._state.consumers.deliver_many(
-                consumer, mine.ledger_ids, mine.entry_ids, sizes, hashes, now_ms
-            )
+            consumers.deliver_many(consumer, *mine[:4], now_ms)
+            consumers.count(consumer, messages)
         else:
-            consumer.permits -= mine.entries if isinstance(sizes, int) else int(sizes.sum())
+            consumer.permits -= messages
         return self._delivery(consumer, mine)
 
     def _delivery(self, consumer: Consumer, entries: Entries) -> Delivery:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ackwell.subscription.consumer import Consumer, ConsumerKey
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.settings import SubscriptionSettings
@@ -52,19 +54,16 @@ class Read:
         """Count an entry that a consumer of Key_Shared is to get."""
         self._allowed[consumer.key] -= 1
 
-    def took(self, key: ConsumerKey, batch_size: int) -> None:
-        """Count an entry that went out to a consumer."""
-        self._messages -= batch_size
-        messages, entries = self._sent.get(key, (0, 0))
-        self._sent[key] = messages + batch_size, entries + 1
+    def took(self, key: ConsumerKey, messages: int, entries: int = 1) -> None:
+        """Count entries that went out to a consumer."""
+        self._messages -= messages
+        before, sent = self._sent.get(key, (0, 0))
+        self._sent[key] = before + messages, sent + entries
 
     def end(self) -> None:
         """Bring the mean size of each consumer's entries up to date."""
         for key, (messages, entries) in self._sent.items():
-            consumer, mean = self._consumers[key], messages / entries
-            if consumer.mean_batch_size >= 1:
-                mean = consumer.mean_batch_size * _WEIGHT + (1 - _WEIGHT) * mean
-            consumer.mean_batch_size = mean
+            average(self._consumers.by_key[key], (messages,), (entries,))
 
     def _entries_for(self, consumer: Consumer) -> int:
         if consumer.permits <= 0 or not self._consumers.may_take_of_key(consumer):
@@ -73,3 +72,12 @@ class Read:
             return consumer.permits
         mean = max(int(consumer.mean_batch_size + 0.5), 1)
         return min(consumer.permits, -(-(self._consumers.full_at - consumer.unacked) // mean))
+
+
+def average(consumer: Consumer, messages: Iterable[float], entries: Iterable[int]) -> None:
+    """Bring the mean size of a consumer's entries up to date with what it got, read by read."""
+    mean = consumer.mean_batch_size
+    for each, number in zip(messages, entries, strict=True):
+        if number:
+            mean = mean * _WEIGHT + (1 - _WEIGHT) * (each / number) if mean >= 1 else each / number
+    consumer.mean_batch_size = mean

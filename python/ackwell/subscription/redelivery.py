@@ -26,8 +26,11 @@ class Redelivery:
         state.give_back_many(ledger_ids, entry_ids, hashes)
         if state.policy.leave(consumer):
             state.unread.rewind()
-        if not len(state.consumers) and state.settings.idle_clears_counts:
-            state.counts.clear()
+        if not len(state.consumers):
+            if state.settings.idle_clears_counts:
+                state.counts.clear()
+            if state.settings.idle_reads_again and state.policy.individual:
+                state.start_over()
         return len(ledger_ids)
 
     def requested(self, consumer: Consumer, positions: Iterable[Position] | None, *, counted: bool) -> int:

@@ -118,6 +118,10 @@ class SubscriptionSettings:
     idle_clears_counts: bool = False
     """All redelivery counts are dropped when the last consumer leaves."""
 
+    idle_reads_again: bool = False
+    """On Shared and Key_Shared everything unacknowledged is read again when the last consumer leaves, as if
+    nothing of it waited to be delivered again."""
+
     partial_ack_lowers_pending: bool = True
     """The pending count of an entry goes down with each acknowledged part; else it is its batch size."""
 
@@ -181,6 +185,7 @@ _PULSAR: dict[str, Any] = {
     "reads_by_permits": True,
     "partial_ack_resets_count": True,
     "idle_clears_counts": True,
+    "idle_reads_again": True,
     "partial_ack_unblocks": False,
     "transaction_part_unblocks": False,
     "redelivery_unblocks": True,

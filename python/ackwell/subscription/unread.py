@@ -50,6 +50,11 @@ class Unread(EqualByState):
         ledger_ids, entry_ids = self.first(1)
         return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)
 
+    def held_before(self, place: tuple[int, int]) -> list[Position]:
+        """Return the entries from the read position up to a place that transactions hold whole, in order."""
+        held = (position for position, _ in self._transactions.held() if self.position <= position < place)
+        return sorted(each for each in held if not (self._cursor.is_acked(*each) or self.wanted(*each)))
+
     def before(self, position: Position) -> list[Position]:
         """Return the unread positions before this one."""
         count = self.ledgers.entries_between(self._just_before(), position)

@@ -113,6 +113,27 @@ CASES = (
         {"maxUnackedMessagesPerConsumer": 10, "maxUnackedMessagesPerSubscription": 10},
     ),
     Directed(
+        "what a transaction holds takes its place in a read",
+        "reads_by_permits",
+        "Exclusive",
+        (
+            _publish(*[10] * 12),
+            _ONE,
+            Flow(1, 100),
+            Ack(1, _ids(0, 2), T1),
+            Redeliver(1, None),
+            Flow(1, 26),
+            Flow(1, 100),
+        ),
+    ),
+    Directed(
+        "what waited when the last consumer left is read like anything else",
+        "idle_reads_again",
+        "Shared",
+        (_publish(*[10] * 8), _ONE, Flow(1, 100), Close(1), _TWO, Flow(2, 3), Flow(2, 100)),
+        {"maxUnackedMessagesPerSubscription": 20},
+    ),
+    Directed(
         "a read of more permits than a broker reads at once",
         "read_batch_size",
         "Exclusive",

@@ -65,9 +65,25 @@ class Policy(Protocol):
         """
 
     def choose_all(
-        self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None, count: int
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        count: int,
     ) -> Owners | None:
-        """Answer as `choose_many` for plain messages if everybody can take all of its own; else `None`."""
+        """Answer as `choose_many` for all reads of a run; `None` unless everybody can take all of its own."""
+
+    def take_read(
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        owners: Owners,
+    ) -> bool:
+        """Fill in who gets each new entry of the read under way, -1 for nobody, and count its messages.
+
+        False, and nothing changes, if only one by one will do.
+        """
 
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why nobody can get a message now; `None` if somebody can."""

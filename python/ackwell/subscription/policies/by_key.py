@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell.equality import EqualByState
+from ackwell.subscription.consumers import NO_LIMIT
 from ackwell.subscription.policies.base import why
+from ackwell.subscription.reads import average
 from ackwell.subscription.selectors import owners_of_slots
-from ackwell.subscription.sticky_key import SLOTS
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class ByKey(EqualByState):
         self.selector = selector
         self.in_key_order = in_key_order
         self._owners: NDArray[np.int16] | None = None
+        self._all_owned = False
+        """Whether each slot of that table has an owner."""
         self.read: Read | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -103,15 +106,8 @@ class ByKey(EqualByState):
         """Answer at once where every owner can take all of its messages and nothing waits or drains."""
         import numpy as np
 
-        if hashes is None or self._consumers.draining.pending or self._replay.active:
-            return None
-        if self._owners is None:
-            # Two bytes a slot, built again after a consumer joined or left, save a search for each message.
-            self._owners = owners_of_slots(self.selector, [consumer.key for consumer in consumers])
-        if not count or hashes.min() < 0 or hashes.max() >= SLOTS:
-            return None
-        owners = self._owners[hashes]
-        if owners.min() < 0:
+        owners = self._owners_of(consumers, hashes)
+        if owners is None or self._replay.active:
             return None
         wanted = np.bincount(owners, weights=sizes, minlength=len(consumers))
         allowance = self._consumers.allowance
@@ -121,10 +117,74 @@ class ByKey(EqualByState):
         return owners if fits and int(wanted.sum()) <= self._consumers.room() else None
 
     def choose_all(
-        self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None, count: int
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        count: int,
     ) -> Owners | None:
-        """Do what `choose_many` does: it answers for no other run."""
-        return self.choose_many(consumers, None, hashes, count)
+        """Answer at once where no permits and no limit can end in any of the reads."""
+        import numpy as np
+
+        owners = self._owners_of(consumers, hashes)
+        if owners is None:
+            return None
+        # One row for each consumer, one column for each read.
+        size, everybody = self._consumers.read_max, len(consumers)
+        reads = -(-count // size)
+        cells = np.repeat(np.arange(0, reads * everybody, everybody), size)[:count] + owners
+        entries = np.bincount(cells, minlength=reads * everybody).reshape(reads, everybody).T
+        messages, largest = entries, 1
+        if sizes is not None:
+            largest = int(sizes.max())
+            messages = np.bincount(cells, sizes, minlength=reads * everybody).reshape(reads, everybody).T
+        if not self._consumers.all_fit(consumers, messages.sum(axis=1).tolist(), largest):
+            return None
+        for consumer, mine, sent in zip(consumers, messages.tolist(), entries.tolist(), strict=True):
+            average(consumer, mine, sent)
+        return owners
+
+    def take_read(
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        owners: Owners,
+    ) -> bool:
+        """Allow each owner the first of its entries."""
+        import numpy as np
+
+        owned = self._owners_of(consumers, hashes)
+        if owned is None or self._consumers.room() < NO_LIMIT:
+            return False
+        assert self.read is not None
+        owners[:] = owned
+        wanted = np.bincount(owned, minlength=len(consumers)).tolist()
+        for index, (consumer, entries) in enumerate(zip(consumers, wanted, strict=True)):
+            if not entries:
+                continue
+            allowed = min(max(self.read.allows(consumer), 0), entries)
+            if allowed < entries:
+                owners[np.flatnonzero(owned == index)[allowed:]] = -1
+            if allowed:
+                messages = allowed if sizes is None else int(sizes.sum(where=owners == index))
+                self._consumers.count(consumer, messages)
+                self.read.took(consumer.key, messages, allowed)
+        return True
+
+    def _owners_of(self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None) -> Owners | None:
+        """Return the owner of each hash; `None` if one has none, or drains."""
+        if hashes is None or self._consumers.draining.pending or hashes.min(initial=0) < 0:
+            return None
+        if self._owners is None:
+            # Two bytes a slot, built again after a consumer joined or left, save a search for each message.
+            self._owners = owners_of_slots(self.selector, [consumer.key for consumer in consumers])
+            self._all_owned = bool(self._owners.min() >= 0)
+        try:
+            owners = self._owners[hashes]
+        except IndexError:
+            return None
+        return owners if self._all_owned or owners.min(initial=0) >= 0 else None
 
     def delivered(self, consumer: Consumer, sticky_key_hash: int) -> None:
         """Let a hash drain that somebody else delivered to a consumer that does not own it."""

@@ -108,10 +108,24 @@ class OneActive(EqualByState):
         return owners
 
     def choose_all(
-        self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None, count: int
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        count: int,
     ) -> Owners | None:
-        """Leave it to `choose_many`: reads are no matter of runs here."""
+        """Leave it to `choose_many`, which decides on reads as well."""
         return None
+
+    def take_read(
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        owners: Owners,
+    ) -> bool:
+        """Leave it to `choose_many`, which decides on reads as well."""
+        return False
 
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why the active consumer cannot get a message; `None` if it can."""

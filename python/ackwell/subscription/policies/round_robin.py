@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.subscription.policies.base import why
+from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ackwell.subscription.policies.base import Owners
     from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
-    from ackwell.subscription.undelivered import Undelivered
 
 
 class RoundRobin(EqualByState):
@@ -127,10 +127,68 @@ class RoundRobin(EqualByState):
         return np.repeat(np.array(turns, dtype=np.int64), lengths)
 
     def choose_all(
-        self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None, count: int
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        count: int,
     ) -> Owners | None:
-        """Lay out the round in which nobody runs out of permits."""
-        return self._even(consumers, count)
+        """Lay out the turns of all reads if nobody runs out of permits; O(turns)."""
+        import numpy as np
+
+        self.begin_round()
+        everybody, size = self._consumers, self._consumers.read_max
+        means_stay = sizes is None and all(each.mean_batch_size == 1 for each in consumers)
+        if means_stay and size % self._batch_size == 0:
+            return self._even(consumers, count)
+        first = [each for each in self._order if each.priority == self._order[0].priority]
+        ends = [0, *range(1, count + 1)] if sizes is None else [0, *sizes.cumsum().tolist()]
+        largest = 1 if sizes is None else int(sizes.max())
+        if not everybody.all_fit(first, [ends[-1]] * len(first), largest):
+            return None
+        place = next((index for index, each in enumerate(first) if each is self._current), -1)
+        turns: list[int] = []
+        lengths: list[int] = []
+        for start in range(0, count, size):
+            done, stop = start, min(start + size, count)
+            read = everybody.begin_read(stop - start, ends[stop] - ends[start])
+            while done < stop:
+                place = (place + 1) % len(first)
+                taken = min(read.share(first[place]), stop - done)
+                read.took(first[place].key, ends[done + taken] - ends[done], taken)
+                turns.append(place)
+                lengths.append(taken)
+                done += taken
+            read.end()
+        self._current = first[place]
+        index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
+        places = np.array([index_of[each.key] for each in first], dtype=np.int64)
+        return np.repeat(places[turns], lengths)
+
+    def take_read(
+        self,
+        consumers: Sequence[Consumer],
+        sizes: NDArray[np.int64] | None,
+        hashes: NDArray[np.int64] | None,
+        owners: Owners,
+    ) -> bool:
+        """Lay out the turns of one read; O(turns)."""
+        assert self.read is not None
+        index_of = {consumer.key: index for index, consumer in enumerate(consumers)}
+        ends = range(1, len(owners) + 1) if sizes is None else sizes.cumsum().tolist()
+        done = before = 0
+        while done < len(owners):
+            consumer = self._next_turn(new=True)
+            if isinstance(consumer, Undelivered):
+                break
+            taken = min(self._left + 1, len(owners) - done)
+            self._left -= taken - 1
+            owners[done : done + taken] = index_of[consumer.key]
+            done += taken
+            self._consumers.count(consumer, ends[done - 1] - before)
+            self.read.took(consumer.key, ends[done - 1] - before, taken)
+            before = ends[done - 1]
+        return True
 
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return why nobody can get a message; `None` if anybody has permits and is not blocked."""

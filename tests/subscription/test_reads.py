@@ -1,0 +1,110 @@
+"""Under a broker's preset a read of plain entries is decided at once, and just as entry by entry."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from ackwell import Ledgers
+from ackwell.subscription import Subscription, SubscriptionSettings
+
+if TYPE_CHECKING:
+    from ackwell.subscription.dispatcher import Delivery
+
+ENTRIES = 4_000
+LIMITS = [(0, 0), (50_000, 200_000), (60, 0), (0, 150), (40, 90), (7, 0)]
+
+
+def opened(kind: str, limits: tuple[int, int], turn: int, *, at_once: bool) -> Subscription:
+    settings = SubscriptionSettings.pulsar(
+        "4.2",
+        max_unacked_per_consumer=limits[0],
+        max_unacked_per_subscription=limits[1],
+        round_robin_batch_size=turn,
+        read_batch_size=100 if turn == 20 else 17,
+    )
+    subscription = Subscription(kind, Ledgers({3: ENTRIES}), settings=settings)
+    if not at_once:
+        policy: Any = subscription._state.policy
+        policy.choose_all = lambda *_: None
+        policy.take_read = lambda *_: False
+    return subscription
+
+
+class Pair:
+    """One subscription that decides on whole reads, and one that decides entry by entry."""
+
+    def __init__(self, kind: str, limits: tuple[int, int], turn: int) -> None:
+        self.both = [opened(kind, limits, turn, at_once=at_once) for at_once in (True, False)]
+
+    def do(self, name: str, *arguments: Any, **named: Any) -> Any:
+        first, second = [getattr(each, name)(*arguments, **named) for each in self.both]
+        return first, second
+
+    def deliver(self, limit: int, sizes: Any, hashes: Any) -> None:
+        reads = [each.next_reads_many(limit, 0) for each in self.both]
+        np.testing.assert_array_equal(reads[0], reads[1])
+        entry_ids = reads[0][1]
+        columns = {
+            "batch_sizes": None if sizes is None else sizes[entry_ids],
+            "sticky_key_hashes": hashes[entry_ids],
+        }
+        found = self.do("dispatch_many", *reads[0], 0, **columns)
+        assert delivered(found[0]) == delivered(found[1])
+
+    def check(self) -> None:
+        states = []
+        for each in self.both:
+            state = each._state
+            states.append(
+                (
+                    each.read_position,
+                    [*state.replay.positions()],
+                    [(one.key, one.permits, one.unacked, one.blocked) for one in state.consumers],
+                    [round(one.mean_batch_size, 9) for one in state.consumers],
+                    [each.pending(one.key) for one in state.consumers],
+                )
+            )
+        assert states[0] == states[1]
+
+
+def delivered(deliveries: list[Delivery]) -> dict[Any, list[int]]:
+    found: dict[Any, list[int]] = {}
+    for each in deliveries:
+        found.setdefault(each.consumer, []).extend(each.entry_ids.tolist())
+    return found
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+def test_whole_reads_are_decided_as_entry_by_entry(kind: str, limits: tuple[int, int]) -> None:
+    for seed in range(6):
+        chance = random.Random(f"{kind} {limits} {seed}")
+        draw = np.random.default_rng(seed)
+        sizes = [None, draw.integers(1, 20, ENTRIES), draw.choice([1, 1, 1, 70], ENTRIES)][seed % 3]
+        hashes = draw.integers(1, 65_536, ENTRIES) if seed % 2 else draw.integers(1, 9, ENTRIES)
+        pair = Pair(kind, limits, chance.choice((20, 20, 7)))
+        for number in range(chance.randint(1, 5)):
+            pair.do(
+                "add_consumer", f"c{number}", priority=chance.choice((0, 0, 1)) if kind == "Shared" else 0
+            )
+        for _ in range(40):
+            who = chance.choice(pair.both[0].consumers)
+            what = chance.choice(("flow", "flow", "deliver", "deliver", "deliver", "ack", "redeliver"))
+            if what == "flow":
+                pair.do("flow", who, chance.choice((1, 5, 30, 300, 3_000)))
+            elif what == "deliver":
+                pair.deliver(chance.choice((3, 50, 250, 1_000)), sizes, hashes)
+            else:
+                has = [*pair.both[0].pending(who)]
+                some = chance.sample(has, chance.randint(0, len(has)))
+                if what == "redeliver" and some:
+                    pair.do("redeliver", who, some[:5])
+                for position in some if what == "ack" else ():
+                    pair.do("ack", who, *position)
+            pair.check()
+        for each in pair.both:
+            each.validate()
