@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from ackwell.devbroker import Broker, DevBrokerSettings
-from ackwell.replay.events import Kind
-from ackwell.replay.history import check_history
+from ackwell.protocol.codes import CommandType
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.history import RECEIPT, Rule, check_history
+from tests.devbroker.raw import RawClient
 
 pulsar = pytest.importorskip("pulsar")
 
@@ -63,14 +65,14 @@ class Session:
     def leave(self) -> None:
         self.consumers.pop(self.chance.randrange(len(self.consumers))).close()
 
-    def run(self, nacks: int) -> None:
-        """Fail messages until there were so many nacks, then acknowledge all that comes."""
+    def run(self, nacks: int, nack: float = 0.98) -> None:
+        """Fail messages, this share of them, until there were so many nacks."""
         while self.nacks < nacks:
             if self.chance.random() < 0.02:
                 self.leave()
             while len(self.consumers) < CONSUMERS:
                 self.join()
-            self.receive(nack=0.98)
+            self.receive(nack)
 
     def drain(self) -> None:
         """Acknowledge until nothing is left; the time limit of the run ends one that never does."""
@@ -134,3 +136,70 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
     later = max(position for position, each in session.keys.items() if each == key)
     wrong = events[back]._replace(kind=Kind.DISPATCH, ledger_id=later[0], entry_id=later[1])
     assert check_history([*events[: back + 1], wrong])
+
+
+@pytest.mark.parametrize("as_", ["ackwell", "pulsar-4.2"])
+def test_a_history_with_crashes_of_the_broker_breaks_nothing(as_: str) -> None:
+    """Acknowledgments that nobody answered may be lost, and messages come again in their order."""
+    with Broker(settings=DevBrokerSettings(limits={"waiting_holds_key": True})) as broker:
+        session = Session(broker, 11)
+        session.publish(300)
+        for crashes in range(1, 5):
+            session.run(150 * crashes, nack=0.7)
+            broker.crash()
+            broker.restart(as_)
+        session.drain()
+        events = keyed(session)
+        session.client.close()
+    kinds = Counter(event.kind for event in events)
+    assert kinds[Kind.BROKER_RESTART] == 4
+    assert kinds[Kind.NACK] > 300
+    assert check_history(events) == []
+
+
+def test_the_receipts_of_a_broker_that_forgets_are_found_lost() -> None:
+    """As Pulsar, the broker answers an acknowledgment before it is written; as ackwell, after."""
+    lost = {as_: with_receipts(as_) for as_ in ("ackwell", "pulsar-4.2")}
+    assert lost["ackwell"] == []
+    # The first acknowledgment is written, and the others wait for a second that does not pass.
+    assert lost["pulsar-4.2"] == [(Rule.RECEIPT_LOST, entry_id) for entry_id in range(1, 10)]
+
+
+def with_receipts(as_: str) -> list[tuple[Rule, int]]:
+    """Acknowledge with receipts, one after the other, crash, and judge what comes then."""
+    history: list[Event] = []
+    seen = 0
+    with Broker() as broker:
+        broker.clock.freeze()
+        with RawClient(broker) as client:
+            client.produce("orders")
+            for number in range(20):
+                client.publish(number, b"", partition_key="k")
+            client.subscribe("orders")
+            received = [client.until(CommandType.MESSAGE).message_id for _ in range(20)]
+            for request_id, given in enumerate(received[:10], 10):
+                client.send(
+                    CommandType.ACK, consumer_id=1, ack_type=0, message_id=[given], request_id=request_id
+                )
+                client.until(CommandType.ACK_RESPONSE)
+                history += broker.events[seen:]
+                seen = len(broker.events)
+                history.append(
+                    history[-1]._replace(
+                        kind=Kind.RESULT,
+                        subscription="s",
+                        detail=RECEIPT,
+                        ledger_id=given.ledgerId,
+                        entry_id=given.entryId,
+                    )
+                )
+        broker.crash()
+        broker.restart(as_)
+        with RawClient(broker) as client:
+            client.subscribe("orders")
+            client.until(CommandType.MESSAGE)
+            client.send(CommandType.PING)
+            client.until(CommandType.PONG)
+        history += broker.events[seen:]
+    assert Kind.BROKER_RESTART in {event.kind for event in history}
+    return [(each.rule, each.position.entry_id) for each in check_history(history)]

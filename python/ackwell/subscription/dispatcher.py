@@ -101,13 +101,11 @@ class Dispatcher:
         # Most entries are only acknowledged or not; the rest is looked at where there is any.
         reason: Undelivered | None = None
         if state.delayed is not None or state.transactions.open or state.counts.active:
-            self._read_held(new, place)
-            may_wait = new or state.replay.is_unseen(ledger_id, entry_id)
-            reason = self._stops(ledger_id, entry_id, now_ms, deliver_at_ms if may_wait else now_ms)
+            reason = self._stops(new, ledger_id, entry_id, now_ms, deliver_at_ms, sticky_key_hash)
         elif state.cursor.is_acked(ledger_id, entry_id):
             reason = Undelivered.ACKNOWLEDGED
-        if reason is not None:
             self._pass(new, ledger_id, entry_id)
+        if reason is not None:
             return reason
         policy = state.policy
         must_wait = policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash)
@@ -323,22 +321,57 @@ class Dispatcher:
         limit = self._state.settings.pause_above_ranges
         return limit is not None and len(self._state.cursor.individually_deleted) > limit
 
-    def _stops(self, ledger_id: int, entry_id: int, now_ms: int, deliver_at_ms: int) -> Undelivered | None:
-        """Return why an entry goes to no consumer at all: acknowledged, dead, or delayed.
+    def _stops(
+        self,
+        new: bool,
+        ledger_id: int,
+        entry_id: int,
+        now_ms: int,
+        deliver_at_ms: int,
+        sticky_key_hash: int,
+    ) -> Undelivered | None:
+        """Return why an entry goes to no consumer at all: acknowledged, dead, or delayed; it is taken out.
 
         Only one that was not looked at before is delayed, so not one that the tracker has released.
         """
         state = self._state
+        self._read_held(new, (ledger_id, entry_id))
+        reason = None
         if not state.unread.wanted(ledger_id, entry_id):
-            return Undelivered.ACKNOWLEDGED
-        if state.counts.active and state.counts.is_dead(ledger_id, entry_id):
+            reason = Undelivered.ACKNOWLEDGED
+        elif state.counts.active and state.counts.is_dead(ledger_id, entry_id):
             state.retrying.discard(ledger_id, entry_id)
-            return Undelivered.DEAD_LETTER
-        if state.delayed is not None:
-            if deliver_at_ms > now_ms and state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms):
-                return Undelivered.DELAYED
-            state.delayed.saw_undelayed()
-        return None
+            reason = Undelivered.DEAD_LETTER
+        elif state.delayed is not None:
+            if deliver_at_ms > now_ms and (new or state.replay.is_unseen(ledger_id, entry_id)):
+                nobody = self._nobody_reads(new, ledger_id, entry_id, sticky_key_hash)
+                if nobody is not None:
+                    return nobody
+                if state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms):
+                    reason = Undelivered.DELAYED
+            if reason is None:
+                state.delayed.saw_undelayed()
+        if reason is not None:
+            self._pass(new, ledger_id, entry_id)
+        return reason
+
+    def _nobody_reads(
+        self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
+    ) -> Undelivered | None:
+        """Choose who would get a delayed entry of a broker's read, which looks at the delay after that.
+
+        If nobody would, it waits like any other, its delay not looked at.
+        """
+        state, policy = self._state, self._state.policy
+        if policy.read is None:
+            return None
+        waits = policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash)
+        chosen = Undelivered.KEY_WAITS if waits else policy.choose(sticky_key_hash, new=new)
+        if not isinstance(chosen, Undelivered):
+            return None
+        self._wait(new, ledger_id, entry_id, sticky_key_hash)
+        state.replay.add_unseen(Position(ledger_id, entry_id), sticky_key_hash)
+        return chosen
 
     def _key_waits(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         """Return whether an older message of this hash has to go out first."""

@@ -37,7 +37,7 @@ def main() -> int:
     if asked.client:
         from tests.pulsar.official.play import PlayedByClient as player  # noqa: N813
     settings = runs.settings(transactions=sequences[0].transactions)
-    different, compared, rested = 0, 0, 0
+    different, compared, races = 0, 0, 0
     with (
         tempfile.TemporaryDirectory() as folder,
         kit.running_broker(Path(folder), asked.version, **settings) as broker,
@@ -45,7 +45,9 @@ def main() -> int:
         for start in range(0, len(sequences), GROUP):
             for result in runs.play(broker, sequences[start : start + GROUP], asked.seed + start, player):
                 compared += result.compared
-                rested += result.rested
+                races += len(result.races)
+                for race in result.races if asked.verbose else ():
+                    print(f"race in seed {result.sequence.seed}, step {race}", flush=True)
                 if result.difference is None:
                     continue
                 different += 1
@@ -61,7 +63,7 @@ def main() -> int:
                     flush=True,
                 )
     counted = f"{len(sequences)} sequences, {compared} comparisons, {different} with differences"
-    print(f"{asked.version}: {counted}, {rested} races")
+    print(f"{asked.version}: {counted}, {races} races")
     return different > 0
 
 

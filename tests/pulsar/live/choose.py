@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 KEYS = ("a", "b", "c", "d", "e")
 CONSUMERS = 4
+DELAYED = 0.15
+"""The share of publications to be delivered later than any sequence lasts."""
+FAR_MS = 4_102_444_800_000
 
 
 def action_of(operation: Operation, ours: Ours) -> Action | None:
@@ -26,8 +29,10 @@ def action_of(operation: Operation, ours: Ours) -> Action | None:
 
 def _publish(chance: random.Random, ours: Ours) -> Action:
     sizes = (None, None, None, 1, 3, 10, 10, 70)
+    deliver_at_ms = FAR_MS if chance.random() < DELAYED else 0
     return actions.Publish(
-        tuple((chance.choice(sizes), chance.choice((None, *KEYS))) for _ in range(chance.randint(1, 12)))
+        tuple((chance.choice(sizes), chance.choice((None, *KEYS))) for _ in range(chance.randint(1, 12))),
+        deliver_at_ms,
     )
 
 

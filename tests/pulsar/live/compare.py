@@ -33,7 +33,7 @@ class State(NamedTuple):
     unacked: int
     blocked: bool
     delayed: int
-    """Messages that wait for their time."""
+    """Messages that wait for their time; 0 without consumers, for a broker forgets them with the next one."""
 
 
 def differences(ours: State, theirs: State) -> list[str]:
@@ -87,7 +87,7 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
         active=dispatcher.get("active"),
         unacked=dispatcher.get("unacked", 0) if individual else 0,
         blocked=dispatcher.get("blocked", False),
-        delayed=dispatcher.get("delayed", 0) if individual else 0,
+        delayed=dispatcher.get("delayed", 0) if individual and consumers else 0,
     )
 
 

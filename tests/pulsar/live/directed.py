@@ -24,6 +24,7 @@ from tests.pulsar.live.actions import (
     Subscribe,
     Unload,
 )
+from tests.pulsar.live.choose import FAR_MS
 from tests.pulsar.live.operations import Sequence
 from tests.pulsar.live.play import DifferenceError, Played, Restart
 
@@ -132,6 +133,20 @@ CASES = (
         "Shared",
         (_publish(*[10] * 8), _ONE, Flow(1, 100), Close(1), _TWO, Flow(2, 3), Flow(2, 100)),
         {"maxUnackedMessagesPerSubscription": 20},
+    ),
+    Directed(
+        "a delay is noted of what somebody could have got",
+        "reads_by_permits",
+        "Shared",
+        (
+            _publish(*[None] * 2),
+            Publish(((None, None),) * 4, FAR_MS),
+            _publish(*[None] * 4),
+            _ONE,
+            Flow(1, 3),
+            Flow(1, 2),
+            Flow(1, 9),
+        ),
     ),
     Directed(
         "a read of more permits than a broker reads at once",
@@ -354,7 +369,7 @@ class PlayedCase(Played):
 
     def _resolved(self, action: Any) -> list[Action]:
         if isinstance(action, Publish):
-            return [Publish(((size, self._key(key)),)) for size, key in action.entries]
+            return [Publish(((size, self._key(key)),), action.deliver_at_ms) for size, key in action.entries]
         fields = action._asdict()
         if "position" in fields:
             fields["position"] = self._entries[fields["position"]]

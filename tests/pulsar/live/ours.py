@@ -538,5 +538,5 @@ class Ours:
             active=self.active,
             unacked=everybody.unacked,
             blocked=everybody.blocked,
-            delayed=len(self.subscription._state.delayed or ()),
+            delayed=len(self.subscription._state.delayed or ()) if self.consumers else 0,
         )

@@ -23,9 +23,10 @@ from tests.pulsar.live.actions import (
 from tests.pulsar.live.choose import action_of
 from tests.pulsar.live.ours import Ours
 from tests.pulsar.live.theirs import Theirs
-from tests.pulsar.live.transcript import Step, Transcript, differences, same_deliveries, shown
+from tests.pulsar.live.transcript import Step, Transcript, differences, is_beginning, same_deliveries, shown
 
 if TYPE_CHECKING:
+    from ackwell import Position
     from ackwell.subscription import Subscription
     from tests.pulsar import kit
     from tests.pulsar.live.actions import Action
@@ -61,8 +62,8 @@ class Playing(ABC):
         self._version = broker.version
         self.history: list[str] = []
         self.compared = 0
-        self.rested = 0
-        """How often the broker raced: it waited with something to deliver, or delivered in another order."""
+        self.races: list[str] = []
+        """Where the broker waited with something to deliver or read on instead, and why it may."""
         self._idle = self._rests = False
         self._full: set[int] = set()
         """The consumers that were full, and not blocked, before the action."""
@@ -123,7 +124,7 @@ class Playing(ABC):
             if waiting and time.monotonic() > start + (RESTS_ON_S if self._rests else PATIENCE_S):
                 resting = self._rests or self._idle or self.ours.may_wait(self._full)
                 if resting:
-                    self.rested += not self._rests
+                    self.races += [] if self._rests else [f"{step} {what}: rests"]
                     self._rests, waiting = True, []
                     deadline += PATIENCE_S
             if waiting:
@@ -236,6 +237,7 @@ class Played(Playing):
         """Wait until the broker has delivered what ours predicts, and both sides are the same."""
         closed = self._left()
         predicted, after = self.ours.predicted()
+        read_to = self.ours.read_position
         start = time.monotonic()
         came: list[Delivered] = []
         missed: list[str] = []
@@ -254,8 +256,9 @@ class Played(Playing):
             same = 0 if found or taken else same + 1
             late = time.monotonic() - start
             if same >= 2 and not agreed and late > RESTS_ON_S:
-                raced = self._race(what, predicted, came)
+                raced = self._race(what, predicted, came, read_to)
                 if raced:
+                    self.races.append(f"{step} {what}: {raced}; {shown(predicted)}, the broker {shown(came)}")
                     self.ours.adopt(dump)
                     break
             if late > PATIENCE_S:
@@ -282,19 +285,25 @@ class Played(Playing):
         finally:
             self.ours.subscription = before
 
-    def _race(self, what: object, predicted: list[Delivered], came: list[Delivered]) -> str:
-        """Name the race that explains why the broker delivered otherwise; see the README."""
+    def _race(
+        self, what: object, predicted: list[Delivered], came: list[Delivered], read_to: Position
+    ) -> str:
+        """Name the race that explains why the broker delivered otherwise; see the README.
+
+        `read_to` is what was read before. In each of them the broker may deliver less, and no other way; in
+        two it also may read on instead.
+        """
+        late = is_beginning(came, predicted)
+        ahead = all(each.position >= read_to for each in came if each not in predicted)
         waits = self.ours.may_wait(self._full) and not came
-        if self._rests or self._idle or waits:
+        if late and (self._rests or self._idle or waits):
             self._rests = True
-            self.rested += 1
             return "rests"
-        if self.ours.type == "Key_Shared" and self.ours.given_back:
+        due = {each.position for each in predicted}
+        if self.ours.type == "Key_Shared" and ahead and self.ours.given_back & due:
             # It waits without its hash, and is read whether its consumer may have it or not.
-            self.rested += 1
             return "without hash"
-        if self._was_blocked and isinstance(what, (Ack, Close, EndTransaction, Redeliver)):
-            self.rested += 1
+        if self._was_blocked and ahead and isinstance(what, (Ack, Close, EndTransaction, Redeliver)):
             return "unblocked"
         return ""
 

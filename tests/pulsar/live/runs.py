@@ -28,7 +28,7 @@ class Result(NamedTuple):
     compared: int
     difference: DifferenceError | None
     history: list[str]
-    rested: int
+    races: list[str]
 
 
 def settings(*, transactions: bool) -> dict[str, str]:
@@ -70,13 +70,13 @@ def play(
                     steps.send(kind)
                 waiting.append((each, steps))
             except StopIteration:
-                results.append(Result(each.sequence, each.compared, None, each.history, each.rested))
+                results.append(Result(each.sequence, each.compared, None, each.history, each.races))
             except DifferenceError as difference:
                 each.theirs.disconnect()
-                results.append(Result(each.sequence, each.compared, difference, each.history, each.rested))
+                results.append(Result(each.sequence, each.compared, difference, each.history, each.races))
             except Exception as error:
                 failed = DifferenceError(-1, "a restart", [repr(error)])
-                results.append(Result(each.sequence, each.compared, failed, each.history, each.rested))
+                results.append(Result(each.sequence, each.compared, failed, each.history, each.races))
         running = waiting
         if running:
             kind = "crash" if chance.random() < CRASHES else "graceful"

@@ -179,13 +179,20 @@ def same_deliveries(ours: Many[Delivered], broker: Many[Delivered]) -> bool:
     Nobody sees the order between two consumers. On Key_Shared a broker goes through the consumers of a read
     in the order of a hash map of objects.
     """
-    sides = []
-    for delivered in (ours, broker):
-        by_consumer: dict[int, list[Delivered]] = {}
-        for each in delivered:
-            by_consumer.setdefault(each.consumer_id, []).append(each)
-        sides.append(by_consumer)
-    return sides[0] == sides[1]
+    return _by_consumer(ours) == _by_consumer(broker)
+
+
+def is_beginning(part: Many[Delivered], whole: Many[Delivered]) -> bool:
+    """Return whether everybody gets a beginning of what there is for it."""
+    mine = _by_consumer(whole)
+    return all(each == mine.get(who, [])[: len(each)] for who, each in _by_consumer(part).items())
+
+
+def _by_consumer(delivered: Many[Delivered]) -> dict[int, list[Delivered]]:
+    found: dict[int, list[Delivered]] = {}
+    for each in delivered:
+        found.setdefault(each.consumer_id, []).append(each)
+    return found
 
 
 def shown(delivered: Many[Delivered]) -> str:
