@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from ackwell.devbroker.auth import Service
+from ackwell.devbroker.keys import key_of
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
 from ackwell.protocol.codes import AccessMode, CommandType, LookupType, SchemaType, TxnAction
@@ -730,6 +732,29 @@ def test_the_epoch_of_a_consumer_comes_back_with_its_messages(broker: Offline, c
         assert {each.message.consumer_epoch for each in found if each.type == CommandType.MESSAGE} <= {now}
         (consumer,) = client.connection.consumers.values()
         assert consumer.epoch == now
+
+
+def test_the_key_of_a_message_is_its_ordering_key_its_own_or_that_of_its_producer(
+    broker: Offline, client: Client
+) -> None:
+    client.subscribe(subType=3)
+    client.produce()
+    keys: list[dict[str, Any]] = [
+        {"ordering_key": b"order", "partition_key": "key"},
+        {"partition_key": "key"},
+        {"partition_key": base64.b64encode(b"bytes").decode(), "partition_key_b64_encoded": True},
+        {},
+    ]
+    for number, metadata in enumerate(keys):
+        client.publish(sequence_id=number, **metadata)
+    entries = broker.state.topics[ORDERS].content.log.entries[0]
+    found = [key_of(read_payload(entry.data).metadata) for entry in entries]
+    assert found[:3] == [b"order", b"key", b"bytes"]
+    assert found[3].startswith(b"p-")
+    source = broker.state.topics[ORDERS].subscriptions["s"]
+    assert [entry.key_hash for entry in entries] == [
+        source.subscription.sticky_key_hash(key) for key in found
+    ]
 
 
 # Acknowledgments

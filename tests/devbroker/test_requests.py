@@ -744,6 +744,17 @@ def enum(*symbols: str, **more: Any) -> dict[str, Any]:
 
 ARRAY = {"type": "array", "items": "int"}
 MAP = {"type": "map", "values": "int"}
+
+
+def recursive(kind: str) -> dict[str, Any]:
+    """Return a record that names itself, which has no end."""
+    inside: dict[str, Any] = {
+        "union": ["null", "N"], "array": {"type": "array", "items": "N"},
+        "map": {"type": "map", "values": "N"}, "plain": "N",
+    }  # fmt: skip
+    return {"type": "record", "name": "N", "fields": [{"name": "next", "type": inside[kind]}]}
+
+
 FIXED = {"type": "fixed", "name": "F", "size": 4}
 NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
 
@@ -771,6 +782,7 @@ NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["nul
         (FIXED, FIXED, (True, True)),
         (FIXED, FIXED | {"size": 5}, (False, False)),
         (NODE, NODE, (True, True)),
+        *[(recursive(kind), recursive(kind), (True, True)) for kind in ("union", "array", "map", "plain")],
         (RECORD | {"fields": []}, RECORD, (True, False)),
         (RECORD | {"fields": [{"name": "a", "type": "long"}]}, RECORD, (True, False)),
         (DEFAULTED, RECORD, (True, True)),

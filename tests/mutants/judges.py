@@ -80,6 +80,8 @@ COMMANDS = [
 DEVBROKER = [
     "tests/devbroker/test_commands.py",
     "tests/devbroker/test_requests.py",
+    "tests/devbroker/test_loading.py",
+    "tests/devbroker/test_tester.py",
     "tests/devbroker/test_kept.py",
     "tests/devbroker/test_transactions.py",
     "tests/devbroker/test_honest.py",
@@ -116,7 +118,7 @@ REPLAY = [
     "tests/replay/test_fold.py",
 ]
 
-TASKS = ["tests/spark/test_tasks.py", "tests/spark/test_stream_state.py"]
+TASKS = ["tests/spark/test_task_rows.py", "tests/spark/test_tasks.py", "tests/spark/test_stream_state.py"]
 
 # A session costs seconds, so what needs none comes first.
 SPARK = [

@@ -1,0 +1,394 @@
+"""What the tasks of executors make of their rows, without a session: every column of every table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ackwell import ManagedCursorInfo, PositionInfo, PositionRangeSet, TimeBuckets, TimeWheel, TripleLongHeap
+from ackwell.broker.restart import restart_loss
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.stats import read_stats
+from ackwell.cursor_state import CursorState
+from ackwell.errors import EventError, StatsError
+from ackwell.position import Position
+from ackwell.replay import tables
+from ackwell.replay.columns import fold_batches
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.resets import Resets
+from ackwell.spark.tasks import audit, ordered, pipeline, shipping, sizing, sources
+
+EVENTS = [Event("t", "s", number, Kind.ACK, 5, "c", 3, number, ack_set=(5, -1)) for number in range(5)]
+
+
+def rows_of(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+# Sources
+
+
+def test_events_become_rows_some_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sources, "_ROWS", 2)
+    batches = list(sources.to_batches(EVENTS))
+    assert [batch.num_rows for batch in batches] == [2, 2, 1]
+    assert all(batch.schema == sources.EVENT_SCHEMA for batch in batches)
+    expected = [event._asdict() | {"ack_set": [5, -1], "kind": "ack"} for event in EVENTS]
+    assert rows_of(iter(batches)) == expected
+    assert list(sources.to_batches([])) == []
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"kind":"publish","topic":"t","sequence":9,"ledger_id":3,"entry_id":0}\n')
+    (row,) = rows_of(sources.event_batches(str(path)))
+    assert (row["topic"], row["kind"], row["sequence"], row["file"]) == ("t", "publish", 9, str(path))
+    path.write_text("{")
+    with pytest.raises(EventError, match="not JSON"):
+        list(sources.event_batches(str(path)))
+
+
+def test_a_dump_becomes_a_row_for_each_subscription(tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    cursor = {"markDeletePosition": "3:1", "individuallyDeletedMessages": "[(3:2..3:4]]"}
+    dump = {"cursors": {"s": cursor}, "ledgers": [{"ledgerId": 3, "entries": 10, "size": 100}]}
+    path.write_text(f"persistent://public/default/t\n{json.dumps(dump)}")
+    (row,) = rows_of(sources.stats_batches(str(path)))
+    assert {name: row[name] for name in row if name != "ledgers"} == {
+        "topic": "persistent://public/default/t", "subscription": "s", "file": str(path), "time_ms": None,
+        "mark_delete_ledger_id": 3, "mark_delete_entry_id": 1, "individually_deleted": "[(3:2..3:4]]",
+        "range_count": 1, "individually_deleted_entries": 2, "batch_deleted": None,
+        "backlog_entries": row["backlog_entries"], "delayed_messages": None,
+    }  # fmt: skip
+    assert row["ledgers"] == [(3, 10)]
+    (stats,) = read_stats(path)
+    shown = sources._stats_row(replace(stats, batch_deleted={Position(3, 6): (5, -1)}, delayed_messages=2))
+    assert (shown["batch_deleted"], shown["delayed_messages"]) == ({"3:6": [5, -1]}, 2)
+    path.write_text("x")
+    with pytest.raises(StatsError):
+        list(sources.stats_batches(str(path)))
+
+
+def test_a_folder_of_saves_becomes_a_row_for_each_save(tmp_path: Path) -> None:
+    folder = tmp_path / "topic=t" / "subscription=s"
+    folder.mkdir(parents=True)
+    info = PositionInfo(3, 5, [(3, 7, 20), (3, 25, 26)], {(3, 30): [5]})
+    saved = {
+        "a": info.encode(),
+        "b": b"\xff\xff",
+        "c": ManagedCursorInfo(9).encode(),
+    }
+    for name, data in saved.items():
+        (folder / name).write_bytes(data)
+    files = json.dumps([str(folder / name) for name in saved])
+    whole, broken, elsewhere = rows_of(sources.saved_batches(files))
+    assert [(row["topic"], row["subscription"]) for row in (whole, broken, elsewhere)] == [("t", "s")] * 3
+    assert [row["number"] for row in (whole, broken, elsewhere)] == [0, 1, 2]
+    assert [Path(row["file"]).name for row in (whole, broken, elsewhere)] == ["a", "b", "c"]
+    assert {name: whole[name] for name in whole if name not in ("file", "form")} == {
+        "topic": "t", "subscription": "s", "number": 0, "kind": "PositionInfo", "size_bytes": len(saved["a"]),
+        "entries": 1, "cursor_ledger_id": None, "mark_delete_ledger_id": 3, "mark_delete_entry_id": 5,
+        "individually_deleted": "[(3:7..3:20],(3:25..3:26]]", "range_count": 2,
+        "individually_deleted_entries": 14, "batch_deleted": [("3:30", [5])], "error": None,
+    }  # fmt: skip
+    assert (broken["kind"], broken["mark_delete_ledger_id"]) == (None, None)
+    assert broken["error"]
+    assert (elsewhere["kind"], elsewhere["cursor_ledger_id"]) == ("ManagedCursorInfo", 9)
+    assert (elsewhere["individually_deleted"], elsewhere["error"]) == (None, None)
+    # Without the broken one they are read together, and none says anything of another.
+    whole_again, elsewhere_again = rows_of(
+        sources.saved_batches(json.dumps([str(folder / name) for name in "ac"]))
+    )
+    assert (whole_again, elsewhere_again) == (whole, elsewhere | {"number": 1})
+
+
+# Audit
+
+
+def cursor_row(**fields: Any) -> dict[str, Any]:
+    row = {
+        "topic": "t", "subscription": "s", "mark_delete_ledger_id": 3, "mark_delete_entry_id": 1,
+        "individually_deleted": "[(3:2..3:4]]", "batch_deleted": [("3:6", [5])], "ledgers": [(3, 10)],
+        "batch_sizes": None,
+    }  # fmt: skip
+    return row | fields
+
+
+CURSORS = pa.schema(
+    [
+        ("topic", pa.string()), ("subscription", pa.string()), ("mark_delete_ledger_id", pa.int64()),
+        ("mark_delete_entry_id", pa.int64()), ("individually_deleted", pa.string()),
+        ("batch_deleted", pa.map_(pa.string(), pa.list_(pa.int64()))),
+        ("ledgers", pa.map_(pa.int64(), pa.int64())), ("batch_sizes", pa.binary()),
+    ]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("ledgers", [[(3, 10)], None])
+def test_an_audit_is_the_loss_of_each_restart(ledgers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_ROWS", 2)
+    settings = BrokerSettings.of("4.0")
+    given = [cursor_row(subscription=str(number), ledgers=ledgers) for number in range(3)]
+    given.insert(1, cursor_row(mark_delete_ledger_id=None, individually_deleted=None))
+    given.append(cursor_row(subscription="none", batch_deleted=None, individually_deleted="[]"))
+    batch = pa.RecordBatch.from_pylist(given, schema=CURSORS)
+    found = rows_of(audit.audit_batches([batch], settings, ("crash", "graceful")))
+    assert [(row["subscription"], row["restart"]) for row in found] == [
+        (name, restart) for name in ("0", "1", "2", "none") for restart in ("crash", "graceful")
+    ]
+    from ackwell import Ledgers
+
+    state = CursorState(
+        Position(3, 1), PositionRangeSet.parse("[(3:2..3:4]]"), {Position(3, 6): (5,)},
+        None if ledgers is None else Ledgers({3: 10}),
+    )  # fmt: skip
+    for row in found[:2]:
+        loss = restart_loss(state, settings, row["restart"], batch_sizes=None)
+        assert {name: row[name] for name in row if name not in ("topic", "subscription", "restart")} == {
+            "place": loss.place, "form": loss.form, "lost_entries": loss.entries,
+            "lost_partial_entries": loss.partial_entries, "lost_messages_min": loss.messages.at_least,
+            "lost_messages_max": loss.messages.at_most,
+            "before_flush_min": loss.messages_before_flush.at_least,
+            "before_flush_max": loss.messages_before_flush.at_most,
+            "reasons": [str(reason) for reason in loss.reasons],
+        }  # fmt: skip
+    assert found[-1]["lost_messages_min"] == 0
+    assert list(audit.audit_batches([], settings, ("crash",))) == []
+
+
+# Ordered
+
+
+FIELDS: dict[str, Any] = dict.fromkeys(Event._fields)
+
+
+def event_row(sequence: int | None, kind: str, entry_id: int | None = None, **fields: Any) -> dict[str, Any]:
+    given = {
+        "topic": "t",
+        "subscription": "s",
+        "sequence": sequence,
+        "kind": kind,
+        "file": "f",
+        "time_ms": sequence,
+    }
+    return FIELDS | given | ({} if entry_id is None else {"ledger_id": 3, "entry_id": entry_id}) | fields
+
+
+def followed(rows: list[dict[str, Any]], *moments: int) -> list[tuple[Any, ...]]:
+    """Follow rows; return of each moment what is acknowledged, or the error."""
+    batches = [pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA)] if rows else []
+    return [
+        (row["topic"], row["subscription"], row["at_ms"], row["error"] or row["mark_delete_entry_id"])
+        for row in rows_of(ordered.follow_batches(batches, moments))
+    ]
+
+
+def test_a_moment_is_before_the_events_that_are_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered, "_ROWS", 2)
+    rows = [event_row(number, "publish", number, subscription="") for number in range(4)]
+    rows += [event_row(10 + number, "ack", number) for number in range(3)]
+    assert followed(rows, 9, 10, 11, 99) == [
+        ("t", "s", 10, 0), ("t", "s", 11, 1), ("t", "s", 99, 2), ("t", "s", None, 2),
+    ] or followed(rows, 9, 10, 11, 99)[1:] == [
+        ("t", "s", 10, 0), ("t", "s", 11, 1), ("t", "s", 99, 2), ("t", "s", None, 2),
+    ]  # fmt: skip
+    # An event without a time passes no moment.
+    untimed = [row | {"time_ms": None} for row in rows]
+    assert [each[2:] for each in followed(untimed, 5)] == [(5, 2), (None, 2)]
+    assert followed([]) == []
+
+
+def test_a_repeated_row_counts_once_and_topics_follow_one_another() -> None:
+    rows = []
+    for topic in "ab":
+        rows += [
+            event_row(0, "publish", 0, topic=topic, subscription=""),
+            event_row(1, "ack", 0, topic=topic),
+        ]
+        rows.append(rows[-1])
+    assert followed(rows) == [("a", "s", None, 0), ("b", "s", None, 0)]
+
+
+def test_a_bad_row_is_the_error_of_its_subscription_alone() -> None:
+    rows = [event_row(0, "publish", 0, subscription="")]
+    rows += [event_row(1, "ack", 0, subscription="good"), event_row(2, "ack", None, subscription="bad")]
+    good, bad = sorted(followed(rows), key=lambda each: each[1], reverse=True)
+    assert good == ("t", "good", None, 0)
+    assert bad[1] == "bad"
+    assert "has no position" in bad[3]
+    unnumbered = followed([*rows[:2], event_row(None, "ack", 0, subscription="odd")])
+    assert "sequence is null" in next(each[3] for each in unnumbered if each[1] == "odd")
+    for wrong, why in (
+        (event_row(3, "trim", None, subscription=""), "has no position"),
+        (event_row(3, "ack", 0, topic=None), "topic is null"),
+    ):
+        with pytest.raises(EventError, match=why) as error:
+            followed([wrong])
+        assert (error.value.file, error.value.line) == ("f", 3)
+    assert followed([*rows[:2], event_row(5, "unsubscribe", subscription="good")]) == []
+
+
+# Partials
+
+
+def partials(events: list[Event]) -> list[pa.RecordBatch]:
+    return list(fold_batches(sources.to_batches(events), Resets({}, {}), ordered=False, strict=True))
+
+
+def test_ranges_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_RANGES", 2)
+    info = PositionInfo(3, 1, [(3, 2, 4), (3, 6, 7), (4, -1, 3)])
+    given = pa.RecordBatch.from_pydict({"topic": ["t"], "subscription": ["s"], "compact": [info.encode()]})
+    batches = list(pipeline.explode_ranges([given]))
+    assert [batch.num_rows for batch in batches] == [2, 1]
+    assert [tuple(row.values()) for row in rows_of(iter(batches))] == [
+        ("t", "s", 3, 2, 4), ("t", "s", 3, 6, 7), ("t", "s", 4, -1, 3),
+    ]  # fmt: skip
+    assert batches[0].schema == pipeline.RANGE_SCHEMA
+
+
+def test_what_a_subscription_had_before_is_where_its_events_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_ROWS", 1)
+    given = [
+        cursor_row(),
+        cursor_row(mark_delete_ledger_id=None),
+        cursor_row(subscription="other", ledgers=None),
+    ]
+    given[2] |= {"individually_deleted": None, "batch_deleted": None}
+    batch = pa.RecordBatch.from_pylist(given, schema=CURSORS)
+    before = list(pipeline.start([batch]))
+    assert len(before) == 2
+    found = {row["subscription"]: row for row in rows_of(pipeline.Finish(strict=True)(before))}
+    assert sorted(found) == ["other", "s"]
+    assert (found["s"]["mark_delete_entry_id"], found["s"]["individually_deleted"]) == (1, "[(3:2..3:4]]")
+    assert found["s"]["batch_deleted"] == [("3:6", [5])]
+    assert found["s"]["ledgers"] == [(3, 10)]
+    assert (found["other"]["mark_delete_entry_id"], found["other"]["individually_deleted"]) == (1, "[]")
+
+
+def test_partials_of_one_ledger_become_one_row() -> None:
+    publish = [Event("t", "s", number, Kind.PUBLISH, ledger_id=3, entry_id=number) for number in range(4)]
+    acks = [Event("t", "s", 9 + number, Kind.ACK, ledger_id=3, entry_id=number) for number in (0, 3)]
+    parts = [batch for event in (*publish, *acks) for batch in partials([event])]
+    (merged,) = rows_of(pipeline.merge(parts))
+    assert (merged["topic"], merged["subscription"], merged["ledger_id"]) == ("t", "s", 3)
+    (cursor,) = rows_of(pipeline.Finish(strict=False)([*parts, parts[0].slice(0, 0)]))
+    assert (cursor["mark_delete_entry_id"], cursor["individually_deleted"]) == (0, "[(3:2..3:3]]")
+    # The ledgers of a topic may come from elsewhere.
+    schema = pa.schema([*parts[0].schema, pa.field("directory", pa.map_(pa.int64(), pa.int64()))])
+    columns = {name: [None] for name in parts[0].schema.names}
+    told = pa.RecordBatch.from_pydict(columns | {"topic": ["t"], "directory": [[(3, 6)]]}, schema=schema)
+    (cursor,) = rows_of(pipeline.Finish(strict=False)([*parts, told]))
+    assert cursor["ledgers"] == [(3, 6)]
+    assert cursor["backlog_entries"] == 4
+
+
+def test_a_cursor_that_cannot_be_is_a_row_or_an_error() -> None:
+    from ackwell.errors import ProtocolError
+
+    publish = Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0, batch_size=2)
+    parts = partials([publish, Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0, batch_index=5)])
+    (row,) = rows_of(pipeline.Finish(strict=False)(parts))
+    assert (row["mark_delete_entry_id"], bool(row["error"])) == (None, True)
+    with pytest.raises(ProtocolError):
+        list(pipeline.Finish(strict=True)(parts))
+
+
+# Sizing
+
+
+def test_delayed_messages_are_weighed_in_every_width() -> None:
+    delays = np.array([0, 1_000, 2_000, 3_000, 10_000] * 20, np.int64)
+    times = np.full(100, 1_000_000, np.int64)
+    entries = np.arange(100, dtype=np.int64)
+    batches = [
+        pa.RecordBatch.from_pydict(
+            {
+                "deliver_at_ms": (times + delays)[part] - (5 if part.start == 0 else 0) * (delays[part] == 0),
+                "time_ms": times[part], "ledger_id": np.full(50, 3, np.int64), "entry_id": entries[part],
+            }
+        )
+        for part in (slice(0, 50), slice(50, 100))
+    ]  # fmt: skip
+    widths = [1, 1_024]
+    key = (pa.scalar("t"), pa.scalar("s"))
+    rows = rows_of(sizing.weigher(widths)(key, iter(batches)))
+    heap = TripleLongHeap()
+    buckets = {width: TimeBuckets(width.bit_length() - 1) for width in widths}
+    wheels = {width: TimeWheel(width) for width in widths}
+    for batch in batches:
+        columns = [batch.column(name).to_numpy() for name in ("deliver_at_ms", "ledger_id", "entry_id")]
+        for index in (heap, *buckets.values(), *wheels.values()):
+            index.add_many(*columns)
+    heap.shrink_to_fit()
+    for row, width in zip(rows, widths, strict=True):
+        assert (row["topic"], row["subscription"], row["messages"], row["width_ms"]) == ("t", "s", 100, width)
+        # What was due before it was published has waited for nothing.
+        spread = [row[f"delay_ms_{name}"] for name in ("min", "p50", "p90", "p99", "max")]
+        assert spread == [0, 2_000, 10_000, 10_000, 10_000]
+        assert (row["heap_bytes"], row["buckets_bytes"]) == (heap.nbytes, buckets[width].nbytes)
+        assert (row["buckets"], row["wheel_bytes"]) == (buckets[width].bucket_count, wheels[width].nbytes)
+        assert 0 < row["entropy_bound_bytes"] < 100 * 16
+    assert sum(row["recommended"] for row in rows) == 1
+    assert set(rows[0]) == {column.name for column in tables.SIZING}
+
+
+# Shipping
+
+
+def archive(folder: Path) -> Path:
+    path = folder / "ackwell.zip"
+    with ZipFile(path, "w") as packed:
+        packed.writestr(f"{shipping.FOLDER}/ackwell/__init__.py", "from ackwell.part import WHAT\n")
+        packed.writestr(f"{shipping.FOLDER}/ackwell/part.py", "WHAT = 'shipped'\n")
+    return path
+
+
+def test_an_archive_is_unpacked_once_and_becomes_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive(tmp_path)
+    place = shipping.unpack(path)
+    assert place == tmp_path / "ackwell.zip.unpacked"
+    marker = place / "marker"
+    marker.touch()
+    assert shipping.unpack(path) == place
+    assert marker.exists()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["ackwell.zip", "ackwell.zip.unpacked"]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ackwell"]:
+        monkeypatch.setitem(sys.modules, name, sys.modules[name])
+        monkeypatch.delitem(sys.modules, name)
+    shipping.become(place / shipping.FOLDER / "ackwell")
+    made: ModuleType = sys.modules["ackwell"]
+    assert made.WHAT == "shipped"
+    for name in ("ackwell", "ackwell.part"):
+        sys.modules.pop(name)
+
+
+def test_another_worker_may_be_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = archive(tmp_path)
+    place = tmp_path / "ackwell.zip.unpacked"
+
+    def late(self: Path, target: Path) -> None:
+        target.mkdir()
+        raise OSError("Directory not empty")
+
+    monkeypatch.setattr(Path, "rename", late)
+    assert shipping.unpack(path) == place
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["ackwell.zip", "ackwell.zip.unpacked"]
+    place.rmdir()
+
+    def never(self: Path, target: Path) -> None:
+        raise OSError("read only")
+
+    monkeypatch.setattr(Path, "rename", never)
+    with pytest.raises(OSError, match="read only"):
+        shipping.unpack(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["ackwell.zip"]
