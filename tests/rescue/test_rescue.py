@@ -184,6 +184,19 @@ def test_a_journal_is_written_before_the_hold_and_is_enough_to_release(there: Cl
     assert not Path("j").exists()
 
 
+def test_the_journal_of_another_subscription_is_not_released(there: Cluster) -> None:
+    there.fill()
+    with_type(there)
+    arguments = ("--admin", there.url, "--journal", "j", "--yes")
+    assert ackwell("rescue", "hold", TOPIC, NAME, *arguments).code == 0
+    journal = json.loads(Path("j").read_text())
+    Path("j").write_text(json.dumps(journal | {"subscription": "other"}))
+    done = ackwell("rescue", "unload", TOPIC, NAME, *arguments)
+    assert (done.code, "refused (other-journal)" in done.err) == (3, True)
+    assert len(there.rates) == 1
+    assert Path("j").exists()
+
+
 def test_a_rate_that_was_set_meanwhile_is_left(there: Cluster) -> None:
     there.fill()
     with_type(there)

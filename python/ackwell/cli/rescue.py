@@ -222,10 +222,8 @@ def apply(
                 if yes:
                     code = max(code, _say_report(put_back(each, connection), connection))
                     continue
-                left = remaining(each, connection.look(each.topic, each.subscription))
-                _would(
-                    f"put {left.cardinality:,} entries and {len(each.ack_sets):,} ack sets back", *each.name
-                )
+                left, parts = remaining(each, connection.look(*each.name))
+                _would(f"put {left.cardinality:,} entries and {len(parts):,} ack sets back", *each.name)
             except RefusedError as error:
                 _say_refused(error, *each.name)
                 code = max(code, EXIT_REFUSED)
@@ -273,8 +271,10 @@ def unload(
         if not yes:
             held = "hold the delivery, " if hold_delivery else ""
             acked = live.acked.cardinality
+            others = len(live.topic_shown["subscriptions"]) - 1
             _would(
-                f"{held}unload the topic and put back what it forgets of {acked:,} entries ({kind})",
+                f"{held}unload the topic, with {others} other subscriptions, and put back what it forgets of "
+                f"{acked:,} entries ({kind})",
                 *live.name,
             )
             return

@@ -281,7 +281,7 @@ class Connection:
                     raise RefusedError(
                         "seat-taken",
                         f"{subscription!r} is Exclusive, and its consumer is connected",
-                        "Stop it for a moment; `ackwell rescue unload` takes the seat by itself",
+                        "Stop it for a moment, and run this again",
                     ) from None
                 if (error.code is not None and error.code not in _RETRYABLE) or attempt == _ATTEMPTS - 1:
                     raise

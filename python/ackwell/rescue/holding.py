@@ -98,6 +98,9 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
 
     A broker that does not answer is asked again for two minutes; after that the journal is still there.
     """
+    if journal.exists():
+        # That of another subscription must not be released here.
+        read_journal(journal, topic, subscription)
     try:
         hold(connection, topic, subscription, journal)
         yield

@@ -59,7 +59,8 @@ class Plan:
     """The broker's settings that decide what a restart forgets, by their own names."""
     topic: str
     subscription: str
-    type: SubscriptionType
+    type: SubscriptionType | None
+    """None only if nothing shows it, and nothing is to be put back."""
     restart: Restart
     snapshot_time_ms: int | None
     snapshot_digest: str
@@ -93,7 +94,7 @@ class Plan:
             "limits": dict(self.limits),
             "topic": self.topic,
             "subscription": self.subscription,
-            "type": str(self.type),
+            "type": self.type,
             "restart": self.restart,
             "snapshotTimeMs": self.snapshot_time_ms,
             "snapshotDigest": self.snapshot_digest,
@@ -128,7 +129,7 @@ class Plan:
                 limits=value["limits"],
                 topic=value["topic"],
                 subscription=value["subscription"],
-                type=SubscriptionType(value["type"]),
+                type=None if value["type"] is None else SubscriptionType(value["type"]),
                 restart=value["restart"],
                 snapshot_time_ms=value["snapshotTimeMs"],
                 snapshot_digest=value["snapshotDigest"],
@@ -158,12 +159,15 @@ def plan(
     """
     if ack_sets is None and before.stats.batch_deleted is not None:
         ack_sets = before.stats
-    kind = attachable(now, before)
-    _same_topic({each.ledger_id: (each.entries, each.size_bytes) for each in before.stats.ledger_sizes}, now)
     missing = existing(before.acked, now.stats.ledgers) - now.acked
     parts = _parts(ack_sets, before, now)
-    passed = ["the ledgers of the snapshot are those of the topic, without a gap"]
+    passed = []
     if len(missing) or parts:
+        attachable(now, before)
+        _same_topic(
+            {each.ledger_id: (each.entries, each.size_bytes) for each in before.stats.ledger_sizes}, now
+        )
+        passed.append("the ledgers of the snapshot are those of the topic, without a gap")
         _loaded_anew(before, now)
         passed.append("the topic was loaded anew since the snapshot")
         if restart == "graceful":
@@ -172,6 +176,8 @@ def plan(
             passed.append("by your word it was a crash, and nobody sought since the snapshot")
     settings = before.settings or now.settings
     unknown = ["acknowledgments that were made after the snapshot"]
+    if not dict(now.stats.ledgers).keys() & dict(before.stats.ledgers).keys():
+        unknown.append("whether it is the same topic: none of its ledgers of then is there any more")
     if ack_sets is None:
         unknown.append("parts of batches: the admin API does not show them (--acks)")
     if restart == "graceful" and len(missing):
@@ -182,7 +188,7 @@ def plan(
         limits={} if settings is None else settings.named(),
         topic=now.stats.topic,
         subscription=now.stats.subscription,
-        type=kind,
+        type=now.type or before.type,
         restart=restart,
         snapshot_time_ms=before.stats.time_ms,
         snapshot_digest=before.digest,
@@ -195,8 +201,8 @@ def plan(
     )
 
 
-def remaining(plan: Plan, live: Snapshot) -> PositionRangeSet:
-    """Return the planned entries that are still missing. O(ranges).
+def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
+    """Return what of a plan is still to be sent: the missing entries, and the ack sets. O(ranges).
 
     Raises `RefusedError` if the plan does not follow from the live state any more.
     """
@@ -206,7 +212,8 @@ def remaining(plan: Plan, live: Snapshot) -> PositionRangeSet:
             f"the plan is for cluster {plan.cluster!r}, and this is {live.cluster!r}",
             "Give the --admin address of the plan's cluster",
         )
-    attachable(live, planned=plan.type)
+    if plan:
+        attachable(live, planned=plan.type)
     _same_topic({ledger_id: (entries, None) for ledger_id, entries in plan.ledgers.items()}, live)
     ledgers = live.stats.ledgers
     gone = existing(_acked(plan.now, plan.ledgers), ledgers) - live.acked
@@ -219,7 +226,12 @@ def remaining(plan: Plan, live: Snapshot) -> PositionRangeSet:
             "the topic was restarted again, or somebody sought",
             "Make a new plan from the snapshot",
         )
-    return existing(plan.missing, ledgers) - live.acked
+    parts = {
+        position: words
+        for position, words in plan.ack_sets.items()
+        if ledgers.contains(*position) and position not in live.acked
+    }
+    return existing(plan.missing, ledgers) - live.acked, parts
 
 
 def commands(
@@ -307,14 +319,8 @@ def _same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> Non
     # A broker deletes an empty ledger when it loads the topic.
     full = {ledger_id: each for ledger_id, each in old.items() if each[0]}
     common = full.keys() & new.keys()
-    if full and not common:
-        raise RefusedError(
-            "no-common-ledger",
-            f"{topic} has none of its ledgers of then: it was created anew, or all of them were trimmed",
-            "There is nothing to put back",
-        )
     for ledger_id in sorted(full.keys() - common):
-        if common and ledger_id > min(new):
+        if ledger_id > min(new):
             raise RefusedError(
                 "ledger-gap",
                 f"ledger {ledger_id} of {topic} is gone, and an older one is still there",

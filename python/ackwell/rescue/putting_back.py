@@ -70,13 +70,13 @@ def put_back(plan: Plan, connection: Cluster) -> Report:
 
     Raises `RefusedError`, and sends nothing, if the plan does not follow from the live state any more.
     """
-    name = plan.name
     sent = 0
-    if len(remaining(plan, connection.look(*name))) or plan.ack_sets:
-        with connection.attached(*name, plan.type):
+    left, parts = remaining(plan, connection.look(*plan.name))
+    if len(left) or parts:
+        assert plan.type is not None
+        with connection.attached(*plan.name, plan.type):
             # Once more, now that the helper is there: a seek may have come in between.
-            left = remaining(plan, connection.look(*name))
-            sent = send(connection, name, left, plan.ack_sets)
+            sent = send(connection, plan.name, *remaining(plan, connection.look(*plan.name)))
     return _report(plan, connection, sent)
 
 
@@ -104,7 +104,7 @@ def _report(plan: Plan, connection: Cluster, sent: int) -> Report:
         topic=plan.topic,
         subscription=plan.subscription,
         sent=sent,
-        missing=remaining(plan, connection.look(*name)).cardinality,
+        missing=remaining(plan, connection.look(*name))[0].cardinality,
         ack_sets=len(plan.ack_sets),
         waiting=connection.wake(*name) if waits else 0,
     )
