@@ -23,6 +23,8 @@ from ackwell.protocol.frames import Command, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ackwell.replay.events import Event
 
 ORDERS = "persistent://public/default/orders"
@@ -67,9 +69,9 @@ class Wire(asyncio.Transport):
 class Offline:
     """The broker: its state, its clients and its admin API."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, path: Path | None = None, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
-        self.broker = AsyncBroker(settings=DevBrokerSettings(**settings))
+        self.broker = AsyncBroker(settings=DevBrokerSettings(**settings), path=path)
         self.clock, self.state, self.service = self.broker.clock, self.broker.state, self.broker.service
         self.clock._frozen_ms = BEGUN_MS
         self.service.url, self.service.admin_url = "pulsar://here:6650", "http://here:8080"

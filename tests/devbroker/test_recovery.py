@@ -1,0 +1,175 @@
+"""What a broker that was killed finds again in its file, without processes: a second broker opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.protobuf")
+
+from ackwell.protocol.codes import CommandType, TxnAction
+from tests.devbroker.offline import BEGUN_MS, ORDERS, Client, Offline, delivered
+
+Reopen = Callable[[], Offline]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Reopen]:
+    """Return what kills the broker, if there is one, and opens its file anew."""
+    brokers: list[Offline] = []
+
+    def open_() -> Offline:
+        if brokers:
+            # Whatever was not committed is gone.
+            file = brokers[-1].state.shared.file
+            assert file is not None
+            file.close()
+        brokers.append(Offline(path=tmp_path / "broker.db", entries_per_ledger=4))
+        return brokers[-1]
+
+    yield open_
+    brokers[-1].close()
+
+
+def begin(client: Client, ttl_ms: int = 0) -> dict[str, Any]:
+    answer = client.one(CommandType.NEW_TXN, request_id=2, txn_ttl_millis=ttl_ms, tc_id=0)
+    txn = {"txnid_most_bits": answer.txnid_most_bits, "txnid_least_bits": answer.txnid_least_bits}
+    client.one(CommandType.ADD_PARTITION_TO_TXN, request_id=3, partitions=["orders"], **txn)
+    named = [{"topic": "orders", "subscription": "s"}]
+    client.one(CommandType.ADD_SUBSCRIPTION_TO_TXN, request_id=3, subscription=named, **txn)
+    return txn
+
+
+def test_what_was_published_and_acknowledged_is_found_again(opened: Reopen) -> None:
+    client = opened().connect()
+    client.subscribe(subscription_properties=[{"key": "team", "value": "a"}])
+    client.produce()
+    for number in range(6):
+        client.publish(sequence_id=number)
+    (answer,) = client.ack((0, 0), (0, 2), request_id=5)
+    assert not answer.message.HasField("error")
+    broker = opened()
+    topic = broker.state.topics[ORDERS]
+    assert (topic.subscriptions["s"].properties, str(topic.subscriptions["s"].type)) == (
+        {"team": "a"},
+        "Shared",
+    )
+    client = broker.connect()
+    client.subscribe()
+    assert delivered(client.delivered) == [(0, 1), (0, 3), (1, 0), (1, 1)]
+    assert [each.message.redelivery_count for each in client.delivered] == [0, 0, 0, 0]
+    # The ledger that was open is closed: the next message is in a new one.
+    client.produce()
+    found = [each.message.message_id for each in client.publish() if each.type == CommandType.SEND_RECEIPT]
+    assert [(each.ledgerId, each.entryId) for each in found] == [(2, 0)]
+
+
+def test_a_receipt_comes_after_its_message_is_durable(opened: Reopen) -> None:
+    broker = opened()
+    client = broker.connect()
+    client.produce()
+    file = broker.state.shared.file
+    assert file is not None
+    seen: list[int] = []
+    commit = file.commit
+
+    def committed() -> None:
+        seen.append(len(client.wire.written))
+        commit()
+
+    file.commit = committed  # type: ignore[method-assign]
+    (receipt,) = client.publish()
+    assert receipt.type == CommandType.SEND_RECEIPT
+    assert seen[-1] == 0
+    client.subscribe()
+    seen.clear()
+    (answer,) = client.ack((0, 0), request_id=5)
+    assert (answer.type, seen[-1]) == (CommandType.ACK_RESPONSE, 0)
+
+
+@pytest.mark.parametrize("action", [None, TxnAction.COMMIT, TxnAction.ABORT])
+def test_a_transaction_is_as_it_was(opened: Reopen, action: TxnAction | None) -> None:
+    client = opened().connect()
+    client.subscribe()
+    client.produce()
+    client.publish()
+    txn = begin(client)
+    client.publish(sequence_id=1, **txn)
+    client.ack((0, 0), request_id=4, **txn)
+    if action is not None:
+        client.ask(CommandType.END_TXN, request_id=9, txn_action=action, **txn)
+    broker = opened()
+    client = broker.connect()
+    client.subscribe()
+    expected = {None: [], TxnAction.COMMIT: [(0, 1)], TxnAction.ABORT: [(0, 0)]}[action]
+    assert delivered(client.delivered) == expected
+    transactions = broker.state.topics[ORDERS].content.transactions
+    assert (transactions.ongoing, transactions.committed, transactions.aborted) == (
+        int(action is None),
+        int(action is TxnAction.COMMIT),
+        int(action is TxnAction.ABORT),
+    )
+    if action is None:
+        ended = client.ask(CommandType.END_TXN, request_id=9, txn_action=TxnAction.COMMIT, **txn)
+        assert delivered(ended) == [(0, 1)]
+        assert broker.state.topics[ORDERS].subscriptions["s"].cursor.is_acked(0, 0)
+
+
+def test_a_transaction_of_which_the_coordinator_knows_nothing_is_aborted(opened: Reopen) -> None:
+    broker = opened()
+    client = broker.connect()
+    client.subscribe()
+    client.produce()
+    client.publish()
+    txn = begin(client)
+    client.publish(sequence_id=1, **txn)
+    client.ack((0, 0), request_id=4, **txn)
+    broker.run(broker.state.coordinator.open.clear)
+    broker.state.shared.save()
+    broker = opened()
+    client = broker.connect()
+    client.subscribe()
+    assert delivered(client.delivered) == [(0, 0)]
+    assert broker.state.topics[ORDERS].content.transactions.aborted == 1
+    assert broker.state.topics[ORDERS].subscriptions["s"].subscription.transactions == []
+
+
+def test_a_transaction_ends_at_its_time_also_after_a_restart(opened: Reopen) -> None:
+    client = opened().connect()
+    begin(client, 5_000)
+    broker = opened()
+    assert list(broker.state.coordinator.open) == ["0:0"]
+    broker.run(lambda: broker.clock.advance(4_999))
+    assert list(broker.state.coordinator.open) == ["0:0"]
+    broker.run(lambda: broker.clock.advance(1))
+    assert list(broker.state.coordinator.open) == []
+    assert broker.clock.now_ms() == BEGUN_MS + 5_000
+    # Numbers of transactions go on.
+    assert begin(broker.connect())["txnid_least_bits"] == 1
+
+
+def test_what_was_deleted_does_not_come_back(opened: Reopen) -> None:
+    broker = opened()
+    client = broker.connect()
+    client.subscribe()
+    client.subscribe("kept", 2)
+    client.ask(CommandType.UNSUBSCRIBE, consumer_id=1, request_id=6)
+    broker.topics("PUT", "gone")
+    broker.topics("DELETE", "gone")
+    broker.admin("PUT", "admin/v2/non-persistent/public/default/n")
+    broker = opened()
+    assert list(broker.state.topics) == [ORDERS]
+    assert sorted(broker.state.topics[ORDERS].subscriptions) == ["kept"]
+
+
+def test_a_reader_leaves_nothing_in_the_file(opened: Reopen) -> None:
+    client = opened().connect()
+    client.produce()
+    client.publish()
+    client.subscribe("reader", durable=False)
+    client.ack((0, 0))
+    broker = opened()
+    assert broker.state.topics[ORDERS].subscriptions == {}
