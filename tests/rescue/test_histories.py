@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackwell.ack_sets import from_words
-from ackwell.rescue.planning import Plan, RefusedError, plan
+from ackwell.rescue.planning import Plan, plan
+from ackwell.rescue.refusals import RefusedError
 from tests.rescue.histories import BEFORE, HARMLESS, SEEKS, History, existing_only
 
 if TYPE_CHECKING:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ackwell import PositionRangeSet
+from ackwell import PositionRangeSet, rescue
 from ackwell.broker.admin import BrokerFacts
 from ackwell.cursor_state import CursorState
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
-from ackwell.rescue.planning import Plan, RefusedError, commands, plan, remaining
+from ackwell.rescue.planning import Plan, commands, plan, remaining
+from ackwell.rescue.refusals import RefusedError, texts
 from ackwell.rescue.snapshot import Snapshot, snapshots_of
 
 TOPIC = "persistent://shop/eu/orders"
@@ -238,8 +241,9 @@ def test_only_what_is_still_missing_is_left_of_a_plan() -> None:
     with pytest.raises(RefusedError, match="sought"):
         remaining(made, answer("3:-1", KEPT, AFTER))
     other = Snapshot(live.stats, live.shown, live.topic_shown, live.broker, "another")
-    with pytest.raises(RefusedError, match="'standalone', and this is 'another'"):
+    with pytest.raises(RefusedError, match="'standalone', and this is 'another'") as caught:
         remaining(made, other)
+    assert caught.value.code == "other-cluster"
 
 
 def test_acknowledgments_are_cut_into_commands() -> None:
@@ -247,3 +251,13 @@ def test_acknowledgments_are_cut_into_commands() -> None:
     sizes = [len(ids) for ids in commands(entries, {Position(4, 0): (1,)})]
     assert sizes == [1_000, 1_000, 501]
     assert list(commands(PositionRangeSet(), {})) == []
+
+
+def test_each_refusal_of_the_list_is_raised_in_one_place_and_has_a_test() -> None:
+    room = Path(rescue.__file__).parent
+    files = [*room.glob("*.py"), room.parent / "cli/rescue.py"]
+    code = "".join(each.read_text() for each in files if each.name != "refusals.py")
+    raised = re.findall(r'RefusedError\(\s*"([a-z-]+)"', code)
+    assert sorted(raised) == sorted(texts())
+    here = "".join(each.read_text() for each in Path(__file__).parent.glob("*.py"))
+    assert {name for name in texts() if name not in here} == set()

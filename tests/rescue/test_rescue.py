@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from ackwell.broker.admin import Admin
+from ackwell.broker.endpoint import Endpoint
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue import Connection, RefusedError, plan, put_back
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
+from tests.devbroker.raw import RawClient
 from tests.hostile.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster, counted_wire
 
@@ -227,6 +230,43 @@ def test_one_poison_message_is_acknowledged_and_what_is_no_entry_is_refused(ther
     assert (done.code, there.acked()) == (0, {positions[0], *positions[1::2]})
     done = ackwell("rescue", "ack", TOPIC, NAME, "0:99", "--admin", there.url, "--yes")
     assert (done.code, "refused (no-such-entry)" in done.err) == (3, True)
+
+
+def test_the_seat_of_an_exclusive_subscription_is_not_taken_from_its_consumer(there: Cluster) -> None:
+    positions = there.fill(kind=SubscriptionType.EXCLUSIVE)
+    with RawClient(there.broker) as client:
+        client.subscribe(TOPIC, permits=0, subscription=NAME, subType=0)
+        done = ackwell("rescue", "ack", TOPIC, NAME, str(positions[0]), "--admin", there.url, "--yes")
+    assert (done.code, "refused (seat-taken)" in done.err) == (3, True)
+
+
+def test_a_partitioned_topic_is_asked_for_a_partition(there: Cluster) -> None:
+    there.connection().admin.change("PUT", "persistent/public/default/wide/partitions", 3)
+    done = ackwell("rescue", "unload", "wide", NAME, "--admin", there.url, "--yes")
+    assert (done.code, "refused (partitioned)" in done.err) == (3, True)
+    assert "wide-partition-0" in done.err
+
+
+@pytest.mark.parametrize(
+    ("code", "admin", "url"),
+    [
+        ("not-encrypted", "https://127.0.0.1:1", "pulsar://127.0.0.1:6650"),
+        ("unlisted-host", "http://127.0.0.1:1", "pulsar://10.1.2.3:6650"),
+        ("no-address", "https://127.0.0.1:1", ""),
+        ("no-address", "http://127.0.0.1:1", ""),
+    ],
+)
+def test_the_credentials_go_nowhere_but_where_they_may(
+    code: str, admin: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Admin(Endpoint(url=admin, token="secret", timeout_seconds=0.1))
+    found = {"brokerUrlTls": url, "brokerUrl": url}
+    monkeypatch.setattr(client, "ask", lambda _: found)
+    monkeypatch.setattr(client, "_cluster_hosts", lambda: frozenset({"10.9.9.9"}))
+    with pytest.raises(RefusedError) as caught:
+        Connection(client).open(TOPIC)
+    assert caught.value.code == code
+    assert "secret" not in str(caught.value)
 
 
 def test_a_folder_goes_on_past_what_is_refused(there: Cluster) -> None:

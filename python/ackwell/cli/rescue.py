@@ -451,9 +451,7 @@ def _one_topic(admin: Admin, topic: str) -> str:
 
     names = [each for each in admin.topics([full_name(topic)]) if isinstance(each, str)]
     if names != [full_name(topic)]:
-        raise RefusedError(
-            "partitioned", f"{topic} has {len(names)} partitions", f"Name one, such as {names[0]}"
-        )
+        raise RefusedError("partitioned", topic=topic, partitions=len(names), first=names[0])
     return names[0]
 
 

@@ -20,7 +20,7 @@ from ackwell.errors import AckwellError, ErrorCode, StatsError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType, LookupType, SubscriptionType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame
-from ackwell.rescue.planning import RefusedError
+from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.snapshot import Snapshot, take
 
 if TYPE_CHECKING:
@@ -202,11 +202,7 @@ class Connection:
         secure = self.admin.endpoint.url.startswith("https")
         url = (found.get("brokerUrlTls") or found.get("brokerUrlSsl")) if secure else found.get("brokerUrl")
         if not url:
-            raise RefusedError(
-                "not-encrypted",
-                f"the broker names no {'encrypted ' if secure else ''}address for {topic}",
-                "Give one with --broker pulsar+ssl://host:6651",
-            )
+            raise RefusedError("no-address", kind="encrypted" if secure else "open", topic=topic)
         return str(url)
 
     def _secure(self, url: str) -> bool:
@@ -221,17 +217,9 @@ class Connection:
         if parts.scheme not in ("pulsar", "pulsar+ssl") or not parts.hostname:
             raise BrokerError(f"not an address of a broker: {url!r}; expected pulsar://host:6650")
         if not self._secure(url) and (self._secure(before) or endpoint.url.startswith("https")):
-            raise RefusedError(
-                "not-encrypted",
-                f"{url} is not encrypted, and the address before it was",
-                "Give the encrypted one with --broker pulsar+ssl://host:6651",
-            )
+            raise RefusedError("not-encrypted", url=url)
         if url != self._broker and not self.admin.trusts(parts.hostname):
-            raise RefusedError(
-                "unlisted-host",
-                f"the owner is said to be {url}, which the cluster does not list",
-                f"Allow it with --trust-host {parts.hostname}",
-            )
+            raise RefusedError("unlisted-host", url=url, host=parts.hostname)
         self.close()
         try:
             made = socket.create_connection(
@@ -278,11 +266,7 @@ class Connection:
                 )
             except BrokerError as error:
                 if error.code is ErrorCode.CONSUMER_BUSY and kind is SubscriptionType.EXCLUSIVE:
-                    raise RefusedError(
-                        "seat-taken",
-                        f"{subscription!r} is Exclusive, and its consumer is connected",
-                        "Stop it for a moment, and run this again",
-                    ) from None
+                    raise RefusedError("seat-taken", subscription=subscription) from None
                 if (error.code is not None and error.code not in _RETRYABLE) or attempt == _ATTEMPTS - 1:
                     raise
                 if error.code is None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.broker.admin import topic_path
 from ackwell.errors import StatsError
 from ackwell.rescue.connection import quoted
-from ackwell.rescue.planning import RefusedError
+from ackwell.rescue.refusals import RefusedError
 
 if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
@@ -49,12 +49,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
     if journal.exists():
         read_journal(journal, topic, subscription)
     elif before == HOLD:
-        raise RefusedError(
-            "held-already",
-            f"{subscription!r} of {topic} is held already, and not by this journal",
-            "Release it with the journal of that run; if it is lost, "
-            "`pulsar-admin topicPolicies remove-subscription-dispatch-rate`, or set the rate that it had",
-        )
+        raise RefusedError("held-already", topic=topic, subscription=subscription)
     else:
         write_whole(
             journal,
@@ -139,11 +134,7 @@ def read_journal(journal: Path, topic: str | None = None, subscription: str | No
             f"a journal of version {version}; this ackwell reads {_JOURNAL_VERSION}", str(journal)
         )
     if topic is not None and name != (topic, subscription):
-        raise RefusedError(
-            "other-journal",
-            f"{journal} is the journal of {name[1]!r} of {name[0]}",
-            "Release that one first, or name another file",
-        )
+        raise RefusedError("other-journal", journal=journal, topic=name[0], subscription=name[1])
     return found
 
 

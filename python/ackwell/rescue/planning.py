@@ -25,6 +25,7 @@ from ackwell.errors import AckwellError, StatsError
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.protocol.topic_name import TopicName
+from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.snapshot import Snapshot, existing
 
 if TYPE_CHECKING:
@@ -37,15 +38,6 @@ IDS_A_COMMAND: Final = 1000
 
 _NEVER_HELPED: Final = "__"
 """What the broker's own subscriptions begin with, such as `__compaction`."""
-
-
-class RefusedError(AckwellError):
-    """Nothing was changed, because a check failed; `code` names the check, `remedy` says what to do."""
-
-    def __init__(self, code: str, message: str, remedy: str) -> None:
-        super().__init__(f"{message}. {remedy}")
-        self.code = code
-        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,11 +199,7 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
     Raises `RefusedError` if the plan does not follow from the live state any more.
     """
     if plan.cluster is not None and live.cluster is not None and plan.cluster != live.cluster:
-        raise RefusedError(
-            "other-cluster",
-            f"the plan is for cluster {plan.cluster!r}, and this is {live.cluster!r}",
-            "Give the --admin address of the plan's cluster",
-        )
+        raise RefusedError("other-cluster", then=plan.cluster, now=live.cluster)
     if plan:
         attachable(live, planned=plan.type)
     _same_topic({ledger_id: (entries, None) for ledger_id, entries in plan.ledgers.items()}, live)
@@ -220,12 +208,7 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
     if len(gone) or _went_back(
         plan.now.mark_delete_position, live.stats.mark_delete_position, plan.ledgers, live
     ):
-        raise RefusedError(
-            "lost-since-the-plan",
-            f"{gone.cardinality:,} entries were acknowledged when the plan was made and are not any more: "
-            "the topic was restarted again, or somebody sought",
-            "Make a new plan from the snapshot",
-        )
+        raise RefusedError("lost-since-the-plan", count=gone.cardinality)
     parts = {
         position: words
         for position, words in plan.ack_sets.items()
@@ -260,51 +243,26 @@ def attachable(
     topic, subscription = live.name
     shown = live.shown
     if not TopicName.parse(topic).persistent or not live.stats.durable:
-        raise RefusedError(
-            "not-durable",
-            f"{subscription!r} of {topic} is not durable: a restart forgets it as a whole",
-            "Nothing",
-        )
+        raise RefusedError("not-durable", topic=topic, subscription=subscription)
     if subscription.startswith(_NEVER_HELPED):
-        raise RefusedError(
-            "internal", f"{subscription!r} is a subscription of the broker's own", "Leave it to the broker"
-        )
+        raise RefusedError("internal", subscription=subscription)
     if shown.get("isReplicated") or shown.get("replicated"):
-        raise RefusedError(
-            "replicated",
-            f"{subscription!r} is replicated: its acknowledgments travel to other clusters, which is untried",
-            "Switch the replication of the subscription off for the time of the rescue",
-        )
+        raise RefusedError("replicated", subscription=subscription)
     if live.topic_shown.get("ongoingTxnCount"):
-        raise RefusedError(
-            "transactions",
-            f"{topic} has open transactions, and what they hold does not show",
-            "Wait until they have ended",
-        )
+        raise RefusedError("transactions", topic=topic)
     then = before.type if before else planned
     if live.type is not None and then is not None and live.type is not then:
-        raise RefusedError(
-            "type-changed", f"{subscription!r} was {then} and is {live.type} now", "Take a new snapshot"
-        )
+        raise RefusedError("type-changed", subscription=subscription, then=then, now=live.type)
     found = live.type or then
     if found is None:
-        raise RefusedError(
-            "no-type",
-            f"nothing shows the type of {subscription!r}: no consumer came since its topic was loaded",
-            "Take the snapshot while a consumer is connected, or start one",
-        )
+        raise RefusedError("no-type", subscription=subscription)
     for each in (live, before):
         if (
             each is not None
             and found is SubscriptionType.KEY_SHARED
             and (each.shown.get("keySharedMode") == "STICKY" or each.shown.get("allowOutOfOrderDelivery"))
         ):
-            raise RefusedError(
-                "key-shared-mode",
-                f"the consumers of {subscription!r} choose their hash ranges or allow out-of-order delivery, "
-                "and the broker lets no other kind join",
-                "Stop them, and start one that does neither, for the time of the rescue",
-            )
+            raise RefusedError("key-shared-mode", subscription=subscription)
     return found
 
 
@@ -321,11 +279,7 @@ def _same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> Non
     common = full.keys() & new.keys()
     for ledger_id in sorted(full.keys() - common):
         if ledger_id > min(new):
-            raise RefusedError(
-                "ledger-gap",
-                f"ledger {ledger_id} of {topic} is gone, and an older one is still there",
-                "Look for what deleted it; nothing here can tell which entries are the same",
-            )
+            raise RefusedError("ledger-gap", ledger=ledger_id, topic=topic)
     newest = max(new)
     for ledger_id in sorted(common):
         (then, then_bytes), (entries, size_bytes) = full[ledger_id], new[ledger_id]
@@ -334,21 +288,12 @@ def _same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> Non
         if not was_open and ledger_id != newest and then_bytes is not None and size_bytes != then_bytes:
             changed = True
         if changed:
-            raise RefusedError(
-                "other-entries",
-                f"ledger {ledger_id} of {topic} had {then:,} entries and has {entries:,} now, or other bytes",
-                "It is not the same ledger: take a new snapshot",
-            )
+            raise RefusedError("other-entries", ledger=ledger_id, topic=topic, then=then, now=entries)
 
 
 def _loaded_anew(before: Snapshot, now: Snapshot) -> None:
     if max(dict(now.stats.ledgers)) <= max(dict(before.stats.ledgers)):
-        raise RefusedError(
-            "not-loaded-anew",
-            f"{now.stats.topic} has no newer ledger than in the snapshot, so it was not loaded since: what "
-            "is not acknowledged any more was sought",
-            "There is nothing to put back",
-        )
+        raise RefusedError("not-loaded-anew", topic=now.stats.topic)
 
 
 def _went_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
@@ -367,13 +312,10 @@ def _joined(ledgers: Mapping[int, int], now: Snapshot) -> Ledgers:
 def _kept_a_beginning(before: Snapshot, now: Snapshot, missing: PositionRangeSet) -> list[str]:
     """Refuse what a graceful restart cannot have left; return the checks that passed."""
     old, new = before.stats, now.stats
-    crash = f"The snapshot is {_age(before, now)}. If nobody sought since, say --restart crash"
+    since = _age(before, now)
     if _went_back(old.mark_delete_position, new.mark_delete_position, dict(old.ledgers), now):
         raise RefusedError(
-            "mark-delete-back",
-            f"the mark-delete position went back from {old.mark_delete_position} to "
-            f"{new.mark_delete_position}, which no graceful restart does, but a seek or a crash",
-            crash,
+            "mark-delete-back", then=old.mark_delete_position, now=new.mark_delete_position, age=since
         )
     if not len(missing):
         # Only parts of batches are in question: a range that is still there shows that nobody sought.
@@ -381,12 +323,7 @@ def _kept_a_beginning(before: Snapshot, now: Snapshot, missing: PositionRangeSet
         ahead.remove_up_to(*new.mark_delete_position)
         first = ahead.first_range()
         if first is None or (first[0], first[1] + 1) not in new.individually_deleted:
-            raise RefusedError(
-                "no-witness",
-                "only parts of batches are to be put back, and no acknowledged entry of the snapshot beyond "
-                "the mark-delete position is still there to show that nobody sought",
-                crash,
-            )
+            raise RefusedError("no-witness", age=since)
         return ["the mark-delete position did not go back", "the first range of the snapshot is still there"]
     limit = _limit(before, now)
     first_missing = missing.first_range()
@@ -396,19 +333,9 @@ def _kept_a_beginning(before: Snapshot, now: Snapshot, missing: PositionRangeSet
     # What was passed since counts only if it was acknowledged then: a seek forward passes the rest, too.
     count += _up_to(old.individually_deleted, new.mark_delete_position)
     if not count:
-        raise RefusedError(
-            "first-range-gone",
-            "the first acknowledged entry beyond the mark-delete position of the snapshot is not "
-            "acknowledged any more; a graceful restart keeps the first ones",
-            crash,
-        )
+        raise RefusedError("first-range-gone", age=since)
     if count < limit:
-        raise RefusedError(
-            "fewer-than-limit",
-            f"only {count:,} entries beyond the mark-delete position of the snapshot are acknowledged before "
-            f"the first one that is missing; a graceful restart keeps at least {limit:,}",
-            crash,
-        )
+        raise RefusedError("fewer-than-limit", count=count, limit=limit, age=since)
     return [
         "the mark-delete position did not go back",
         f"{count:,} entries before the first missing one are acknowledged, at least the limit of {limit:,}",
@@ -425,18 +352,10 @@ def _limit(before: Snapshot, now: Snapshot) -> int:
     """Return how many entries a graceful restart keeps at least if it cuts."""
     known = [each.settings for each in (before, now) if each.settings is not None]
     if not known:
-        raise RefusedError(
-            "limit-unknown",
-            "neither the snapshot nor the broker says what managedLedgerMaxUnackedRangesToPersist is",
-            "Let the token read the broker's configuration",
-        )
+        raise RefusedError("limit-unknown")
     limit = min(max(each.max_unacked_ranges_to_persist, 0) + each.ranges_beyond_limit for each in known)
     if not limit:
-        raise RefusedError(
-            "nothing-kept",
-            "managedLedgerMaxUnackedRangesToPersist is 0: a restart keeps nothing, as a seek does",
-            "If nobody sought since the snapshot, say --restart crash",
-        )
+        raise RefusedError("nothing-kept", age=_age(before, now))
     return limit
 
 
@@ -466,10 +385,7 @@ def _parts(shown: CursorState | None, before: Snapshot, now: Snapshot) -> AckSet
     ours = existing(before.acked, ledgers)
     if len(theirs - ours) and len(ours - theirs):
         raise RefusedError(
-            "acks-differ",
-            "the acknowledgments of --acks are not those of the snapshot: each has some that the other lacks "
-            f"({(theirs - ours).cardinality:,} and {(ours - theirs).cardinality:,} entries)",
-            "Give the state of this subscription, taken close to the snapshot",
+            "acks-differ", theirs=(theirs - ours).cardinality, ours=(ours - theirs).cardinality
         )
     return {
         Position(*position): tuple(words)

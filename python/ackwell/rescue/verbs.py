@@ -13,8 +13,9 @@ from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue.connection import quoted
 from ackwell.rescue.holding import held, write_whole
-from ackwell.rescue.planning import RefusedError, attachable
+from ackwell.rescue.planning import attachable
 from ackwell.rescue.putting_back import Report, put_back_at_once, send
+from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, take
 
 if TYPE_CHECKING:
@@ -81,11 +82,7 @@ def copy(connection: Connection, topic: str, subscription: str, new: str) -> Rep
     source = connection.look(topic, subscription)
     attachable(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
     if new in connection.admin.ask(f"{topic_path(topic)}/subscriptions"):
-        raise RefusedError(
-            "exists",
-            f"{topic} has a subscription {new!r} already",
-            "Name another one; if an earlier copy was cut off, delete it first",
-        )
+        raise RefusedError("exists", topic=topic, subscription=new)
     ledger_id, entry_id = source.stats.mark_delete_position
     body = {"ledgerId": ledger_id, "entryId": entry_id}
     connection.change("create", "PUT", topic, new, f"subscription/{quoted(new)}", body)
@@ -123,9 +120,7 @@ def unacknowledged(live: Snapshot, positions: Iterable[tuple[int, int]]) -> Posi
     for position in positions:
         if not live.stats.ledgers.contains(*position):
             raise RefusedError(
-                "no-such-entry",
-                f"{live.stats.topic} has no entry {position[0]}:{position[1]}",
-                "A broker ignores such an acknowledgment, and all behind it in one command",
+                "no-such-entry", topic=live.stats.topic, position=f"{position[0]}:{position[1]}"
             )
         if position not in live.acked:
             left.add(*position)

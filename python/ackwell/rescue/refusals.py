@@ -1,0 +1,30 @@
+"""What a rescue refuses; the words are in `refusals.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+
+from ackwell.errors import AckwellError
+
+
+class RefusedError(AckwellError):
+    """Nothing was changed, because a check failed; `code` names the check, `remedy` says what to do.
+
+    >>> str(RefusedError("transactions", topic="persistent://shop/eu/orders"))
+    'persistent://shop/eu/orders has open transactions, and what they hold does not show. \
+Wait until they have ended'
+    """
+
+    def __init__(self, code: str, **values: object) -> None:
+        words = texts()[code]
+        self.code = code
+        self.remedy = words["remedy"].format(**values)
+        super().__init__(f"{words['message'].format(**values)}. {self.remedy}")
+
+
+@cache
+def texts() -> dict[str, dict[str, str]]:
+    """Return the message and the remedy of each code."""
+    return tomllib.loads(files("ackwell.rescue").joinpath("refusals.toml").read_text("utf-8"))
