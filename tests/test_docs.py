@@ -61,7 +61,7 @@ def test_every_command_of_the_documentation_exists_with_its_options() -> None:
         for line in re.findall(r"^(?:    |\$ )ackwell ([a-z][^#\n|]*)", page.read_text(), flags=re.MULTILINE):
             words = line.split()
             assert words[0] in COMMANDS, f"{page.name}: ackwell {line}"
-            subcommand = [words[1]] if words[0] == "spark" and len(words) > 1 else []
+            subcommand = [words[1]] if words[0] in ("spark", "rescue") and len(words) > 1 else []
             shown = runner.invoke(
                 program([words[0]]), [words[0], *subcommand, "--help"], terminal_width=200, color=False
             )

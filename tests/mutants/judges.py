@@ -37,6 +37,7 @@ SAVING = [
 STORE = ["tests/store/test_stores.py", "tests/store/test_sqlite_io.py", "tests/store/test_flips.py"]
 
 PROTOCOL = [
+    "tests/protocol/test_codes.py",
     "tests/protocol/test_frames.py",
     "tests/protocol/test_messages.py",
     "tests/protocol/test_payload.py",
@@ -100,6 +101,8 @@ DEVBROKER = [
 
 RECORDING = [
     "tests/recording/test_watch.py",
+    "tests/recording/test_links.py",
+    "tests/recording/test_event_files.py",
     "tests/recording/test_proxy.py",
     "tests/recording/test_command.py",
     "tests/replay/test_sequence.py",

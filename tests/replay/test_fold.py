@@ -153,6 +153,13 @@ def test_the_bytes_of_partials_come_back_as_they_were() -> None:
         assert [(row["ledger_id"], row["state"]) for row in decoded(ledger_id, state)] == [(ledger_id, state)]
 
 
+@pytest.mark.parametrize("ledger_id", [-1, -(2**63) + 1])
+def test_a_partial_of_a_ledger_that_cannot_be_is_refused_and_nothing_is_joined(ledger_id: int) -> None:
+    (_, state), *_ = [each for each in states_of(random_history(3)) if each[0] is not None]
+    with pytest.raises(CorruptStateError, match=f"ledger {ledger_id}"):
+        decoded(ledger_id, state)
+
+
 def test_no_flipped_bit_and_no_torn_end_of_a_partial_is_read() -> None:
     for ledger_id, state in states_of(random_history(3)):
         for bit in range(8 * len(state)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from ackwell.errors import FrameError
@@ -19,6 +20,9 @@ from ackwell.wire import varint
 
 _TYPE_TAG: Final = 0x08
 """The tag of the type in `BaseCommand`: field 1, a varint."""
+
+unpack_from: Final = Struct(">II").unpack_from
+"""Reads the two sizes that a frame begins with."""
 
 _BYTES: Final = 2
 """Protocol Buffers' wire type of a nested message."""
@@ -95,11 +99,12 @@ class FrameReader:
             rest.clear()
         at, end = 0, len(data)
         while end - at >= 4:
-            size = self._size(data, at)
+            size, command_bytes = unpack_from(data, at) if end - at >= 8 else (self._size(data, at), 0)
+            if not 4 <= size <= self._max:
+                self._size(data, at)
             if end - at < 4 + size:
                 break
             start = at
-            command_bytes = int.from_bytes(data[at + 4 : at + 8])
             at += 4 + size
             if start + 8 + command_bytes > at:
                 raise FrameError(f"a command of {command_bytes} bytes in a frame of {size}")

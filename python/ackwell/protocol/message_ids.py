@@ -15,7 +15,10 @@ def position_of(message_id: Any) -> Position:
     >>> position_of(message_id_of(Position(3, -1)))
     Position(ledger_id=3, entry_id=-1)
     """
-    return Position(signed64(message_id.ledgerId), signed64(message_id.entryId))
+    ledger_id, entry_id = message_id.ledgerId, message_id.entryId
+    if (ledger_id | entry_id) >> 63:
+        return Position(signed64(ledger_id), signed64(entry_id))
+    return Position(ledger_id, entry_id)
 
 
 def message_id_of(position: tuple[int, int], *, partition: int = -1) -> Any:

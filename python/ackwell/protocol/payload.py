@@ -54,6 +54,14 @@ def read_payload(data: bytes) -> Payload:
     return Payload(metadata, data[end:], holds, broker_entry)
 
 
+def read_metadata(data: bytes) -> Any:
+    """Return an entry's `MessageMetadata`, its checksum not looked at; `FrameError` for other bytes."""
+    at = _end(data, 2) if data[:2] == BROKER_ENTRY_MAGIC else 0
+    if data[at : at + 2] == CHECKSUM_MAGIC:
+        at += 6
+    return messages.parse("MessageMetadata", data[at + 4 : _end(data, at)])
+
+
 def write_payload(metadata: Any, body: bytes) -> bytes:
     """Return an entry's bytes, with a checksum."""
     encoded: bytes = metadata.SerializeToString()

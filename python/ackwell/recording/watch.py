@@ -17,9 +17,9 @@ from ackwell.protocol.codes import CommandType, SubscriptionType, TxnAction
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.frames import Frame, decode, encode, frame
 from ackwell.protocol.message_ids import position_of
-from ackwell.protocol.payload import read_payload
+from ackwell.protocol.payload import read_metadata
 from ackwell.protocol.topic_name import full_name
-from ackwell.recording.book import Parts
+from ackwell.recording.book import Parts, Published
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class Sent(NamedTuple):
     """A message on its way to the broker."""
 
     topic: str
-    fields: dict[str, Any]
+    published: Published
+    deliver_at_ms: int | None
+    transaction: str | None
 
 
 class Watch:
@@ -78,14 +80,18 @@ class Watch:
 
     def from_client(self, given: Frame) -> None:
         """Read a frame on its way to the broker."""
-        self._look(given, self._from_client.get(given.command_type))
+        note = self._from_client.get(given.command_type)
+        if note is not None:
+            self._look(given, note)
 
     def from_broker(self, given: Frame) -> Sequence[Frame]:
         """Read a frame on its way to the client; return what goes there."""
         command_type = given.command_type
         if command_type in _ANSWERS and not self._blind:
             return self._answer(given)
-        self._look(given, self._from_broker.get(command_type))
+        note = self._from_broker.get(command_type)
+        if note is not None:
+            self._look(given, note)
         return (given,)
 
     def broker_lost(self) -> None:
@@ -105,12 +111,15 @@ class Watch:
             self._record(consumer, Kind.CONSUMER_CLOSE)
         self._consumers.clear()
 
-    def _look(self, given: Frame, note: Note | None) -> None:
-        if note is not None and not self._blind and (message := self._read(given)) is not None:
-            try:
-                note(self, message, given.payload)
-            except FrameError as error:
-                self._unreadable(error)
+    def _look(self, given: Frame, note: Note) -> None:
+        if self._blind:
+            return
+        try:
+            # In one step: this is done for every message and every receipt.
+            data, start, behind_command, end = given
+            note(self, decode(data[start + 8 : behind_command]).message, data[behind_command:end])
+        except FrameError as error:
+            self._unreadable(error)
 
     def _read(self, given: Frame) -> Any:
         """Return a frame's message; None if it is not one, and nothing is read from then on."""
@@ -133,21 +142,24 @@ class Watch:
         topic = self._producers.get(command.producer_id)
         if topic is None:
             return
-        metadata = read_payload(data).metadata
-        fields: dict[str, Any] = {"batch_size": metadata.num_messages_in_batch}
-        if metadata.partition_key:
-            fields["key"] = metadata.partition_key
-        if metadata.deliver_at_time:
-            fields["deliver_at_ms"] = metadata.deliver_at_time
-        if metadata.HasField("txnid_most_bits"):
-            fields["transaction"] = str(TransactionId.of(metadata))
-        self._sent[command.producer_id, command.sequence_id] = Sent(topic, fields)
+        metadata = read_metadata(data)
+        self._sent[command.producer_id, command.sequence_id] = Sent(
+            topic,
+            Published(metadata.num_messages_in_batch, metadata.partition_key or None),
+            metadata.deliver_at_time or None,
+            str(TransactionId.of(metadata)) if metadata.HasField("txnid_most_bits") else None,
+        )
 
     def _receipt(self, command: Any, _: bytes) -> None:
         sent = self._sent.pop((command.producer_id, command.sequence_id), None)
         position = position_of(command.message_id)
         if sent is not None and min(position) >= 0:
-            self._book.record(sent.topic, "", Kind.PUBLISH, position, **sent.fields)
+            topic, published, deliver_at_ms, transaction = sent
+            self._book.saw(topic, position, published)
+            size, key = published
+            self._book.record(
+                topic, "", Kind.PUBLISH, position, None, size, None, key, deliver_at_ms, None, transaction
+            )
 
     def _send_error(self, command: Any, _: bytes) -> None:
         sent = self._sent.pop((command.producer_id, command.sequence_id), None)
@@ -170,15 +182,12 @@ class Watch:
     def _message(self, command: Any, data: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is not None:
-            metadata = read_payload(data).metadata
-            self._record(
-                consumer,
-                Kind.DISPATCH,
-                position_of(command.message_id),
-                batch_size=metadata.num_messages_in_batch,
-                ack_set=tuple(command.ack_set) or None,
-                redelivery_count=command.redelivery_count,
-                key=metadata.partition_key or None,
+            position = position_of(command.message_id)
+            size, key = self._book.published.get((consumer.topic, *position)) or _published(data)
+            count, ack_set = command.redelivery_count, tuple(command.ack_set) or None
+            topic, subscription, name, _type = consumer
+            self._book.record(
+                topic, subscription, Kind.DISPATCH, position, name, size, ack_set, key, None, count
             )
 
     def _ack(self, command: Any, _: bytes) -> None:
@@ -190,11 +199,13 @@ class Watch:
         if command.HasField("txnid_most_bits"):
             transaction = str(TransactionId.of(command))
         kind = Kind.ACK_CUMULATIVE if command.ack_type else Kind.ACK
+        topic, subscription, name, _type = consumer
         for each in command.message_id:
             position = position_of(each)
             if min(position) >= 0:
-                self._record(
-                    consumer, kind, position, ack_set=tuple(each.ack_set) or None, transaction=transaction
+                words = tuple(each.ack_set) or None
+                self._book.record(
+                    topic, subscription, kind, position, name, None, words, None, None, None, transaction
                 )
 
     def _redeliver(self, command: Any, _: bytes) -> None:
@@ -315,11 +326,13 @@ class Watch:
             self._book.record(topic, subscription, kind, transaction=name)
 
     def _record(
-        self, consumer: Consumer, kind: Kind, position: tuple[int, int] | None = None, **fields: Any
+        self,
+        consumer: Consumer,
+        kind: Kind,
+        position: tuple[int, int] | tuple[None, None] = (None, None),
+        **fields: Any,
     ) -> None:
-        self._book.record(
-            consumer.topic, consumer.subscription, kind, position, consumer=consumer.name, **fields
-        )
+        self._book.record(consumer.topic, consumer.subscription, kind, position, consumer.name, **fields)
 
     _from_client: ClassVar[dict[int, Note]] = {
         CommandType.PRODUCER: _producer,
@@ -343,6 +356,11 @@ class Watch:
         CommandType.CLOSE_CONSUMER: _close_consumer,
         CommandType.END_TXN_RESPONSE: _ended,
     }
+
+
+def _published(data: bytes) -> Published:
+    metadata = read_metadata(data)
+    return Published(metadata.num_messages_in_batch, metadata.partition_key or None)
 
 
 def _type_of(number: int) -> str:

@@ -17,7 +17,7 @@ from ackwell.ack_sets import BATCH_SIZE_MAX
 from ackwell.cursor import Cursor
 from ackwell.cursor_settings import CursorSettings
 from ackwell.engine import native_engine
-from ackwell.errors import EventError, Flaw, ProtocolError
+from ackwell.errors import CorruptStateError, EventError, Flaw, ProtocolError
 from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of
 from ackwell.replay.events import EFFECTS, Action
 from ackwell.replay.resets import NO_RESETS, Name, Resets
@@ -225,6 +225,9 @@ class Fold:
 
     def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
         """Join the states that `Partials.encode` gave."""
+        wrong = ledger_ids[(ledger_ids < 0) & (ledger_ids != NULL)]
+        if len(wrong):
+            raise CorruptStateError(f"a partial of ledger {wrong[0]}", 0)
         self._partials.merge(pairs, ledger_ids, states)
 
     def know_ledgers(self, name: Name, ledgers: Iterable[tuple[int, int]]) -> None:

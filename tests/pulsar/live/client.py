@@ -116,6 +116,28 @@ class Client:
         receipt = self._wait(CommandType.SEND_RECEIPT, self._sequence_id)
         return Position(receipt.message_id.ledgerId, receipt.message_id.entryId)
 
+    def publish_later(self, key: str) -> None:
+        """Publish a plain message, and leave its receipt for later."""
+        self._sequence_id += 1
+        metadata = messages.MessageMetadata(
+            producer_name=self.producer_name,
+            sequence_id=self._sequence_id,
+            publish_time=1,
+            partition_key=key,
+        )
+        self._send(
+            CommandType.SEND,
+            write_payload(metadata, b"m"),
+            producer_id=PRODUCER_ID,
+            sequence_id=self._sequence_id,
+            num_messages=1,
+        )
+
+    def receipt(self, sequence_id: int) -> Position:
+        """Wait for the receipt of a message."""
+        found = self._wait(CommandType.SEND_RECEIPT, sequence_id)
+        return Position(found.message_id.ledgerId, found.message_id.entryId)
+
     @property
     def sequence_id(self) -> int:
         """The newest message's sequence id."""

@@ -1,0 +1,119 @@
+"""Files of events: where they begin and end, what is counted, and what a full queue or disk leaves."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell.errors import AckwellError
+from ackwell.recording.event_files import QUEUE_MAX, EventFiles
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import read_events
+from ackwell.replay.traces import line
+
+EVENT = Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)
+
+
+def numbered(count: int) -> list[Event]:
+    return [EVENT._replace(sequence=number + 1, entry_id=number) for number in range(count)]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet"])
+@pytest.mark.parametrize(("count", "files"), [(0, 0), (1, 1), (9, 1), (10, 1), (11, 2), (20, 2), (35, 4)])
+def test_a_file_is_full_at_its_number_of_events(
+    tmp_path: Path, file_format: Any, count: int, files: int
+) -> None:
+    if file_format == "parquet":
+        pytest.importorskip("pyarrow")
+    folder = tmp_path / "new" / "folder"
+    with EventFiles(folder, file_format=file_format, events_per_file=10) as written:
+        for event in numbered(count):
+            written.write(event)
+    assert names(folder) == [f"events-{number:06}.{file_format}" for number in range(1, files + 1)]
+    assert (written.written, written.dropped) == (count, 0)
+    if count:
+        assert [event._replace(file=None) for event in read_events([folder])] == numbered(count)
+
+
+def test_the_next_file_is_numbered_behind_the_greatest(tmp_path: Path) -> None:
+    for name in ("events-000007.jsonl", "events-3.parquet", "events-x.jsonl", "payloads-000009.jsonl"):
+        (tmp_path / name).touch()
+    with EventFiles(tmp_path) as files:
+        files.write(EVENT)
+    assert "events-000008.jsonl" in names(tmp_path)
+    assert len(names(tmp_path)) == 5
+
+
+def test_what_is_not_written_in_time_is_dropped_and_counted_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The thread that writes begins when it is let.
+    monkeypatch.setattr(threading.Thread, "start", lambda self: None)
+    files = EventFiles(tmp_path, queue_max=3)
+    for event in numbered(5):
+        files.write(event)
+    assert files.dropped == 2
+    files._stopping.set()
+    files._run()
+    assert (files.written, files.dropped) == (4, 0)
+    *kept, gap = read_events([tmp_path])
+    assert [event.sequence for event in kept] == [1, 2, 3]
+    assert (gap.kind, gap.topic, gap.subscription, gap.sequence) == (Kind.GAP, "*", "", 3)
+    assert gap.detail == "2 events were dropped, because writing them was too slow"
+    assert QUEUE_MAX == 200_000
+    # Nothing waits any more, so there is room again.
+    files.write(EVENT)
+    assert (files.dropped, len(files._queue)) == (0, 1)
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"topic"', b"\n"])
+def test_a_file_that_cannot_be_written_is_left_with_whole_lines(
+    tmp_path: Path, torn: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put = EventFiles._put
+
+    def full(self: EventFiles, events: list[Event]) -> None:
+        put(self, events)
+        with self._path.open("ab") as file:
+            file.write(torn)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(EventFiles, "_put", full)
+    files = EventFiles(tmp_path)
+    files.write(EVENT)
+    files._thread.join(60)
+    # What comes now is counted, and not kept.
+    files.write(EVENT)
+    files.write(EVENT)
+    assert (files.dropped, len(files._queue)) == (2, 0)
+    with pytest.raises(OSError, match="nothing is recorded from now on") as error:
+        files.close()
+    path = tmp_path / "events-000001.jsonl"
+    assert (error.value.errno, error.value.filename) == (28, str(path))
+    assert caplog.text.count("No space left on device") == 1
+    assert path.read_text() == line(EVENT) + ("\n" if torn == b"\n" else "")
+
+
+def test_a_line_leaves_out_what_is_not_said_and_where_it_was_read() -> None:
+    event = EVENT._replace(file="a.jsonl", ack_set=(5, -1), time_ms=0, detail="é")
+    assert line(event) == (
+        '{"topic":"t","subscription":"","sequence":1,"kind":"publish","time_ms":0,"ledger_id":3,"entry_id":0,'
+        '"ack_set":[5,-1],"detail":"\\u00e9"}\n'
+    )
+
+
+def test_parquet_without_its_library_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises((AckwellError, ImportError), match="writing Parquet"):
+        EventFiles(tmp_path / "folder", file_format="parquet")
+    assert names(tmp_path) == []

@@ -1,0 +1,363 @@
+"""The links of the proxy, between transports of ours: what passes, in which order, what is rewritten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+pytest.importorskip("google.protobuf")
+
+from ackwell.protocol import messages
+from ackwell.protocol.codes import CommandType
+from ackwell.protocol.frames import Command, Frame, FrameReader, decode, encode, frame
+from ackwell.recording.book import Book
+from ackwell.recording.proxy import BUFFER_BYTES, BrokerSide, ClientSide, Link, Proxy, address_of
+from ackwell.replay.events import Event, Kind
+
+Result = TypeVar("Result")
+BROKER = "pulsar://broker:6650"
+
+
+class Wire(asyncio.Transport):
+    """One side's transport."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.closed = self.paused = False
+        self.high_water: int | None = None
+
+    def write(self, data: Any) -> None:
+        assert not self.closed
+        self.written.append(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high_water = high
+
+    def read(self) -> list[Command]:
+        """Return what was written since the last call."""
+        data = b"".join(self.written)
+        self.written.clear()
+        return [decode(each.command) for each in FrameReader().feed(data)]
+
+
+class Linked:
+    """A proxy with one link, whose ports are opened when a test says so."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.events: list[Event] = []
+        self.proxy = Proxy(BROKER, Book(self.events.append))
+        self.opened: list[str] = []
+        self.ports = {BROKER: 1}
+        self.proxy.listen_for = self._listen_for  # type: ignore[assignment]
+        self.connecting = asyncio.Event()
+        self.link = Link(self.proxy, BROKER, self.proxy._book)
+        self.link.connect = self._connect  # type: ignore[method-assign]
+        self.client, self.broker = ClientSide(self.link), BrokerSide(self.link)
+        self.to_client, self.to_broker = Wire(), Wire()
+        self.run(lambda: self.client.connection_made(self.to_client))
+
+    async def _connect(self) -> None:
+        """Connect when the test does."""
+
+    async def _listen_for(self, url: str, port: int = 0) -> None:
+        self.opened.append(url)
+        if "unknown" in url:
+            raise OSError("no such host")
+        self.proxy._ports[url] = 7_000 + len(self.opened)
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        async def work_() -> Result:
+            found = work()
+            for _ in range(4):
+                await asyncio.sleep(0)
+            return found
+
+        return self.loop.run_until_complete(work_())
+
+    def connect(self) -> None:
+        self.run(lambda: self.broker.connection_made(self.to_broker))
+
+    def from_client(self, *commands: bytes) -> None:
+        self.run(lambda: self.client.data_received(b"".join(commands)))
+
+    def from_broker(self, *commands: bytes) -> None:
+        self.run(lambda: self.broker.data_received(b"".join(commands)))
+
+
+@pytest.fixture
+def linked() -> Iterator[Linked]:
+    made = Linked()
+    yield made
+    made.loop.close()
+
+
+def command(command_type: CommandType, message: Any) -> bytes:
+    return frame(encode(command_type, message))
+
+
+PING, PONG = (
+    command(CommandType.PING, messages.CommandPing()),
+    command(CommandType.PONG, messages.CommandPong()),
+)
+
+
+def lookup(url: str = "pulsar://other:6650", request_id: int = 1) -> bytes:
+    answer = messages.CommandLookupTopicResponse(
+        request_id=request_id, response=1, brokerServiceUrl=url, brokerServiceUrlTls="pulsar+ssl://other:6651"
+    )
+    return command(CommandType.LOOKUP_RESPONSE, answer)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [("pulsar://a:1", ("a", 1)), ("pulsar://a", ("a", 6650)), ("pulsar://[::1]:5", ("::1", 5))],
+)
+def test_the_address_of_a_broker_has_a_port_or_the_usual_one(url: str, expected: tuple[str, int]) -> None:
+    assert address_of(url) == expected
+
+
+@pytest.mark.parametrize("url", ["pulsar+ssl://a:1", "http://a", "a:1", "pulsar://", "pulsar://:6650"])
+def test_what_is_no_address_of_a_broker_is_refused(url: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"is no address of a broker; expected pulsar://host:6650, without TLS"
+    ):
+        Proxy(url, Book(list[Event]().append))
+
+
+def test_what_a_client_says_before_the_broker_is_there_is_sent_when_it_is(linked: Linked) -> None:
+    linked.from_client(PING)
+    linked.from_client(PONG)
+    assert linked.to_broker.written == []
+    linked.connect()
+    # One write for all that waited.
+    assert linked.to_broker.written == [PING + PONG]
+    assert linked.to_broker.high_water == linked.to_client.high_water == BUFFER_BYTES == 1 << 20
+    linked.from_client(PING[:5])
+    linked.from_client(PING[5:], PONG)
+    assert linked.to_broker.written == [PING + PONG, PING + PONG]
+    linked.from_broker(PONG)
+    assert linked.to_client.written == [PONG]
+    assert linked.proxy.links == {linked.link}
+
+
+def test_an_answer_that_names_a_broker_names_a_port_of_ours(linked: Linked) -> None:
+    linked.connect()
+    linked.from_broker(lookup(), PONG)
+    assert linked.opened == ["pulsar://other:6650"]
+    answer, pong = linked.to_client.read()
+    assert (answer.type, pong.type) == (CommandType.LOOKUP_RESPONSE, CommandType.PONG)
+    assert (answer.message.brokerServiceUrl, answer.message.request_id) == ("pulsar://127.0.0.1:7001", 1)
+    assert not answer.message.HasField("brokerServiceUrlTls")
+    # It is known from then on.
+    linked.from_broker(lookup(request_id=2))
+    assert linked.opened == ["pulsar://other:6650"]
+    (again,) = linked.to_client.read()
+    assert again.message.brokerServiceUrl == "pulsar://127.0.0.1:7001"
+
+
+@pytest.mark.parametrize(
+    ("command_type", "message", "field"),
+    [
+        (CommandType.CLOSE_PRODUCER, "CommandCloseProducer", "assignedBrokerServiceUrl"),
+        (CommandType.CLOSE_CONSUMER, "CommandCloseConsumer", "assignedBrokerServiceUrl"),
+        (CommandType.TOPIC_MIGRATED, "CommandTopicMigrated", "brokerServiceUrl"),
+    ],
+)
+def test_every_command_that_sends_a_client_elsewhere_is_rewritten(
+    linked: Linked, command_type: CommandType, message: str, field: str
+) -> None:
+    linked.connect()
+    made = messages.message(message)()
+    for each in made.DESCRIPTOR.fields:
+        if each.is_required or each.name in ("producer_id", "consumer_id", "request_id"):
+            setattr(made, each.name, 1)
+    setattr(made, field, "pulsar://other:6650")
+    setattr(made, f"{field}Tls", "pulsar+ssl://other:6651")
+    linked.from_broker(command(command_type, made))
+    (found,) = linked.to_client.read()
+    assert getattr(found.message, field) == "pulsar://127.0.0.1:7001"
+    assert not found.message.HasField(f"{field}Tls")
+    # One that names nobody opens nothing.
+    made.ClearField(field)
+    linked.from_broker(command(command_type, made))
+    assert linked.to_client.read()[0].message.SerializeToString() != b""
+    assert len(linked.opened) == 1
+
+
+def test_what_comes_behind_an_address_that_is_being_made_waits_its_turn(linked: Linked) -> None:
+    linked.connect()
+    gate = asyncio.Event()
+
+    async def slowly(url: str, port: int = 0) -> None:
+        await gate.wait()
+        linked.proxy._ports[url] = 8_000
+
+    linked.proxy.listen_for = slowly  # type: ignore[assignment,method-assign]
+    linked.from_broker(lookup(request_id=1), PONG)
+    linked.from_broker(lookup(request_id=2))
+    assert linked.to_client.written == []
+    linked.run(gate.set)
+    found = linked.to_client.read()
+    assert [each.type for each in found] == [
+        CommandType.LOOKUP_RESPONSE,
+        CommandType.PONG,
+        CommandType.LOOKUP_RESPONSE,
+    ]
+    assert [each.message.request_id for each in found[::2]] == [1, 2]
+    linked.from_broker(PING)
+    assert [each.type for each in linked.to_client.read()] == [CommandType.PING]
+
+
+def test_a_broker_for_which_no_port_can_be_opened_ends_the_link(
+    linked: Linked, caplog: pytest.LogCaptureFixture
+) -> None:
+    linked.connect()
+    linked.from_broker(lookup("pulsar://unknown:1"))
+    assert "no port for pulsar://unknown:1: no such host" in caplog.text
+    assert (linked.to_client.closed, linked.to_broker.closed) == (True, True)
+
+
+def test_a_frame_that_cannot_be_ends_the_link_after_what_came_before_it(
+    linked: Linked, caplog: pytest.LogCaptureFixture
+) -> None:
+    linked.connect()
+    linked.from_client(PING, bytes(4))
+    assert "a connection closed: a frame of 0 bytes" in caplog.text
+    assert linked.to_broker.written == [PING]
+    assert (linked.to_client.closed, linked.to_broker.closed, linked.link.closed) == (True, True, True)
+    assert linked.proxy.links == set()
+    # A gigabyte may come in one frame: what is too large is the broker's to say.
+    assert list(linked.client._reader.feed((1 << 30).to_bytes(4))) == []
+
+
+@pytest.mark.parametrize("first", ["client", "broker"])
+def test_the_end_of_one_side_is_that_of_the_other(linked: Linked, first: str) -> None:
+    linked.connect()
+    linked.run(lambda: getattr(linked, first).connection_lost(None))
+    assert (linked.to_client.closed, linked.to_broker.closed) == (True, True)
+    assert linked.link.closed
+    linked.run(lambda: linked.broker.connection_lost(None))
+    linked.run(linked.link.close)
+
+
+def test_a_broker_that_comes_when_the_client_is_gone_is_let_go(linked: Linked) -> None:
+    linked.run(linked.link.close)
+    linked.connect()
+    assert linked.to_broker.closed
+    assert linked.to_broker.written == []
+
+
+def open_consumer(linked: Linked) -> None:
+    linked.connect()
+    subscribe = messages.CommandSubscribe(
+        topic="orders", subscription="s", subType=1, consumer_id=1, request_id=2, consumer_name="c"
+    )
+    linked.from_client(command(CommandType.SUBSCRIBE, subscribe))
+    linked.from_broker(command(CommandType.SUCCESS, messages.CommandSuccess(request_id=2)))
+    question = linked.to_broker.read()[-1]
+    assert question.type == CommandType.GET_LAST_MESSAGE_ID
+    assert linked.to_client.read() == []
+    answer = messages.CommandGetLastMessageIdResponse(
+        request_id=question.message.request_id, last_message_id={"ledgerId": 3, "entryId": 4}
+    )
+    linked.from_broker(command(CommandType.GET_LAST_MESSAGE_ID_RESPONSE, answer))
+    assert [each.type for each in linked.to_client.read()] == [CommandType.SUCCESS]
+    linked.events.clear()
+
+
+def test_a_broker_that_breaks_the_connection_leaves_a_gap_and_its_consumers_close(linked: Linked) -> None:
+    open_consumer(linked)
+    linked.run(lambda: linked.broker.connection_lost(None))
+    assert [event.kind for event in linked.events] == [Kind.GAP, Kind.CONSUMER_CLOSE]
+
+
+def test_a_client_that_goes_leaves_no_gap(linked: Linked) -> None:
+    open_consumer(linked)
+    linked.run(lambda: linked.client.connection_lost(None))
+    linked.run(lambda: linked.broker.connection_lost(None))
+    assert [event.kind for event in linked.events] == [Kind.CONSUMER_CLOSE]
+
+
+def test_a_side_that_does_not_read_stops_the_other(linked: Linked) -> None:
+    linked.run(linked.client.pause_writing)
+    linked.connect()
+    for side, other in ((linked.client, linked.to_broker), (linked.broker, linked.to_client)):
+        linked.run(side.pause_writing)
+        assert other.paused
+        linked.run(side.resume_writing)
+        assert not other.paused
+    linked.to_broker.closed = True
+    linked.run(linked.client.pause_writing)
+    assert not linked.to_broker.paused
+
+
+def test_what_a_closing_side_would_get_is_dropped(linked: Linked) -> None:
+    linked.connect()
+    linked.to_client.closed = True
+    linked.from_broker(PONG)
+    assert linked.to_client.written == []
+    linked.to_client.closed = False
+    linked.from_broker(PING)
+    assert linked.to_client.written == [PING]
+
+
+def test_a_recording_says_at_its_start_what_it_cannot_see() -> None:
+    events: list[Event] = []
+    proxy = Proxy(BROKER, Book(events.append), host="127.0.0.1")
+
+    async def life() -> tuple[str, str]:
+        await proxy.start()
+        await proxy.listen_for(BROKER)
+        before = proxy.url
+        assert proxy.knows(BROKER)
+        assert not proxy.knows("pulsar://b:1")
+        await proxy.stop()
+        return before, proxy.url_for("pulsar://b:1")
+
+    url, unknown = asyncio.run(life())
+    assert url.startswith("pulsar://127.0.0.1:")
+    assert unknown == "pulsar://b:1"
+    (gap,) = events
+    assert (gap.kind, gap.topic) == (Kind.GAP, "*")
+    assert (
+        gap.detail == "clients and operators that do not come through this proxy, and what the broker trims"
+    )
+
+
+def test_a_broker_that_is_not_there_ends_the_link(caplog: pytest.LogCaptureFixture) -> None:
+    linked = Linked()
+    link = Link(linked.proxy, "pulsar://127.0.0.1:1", linked.proxy._book)
+    link.client = linked.to_client
+    linked.loop.run_until_complete(link.connect())
+    assert "no connection to pulsar://127.0.0.1:1: " in caplog.text
+    assert linked.to_client.closed
+    linked.loop.close()
+
+
+def test_frames_pass_as_they_came(linked: Linked) -> None:
+    linked.connect()
+    # A field that we do not know, in an order that we would not write.
+    odd = frame(b"\x92\x01\x00\x08\x12")
+    linked.from_client(odd)
+    linked.from_broker(odd)
+    assert (linked.to_broker.written, linked.to_client.written) == ([odd], [odd])
+    (given,) = FrameReader().feed(odd)
+    assert isinstance(given, Frame)
+    assert given.command_type == 0
