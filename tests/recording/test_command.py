@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,32 @@ def test_the_command_records_until_it_is_interrupted(tmp_path: Path) -> None:
     kinds = [str(event.kind) for event in read_events([tmp_path])]
     assert kinds == ["gap", "publish"]
     assert "2 events in" in rest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet"])
+def test_a_recorder_that_is_killed_loses_no_event_that_was_written(tmp_path: Path, file_format: str) -> None:
+    if file_format == "parquet":
+        pytest.importorskip("pyarrow")
+    with Broker() as broker:
+        command = [sys.executable, "-m", "ackwell", "record", "--broker", broker.url, "--format", file_format]
+        command += ["--listen", "127.0.0.1:0", "-o", str(tmp_path), "--events-per-file", "10"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            client = pulsar.Client(
+                process.stdout.readline().split()[1], logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+            )
+            producer = client.create_producer("orders")
+            for _ in range(25):
+                producer.send(b"order")
+            # The last five are lines of a file that is not full.
+            last = tmp_path / "events-000003.jsonl"
+            while not last.exists() or last.read_bytes().count(b"\n") < 6:
+                time.sleep(0.05)
+            process.kill()
+            process.wait()
+        client.close()
+    events = list(read_events([tmp_path]))
+    assert [event.entry_id for event in events if event.kind == "publish"] == list(range(25))
+    suffixes = sorted(path.suffix for path in tmp_path.iterdir())
+    assert suffixes == [".jsonl", *[f".{file_format}"] * 2]

@@ -227,6 +227,7 @@ def test_a_full_disk_is_named_at_once_and_leaves_whole_lines(
     event = Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0)
 
     def torn(self: EventFiles, events: list[Event]) -> None:
+        assert self._file is not None
         self._file.write(line(event) + line(event)[:10])
         self._file.flush()
         raise OSError(28, "No space left on device")

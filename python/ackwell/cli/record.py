@@ -19,7 +19,7 @@ class FileFormat(StrEnum):
 
 
 def record(
-    broker: Annotated[str, typer.Option(metavar="URL", help="The broker: pulsar://host:6650, without TLS.")],
+    broker: Annotated[str, typer.Option(metavar="URL", help="The broker: pulsar://… or pulsar+ssl://….")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")],
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="The address for clients; port 0 takes any free one.")
@@ -30,6 +30,20 @@ def record(
     events_per_file: Annotated[
         int, typer.Option(min=1, metavar="N", help="The events of a file, before the next begins.")
     ] = 1_000_000,
+    payloads: Annotated[
+        bool,
+        typer.Option("--payloads", help="Keep the payloads, too: `ackwell dev-broker --load` serves them."),
+    ] = False,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate for clients, which connect with TLS.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its key, if that is in a file of its own.")
+    ] = None,
+    tls_trust: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The authorities that sign brokers; else the system's."),
+    ] = None,
 ) -> None:
     """Record the traffic between clients and a broker until it is interrupted; `ackwell replay` reads it.
 
@@ -37,8 +51,10 @@ def record(
     --------
         ackwell record --broker pulsar://localhost:6650 -o events
         ackwell replay events
+        ackwell record --broker pulsar+ssl://broker:6651 --tls-cert p.pem -o e
     """
     import asyncio
+    import ssl
 
     from ackwell.cli.stopping import until_stopped
     from ackwell.extras import require
@@ -55,18 +71,25 @@ def record(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--broker") from None
 
+    try:
+        tls = trust = None
+        if tls_cert is not None:
+            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            tls.load_cert_chain(tls_cert, tls_key)
+        if tls_trust is not None:
+            trust = ssl.create_default_context(cafile=tls_trust)
+    except OSError as error:
+        raise typer.BadParameter(f"{tls_cert or tls_trust}: {error}", param_hint="--tls-cert") from None
+
     async def run(files: EventFiles) -> None:
-        proxy = Proxy(broker, Book(files.write), host=host, port=int(port))
+        book = Book(files.write, files.keep if payloads else None)
+        proxy = Proxy(broker, book, host=host, port=int(port), tls=tls, trust=trust)
         await proxy.start()
         try:
             await until_stopped(f"clients {proxy.url}", f"broker  {broker}")
         finally:
             await proxy.stop()
 
-    try:
-        address_of(broker)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--broker") from None
     files = EventFiles(output, file_format=file_format.value, events_per_file=events_per_file)
     try:
         with files:

@@ -34,10 +34,15 @@ PUBLISHED_MAX: Final = 100_000
 
 
 class Book:
-    """Records events; `write` gets each, with its number in the order of all."""
+    """Records events; `write` gets each, with its number in the order of all, and `keep` each entry once."""
 
-    def __init__(self, write: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        write: Callable[[Event], None],
+        keep: Callable[[str, tuple[int, int], bytes], None] | None = None,
+    ) -> None:
         self._write = write
+        self.keep = keep
         self._sequence = 0
         self.known: set[tuple[str, str]] = set()
         """The subscriptions whose position is known: their events are complete from there."""
@@ -86,8 +91,10 @@ class Book:
             )
         )
 
-    def saw(self, topic: str, position: tuple[int, int], published: Published) -> None:
+    def saw(self, topic: str, position: tuple[int, int], published: Published, data: bytes) -> None:
         """Keep what a message said of itself; the older half goes when they are too many."""
+        if self.keep is not None:
+            self.keep(topic, position, data)
         if len(self.published) >= PUBLISHED_MAX:
             for name in list(islice(self.published, PUBLISHED_MAX // 2)):
                 del self.published[name]

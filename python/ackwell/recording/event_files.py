@@ -1,4 +1,7 @@
-"""Files of events that rotate: JSON lines, or Parquet where PyArrow is there.
+"""Files of events that rotate: JSON lines, or Parquet where PyArrow is there, and payloads beside them.
+
+A Parquet file that is not closed cannot be read. So the events of the current one are lines, as in the other
+format, until it is full or the recording ends; a recorder that is killed loses none of them.
 
 Events go through a bounded queue to a thread that writes. Where the disk is too slow for it, events are
 dropped and counted, and a `gap` says how many; traffic never waits.
@@ -10,11 +13,13 @@ import logging
 import threading
 from collections import deque
 from contextlib import suppress
+from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ackwell.extras import require
 from ackwell.replay.events import Event, Kind
+from ackwell.replay.payloads import PREFIX, payload_line
 from ackwell.replay.traces import line
 
 if TYPE_CHECKING:
@@ -25,9 +30,23 @@ Format = Literal["jsonl", "parquet"]
 QUEUE_MAX: Final = 200_000
 """Events that may wait to be written: tens of MB."""
 
+PARQUET_EVENTS_MAX: Final = 50_000
+"""Events of a Parquet file: they are in memory, and lines on the disk, until it is written."""
+
+PAYLOAD_BYTES_MAX: Final = 256 << 20
+"""Bytes of payloads that may wait to be written; those beyond are left out."""
+
 _PAUSE_S: Final = 0.05
 
 log = logging.getLogger("ackwell.recording")
+
+
+class Payload(NamedTuple):
+    """The bytes of an entry, to be kept beside its events."""
+
+    topic: str
+    position: tuple[int, int]
+    data: bytes
 
 
 class EventFiles:
@@ -43,19 +62,24 @@ class EventFiles:
     ) -> None:
         if file_format == "parquet":
             _pyarrow()
+            events_per_file = min(events_per_file, PARQUET_EVENTS_MAX)
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._format = file_format
         self._events_per_file = events_per_file
         self._queue_max = queue_max
-        self._queue: deque[Event] = deque()
+        self._queue: deque[Event | Payload] = deque()
+        self._payload_bytes = 0
+        self._payload_file: IO[str] | None = None
+        self._rows: list[Event] = []
+        """The events of the current file, for Parquet."""
         self._dropped = 0
         self._written = 0
         taken = (
             path.name.removeprefix("events-").partition(".")[0] for path in self._folder.glob("events-*")
         )
         self._number = max((int(number) for number in taken if number.isdecimal()), default=0)
-        self._file: Any = None
+        self._file: IO[str] | None = None
         self._path = self._folder
         self._in_file = 0
         self._error: OSError | None = None
@@ -75,6 +99,12 @@ class EventFiles:
             self._dropped += 1
         else:
             self._queue.append(event)
+
+    def keep(self, topic: str, position: tuple[int, int], data: bytes) -> None:
+        """Let the bytes of an entry be written; they are left out where too many wait."""
+        if self._payload_bytes + len(data) <= PAYLOAD_BYTES_MAX and self._error is None:
+            self._payload_bytes += len(data)
+            self._queue.append(Payload(topic, position, data))
 
     def close(self) -> None:
         """Write what waits, and close the file. Raises the `OSError` that writing ended with."""
@@ -100,6 +130,8 @@ class EventFiles:
                 self._stopping.wait(_PAUSE_S)
             self._drain()
             self._end_file()
+            if self._payload_file is not None:
+                self._payload_file.close()
         except OSError as error:
             self._error = OSError(
                 error.errno, f"{error.strerror}; nothing is recorded from now on", str(self._path)
@@ -109,7 +141,9 @@ class EventFiles:
 
     def _drain(self) -> None:
         told = self._dropped
-        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        taken = [self._queue.popleft() for _ in range(len(self._queue))]
+        batch = [each for each in taken if isinstance(each, Event)]
+        payloads = [each for each in taken if isinstance(each, Payload)]
         if told:
             self._dropped -= told
             batch.append(_dropped(told, batch))
@@ -123,30 +157,44 @@ class EventFiles:
             self._written += len(part)
             if self._in_file >= self._events_per_file:
                 self._end_file()
+        if payloads:
+            self._put_payloads(payloads)
 
     def _begin_file(self) -> None:
         self._number += 1
-        path = self._path = self._folder / f"events-{self._number:06}.{self._format}"
+        self._path = self._folder / f"events-{self._number:06}.jsonl"
         self._in_file = 0
-        if self._format == "jsonl":
-            self._file = path.open("x", encoding="utf-8")
-        else:
-            arrow, parquet = _pyarrow()
-            self._file = parquet.ParquetWriter(path, _schema(arrow), compression="zstd")
+        self._file = self._path.open("x", encoding="utf-8")
 
     def _put(self, events: list[Event]) -> None:
-        if self._format == "jsonl":
-            self._file.write("".join(line(event) for event in events))
-            self._file.flush()
-        else:
-            arrow, _ = _pyarrow()
-            rows = [event._asdict() for event in events]
-            self._file.write_table(arrow.Table.from_pylist(rows, schema=_schema(arrow)))
+        assert self._file is not None
+        self._file.write("".join(map(line, events)))
+        self._file.flush()
+        if self._format == "parquet":
+            self._rows += events
+
+    def _put_payloads(self, payloads: list[Payload]) -> None:
+        if self._payload_file is None:
+            path = self._folder / f"{PREFIX}{self._number:06}.jsonl"
+            self._payload_file = path.open("a", encoding="utf-8")
+        self._payload_file.write("".join(starmap(payload_line, payloads)))
+        self._payload_file.flush()
+        self._payload_bytes -= sum(len(each.data) for each in payloads)
+
+    def _write_parquet(self) -> None:
+        """Put Parquet in the place of the lines; at no time are both read, for `_` begins what is not."""
+        arrow, parquet = _pyarrow()
+        hidden = self._path.with_name(f"_{self._path.stem}.parquet")
+        rows, self._rows = [event._asdict() for event in self._rows], []
+        parquet.write_table(arrow.Table.from_pylist(rows, schema=_schema(arrow)), hidden, compression="zstd")
+        lines = self._path.rename(self._path.with_name(f"_{self._path.name}"))
+        hidden.rename(self._path.with_suffix(".parquet"))
+        lines.unlink()
 
     def _cut_torn_line(self) -> None:
         """Leave only whole lines in the file, so that it can be replayed."""
         with suppress(OSError):
-            if self._file is not None and self._format == "jsonl":
+            if self._file is not None:
                 data = self._path.read_bytes()
                 with self._path.open("r+b") as file:
                     file.truncate(data.rfind(b"\n") + 1)
@@ -155,6 +203,8 @@ class EventFiles:
         if self._file is not None:
             self._file.close()
             self._file = None
+            if self._rows:
+                self._write_parquet()
 
 
 def _dropped(count: int, before: list[Event]) -> Event:

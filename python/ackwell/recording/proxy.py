@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+import ssl
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ackwell.errors import FrameError
@@ -33,19 +34,49 @@ _ADDRESSES = {
 """The commands that send a client somewhere, and the fields that say where: plain and with TLS."""
 
 
-def address_of(url: str) -> tuple[str, int]:
-    """Return host and port of `pulsar://host:port`; `ValueError` for anything else."""
+_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
+"""The port of each scheme if an address has none."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+    is_tls: bool
+
+
+def address_of(url: str) -> Address:
+    """Read `pulsar://host:port` or `pulsar+ssl://host:port`; `ValueError` for anything else."""
     parts = urlsplit(url)
-    if parts.scheme != "pulsar" or not parts.hostname:
-        raise ValueError(f"{url!r} is no address of a broker; expected pulsar://host:6650, without TLS")
-    return parts.hostname, parts.port or 6650
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError(
+            f"{url!r} is no address of a broker; expected pulsar://host:6650 or pulsar+ssl://host:6651"
+        )
+    return Address(parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme == "pulsar+ssl")
 
 
 class Proxy:
-    """A recording proxy in front of a broker, in the running event loop."""
+    """A recording proxy in front of a broker, in the running event loop.
 
-    def __init__(self, broker_url: str, book: Book, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        address_of(broker_url)
+    With `tls`, the context of a server, clients connect to it with TLS. `trust` is the context with which it
+    connects to brokers with TLS, by default the system's authorities. What clients say of themselves,
+    tokens among it, passes as it came and is not recorded.
+    """
+
+    def __init__(
+        self,
+        broker_url: str,
+        book: Book,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
+        is_tls = address_of(broker_url).is_tls
+        self.tls = tls
+        self.trust = trust or (ssl.create_default_context() if is_tls else None)
         self._broker_url = broker_url
         self._host, self._port = host, port
         self._book = book
@@ -75,7 +106,8 @@ class Proxy:
     def url_for(self, broker_url: str) -> str:
         """Return the proxy's address for a broker; the broker's own until there is one."""
         port = self._ports.get(broker_url)
-        return broker_url if port is None else f"pulsar://{self._host}:{port}"
+        scheme = "pulsar" if self.tls is None else "pulsar+ssl"
+        return broker_url if port is None else f"{scheme}://{self._host}:{port}"
 
     def knows(self, broker_url: str) -> bool:
         """Return whether a broker has a port of the proxy's."""
@@ -86,7 +118,11 @@ class Proxy:
         if broker_url in self._servers:
             return
         server = await asyncio.get_running_loop().create_server(
-            lambda: ClientSide(Link(self, broker_url, self._book)), self._host, port, reuse_address=True
+            lambda: ClientSide(Link(self, broker_url, self._book)),
+            self._host,
+            port,
+            ssl=self.tls,
+            reuse_address=True,
         )
         self._servers[broker_url] = server
         self._ports[broker_url] = server.sockets[0].getsockname()[1]
@@ -109,9 +145,12 @@ class Link:
 
     async def connect(self) -> None:
         """Connect to the broker, and send what the client has said meanwhile."""
-        host, port = address_of(self.broker_url)
+        host, port, is_tls = address_of(self.broker_url)
+        trust = self.proxy.trust if is_tls else None
         try:
-            await asyncio.get_running_loop().create_connection(lambda: BrokerSide(self), host, port)
+            await asyncio.get_running_loop().create_connection(
+                lambda: BrokerSide(self), host, port, ssl=trust
+            )
         except OSError as error:
             log.warning("no connection to %s: %s", self.broker_url, error)
             self.close()
@@ -156,13 +195,16 @@ class Link:
     def _readdress(self, given: Frame) -> None:
         command_type, message = decode(given.command)
         plain, tls = _ADDRESSES[CommandType(command_type)]
-        url = getattr(message, plain)
+        # The broker is reached as this one is, and the proxy as its clients reach it.
+        there = tls if address_of(self.broker_url).is_tls else plain
+        here, other = (plain, tls) if self.proxy.tls is None else (tls, plain)
+        url = getattr(message, there)
         if url and not self.proxy.knows(url):
             self._after = asyncio.get_running_loop().create_task(self._make_room(url, given))
             return
+        message.ClearField(other)
         if url:
-            setattr(message, plain, self.proxy.url_for(url))
-        message.ClearField(tls)
+            setattr(message, here, self.proxy.url_for(url))
         self._to_client.append(frame(encode(command_type, message), given.payload))
 
     async def _make_room(self, url: str, given: Frame) -> None:

@@ -55,6 +55,8 @@ class Sent(NamedTuple):
     published: Published
     deliver_at_ms: int | None
     transaction: str | None
+    data: bytes
+    """Its bytes, empty if nobody keeps them."""
 
 
 class Watch:
@@ -148,14 +150,15 @@ class Watch:
             Published(metadata.num_messages_in_batch, metadata.partition_key or None),
             metadata.deliver_at_time or None,
             str(TransactionId.of(metadata)) if metadata.HasField("txnid_most_bits") else None,
+            data if self._book.keep is not None else b"",
         )
 
     def _receipt(self, command: Any, _: bytes) -> None:
         sent = self._sent.pop((command.producer_id, command.sequence_id), None)
         position = position_of(command.message_id)
         if sent is not None and min(position) >= 0:
-            topic, published, deliver_at_ms, transaction = sent
-            self._book.saw(topic, position, published)
+            topic, published, deliver_at_ms, transaction, data = sent
+            self._book.saw(topic, position, published, data)
             size, key = published
             self._book.record(
                 topic, "", Kind.PUBLISH, position, None, size, None, key, deliver_at_ms, None, transaction
@@ -183,7 +186,12 @@ class Watch:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is not None:
             position = position_of(command.message_id)
-            size, key = self._book.published.get((consumer.topic, *position)) or _published(data)
+            known = self._book.published.get((consumer.topic, *position))
+            if known is None:
+                metadata = read_metadata(data)
+                known = Published(metadata.num_messages_in_batch, metadata.partition_key or None)
+                self._book.saw(consumer.topic, position, known, data)
+            size, key = known
             count, ack_set = command.redelivery_count, tuple(command.ack_set) or None
             topic, subscription, name, _type = consumer
             self._book.record(
@@ -356,11 +364,6 @@ class Watch:
         CommandType.CLOSE_CONSUMER: _close_consumer,
         CommandType.END_TXN_RESPONSE: _ended,
     }
-
-
-def _published(data: bytes) -> Published:
-    metadata = read_metadata(data)
-    return Published(metadata.num_messages_in_batch, metadata.partition_key or None)
 
 
 def _type_of(number: int) -> str:
