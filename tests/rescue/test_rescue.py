@@ -269,6 +269,23 @@ def test_the_credentials_go_nowhere_but_where_they_may(
     assert "secret" not in str(caught.value)
 
 
+def test_the_doctor_names_the_commands_and_they_rescue(there: Cluster) -> None:
+    positions = there.fill()
+    snapshot(there)
+    done = ackwell("doctor", "--admin", there.url, "--format", "json", "--restart", "graceful", TOPIC)
+    (judged,) = json.loads(done.out)["subscriptions"]
+    (text,) = (each["text"] for each in judged["remedies"] if "ackwell rescue" in each["text"])
+    lines = re.findall(r"`(ackwell rescue [^`]*)`", text)
+    assert [line.split()[2] for line in lines] == ["hold", "snapshot", "plan", "apply", "release"]
+    for line in lines:
+        done = ackwell(*shlex.split(line)[1:], "--admin", there.url)
+        assert done.code == 0, f"{line}: {done.err}"
+        if "snapshot" in line:
+            there.unload()
+    assert there.acked() == set(positions[1::2])
+    assert there.rates == {}
+
+
 def test_a_folder_goes_on_past_what_is_refused(there: Cluster) -> None:
     there.fill()
     with_type(there)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Count
@@ -287,6 +288,18 @@ def _settings_that_help(
     yield Remedy(
         f"with these settings {left}; the restart that brings them in still writes under the old ones",
         tuple(changes),
+    )
+    yield Remedy(_through_the_restart(stats))
+
+
+def _through_the_restart(stats: SubscriptionStats) -> str:
+    """Return the commands that bring a restart through without a loss."""
+    name = " ".join(map(quote, (stats.topic, stats.subscription)))
+    return (
+        "bring that restart through without a loss, with `--admin URL` on each command: "
+        f"`ackwell rescue hold {name} --journal hold.journal --yes`, `ackwell rescue snapshot {name}`, "
+        "restart, `ackwell rescue plan before.json`, `ackwell rescue apply plan.json --yes`, "
+        "`ackwell rescue release --journal hold.journal --yes`"
     )
 
 
