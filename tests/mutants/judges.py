@@ -38,6 +38,7 @@ STORE = ["tests/store/test_stores.py", "tests/store/test_sqlite_io.py", "tests/s
 
 PROTOCOL = [
     "tests/protocol/test_codes.py",
+    "tests/protocol/test_names_and_parts.py",
     "tests/protocol/test_frames.py",
     "tests/protocol/test_messages.py",
     "tests/protocol/test_payload.py",
