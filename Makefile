@@ -9,7 +9,7 @@ FAST := not slow and not spark and not pulsar and not faults and not soak
 .DEFAULT_GOAL := help
 .PHONY: test-clients help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
         fuzz fuzz-seeds mutants bench bench-rust bench-python bench-peers wheel lock clean \
-        bench-spark bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
+        bench-spark bench-billion bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
 
 help:  ## List the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
@@ -155,6 +155,9 @@ bench-peers: install  ## Both beside Pulsar's own classes (where Java and Maven 
 
 bench-spark: install  ## The pipeline against Spark SQL, 20 M events (minutes)
 	PYTHONPATH=. $(BIN)/python -m benches.spark.bench
+
+bench-billion: install  ## A billion events, batches too, on one core (a minute or two)
+	PYTHONPATH=. $(BIN)/python -m benches.spark.bench --part billion --add
 
 bench-stream: install  ## A stream of 20 M events on two cores (minutes)
 	PYTHONPATH=. $(BIN)/python -m benches.spark.streaming

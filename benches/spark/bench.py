@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 from rich.console import Console
 
 from ackwell.spark import generate, local_session, replay
@@ -51,6 +52,8 @@ BARS: list[Row] = [
     AtMost("no JVM, Parquet", "local", COST, 1 / 12, "(≥ 12 M events per CPU-second)"),
     AtMost("no JVM, JSON lines", "lines", COST, 1 / 3, "(≥ 3 M events per CPU-second)"),
     AtMost("no JVM, memory", "local", WORKER, 256, "MB"),
+    AtMost("no JVM, a billion events of every pattern", "billion", COST, 0.06),
+    AtMost("… memory", "billion", WORKER, 256, "MB"),
     AtMost("worker, 10 M-event subscription", "10 M", WORKER, 256, "MB"),
     AtMost("worker, 60 M-event subscription", "60 M", WORKER, 256, "MB"),
 ]
@@ -61,6 +64,7 @@ FLEETS = {
     "tasks": ("small", "skewed", "even"),
     "layouts": ("small", "skewed"),
     "local": ("small", "skewed"),
+    "billion": (),
 }
 """The parts of the benchmark, and the events that each reads."""
 WIDTH = 160
@@ -88,6 +92,8 @@ def main() -> int:
             measure_layouts(samples, spark, folder, arguments.entries, arguments.rounds)
     if "local" in parts:
         measure_local(samples, folder, arguments.entries, arguments.rounds)
+    if "billion" in parts:
+        measure_billion(samples, layouts.write(folder, "billion", arguments.entries))
     if arguments.add:
         samples = {**report.recorded("spark"), **samples}
     verdicts = [bar.judge(samples) for bar in BARS]
@@ -210,6 +216,15 @@ def measure_local(samples: Samples, folder: Path, entries: int, rounds: int) -> 
                     figure = OURS if side == "ackwell" else side
                     samples.setdefault(Figure(figure, name, COST), []).append(seconds * 1e6 / count)
                     samples.setdefault(Figure(figure, name, WORKER), []).append(megabytes)
+
+
+def measure_billion(samples: Samples, place: Path) -> None:
+    """Replay a billion events of the default fleet without a JVM, once."""
+    files_of = sorted(place.glob("*.parquet"))
+    millions = sum(pq.read_metadata(path).num_rows for path in files_of) / 1e6
+    seconds, megabytes = local.cpu_seconds("ackwell", files_of[0], place)
+    samples[Figure(OURS, "billion", COST)] = [seconds / millions]
+    samples[Figure(OURS, "billion", WORKER)] = [megabytes]
 
 
 def files(events: DataFrame) -> DataFrame:

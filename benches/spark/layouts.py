@@ -31,6 +31,7 @@ MIXED_ENTRIES: Final = 1_000_000
 RECORDED: Final = 10_000
 """Messages of the recording."""
 FILES: Final = 4
+BILLION: Final = 1_000_000_000
 _ROW_GROUP: Final = 1 << 20
 
 
@@ -52,6 +53,8 @@ def _writer(name: str) -> Callable[[Path, Path, int], None]:
         return _small_files
     if name == "recording":
         return _recording
+    if name == "billion":
+        return _billion
     if name.startswith("mixed"):
         return lambda place, _, __: _mixed(place, int(name.split()[1]))
     return _lines
@@ -118,6 +121,18 @@ def _recording(place: Path, folder: Path, entries: int) -> None:
         ]
         if tables:
             pq.write_table(pa.concat_tables(tables), place / f"{number}.parquet", compression="zstd")
+
+
+def _billion(place: Path, folder: Path, entries: int) -> None:
+    """The generator's default fleet, batches too, under as many names as make a billion events."""
+    units, rows = chunks(fleet := Fleet(entries=entries // 4)), 0
+    for number in range(FILES):
+        table = pa.Table.from_batches(chunk_events(fleet, unit) for unit in units[number::FILES])
+        pq.write_table(table, place / f"0000-{number}.parquet", compression="zstd", row_group_size=_ROW_GROUP)
+        rows += table.num_rows
+    for copy in range(1, -(-BILLION // rows)):
+        for number in range(FILES):
+            os.link(place / f"0000-{number}.parquet", place / f"{copy:04}-{number}.parquet")
 
 
 def _traffic() -> list[Event]:
