@@ -15,13 +15,12 @@ import pytest
 
 from ackwell import AckwellError, SchemaError
 from ackwell.errors import EventError
-from ackwell.replay import files, parquet
+from ackwell.replay import parquet
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import fold_files
 from ackwell.replay.fold import Fold
 from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
-from tests import reference
 from tests.replay import layouts
 from tests.replay.histories import random_history
 from tests.replay.test_fold import rows_of, same_as_truth
@@ -89,13 +88,6 @@ def test_json_lines_beside_parquet_are_both_read(tmp_path: Path) -> None:
 
 def answers(states: Sequence[SubscriptionState]) -> list[dict[str, object]]:
     return [state.to_json() for state in states]
-
-
-def test_the_reference_engine_leads_to_the_same_states(tmp_path: Path) -> None:
-    layouts.json_lines(histories(20), tmp_path)
-    native = replay_files([tmp_path])
-    assert answers(native) == answers(replay_files([tmp_path], engine=reference))
-    assert any(state.cursor.batch_deleted for state in native)
 
 
 def test_yesterdays_states_and_todays_events_are_those_of_both(tmp_path: Path) -> None:
@@ -291,18 +283,15 @@ def test_a_row_that_is_no_event_is_said_whichever_row_group_has_it(tmp_path: Pat
     assert not parquet.fold_row_groups(Fold(), [group._replace(indexes=(1,))])
 
 
-def test_the_reference_engine_counts_events_and_lines_as_they_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "_EVENTS", 2)
+def test_events_and_lines_are_counted_as_they_come(tmp_path: Path) -> None:
     events = [Event("t", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(7)]
     layouts.json_lines(events, tmp_path)
-    (state,) = replay_files([tmp_path], at=5, engine=reference)
+    (state,) = replay_files([tmp_path], at=5)
     assert state.cursor.backlog_entries == 5
     path = tmp_path / "b.jsonl"
     path.write_text('\n{"ev": "meta", "topic": "t", "sub": "s"}\n\n{"ev": "ack", "l": -1, "e": 0}\n')
     with pytest.raises(EventError) as refused:
-        replay_files([path], engine=reference)
+        replay_files([path])
     assert refused.value.line == 4
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from ackwell.errors import EventError
-from ackwell.replay.event_columns import Columns, columns_of
 from ackwell.replay.events import Kind, event_from_fields
 from ackwell.replay.fold import Fold
 from ackwell.replay.jobs import Job, fold_jobs, usable_cores
@@ -17,15 +16,11 @@ from ackwell.replay.resets import NO_RESETS, RESETTING, find_resets
 from ackwell.replay.traces import SUFFIXES, trace_columns, trace_events
 
 if TYPE_CHECKING:
-    from ackwell.engine import Engine
+    from ackwell.replay.event_columns import Columns
     from ackwell.replay.events import Event
     from ackwell.replay.parquet import RowGroups
 
 Progress = Callable[[Path], None]
-_EVENTS: int = 4_096
-"""Events of one batch, where they are Python objects."""
-
-
 _SUFFIXES: Final = (*SUFFIXES, ".parquet")
 
 _SHARES: Final = 4
@@ -93,7 +88,6 @@ def fold_files(
     sources: Sequence[str | Path],
     *,
     at: int | None = None,
-    engine: Engine | None = None,
     on_file: Progress = lambda _: None,
     begin: Callable[[Fold], None] = lambda _: None,
     threads: int | None = 1,
@@ -110,24 +104,24 @@ def fold_files(
         raise ValueError(f"threads={threads}: expected at least 1")
 
     def read() -> Iterator[Columns]:
-        return _first(_columns(files, engine, lambda _: None), at)
+        return _first(_columns(files, lambda _: None), at)
 
     fold, flawed = None, False
-    if engine is None and at is None:
+    if at is None:
         try:
             fold, flawed = _fold_all(files, threads, on_file, begin)
         except _ResetMetError:
             flawed = True
     else:
-        fold = Fold(engine=engine, whole=True)
+        fold = Fold(whole=True)
         begin(fold)
-        for columns in _first(_columns(files, engine, on_file), at):
+        for columns in _first(_columns(files, on_file), at):
             flawed |= fold.feed(columns)
         flawed |= fold.end()
     if fold is not None and not flawed and fold.partials.first_flawed() is None:
         return fold
     # The same again, with resets known and with what names the rows.
-    fold = Fold(find_resets(read), ordered=False, whole=True, engine=engine)
+    fold = Fold(find_resets(read), ordered=False, whole=True)
     begin(fold)
     for columns in read():
         fold.feed(columns)
@@ -140,7 +134,7 @@ def raise_first_flaw(sources: Iterable[str | Path], at: int | None = None) -> No
     left = at
     for path in event_files(sources):
         fold, row = Fold(NO_RESETS, ordered=False), 0
-        for columns in _first(_columns([path], None, lambda _: None), left):
+        for columns in _first(_columns([path], lambda _: None), left):
             if fold.feed(columns):
                 _raise_flaw(columns, path, row)
             row += len(columns.ledger_ids)
@@ -205,35 +199,21 @@ def _fold_all(
     is_ordered = not has_resets and any(groups is None for _, groups in shares)
     known = NO_RESETS
     if has_resets:
-        known = find_resets(lambda: _columns(files, None, lambda _: None), lambda: _resetting(files))
+        known = find_resets(lambda: _columns(files, lambda _: None), lambda: _resetting(files))
     jobs = [Job(path, partial(read, path, groups)) for path, groups in shares]
     return fold_jobs(jobs, new, threads, on_file, begin)
 
 
-def _columns(files: list[Path], engine: Engine | None, on_file: Progress) -> Iterator[Columns]:
+def _columns(files: list[Path], on_file: Progress) -> Iterator[Columns]:
     for path in files:
         on_file(path)
-        if engine is not None:
-            yield from _events(path)
-        elif path.suffix == ".parquet":
+        if path.suffix == ".parquet":
             from ackwell.replay.parquet import ParquetEvents
 
             with ParquetEvents(str(path), path_columns(path)) as events:
                 yield from events.columns()
         else:
             yield from trace_columns(path)
-
-
-def _events(path: Path) -> Iterator[Columns]:
-    """Read one file event by event, for the reference engine."""
-    batch = []
-    for event in read_events([path]):
-        batch.append(event)
-        if len(batch) == _EVENTS:
-            yield columns_of(batch)
-            batch = []
-    if batch:
-        yield columns_of(batch)
 
 
 def _resetting(files: list[Path]) -> Iterator[Columns]:

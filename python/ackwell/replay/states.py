@@ -147,7 +147,6 @@ def replay_files(
     sources: Sequence[str | Path],
     *,
     at: int | None = None,
-    engine: Engine | None = None,
     on_file: Callable[[Path], None] = lambda _: None,
     start_from: Iterable[SubscriptionState | SubscriptionStats] = (),
     errors: dict[Name, str] | None = None,
@@ -163,9 +162,7 @@ def replay_files(
     was never published.
     """
     with named_where(sources, at, errors):
-        fold = fold_files(
-            sources, at=at, engine=engine, on_file=on_file, begin=start_all(start_from), threads=threads
-        )
+        fold = fold_files(sources, at=at, on_file=on_file, begin=start_all(start_from), threads=threads)
         return states_of(fold, errors)
 
 

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ackwell import Ledgers, PositionRangeSet
 from ackwell.broker.restart import restart_loss
-from ackwell.cursor_state import CursorState
-from ackwell.position import Position
 from ackwell.replay import tables
 from ackwell.replay.losses import unpack_sizes
+from ackwell.spark.tasks.rows import cursor_state
 
 if TYPE_CHECKING:
     from ackwell.broker.settings import BrokerSettings
@@ -41,14 +39,8 @@ _ROWS: Final = 64
 
 
 def _audit(row: dict[str, Any], settings: BrokerSettings, restart: Restart) -> dict[str, Any]:
-    ledgers = row["ledgers"]
-    state = CursorState(
-        Position(row["mark_delete_ledger_id"], row["mark_delete_entry_id"]),
-        PositionRangeSet.parse(row["individually_deleted"]),
-        {Position.parse(at): tuple(words) for at, words in row["batch_deleted"] or ()},
-        None if ledgers is None else Ledgers(sorted(ledgers)),
-    )
-    loss = restart_loss(state, settings, restart, batch_sizes=unpack_sizes(row["batch_sizes"]))
+    sizes = unpack_sizes(row["batch_sizes"])
+    loss = restart_loss(cursor_state(row), settings, restart, batch_sizes=sizes)
     return {
         "topic": row["topic"],
         "subscription": row["subscription"],

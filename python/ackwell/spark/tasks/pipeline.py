@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ackwell import Ledgers, PositionInfo, PositionRangeSet
-from ackwell.position import Position
+from ackwell import PositionInfo
 from ackwell.replay import tables
 from ackwell.replay.columns import cursor_batches, merge_rows, partial_batches
 from ackwell.replay.fold import Fold
+from ackwell.spark.tasks.rows import cursor_state
 
 RANGE_SCHEMA: Final = tables.arrow_schema(tables.RANGES)
 
@@ -67,14 +67,8 @@ def start(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _start(fold: Fold, row: dict[str, Any]) -> None:
-    info = PositionInfo(
-        row["mark_delete_ledger_id"],
-        row["mark_delete_entry_id"],
-        PositionRangeSet.parse(row["individually_deleted"] or "[]"),
-        {Position.parse(at): tuple(words) for at, words in row["batch_deleted"] or ()},
-    )
-    ledgers = Ledgers(sorted(row["ledgers"] or ()))
-    fold.start((row["topic"], row["subscription"]), info, ledgers)
+    state = cursor_state(row)
+    fold.start((row["topic"], row["subscription"]), state.to_position_info(), state.ledgers or ())
 
 
 def explode_ranges(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

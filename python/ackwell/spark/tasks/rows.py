@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ackwell import Ledgers, PositionRangeSet
+from ackwell.cursor_state import CursorState
 from ackwell.errors import EventError
+from ackwell.position import Position
 from ackwell.replay.columns import fold_batches
 
 if TYPE_CHECKING:
@@ -27,6 +30,16 @@ class FoldRows:
         """Return rows of the table `PARTIALS`."""
         rows = map(with_lists, batches)
         yield from fold_batches(rows, self._resets, ordered=self._ordered, strict=self._strict)
+
+
+def cursor_state(row: dict[str, Any]) -> CursorState:
+    """Return the state in a row of cursors or of dumps."""
+    return CursorState(
+        Position(row["mark_delete_ledger_id"], row["mark_delete_entry_id"]),
+        PositionRangeSet.parse(row["individually_deleted"] or "[]"),
+        {Position.parse(at): tuple(words) for at, words in row["batch_deleted"] or ()},
+        None if row["ledgers"] is None else Ledgers(sorted(row["ledgers"])),
+    )
 
 
 def with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:

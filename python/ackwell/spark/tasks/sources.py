@@ -18,6 +18,9 @@ from ackwell.replay import tables
 from ackwell.replay.files import path_columns, read_events
 
 if TYPE_CHECKING:
+    from ackwell import PositionRangeSet
+    from ackwell.cursor_state import AckSets
+    from ackwell.position import Position
     from ackwell.replay.events import Event
 
 EVENT_SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
@@ -88,31 +91,28 @@ def _saved_row(save: Inspection | _NoState, number: int, names: dict[str, str | 
     }
     if save.info is None:
         return row
-    deleted = save.info.individually_deleted
-    return row | {
-        "mark_delete_ledger_id": save.info.position.ledger_id,
-        "mark_delete_entry_id": save.info.position.entry_id,
+    return row | _acknowledged(save.info.position, save.info.individually_deleted, save.info.batch_deleted)
+
+
+def _acknowledged(mark_delete: Position, deleted: PositionRangeSet, sets: AckSets | None) -> dict[str, Any]:
+    """Return the columns that say what is acknowledged."""
+    return {
+        "mark_delete_ledger_id": mark_delete.ledger_id,
+        "mark_delete_entry_id": mark_delete.entry_id,
         "individually_deleted": str(deleted),
         "range_count": len(deleted),
         "individually_deleted_entries": deleted.cardinality,
-        "batch_deleted": {str(at): list(words) for at, words in save.info.batch_deleted.items()},
+        "batch_deleted": None if sets is None else {str(at): list(words) for at, words in sets.items()},
     }
 
 
 def _stats_row(stats: SubscriptionStats) -> dict[str, Any]:
-    deleted = stats.individually_deleted
-    sets = stats.batch_deleted
     return {
         "topic": stats.topic,
         "subscription": stats.subscription,
         "file": stats.source,
         "time_ms": stats.time_ms,
-        "mark_delete_ledger_id": stats.mark_delete_position.ledger_id,
-        "mark_delete_entry_id": stats.mark_delete_position.entry_id,
-        "individually_deleted": str(deleted),
-        "range_count": len(deleted),
-        "individually_deleted_entries": deleted.cardinality,
-        "batch_deleted": None if sets is None else {str(p): list(w) for p, w in sets.items()},
+        **_acknowledged(stats.mark_delete_position, stats.individually_deleted, stats.batch_deleted),
         "backlog_entries": stats.backlog_entries,
         "delayed_messages": stats.delayed_messages,
         "ledgers": dict(stats.ledgers),
