@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -420,3 +421,30 @@ def test_a_cumulative_acknowledgment_that_is_committed_conflicts_no_more(
     subscription.handle("a", cumulative(4, transaction=SECOND))
     subscription.commit(SECOND)
     assert subscription.cursor.mark_delete_position == (3, 4)
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+def test_a_batch_acknowledged_in_parts_to_its_end_goes_to_nobody_where_a_broker_keeps_parts(
+    kind: str,
+) -> None:
+    """As 4.2.4 does it: the cursor does not have it, and no consumer has or gets it."""
+    settings = SubscriptionSettings.pulsar("4.2", transactions_keep_parts=True)
+    settings = replace(settings, cursor=replace(settings.cursor, batch_index_acks=False))
+    subscription = Subscription(kind, Ledgers({3: 2}), settings=settings)
+    subscription.add_consumer("a")
+    subscription.flow("a", 100)
+    deliver(subscription, batch_size=3)
+    for unacked in (0b110, 0b101):
+        subscription.ack("a", 3, 0, [unacked])
+        assert [*subscription.pending("a")] == [Position(3, 0), Position(3, 1)]
+    subscription.ack("a", 3, 0, [0b011])
+    assert [*subscription.pending("a")] == [Position(3, 1)]
+    assert not subscription.cursor.is_acked(3, 0)
+    subscription.remove_consumer("a")
+    subscription.add_consumer("b")
+    subscription.flow("b", 100)
+    assert deliver(subscription, batch_size=3) == {"b": [1]}
+    subscription.validate()
+    assert subscription.ack("b", 3, 0)
+    assert subscription.cursor.mark_delete_position == (3, 0)
+    subscription.validate()

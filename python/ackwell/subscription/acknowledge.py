@@ -115,6 +115,10 @@ class Acknowledgments:
             state.counts.reset(*position)
         if state.settings.plain_acks_conflict and state.policy.individual:
             state.transactions.acked_plainly(position, ~unacked_bits)
+            if state.transactions.kept.get(position) == WHOLE:
+                # Nobody gets it any more, although the cursor does not have it.
+                state.consumers.settle(*position, consumer)
+                state.replay.discard(*position)
         if changed:
             left = self.unacked_bits(position).bit_count()
             self._lower(position, left, consumer, unblocks=state.settings.partial_ack_unblocks)

@@ -100,7 +100,8 @@ class Dispatcher:
             return Undelivered.NOT_NEXT
         # Most entries are only acknowledged or not; the rest is looked at where there is any.
         reason: Undelivered | None = None
-        if state.delayed is not None or state.transactions.open or state.counts.active:
+        held = state.transactions
+        if state.delayed is not None or held.open or state.counts.active or held.kept:
             reason = self._stops(new, ledger_id, entry_id, now_ms, deliver_at_ms, sticky_key_hash)
         elif state.cursor.is_acked(ledger_id, entry_id):
             reason = Undelivered.ACKNOWLEDGED
@@ -132,7 +133,11 @@ class Dispatcher:
         state = self._state
         again, new = entries.split(state.unread.position)
         if state.settings.reads_by_permits and state.policy.individual:
-            return self._by_reads(again, now_ms, new=False) or self._by_reads(new, now_ms, new=True)
+            before = self._delays()
+            deliveries = self._by_reads(again, now_ms, new=False)
+            # A broker reads what waits anew as soon as any of it is gone.
+            gone = deliveries or self._delays() != before
+            return deliveries if gone else self._by_reads(new, now_ms, new=True)
         deliveries = self._one_by_one(again, now_ms)
         if not new.entries:
             return deliveries
@@ -187,7 +192,10 @@ class Dispatcher:
         if plain:
             start, owners = self._whole_reads(entries)
             deliveries = self._grouped(entries.pick(slice(start)), owners[:start], now_ms, counted=True)
-        while start < entries.entries and not (deliveries and state.replay.active):
+        before = self._delays()
+        while start < entries.entries:
+            if state.replay.active and (deliveries or self._delays() != before):
+                break
             if (self.stall() if new else policy.stall(new=False)) is not None:
                 break
             read = self._begin_read(entries, start)
@@ -197,6 +205,10 @@ class Dispatcher:
             finally:
                 self._end_read()
         return deliveries
+
+    def _delays(self) -> int:
+        """Return how many messages wait for their time."""
+        return 0 if self._state.delayed is None else len(self._state.delayed)
 
     def _begin_read(self, entries: Entries, start: int) -> Entries:
         """Begin the next read; return its entries."""
@@ -422,7 +434,7 @@ class Dispatcher:
         """Return whether one of these entries may be other than plainly next: delayed, in part, held back."""
         state = self._state
         transactions = state.transactions
-        in_part = bool(transactions.open or transactions.kept) or state.cursor.partly_acked > 0
+        in_part = transactions.leaves_out or state.cursor.partly_acked > 0
         return (
             (state.delayed is not None and new.asks_for_delay(now_ms))
             or (new.sizes is not None and in_part)
@@ -466,7 +478,7 @@ class Dispatcher:
         counts = self._state.counts.counts_of(entries.ledger_ids, entries.entry_ids)
         ack_sets: dict[Position, tuple[int, ...]] = {}
         transactions = self._state.transactions
-        if self._state.cursor.partly_acked or transactions.open or transactions.kept:
+        if self._state.cursor.partly_acked or transactions.leaves_out:
             pairs = zip(entries.ledger_ids.tolist(), entries.entry_ids.tolist(), strict=True)
             for position in (Position(*pair) for pair in pairs):
                 words = self.ack_set(position)

@@ -41,14 +41,17 @@ def check_places(state: State) -> None:
 
 
 def _places(state: State) -> dict[str, PositionRangeSet]:
-    """Return the positions of each place but the unread and the delayed ones."""
+    """Return the positions of each place but the unread and the delayed ones.
+
+    What was acknowledged in parts to the end, and is kept apart from the cursor, counts as held.
+    """
     new = state.structures.position_range_set
     pending = new()
     for consumer in state.consumers:
         for position in consumer.pending:
             assert pending.add(*position), f"{position} is pending at two consumers"
     held = new()
-    for position, _ in state.transactions.held():
+    for position in {*(position for position, _ in state.transactions.held()), *state.transactions.kept}:
         unacked = state.cursor.unacked_bits(*position)
         acked = state.cursor.is_acked(*position)
         if not acked and state.transactions.holds_all(position, unacked):

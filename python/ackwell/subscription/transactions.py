@@ -76,6 +76,11 @@ class Transactions(EqualByState):
         return len(self._bits)
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether deliveries leave out anything beside what the cursor holds as acknowledged."""
+        return bool(self.open or self.kept)
+
+    @property
     def cumulative(self) -> bool:
         """Whether an open transaction has acknowledged cumulatively."""
         return any(content.cumulative is not None for content in self.open.values())
@@ -90,10 +95,12 @@ class Transactions(EqualByState):
 
     def holds_all(self, position: Position, unacked_bits: int | None) -> bool:
         """Return whether nothing of an entry is left outside; `unacked_bits` if it is partly acknowledged."""
-        bits = self._bits.get(position, 0)
+        bits = self.left_out(position)
         if bits in (0, WHOLE):
             return bits == WHOLE
         if unacked_bits is None:
+            if position not in self._bits:
+                return False
             unacked_bits = all_messages(self.batch_size(position))
         return unacked_bits & ~bits == 0
 

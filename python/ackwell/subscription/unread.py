@@ -40,7 +40,7 @@ class Unread(EqualByState):
         """Return whether an entry is neither acknowledged nor held whole by an open transaction."""
         if self._cursor.is_acked(ledger_id, entry_id):
             return False
-        if not self._transactions.open:
+        if not self._transactions.leaves_out:
             return True
         unacked = self._cursor.unacked_bits(ledger_id, entry_id)
         return not self._transactions.holds_all(Position(ledger_id, entry_id), unacked)
@@ -104,6 +104,6 @@ class Unread(EqualByState):
             entries = entries[entries > mark_delete.entry_id]
         elif ledger_id < mark_delete.ledger_id:
             entries = entries[:0]
-        if self._transactions.open:
+        if self._transactions.leaves_out:
             entries = np.array([e for e in entries.tolist() if self.wanted(ledger_id, e)], dtype=np.int64)
         return entries

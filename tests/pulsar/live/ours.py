@@ -403,6 +403,15 @@ class Ours:
         )
         return found
 
+    def plain(self, delivered: list[Delivered]) -> list[Delivered]:
+        """Return deliveries without ack sets that name every message of a batch: they say what none says."""
+        found = []
+        for each in delivered:
+            entry = self.log.get(each.position)
+            whole = entry is not None and each.ack_set == tuple(to_words((1 << entry.batch_size) - 1))
+            found.append(each._replace(ack_set=()) if whole else each)
+        return found
+
     def predicted(self) -> tuple[list[Delivered], Subscription]:
         """Return what ours delivers now until it rests, in its order, and the subscription after that."""
         before = self.subscription

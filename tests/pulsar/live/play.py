@@ -245,7 +245,7 @@ class Played(Playing):
         while same < 2 or not agreed:
             taken = self.theirs.taken()
             dump = self.theirs.state()
-            taken += self.theirs.taken()
+            taken = self.ours.plain(taken + self.theirs.taken())
             closed += self._left()
             self.ours.look(dump)
             missed += self.ours.take(taken)
@@ -262,7 +262,8 @@ class Played(Playing):
                     self.ours.adopt(dump)
                     break
             if late > PATIENCE_S:
-                missed += found or [f"ours delivers {shown(predicted)}, the broker {shown(came)}"]
+                missed += found
+                missed += [] if agreed else [f"ours delivers {shown(predicted)}, the broker {shown(came)}"]
                 last = self.steps[-1].after if self.steps else {}
                 missed += [
                     f"before: {last.get('dispatcher')}, {last.get('consumers')}",
