@@ -110,7 +110,7 @@ def snapshot(
             raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
         dumps.append(json.dumps(dump(answer, subscription, facts, admin.cluster)))
     _write(output, "\n".join(dumps))
-    out.print(f"{len(dumps)} topic{'s' * (len(dumps) > 1)} in {output}", highlight=False, markup=False)
+    _say(f"{len(dumps)} topic{'s' * (len(dumps) > 1)} in {output}")
 
 
 @app.command(cls=RescueCommand)
@@ -185,7 +185,7 @@ def plan(
     _write(output, json.dumps(value | {"refused": refused}))
     entries = sum(each.missing.cardinality for each in plans)
     counts = f"{len(plans):,} planned ({entries:,} entries), {len(refused):,} refused, {unread:,} not read"
-    out.print(f"{counts}: {output}", highlight=False, markup=False)
+    _say(f"{counts}: {output}")
     if unread or refused:
         raise typer.Exit(EXIT_UNREAD if unread else EXIT_REFUSED)
 
@@ -278,7 +278,7 @@ def unload(
                 *live.name,
             )
             return
-        out.print(f"the journal is {journal}", highlight=False, markup=False)
+        _say(f"the journal is {journal}")
         report = unload_topic(connection, topic, subscription, journal=journal, hold=hold_delivery)
         raise typer.Exit(_say_report(report, connection))
 
@@ -314,11 +314,7 @@ def hold(
             _would("stop the delivery", *live.name)
             return
         hold_delivery(connection, topic, subscription, journal)
-        out.print(
-            f"{subscription!r} is held. To end it: ackwell rescue release --journal {journal} --yes",
-            highlight=False,
-            markup=False,
-        )
+        _say(f"{subscription!r} is held. To end it: ackwell rescue release --journal {journal} --yes")
 
 
 @app.command(cls=RescueCommand)
@@ -348,11 +344,11 @@ def release(
     with _connection(client, broker, audit) as connection:
         if not yes:
             before = "remove the rate" if found["before"] is None else f"set {found['before']} again"
-            out.print(f"would {before}; nothing was changed: add --yes", highlight=False, markup=False)
+            _say(f"would {before}; nothing was changed: add --yes")
             return
         done = release_delivery(connection, journal)
         connection.wake(found["topic"], found["subscription"])
-        out.print(f"{found['subscription']!r} of {found['topic']}: {done}", highlight=False, markup=False)
+        _say(f"{found['subscription']!r} of {found['topic']}: {done}")
 
 
 @app.command(cls=RescueCommand)
@@ -421,6 +417,14 @@ def ack(
             _would(f"acknowledge {unacknowledged(live, wanted).cardinality:,} entries", *live.name)
             return
         raise typer.Exit(_say_report(acknowledge(connection, topic, subscription, wanted), connection))
+
+
+def _say(text: str) -> None:
+    out.print(text, highlight=False, markup=False)
+
+
+def _warn(text: str) -> None:
+    err.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _admin(client: Admin | None) -> Admin:
@@ -502,26 +506,22 @@ def _show(made: Plan) -> None:
     ]
     lines += [f"  checked      {each}" for each in made.passed]
     lines += [f"  not known    {each}" for each in made.unknown]
-    out.print("\n".join(lines), highlight=False, markup=False)
+    _say("\n".join(lines))
 
 
 def _would(what: str, topic: str, subscription: str) -> None:
-    out.print(
-        f"{subscription!r} of {topic}: would {what}; nothing was changed: add --yes",
-        highlight=False,
-        markup=False,
-    )
+    _say(f"{subscription!r} of {topic}: would {what}; nothing was changed: add --yes")
 
 
 def _say_report(report: Report, connection: Connection) -> int:
-    out.print(str(report), highlight=False, markup=False)
+    _say(str(report))
     if connection.received:
-        err.print(f"the helper received {connection.received} messages, which come again", highlight=False)
+        _warn(f"the helper received {connection.received} messages, which come again")
     for each in connection.errors[:5]:
-        err.print(f"the broker answered: {each}", highlight=False, markup=False, soft_wrap=True)
+        _warn(f"the broker answered: {each}")
     return EXIT_MISSING if report.missing else 0
 
 
 def _say_refused(refused: RefusedError, topic: str = "", subscription: str = "") -> None:
     name = f"{subscription!r} of {topic}: " if topic else ""
-    err.print(f"refused ({refused.code}): {name}{refused}", highlight=False, markup=False, soft_wrap=True)
+    _warn(f"refused ({refused.code}): {name}{refused}")
