@@ -243,3 +243,47 @@ def test_batches_lost_in_part_are_an_interval_that_is_said_to_be_one() -> None:
     found = diagnose(replace(told, batch_sizes=BatchSizes(each=None)), restarts=GRACEFUL)
     assert [(loss.entries, loss.partial_entries) for loss in found.restarts] == [(0, 1)]
     assert "interval" in found.notes[0]
+
+
+def quiet(last_acked_ms: int, *, out: int = 5) -> SubscriptionStats:
+    """A dump at 200 s of a subscription with five holes; its consumer acknowledged at `last_acked_ms`."""
+    told = answer(holes(5)) | {"t": 200_000}
+    consumer = {"consumerName": "a", "msgOutCounter": 5, "lastAckedTimestamp": last_acked_ms}
+    shown = {"type": "Shared", "msgBacklog": 9, "msgOutCounter": out, "consumers": [consumer]}
+    told["stats"]["subscriptions"] = {"sub": shown}
+    (found,) = parse_stats(json.dumps(told).encode(), "answer.json")
+    return found
+
+
+def test_what_was_quiet_for_longer_than_the_flush_interval_is_written() -> None:
+    crash: tuple[Restart, ...] = ("crash",)
+    assert diagnose(quiet(100_000), restarts=crash).messages_lost == Count(0, 0)
+    assert diagnose(quiet(100_000), restarts=crash).verdict is Verdict.FINE
+    assert diagnose(quiet(150_000), restarts=crash).messages_lost == Count(0, 5)
+
+
+def test_a_consumer_that_left_may_have_acknowledged_last() -> None:
+    assert diagnose(quiet(100_000, out=6)).messages_lost == Count(0, 5)
+
+
+def test_what_was_acknowledged_since_an_older_dump_bounds_a_crash() -> None:
+    before, now = quiet(10_000), quiet(199_000)
+    assert before.dispatch is not None
+    assert now.dispatch is not None
+    before = replace(before, time_ms=100_000, dispatch=replace(before.dispatch, consumed=40))
+    now = replace(now, dispatch=replace(now.dispatch, consumed=42))
+    assert diagnose(now, before=before).messages_lost == Count(0, 2)
+    assert diagnose(now, before=replace(before, time_ms=190_000)).messages_lost == Count(0, 5)
+    limited = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=6"])
+    assert diagnose(now, limited, before=before, restarts=("crash",)).messages_lost == Count(0, 5)
+
+
+def test_before_the_cliff_it_says_what_is_forgotten_then_and_what_helps() -> None:
+    found = diagnose(subscription("[(3:0..3:10000],(4:-1..4:2499]]"), restarts=GRACEFUL)
+    assert (found.verdict, found.messages_lost) == (Verdict.AT_RISK, Count(0, 0))
+    assert "used to 100%" in found.notes[0]
+    assert "the 2,500 of that ledger are forgotten" in found.notes[0]
+    assert "When the open ledger rolls over" in found.notes[0]
+    assert found.remedies[0].settings == ("managedLedgerMaxUnackedRangesToPersist=20000",)
+    beyond = diagnose(subscription("[(3:0..3:10001],(4:-1..4:2499]]"), restarts=("crash",))
+    assert beyond.messages_lost.at_least == 2_500

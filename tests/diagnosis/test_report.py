@@ -133,7 +133,7 @@ def test_every_row_that_is_not_fine_has_its_why_and_what_helps() -> None:
     ids = re.findall(r"<tr id=r(\w+)>", html)
     assert len(ids) == len(set(ids)) == 60
     assert set(ids) == details["rows"].keys()
-    for reasons, remedies, _ in (details["rows"][row] for row in ids):
+    for reasons, remedies, *_ in (details["rows"][row] for row in ids):
         assert "apache/pulsar#25540" in details["texts"][reasons[0]]
         assert "managedLedgerMaxUnackedRangesToPersist=50000" in details["texts"][remedies[0]]
     assert len(details["texts"]) < 10

@@ -6,11 +6,13 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from ackwell.broker.dispatch import THROTTLED
 from ackwell.broker.documents import json_document
 from ackwell.broker.stats import SubscriptionStats, Unread, from_answer
 from ackwell.errors import StatsError
@@ -36,6 +38,8 @@ class TopicAnswer(NamedTuple):
     """The answer of `stats-internal`."""
     stats: Mapping[str, Any]
     """The answer of `stats`."""
+    policies: Mapping[str, Mapping[str, Any]]
+    """By subscription: its dispatch rate in force, as `dispatchRate`, if it may hold messages back."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the dump that `ackwell.broker.stats` reads."""
@@ -45,12 +49,12 @@ class TopicAnswer(NamedTuple):
             "source": self.source,
             "internalStats": self.internal,
             "stats": self.stats,
+            "policies": self.policies,
         }
 
     def subscriptions(self) -> list[SubscriptionStats | Unread]:
         """Return every subscription of the topic, and each that cannot be read as an `Unread`."""
-        answer = {"internalStats": self.internal, "stats": self.stats, "t": self.time_ms}
-        return list(from_answer(answer, self.topic, self.source))
+        return list(from_answer(self.to_json(), self.topic, self.source))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +234,18 @@ class Admin:
                     raise StatsError(f"expected a JSON object, got {type(part).__name__}", source)
         except StatsError as error:
             return Unread(error.source, topic, error.reason)
-        return TopicAnswer(topic, source, answer.time_ms, internal, stats)
+        return TopicAnswer(topic, source, answer.time_ms, internal, stats, self._policies(path, stats))
+
+    def _policies(self, path: str, stats: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Ask for the dispatch rate of each subscription that a rate has held back; most never were."""
+        found = {}
+        for name, shown in (stats.get("subscriptions") or {}).items():
+            if isinstance(shown, dict) and any(shown.get(counter) for counter in THROTTLED):
+                # A broker without policies of topics has none to show.
+                with suppress(StatsError):
+                    rate = self._json(f"{path}/{quote(name, safe='')}/dispatchRate?applied=true")
+                    found[name] = {"dispatchRate": rate}
+        return found
 
     def _json(self, path: str) -> Any:
         return self._parse(self._get(path), self.endpoint.address(path))

@@ -74,6 +74,7 @@ def restart_loss(
     cursor_ledger: CursorLedger | None = None,
     batch_sizes: BatchSizes | None = None,
     persisted_mark_delete: tuple[int, int] | None = None,
+    unwritten_entries: int | None = None,
 ) -> RestartLoss:
     """Return which acknowledged messages are delivered again after a restart, and why.
 
@@ -81,7 +82,8 @@ def restart_loss(
     messages may hold acknowledged ones, and the counts are intervals. With ledgers only entries that exist
     are counted. Without `cursor_ledger`, one is open as soon as any entry was wholly acknowledged. Without
     `batch_sizes`, an entry without ack set holds one message. `persisted_mark_delete`, if it is known,
-    narrows the worst case of a crash. O(ranges + ack sets).
+    narrows the worst case of a crash, and so does a bound of the entries whose acknowledgment was not written
+    yet, by a state that was within its limits. O(ranges + ack sets).
 
     >>> from ackwell import Position, PositionRangeSet
     >>> from ackwell.cursor_state import CursorState
@@ -118,7 +120,7 @@ def restart_loss(
         messages = messages.plus_up_to(hidden)
         kept.reasons.append(hidden_reason(hidden))
     before_flush = messages
-    if restart == "crash" and ledger == "open":
+    if restart == "crash" and ledger == "open" and unwritten_entries != 0:
         moved = _moved(state, persisted_mark_delete)
         worst = (
             None
@@ -131,6 +133,10 @@ def restart_loss(
             .plus_up_to(hidden)
             .at_most
         )
+        if unwritten_entries is not None and not sizes.of and messages.at_most is not None:
+            since = sizes.acked(unwritten_entries).at_most
+            bounds = [each for each in (worst, None if since is None else messages.at_most + since) if each]
+            worst = min(bounds, default=worst)
         before_flush = Count(messages.at_least, worst)
     return RestartLoss(
         restart=restart,

@@ -1,4 +1,4 @@
-"""The broker settings that decide what of a cursor survives a restart, under the broker's own names.
+"""The broker settings that decide what survives a restart, and what is delivered, by the broker's names.
 
 Only these matter; every other setting that Apache Pulsar 4.0.8 or 4.2.4 knows (`settings.txt`)
 is accepted and has no effect, so a whole `broker.conf` can be passed. A name neither of them knows is
@@ -30,7 +30,7 @@ def _setting(name: str, default: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """What a broker is set to, as far as it decides what a restart forgets; defaults are those of 4.2.
+    """What a broker is set to, as far as it decides what is forgotten or delivered; defaults are of 4.2.
 
     >>> settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=500"])
     >>> settings.max_unacked_ranges_to_persist, settings.persist_individual_ack_as_long_array
@@ -70,6 +70,15 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         "nettyMaxFrameSizeBytes", MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
     )
     """The bookies' own limit; a setting of BookKeeper, not of the broker."""
+    max_unacked_messages_per_consumer: int = _setting("maxUnackedMessagesPerConsumer", 50_000)
+    max_unacked_messages_per_subscription: int = _setting("maxUnackedMessagesPerSubscription", 200_000)
+    look_ahead_per_consumer: int = _setting("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2_000)
+    look_ahead_per_subscription: int = _setting(
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000
+    )
+    fixed_delay_lookahead: int = _setting("delayedDeliveryFixedDelayDetectionLookahead", 50_000)
+    pause_on_ack_state: bool = _setting("dispatcherPauseOnAckStatePersistentEnabled", False)
+    """This and the five above decide what is delivered."""
     ranges_beyond_limit: int = 1
     """How many ranges more than the limit the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
 
@@ -98,7 +107,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     @classmethod
     def nearest(cls, version: str) -> Self:
         """Return the defaults of the newest known version that is not newer, else of the oldest known one."""
-        known = [minor for minor in VERSIONS if _number(minor) <= _number(minor_version(version))]
+        number = release_number(minor_version(version))
+        known = [minor for minor in VERSIONS if release_number(minor) <= number]
         return cls.of(known[-1] if known else VERSIONS[0])
 
     def with_known(self, values: Mapping[str, str]) -> Self:
@@ -155,8 +165,15 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
 
 
-def _number(minor: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isdecimal() else 0 for part in minor.split("."))
+def release_number(version: str) -> tuple[int, ...]:
+    """Return a release as numbers that compare; a milestone comes before its release.
+
+    >>> release_number("4.0.13") > release_number("4.0.7") > release_number("4.0.7-M1")
+    True
+    """
+    release, _, milestone = version.partition("-")
+    numbers = [int(part) if part.isdecimal() else 0 for part in release.split(".")]
+    return (*[*numbers, 0, 0, 0][:3], 0 if milestone else 1)
 
 
 @cache

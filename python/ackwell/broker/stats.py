@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 from ackwell.ack_sets import from_words, to_words
 from ackwell.broker.batch_sizes import BatchSizes
+from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
 from ackwell.cursor_state import AckSets, CursorState
 from ackwell.errors import CorruptStateError, LimitError, StatsError
@@ -67,6 +68,10 @@ class SubscriptionStats(CursorState):
     time_ms: int | None
     mark_delete_moved_ms: int | None
     """When the mark-delete position last moved; None where the broker did not see it move."""
+    dispatch: DispatchStats | None
+    """The delivery; None without an answer of `stats`."""
+    internal_cursor: bool
+    """A cursor of the broker itself: `stats` does not list it."""
 
     @property
     def blocked_ms(self) -> int | None:
@@ -74,6 +79,24 @@ class SubscriptionStats(CursorState):
         if self.time_ms is None or self.mark_delete_moved_ms is None:
             return None
         return max(self.time_ms - self.mark_delete_moved_ms, 0)
+
+    @property
+    def quiet_ms(self) -> int | None:
+        """For how long nothing was acknowledged, as far as the source shows; None if it does not.
+
+        A broker shows when each connected consumer last acknowledged. One that left shows in the counters,
+        unless it never received anything.
+        """
+        dispatch = self.dispatch
+        if self.time_ms is None or dispatch is None or not dispatch.consumers:
+            return None
+        received = [each.messages_out for each in dispatch.consumers]
+        if dispatch.messages_out is None or dispatch.messages_out != sum(each or 0 for each in received):
+            return None
+        acked = [each.last_acked_ms for each in dispatch.consumers]
+        if not all(acked):
+            return None
+        return max(self.time_ms - max(self.mark_delete_moved_ms or 0, *(each or 0 for each in acked)), 0)
 
     @property
     def backlog_entries(self) -> int:
@@ -209,6 +232,7 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
     try:
         internal = _object(answer, "internalStats") or answer
         stats, memory = _object(answer, "stats"), _object(answer, "cursor")
+        policies = _object(answer, "policies")
         sizes = ledger_sizes(internal)
         ledgers = _ledgers(sizes)
         topic, time_ms = topic_of(internal) or name, _time(answer, "t")
@@ -221,7 +245,17 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
             cursor = _object(cursors, subscription)
             named = memory if memory.get("name", subscription) == subscription else {}
             yield _subscription(
-                cursor, named, internal, stats, topic, subscription, source, sizes, ledgers, time_ms
+                cursor,
+                named,
+                internal,
+                stats,
+                _object(policies, subscription),
+                topic,
+                subscription,
+                source,
+                sizes,
+                ledgers,
+                time_ms,
             )
         except _UNREADABLE as error:
             # What one subscription shows must not cost the others their verdict.
@@ -241,6 +275,7 @@ def _subscription(
     memory: Mapping[str, Any],
     internal: Mapping[str, Any],
     stats: Mapping[str, Any],
+    policies: Mapping[str, Any],
     topic: str,
     subscription: str,
     source: str,
@@ -273,6 +308,8 @@ def _subscription(
         durable=bool(shown.get("isDurable", shown.get("durable", True))),
         time_ms=time_ms,
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
+        dispatch=dispatch_of(shown, cursor, stats, policies, _integer) if shown else None,
+        internal_cursor=bool(stats) and not shown,
     )
 
 

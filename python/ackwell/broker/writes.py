@@ -13,6 +13,7 @@ from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from ackwell.broker.batch_sizes import CountedAckSets
+from ackwell.broker.codes import codes
 from ackwell.cursor_state import CursorState, size_in
 from ackwell.position import Position
 
@@ -54,11 +55,15 @@ _ENTRY_ID_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One cause of a loss: a stable `code`, a sentence, and the upstream `issues` that describe it."""
+    """One cause of a loss: a stable `code`, which `codes.toml` explains, and a sentence."""
 
     code: ReasonCode
     text: str
-    issues: tuple[str, ...] = ()
+
+    @property
+    def issues(self) -> tuple[str, ...]:
+        """The upstream issues that describe it."""
+        return codes()[self.code].issues
 
     def __str__(self) -> str:
         return f"{self.text} ({', '.join(self.issues)})" if self.issues else self.text
@@ -189,7 +194,6 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Kept:
                 "batch-index-not-read-back",
                 f"the batch indexes of {_entries(len(state.batch_deleted))} go to the metadata store on "
                 "close, from where the broker does not read them back",
-                ("apache/pulsar#20585", "apache/pulsar#26475"),
             )
         )
     return kept
@@ -239,7 +243,6 @@ def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> N
                 "batch-index-limit",
                 f"the batch indexes of {_entries(len(state.batch_deleted))}, of which "
                 f"managedLedgerMaxBatchDeletedIndexToPersist={limit} keeps the first {limit:,}",
-                ("apache/pulsar#25540", "apache/pulsar#25548"),
             )
         )
 
@@ -306,7 +309,6 @@ def _range_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
         "range-limit",
         f"{len(state.individually_deleted):,} ranges, of which "
         f"managedLedgerMaxUnackedRangesToPersist={limit} keeps the first {len(kept):,}",
-        ("apache/pulsar#25540", "apache/pulsar#25548"),
     )
 
 
@@ -318,7 +320,6 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
         f"{state.individually_deleted.cardinality:,} acknowledged entries; in the long-array form "
         f"managedLedgerMaxUnackedRangesToPersist={limit} counts entries, ledger by ledger, and keeps "
         f"the first {kept.cardinality:,}, up to ledger {kept.ledger_ids()[-1]}",
-        ("apache/pulsar#25540",),
     )
 
 
@@ -329,7 +330,6 @@ def hidden_reason(most: int | None) -> Reason:
         "batch-index-hidden",
         f"the admin API does not show which messages inside batches are acknowledged: {up_to} "
         "acknowledged messages may come back",
-        ("apache/pulsar#20585", "apache/pulsar#26475"),
     )
 
 
@@ -337,7 +337,6 @@ def _too_large(size: int, limit: int) -> Reason:
     return Reason(
         "entry-too-large",
         f"the state takes {size:,} bytes in one entry, and BookKeeper accepts {limit:,}",
-        ("apache/pulsar#25985",),
     )
 
 
@@ -348,7 +347,6 @@ def _not_written(entries: int) -> Reason:
     return Reason(
         "batch-index-not-written",
         f"{of}: acknowledging parts of batches alone is never written while the broker runs",
-        ("apache/pulsar#26498",),
     )
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -44,6 +45,11 @@ def name_of(name: str, room: int | None = None) -> str:
         return shown
     tail = (room - 1) * 2 // 3
     return f"{shown[: room - 1 - tail]}…{shown[-tail:]}"
+
+
+def utc(time_ms: int) -> str:
+    """Return a time as it is shown: to the second, UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 EXIT_UNREAD: Final = 5

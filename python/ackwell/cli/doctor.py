@@ -1,4 +1,4 @@
-"""`ackwell doctor` shows whether a restart would bring acknowledged messages back."""
+"""`ackwell doctor` shows what a restart would bring back, and why a subscription delivers nothing."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ackwell.cli.console import (
     progress,
     say_unread,
     unread_line,
+    utc,
     write_utf8,
 )
 from ackwell.cli.tables import Row, print_subscriptions
@@ -37,10 +38,19 @@ ROWS = 30
 EXPLAINED = 5
 """What fits a screen; the worst come first, and --format json and --html have all."""
 
-COLOURS = {"losing": "red", "at risk": "yellow", "fine": "green"}
+COLOURS = {
+    "losing": "red",
+    "at risk": "yellow",
+    "fine": "green",
+    "stalled": "red",
+    "cannot tell": "yellow",
+    "waiting": "cyan",
+    "idle": "green",
+    "delivering": "green",
+}
 
 EXIT_CODES = {"fine": 0, "at risk": 3, "losing": 4}
-"""1 is an error, 2 a wrong command line."""
+"""1 is an error, 2 a wrong command line; a stalled subscription counts as a losing one."""
 
 
 class Format(StrEnum):
@@ -58,6 +68,30 @@ class FailOn(StrEnum):
     AT_RISK = "at-risk"
     LOSING = "losing"
     NEVER = "never"
+
+
+def _explain(code: str | None) -> None:
+    """Print what a code means, and end."""
+    if code is None:
+        return
+    from ackwell.broker.codes import codes
+
+    entry = codes().get(code)
+    if entry is None:
+        raise typer.BadParameter(f"no code is called {code!r}; there are {', '.join(codes())}")
+    out.print(Text(f"{entry.code} ({entry.verdict}): {entry.what}"))
+    if entry.why:
+        out.print(Text(entry.why))
+    for what, values in (("upstream", entry.issues), ("mended in", entry.mended)):
+        if values:
+            out.print(Text(f"{what}: {', '.join(values)}"))
+    if entry.save:
+        out.print(Text(f"save first: {entry.save}"))
+    if entry.do:
+        out.print(
+            Text("\n".join(["what helps:", *(f"  {line}" for line in entry.steps("TOPIC", "SUBSCRIPTION"))]))
+        )
+    raise typer.Exit
 
 
 @options.asks_a_broker
@@ -85,12 +119,28 @@ def doctor(
         str | None,
         typer.Option(metavar="FILE", help="Write a report, one self-contained page; `-` prints it."),
     ] = None,
+    watch: Annotated[
+        float | None,
+        typer.Option(
+            min=1, metavar="SECONDS", help="With --admin: ask twice, so far apart, to tell slow from still."
+        ),
+    ] = None,
+    _explained: Annotated[
+        str | None,
+        typer.Option(
+            "--explain",
+            metavar="CODE",
+            callback=_explain,
+            is_eager=True,
+            help="Print what a code means, and end.",
+        ),
+    ] = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="The mildest verdict for which the exit code is not 0.")
     ] = FailOn.AT_RISK,
     client: Admin | None = None,
 ) -> None:
-    """Show for each subscription what a restart of its broker brings back, why, and what helps.
+    """Show for each subscription what a restart brings back, whether it delivers, and what helps.
 
     Examples
     --------
@@ -98,6 +148,8 @@ def doctor(
         ackwell doctor dumps/
         ackwell doctor --broker-version 4.0 --broker-setting broker.conf dumps/
         ackwell doctor --admin http://broker:8080 public/default
+        ackwell doctor --admin http://broker:8080 --watch 10 public/default/orders
+        ackwell doctor --explain no-permits
         ackwell doctor --html report.html dumps/
         ackwell doctor --format prometheus dumps/ > ackwell.prom
         pulsar-admin topics stats-internal my-topic | ackwell doctor -
@@ -105,14 +157,16 @@ def doctor(
     A restart here is also whatever else closes or moves a topic: an unload,
     load shedding, a new leader.
 
-    Exit code: 0 all fine, 3 at risk, 4 losing (see --fail-on), 5 something
-    could not be read, 1 an error, 2 a wrong command line.
+    Exit code: 0 all fine, 3 at risk, 4 losing or stalled (see --fail-on), 5
+    something could not be read, 1 an error, 2 a wrong command line.
     """
     from ackwell.broker.writes import RESTARTS
     from ackwell.diagnosis.checkup import Broker, Checkup
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
+    if watch is not None and client is None:
+        raise typer.BadParameter("--watch asks a live broker: give --admin URL")
     settings = list(options.assignments(broker_setting))
     try:
         if client is None:
@@ -121,7 +175,7 @@ def doctor(
             shown: tuple[str, ...] = tuple(sources or ())
         else:
             broker = Broker.that_said(client.facts(), broker_version, settings)
-            found = client.read(sources or ())
+            found = _watched(client, sources or (), watch)
             shown = (client.endpoint.shown_url, *(sources or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -161,6 +215,19 @@ def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | Unread]:
             yield from parse_each(sys.stdin.buffer.read(), "standard input")
         except StatsError as error:
             yield Unread(error.source, None, error.reason)
+
+
+def _watched(
+    client: Admin, wanted: Sequence[str], seconds: float | None
+) -> Iterator[SubscriptionStats | Unread]:
+    """Ask once, or twice."""
+    from ackwell.broker.stats import Unread
+
+    yield from client.read(wanted)
+    if seconds is not None:
+        time.sleep(seconds)
+        # What could not be read is reported once.
+        yield from (each for each in client.read(wanted) if not isinstance(each, Unread))
 
 
 def _with_batch_size(
@@ -205,9 +272,11 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
 
 
 def _leave(checkup: Checkup, fail_on: FailOn) -> None:
+    from ackwell.diagnosis.delivery import Delivering
+
     if not checkup.diagnoses and checkup.unread and fail_on is not FailOn.NEVER:
         raise typer.Exit(EXIT_UNREAD)
-    code = EXIT_CODES[checkup.worst]
+    code = EXIT_CODES["losing"] if checkup.deliveries[Delivering.STALLED] else EXIT_CODES[checkup.worst]
     if fail_on is FailOn.NEVER:
         code = 0
     elif code != EXIT_CODES["losing"]:
@@ -224,22 +293,27 @@ def _show(checkup: Checkup) -> None:
     if len(checkup.diagnoses) > ROWS:
         more = len(checkup.diagnoses) - ROWS
         out.print(f"… and {more:,} more; --format json and --html show all", highlight=False)
-    for diagnosis in [d for d in checkup.diagnoses if d.verdict != "fine"][:EXPLAINED]:
+    for diagnosis in [d for d in checkup.diagnoses if d.verdict != "fine" or _is_held(d)][:EXPLAINED]:
         out.print(Text("\n".join(_explanation(diagnosis))))
     for unread in checkup.unread[:ROWS]:
         out.print(Text(unread_line(unread), "magenta"))
-    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in checkup.verdicts.items())
+    if checkup.unread:
+        out.print(f"not read: {len(checkup.unread):,}", highlight=False)
     total = len(checkup.diagnoses)
+    if not total:
+        out.print("nothing was judged", highlight=False)
+        return
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in checkup.verdicts.items())
     out.print(f"\n{total:,} subscription{'' if total == 1 else 's'}: {counts}", highlight=False)
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in checkup.deliveries.items() if count)
+    out.print(f"delivery: {counts}", highlight=False)
     for restart in checkup.restarts:
         lost = checkup.messages_lost(restart)
         out.print(f"{RESTART_NAMES[restart]}: acknowledged messages that come back: {lost}", highlight=False)
-    if checkup.unread:
-        out.print(f"not read: {len(checkup.unread):,}", highlight=False)
 
 
 def _print_rows(checkup: Checkup) -> None:
-    headings = [*checkup.restarts, "acked messages that come back", "backlog entries", "ranges"]
+    headings = [*checkup.restarts, "delivery", "acked messages that come back", "backlog entries", "ranges"]
     print_subscriptions(headings, (_row(diagnosis, checkup) for diagnosis in checkup.diagnoses[:ROWS]))
 
 
@@ -247,6 +321,7 @@ def _row(diagnosis: Diagnosis, checkup: Checkup) -> Row:
     stats = diagnosis.stats
     values = [
         *(_verdict(diagnosis, restart) for restart in checkup.restarts),
+        Text(diagnosis.delivery.verdict, COLOURS[diagnosis.delivery.verdict]),
         Text(str(diagnosis.messages_lost)),
         Text(f"{stats.backlog_entries:,}"),
         Text(f"{len(stats.individually_deleted):,}"),
@@ -259,15 +334,23 @@ def _verdict(diagnosis: Diagnosis, restart: Restart) -> Text:
     return Text(verdict, COLOURS[verdict])
 
 
+def _is_held(diagnosis: Diagnosis) -> bool:
+    """Return whether a rule or a defect holds messages back."""
+    delivery = diagnosis.delivery
+    return delivery.verdict in ("waiting", "stalled") and delivery.code.code != "with-consumers"
+
+
 def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
-    stats = diagnosis.stats
-    yield f"\n{name_of(stats.topic)} · {name_of(stats.subscription)}: {diagnosis.verdict}"
+    stats, delivery = diagnosis.stats, diagnosis.delivery
+    yield f"\n{name_of(stats.topic)} · {name_of(stats.subscription)}: {diagnosis.verdict}, {delivery.verdict}"
+    yield from _of_delivery(diagnosis)
     for loss in diagnosis.restarts:
-        yield f"  {RESTART_NAMES[loss.restart]}: acknowledged messages that come back: {loss.messages}"
-        if loss.messages_before_flush != loss.messages:
-            yield f"    {loss.messages_before_flush}, if it comes before the last acks are written"
+        later = loss.messages_before_flush
+        written = "" if later == loss.messages else f" once the last acks are written, {later} before that"
+        name = RESTART_NAMES[loss.restart]
+        yield f"  {name}: acknowledged messages that come back: {loss.messages}{written}"
     for reason in diagnosis.reasons:
-        yield f"  because: {reason}"
+        yield f"  because ({reason.code}): {reason}"
     for usage in diagnosis.usage:
         if usage.share >= 0.5:
             yield f"  {usage.setting}: {usage.used:,} of {usage.limit:,} {usage.what}"
@@ -276,3 +359,29 @@ def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (f"      {setting}" for setting in remedy.settings)
     for note in diagnosis.notes:
         yield f"  note: {note}"
+
+
+def _of_delivery(diagnosis: Diagnosis) -> Iterator[str]:
+    """Tell of the delivery: problem, proof, fix."""
+    delivery = diagnosis.delivery
+    if delivery.verdict in ("delivering", "idle"):
+        return
+    shown = delivery.suspected or delivery.code
+    issues = f" ({', '.join(shown.issues)})" if shown.issues else ""
+    if delivery.suspected is not None:
+        yield f"  delivery: {delivery.code.what}; this one looks like {shown.code}: {shown.what}{issues}"
+    else:
+        yield f"  delivery ({shown.code}): {shown.what}{issues}"
+    if delivery.consumer is not None:
+        yield f"    consumer {name_of(delivery.consumer)}"
+    yield from (f"    {detail}" for detail in delivery.details)
+    if delivery.since_ms is not None:
+        yield f"    nothing was delivered or acknowledged since {utc(delivery.since_ms)}"
+    if shown.mended:
+        yield f"    mended in {', '.join(shown.mended)}"
+    if shown.save:
+        yield f"    save first: {shown.save}"
+    steps = delivery.steps(diagnosis.stats)
+    if steps:
+        yield "    what helps:"
+        yield from (f"      {line}" for line in steps)

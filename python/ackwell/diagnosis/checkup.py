@@ -15,6 +15,7 @@ from ackwell.broker.batch_sizes import Count
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, Unread
 from ackwell.broker.writes import RESTARTS, Restart
+from ackwell.diagnosis.delivery import Delivering
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
 
 if TYPE_CHECKING:
@@ -105,16 +106,20 @@ class Checkup:
         time_ms: int = 0,
     ) -> Checkup:
         """Diagnose every subscription; a source that could not be read is counted, the others are judged."""
-        histories: dict[tuple[str, str], list[Diagnosis]] = {}
+        dumps: dict[tuple[str, str], list[SubscriptionStats]] = {}
         unread: list[Unread] = []
         for each in found:
             if isinstance(each, Unread):
                 unread.append(each)
             else:
-                diagnosis = diagnose(each, broker.settings, restarts=restarts)
-                histories.setdefault((each.topic, each.subscription), []).append(diagnosis)
-        for history in histories.values():
-            history.sort(key=lambda diagnosis: diagnosis.stats.time_ms or 0)
+                dumps.setdefault((each.topic, each.subscription), []).append(each)
+        histories: dict[tuple[str, str], list[Diagnosis]] = {}
+        for name, of_one in dumps.items():
+            of_one.sort(key=lambda stats: stats.time_ms or 0)
+            histories[name] = [
+                diagnose(now, broker.settings, restarts=restarts, before=before, version=broker.version)
+                for before, now in zip([None, *of_one], of_one, strict=False)
+            ]
         return cls(
             diagnoses=sorted((history[-1] for history in histories.values()), key=_worst_first),
             histories=histories,
@@ -135,6 +140,12 @@ class Checkup:
     def worst(self) -> Verdict:
         """The worst verdict; fine where nothing was judged."""
         return max((each.verdict for each in self.diagnoses), key=lambda v: v.severity, default=Verdict.FINE)
+
+    @property
+    def deliveries(self) -> dict[Delivering, int]:
+        """How many subscriptions have each second verdict, the worst first."""
+        counts = Counter(diagnosis.delivery.verdict for diagnosis in self.diagnoses)
+        return {verdict: counts[verdict] for verdict in sorted(Delivering, key=lambda v: -v.severity)}
 
     def messages_lost(self, restart: Restart) -> Count:
         """Return how many acknowledged messages one kind of restart brings back, over all subscriptions."""
@@ -175,6 +186,7 @@ class Checkup:
             "totals": {
                 "subscriptions": len(self.diagnoses),
                 "verdicts": {str(verdict): count for verdict, count in self.verdicts.items()},
+                "delivery": {str(verdict): count for verdict, count in self.deliveries.items()},
                 "unread": len(self.unread),
                 "ackedMessagesLost": {
                     restart: count_to_json(self.messages_lost(restart)) for restart in self.restarts
@@ -194,6 +206,7 @@ class Checkup:
                 {
                     "timeMs": each.stats.time_ms,
                     "verdict": str(each.verdict),
+                    "delivery": str(each.delivery.verdict),
                     "ackedMessagesLostOnRestart": count_to_json(each.messages_lost),
                     "backlogEntries": each.stats.backlog_entries,
                     "ranges": len(each.stats.individually_deleted),
@@ -203,11 +216,12 @@ class Checkup:
         }
 
 
-def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, float, int, str, str]:
+def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int, float, int, str, str]:
     stats = diagnosis.stats
     return (
         -diagnosis.verdict.severity,
         -diagnosis.messages_lost.at_least,
+        -diagnosis.delivery.verdict.severity,
         -max((usage.share for usage in diagnosis.usage), default=0.0),
         -stats.backlog_entries,
         stats.topic,

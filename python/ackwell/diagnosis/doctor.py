@@ -1,7 +1,8 @@
 """Would a restart of this broker bring acknowledged messages back? A verdict for each subscription.
 
 `diagnose` judges one subscription: both restarts predicted by `ackwell.broker.restart`, how near the state
-is to each limit, and what helps, each remedy tried on the state itself before it is named.
+is to each limit, and what helps, each remedy tried on the state itself before it is named. The second
+verdict, whether it delivers, is that of `ackwell.diagnosis.delivery`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import RESTARTS, Reason, Restart
 from ackwell.cursor_state import size_in
+from ackwell.diagnosis.delivery import Delivery, delivery_of
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
@@ -60,6 +62,11 @@ class Usage:
         """The used part of the limit; 1.0 is all of it."""
         return self.used / self.limit if self.limit > 0 else float(self.used > 0)
 
+    @property
+    def is_near(self) -> bool:
+        """Whether a busy subscription covers the rest within minutes."""
+        return self.share >= NEAR_A_LIMIT
+
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
@@ -79,6 +86,8 @@ class Diagnosis:
     remedies: tuple[Remedy, ...]
     notes: tuple[str, ...]
     """What the source does not show, where that limits the prediction."""
+    delivery: Delivery
+    """Whether it delivers, and why not."""
 
     messages_lost: Count = field(init=False)
     """Acknowledged messages that come back: from the best to the worst case of the worst restart."""
@@ -103,7 +112,7 @@ class Diagnosis:
         losses = [loss.messages_before_flush for loss in restarts]
         if any(loss.at_least for loss in losses):
             return Verdict.LOSING
-        near = any(usage.share >= NEAR_A_LIMIT for usage in self.usage)
+        near = any(usage.is_near for usage in self.usage)
         return Verdict.AT_RISK if near or any(loss.at_most != 0 for loss in losses) else Verdict.FINE
 
     def to_json(self) -> dict[str, Any]:
@@ -131,6 +140,7 @@ class Diagnosis:
             "markDeletePosition": str(stats.mark_delete_position),
             "ranges": len(stats.individually_deleted),
             "backlogEntries": stats.backlog_entries,
+            "delivery": self.delivery.to_json(stats),
             "source": stats.source,
             "notes": list(self.notes),
         }
@@ -141,19 +151,26 @@ def diagnose(
     settings: BrokerSettings | None = None,
     *,
     restarts: Sequence[Restart] = RESTARTS,
+    before: SubscriptionStats | None = None,
+    version: str = BrokerSettings.NEWEST_VERSION,
 ) -> Diagnosis:
-    """Return what a restart does to one subscription; O(ranges + ack sets)."""
+    """Return what a restart does to a subscription, and whether it delivers; O(ranges + ack sets).
+
+    `before` is the same subscription some time ago.
+    """
     settings = settings or BrokerSettings()
+    delivery = delivery_of(stats, settings, before, version=version)
     if not stats.durable:
         note = "not durable: the broker keeps no state of it, a reader remembers its own place"
-        return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,))
-    losses = _losses(stats, settings, restarts)
+        return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
+    losses = _losses(stats, settings, restarts, unwritten(stats, settings, before))
     return Diagnosis(
         stats=stats,
         restarts=losses,
-        usage=tuple(_usage(stats, settings)),
-        remedies=tuple(_remedies(stats, settings, losses)),
-        notes=tuple(_notes(stats, losses)),
+        usage=(usage := tuple(_usage(stats, settings))),
+        remedies=tuple(_remedies(stats, settings, losses, usage)),
+        notes=tuple(_notes(stats, settings, losses, usage)),
+        delivery=delivery,
     )
 
 
@@ -162,8 +179,10 @@ def count_to_json(count: Count) -> dict[str, int | bool | None]:
     return {"min": count.at_least, "max": count.at_most, "exact": count.exact is not None}
 
 
-def predict(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> RestartLoss:
-    """Predict one restart of a subscription."""
+def predict(
+    stats: SubscriptionStats, settings: BrokerSettings, restart: Restart, unwritten_entries: int | None = None
+) -> RestartLoss:
+    """Predict one restart of a subscription; `unwritten_entries` is the bound of `unwritten`."""
     return restart_loss(
         stats,
         settings,
@@ -171,7 +190,41 @@ def predict(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart
         cursor_ledger=stats.cursor_ledger,
         batch_sizes=stats.batch_sizes,
         persisted_mark_delete=stats.persisted_mark_delete,
+        unwritten_entries=unwritten_entries,
     )
+
+
+WRITE_MS: Final = 1_000
+"""A cursor is written at most once a second."""
+
+
+def unwritten(
+    stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None
+) -> int | None:
+    """Bound the entries whose acknowledgment is not written yet; None if nothing shows it.
+
+    What is older than the flush interval is written. So nothing is left if the subscription was quiet for so
+    long, and otherwise what was acknowledged since a dump that is older than that, if all states since then
+    were within the limits and nobody moved the cursor back, which closes the consumers.
+    """
+    waits_ms = settings.cursor_position_flush_seconds * 1_000 + WRITE_MS
+    quiet_ms = stats.quiet_ms
+    if quiet_ms is not None and quiet_ms > waits_ms:
+        return 0
+    if before is None or before.time_ms is None or stats.time_ms is None or stats.dispatch is None:
+        return None
+    if before.dispatch is None or stats.time_ms - before.time_ms <= waits_ms or not stats.dispatch.consumers:
+        return None
+    then, now = (
+        {(each.name, each.connected_since) for each in some.consumers}
+        for some in (before.dispatch, stats.dispatch)
+    )
+    if then != now or before.dispatch.consumed is None or stats.dispatch.consumed is None:
+        return None
+    acked = stats.dispatch.consumed - before.dispatch.consumed
+    ranges = before.individually_deleted
+    most = (ranges.cardinality if settings.long_array else len(ranges)) + acked
+    return acked if acked >= 0 and most <= settings.max_unacked_ranges_to_persist else None
 
 
 def oldest_unacked(stats: SubscriptionStats) -> Position | None:
@@ -182,9 +235,12 @@ def oldest_unacked(stats: SubscriptionStats) -> Position | None:
 
 
 def _losses(
-    stats: SubscriptionStats, settings: BrokerSettings, restarts: Sequence[Restart]
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    restarts: Sequence[Restart],
+    unwritten_entries: int | None = None,
 ) -> tuple[RestartLoss, ...]:
-    return tuple(predict(stats, settings, restart) for restart in restarts)
+    return tuple(predict(stats, settings, restart, unwritten_entries) for restart in restarts)
 
 
 def _weight(count: Count) -> tuple[int, float]:
@@ -232,11 +288,39 @@ def _entries_before_last(stats: SubscriptionStats) -> int:
     return ranges.cardinality - ranges.cardinality_of(int(ledger_ids[-1]))
 
 
+def _cliff(stats: SubscriptionStats, settings: BrokerSettings, usage: Usage) -> str:
+    """Tell what is forgotten once a limit is passed."""
+    share = f"{usage.setting} is used to {usage.share:.0%}"
+    ranges = stats.individually_deleted
+    if usage.setting != "managedLedgerMaxUnackedRangesToPersist" or not settings.long_array:
+        return f"{share}: what is acknowledged beyond it is forgotten"
+    last = int(ranges.ledger_ids()[-1])
+    at_stake, left = ranges.cardinality_of(last), max(usage.limit - usage.used, 0)
+    rolls = (
+        ""
+        if usage.used + at_stake <= usage.limit
+        else (" When the open ledger rolls over, all that is acknowledged in the next one is forgotten, too.")
+    )
+    return (
+        f"{share}: after {left + 1:,} more acknowledged entries before ledger {last}, the {at_stake:,} of "
+        f"that ledger are forgotten, and of all later ones.{rolls}"
+    )
+
+
 def _remedies(
-    stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    losses: Sequence[RestartLoss],
+    usage: Sequence[Usage],
 ) -> Iterator[Remedy]:
     codes = {reason.code for loss in losses for reason in loss.reasons}
-    if not codes:
+    near = [each for each in usage if each.is_near and each.setting.startswith("managedLedger")]
+    if near and not codes & {"range-limit", "entry-limit", "batch-index-limit"}:
+        yield Remedy(
+            "raise the limit before it is reached; a restart brings it in, and nothing is lost in that one",
+            tuple(f"{each.setting}={_with_headroom(each.used)}" for each in near),
+        )
+    if not codes and not near:
         return
     changes: list[str] = []
     if codes & {"range-limit", "entry-limit"}:
@@ -313,7 +397,18 @@ def _with_headroom(needed: int) -> int:
         power *= 10
 
 
-def _notes(stats: SubscriptionStats, losses: Sequence[RestartLoss]) -> Iterator[str]:
+def _notes(
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    losses: Sequence[RestartLoss],
+    usage: Sequence[Usage],
+) -> Iterator[str]:
+    yield from (_cliff(stats, settings, each) for each in usage if each.is_near and each.share <= 1)
+    if any(loss.messages_before_flush != loss.messages for loss in losses):
+        yield (
+            "a crash may come before the last acknowledgments are written, which takes up to "
+            f"{settings.cursor_position_flush_seconds} s; nothing shows that they are"
+        )
     if stats.batch_sizes.each is None and any(loss.entries or loss.partial_entries for loss in losses):
         yield (
             "the source does not prove how many messages an entry holds: the number of messages is an "

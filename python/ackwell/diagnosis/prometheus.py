@@ -33,6 +33,7 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
     lost_min: list[Sample] = []
     lost_max: list[Sample] = []
     severity: list[Sample] = []
+    delivery: list[Sample] = []
     backlog: list[Sample] = []
     ranges: list[Sample] = []
     used: list[Sample] = []
@@ -40,6 +41,8 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
         stats = diagnosis.stats
         labels = {"topic": stats.topic, "subscription": stats.subscription}
         severity.append((labels, diagnosis.verdict.severity))
+        found = diagnosis.delivery
+        delivery.append(({**labels, "verdict": str(found.verdict), "code": found.code.code}, 1))
         backlog.append((labels, stats.backlog_entries))
         ranges.append((labels, len(stats.individually_deleted)))
         for loss in diagnosis.restarts:
@@ -64,6 +67,7 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
     yield f"{prefix}_backlog_entries", "Entries that are not wholly acknowledged.", backlog
     yield f"{prefix}_acked_ranges", "Acknowledged ranges beyond the mark-delete position.", ranges
     yield f"{prefix}_limit_used_ratio", "Used part of a limit past which acknowledgments are lost.", used
+    yield f"{prefix}_delivery", "Whether it delivers, 1 for its verdict and the code of the reason.", delivery
     yield "ackwell_subscriptions", "Subscriptions of each verdict.", verdicts
     yield "ackwell_sources_unread", "Topics or files that could not be read.", [({}, len(checkup.unread))]
     yield (

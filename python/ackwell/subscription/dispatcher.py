@@ -8,6 +8,7 @@ from ackwell.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.subscription.policies import ByKey
+from ackwell.subscription.stall import stall
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
@@ -49,16 +50,15 @@ class Dispatcher:
 
     def stall(self) -> Undelivered | None:
         """Return why nothing new is read now; `None` if nothing stops it."""
-        reason = self._state.policy.stall(new=True)
-        if reason is not None:
-            return reason
-        if self._state.policy.individual and self._state.consumers.blocked:
-            return Undelivered.SUBSCRIPTION_BLOCKED
-        if not self._may_look_ahead():
-            return Undelivered.LOOK_AHEAD
-        if self._state.delayed is not None and self._state.delayed.waits_for_fixed_delay:
-            return Undelivered.FIXED_DELAY
-        return Undelivered.PAUSED if self._pauses() else None
+        state = self._state
+        return stall(
+            state.policy,
+            state.consumers,
+            state.settings,
+            waiting=len(state.replay) if state.policy.by_key else 0,
+            fixed_delay=state.delayed is not None and state.delayed.waits_for_fixed_delay,
+            ranges=0 if state.settings.pause_above_ranges is None else len(state.cursor.individually_deleted),
+        )
 
     def next_reads(self, limit: int) -> tuple[Int64s, Int64s]:
         """Return the positions to read next, ledger ids and entry ids."""
@@ -315,23 +315,6 @@ class Dispatcher:
         if state.policy.in_key_order and state.retrying.holds_back(*position, sticky_key_hash):
             return True
         return isinstance(state.policy.choose(sticky_key_hash, new=False), Undelivered)
-
-    def _may_look_ahead(self) -> bool:
-        """Return whether more may be read while so much waits for its key."""
-        state = self._state
-        if not state.policy.by_key:
-            return True
-        settings, limits = state.settings, []
-        if settings.look_ahead_per_consumer:
-            limits.append(settings.look_ahead_per_consumer * len(state.consumers))
-        if settings.look_ahead_per_subscription:
-            limits.append(settings.look_ahead_per_subscription)
-        return len(state.replay) < min(limits, default=2**62)
-
-    def _pauses(self) -> bool:
-        """Return whether the cursor has more ranges than can be saved, and that is to stop reading."""
-        limit = self._state.settings.pause_above_ranges
-        return limit is not None and len(self._state.cursor.individually_deleted) > limit
 
     def _stops(
         self,

@@ -88,6 +88,7 @@ class Client:
         *,
         deliver_at_ms: int = 0,
         chunk: tuple[int, int] | None = None,
+        transaction: tuple[int, int] | None = None,
     ) -> Position:
         """Publish one entry: a plain message, a batch of `size`, or a chunk: its number of how many."""
         self._sequence_id += 1
@@ -96,6 +97,8 @@ class Client:
         )
         if deliver_at_ms:
             metadata.deliver_at_time = deliver_at_ms
+        if transaction is not None:
+            metadata.txnid_most_bits, metadata.txnid_least_bits = transaction
         if chunk is not None:
             metadata.uuid = f"{self.producer_name}-{self._sequence_id - chunk[0]}"
             metadata.chunk_id, metadata.num_chunks_from_msg = chunk
@@ -112,6 +115,7 @@ class Client:
             producer_id=PRODUCER_ID,
             sequence_id=self._sequence_id,
             num_messages=size or 1,
+            **_within(transaction),
         )
         receipt = self._wait(CommandType.SEND_RECEIPT, self._sequence_id)
         return Position(receipt.message_id.ledgerId, receipt.message_id.entryId)
@@ -154,11 +158,13 @@ class Client:
         priority: int = 0,
         out_of_order: bool = False,
         epoch: int | None = None,
+        hash_ranges: Iterable[tuple[int, int]] = (),
     ) -> None:
         request: dict[str, Any] = {} if epoch is None else {"consumer_epoch": epoch}
         if type is SubscriptionType.KEY_SHARED:
+            sticky = [messages.IntRange(start=start, end=end) for start, end in hash_ranges]
             request["keySharedMeta"] = messages.KeySharedMeta(
-                keySharedMode=0, allowOutOfOrderDelivery=out_of_order
+                keySharedMode=int(bool(sticky)), hashRanges=sticky, allowOutOfOrderDelivery=out_of_order
             )
         self._request(
             CommandType.SUBSCRIBE,
@@ -195,13 +201,12 @@ class Client:
                 messages.KeyLongValue(key=name, value=value & (1 << 64) - 1)
                 for name, value in properties.items()
             ]
-        if transaction is not None:
-            within |= {"txnid_most_bits": transaction[0], "txnid_least_bits": transaction[1]}
         request_id = self._ask(
             CommandType.ACK,
             consumer_id=consumer_id,
             ack_type=int(cumulative),
             message_id=[message_id(*each) for each in message_ids],
+            **_within(transaction),
             **within,
         )
         answer = self._wait(CommandType.ACK_RESPONSE, request_id)
@@ -308,6 +313,12 @@ class Client:
             self._answers[CommandType.SEND_RECEIPT, message.sequence_id] = message
         else:
             self._answers[command.type, getattr(message, "request_id", 0)] = message
+
+
+def _within(transaction: tuple[int, int] | None) -> dict[str, int]:
+    if transaction is None:
+        return {}
+    return {"txnid_most_bits": transaction[0], "txnid_least_bits": transaction[1]}
 
 
 def message_id(position: Position, ack_set: AckSet = (), batch_size: int = 0) -> Any:

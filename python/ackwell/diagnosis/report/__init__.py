@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.writes import RESTART_NAMES
+from ackwell.diagnosis.delivery import Delivering
 from ackwell.extras import require
 
 if TYPE_CHECKING:
@@ -104,9 +105,9 @@ def _packed(text: str) -> str:
 
 
 def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
-    """Return why and what helps for each row that is not fine, each text once.
+    """Return why and what helps for each row that is not fine, or does not deliver, each text once.
 
-    A row is `[reasons, remedies, notes]`, each a list of numbers of texts.
+    A row is `[reasons, remedies, notes, delivery]`, each a list of numbers of texts.
     """
     numbers: dict[str, int] = {}
 
@@ -118,11 +119,26 @@ def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
             [number(str(reason)) for reason in found.now.reasons],
             [number("\n".join((remedy.text, *remedy.settings))) for remedy in found.now.remedies],
             [number(note) for note in found.now.notes],
+            [number(text) for text in _of_delivery(found.now)],
         ]
         for found in subscriptions
-        if found.now.verdict.severity
+        if found.now.verdict.severity or found.now.delivery.verdict.severity > Delivering.IDLE.severity
     }
     return {"texts": list(numbers), "rows": rows}
+
+
+def _of_delivery(now: Diagnosis) -> Iterator[str]:
+    """Tell of the delivery: why, the proof, and what helps."""
+    delivery = now.delivery
+    for code in filter(None, (delivery.code, delivery.suspected)):
+        yield f"{code.what} ({', '.join([code.code, *code.issues])})"
+    if delivery.consumer is not None:
+        yield f"consumer {delivery.consumer}: {', '.join(delivery.details)}"
+    elif delivery.details:
+        yield ", ".join(delivery.details)
+    if delivery.code.do:
+        # The same for all subscriptions of a code: a page of thousands has each text once.
+        yield "\n".join(["what helps:", *delivery.code.do])
 
 
 def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:

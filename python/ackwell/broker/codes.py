@@ -1,0 +1,67 @@
+"""Every code that the doctor names, with what it means and what helps: the entries of `codes.toml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from ackwell.broker.settings import release_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """One entry of `codes.toml`, which describes the fields."""
+
+    code: str
+    verdict: str
+    what: str
+    why: str = ""
+    issues: tuple[str, ...] = ()
+    do: tuple[str, ...] = ()
+    save: str = ""
+    when: tuple[str, ...] = ()
+    mended: tuple[str, ...] = ()
+
+    def has(self, version: str) -> bool:
+        """Return whether a broker of a version may have the defect.
+
+        >>> lost = codes()["read-lost-active"]
+        >>> lost.has("4.0.7"), lost.has("4.0.13"), lost.has("4.2.4"), lost.has("5.0.0-M1")
+        (True, False, False, True)
+        """
+        number = release_number(version)
+        return not any(
+            number[:2] == mended[:2] and number >= mended for mended in map(release_number, self.mended)
+        )
+
+    def steps(self, topic: str, subscription: str) -> list[str]:
+        """Return what helps, as lines that can be copied; names with odd characters are quoted."""
+        from shlex import quote
+
+        names = {"{topic}": quote(topic), "{subscription}": quote(subscription)}
+        lines = []
+        for line in self.do:
+            for place, name in names.items():
+                line = line.replace(place, name)
+            lines.append(line)
+        return lines
+
+
+@cache
+def codes() -> Mapping[str, Code]:
+    """Return every code by its name, in the order of the file."""
+    import tomllib
+
+    text = files("ackwell.broker").joinpath("codes.toml").read_text(encoding="utf-8")
+    found = {}
+    for name, entry in tomllib.loads(text).items():
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
+        }
+        found[name] = Code(code=name, **fields)
+    return found

@@ -1,0 +1,358 @@
+"""Why does a subscription deliver nothing? The doctor's second verdict.
+
+What is by design is asked of the model itself: `ackwell.subscription.stall` decides with the consumers that
+the broker shows. A defect of a broker is an entry of `codes.toml`, whose conditions are names of `Facts`.
+Whether anything moves is seen between two dumps, so there are no thresholds: without a second dump nothing is
+called stalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from ackwell.broker.codes import Code, codes
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.subscription.settings import SubscriptionSettings
+from ackwell.subscription.stall import Seen, stall_seen
+from ackwell.subscription.undelivered import Undelivered
+
+if TYPE_CHECKING:
+    from ackwell.broker.dispatch import ConsumerStats, DispatchStats
+    from ackwell.broker.settings import BrokerSettings
+    from ackwell.broker.stats import SubscriptionStats
+
+
+class Delivering(StrEnum):
+    """Whether a subscription delivers, from good to bad."""
+
+    DELIVERING = "delivering"
+    IDLE = "idle"
+    """Nothing is left to deliver."""
+    WAITING = "waiting"
+    """By design: a rule of the broker holds messages back."""
+    CANNOT_TELL = "cannot tell"
+    STALLED = "stalled"
+    """It looks like a defect of the broker, or of a client."""
+
+    @property
+    def severity(self) -> int:
+        """0 for delivering, greater for worse."""
+        return list(Delivering).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """The second verdict on one subscription."""
+
+    verdict: Delivering
+    code: Code
+    consumer: str | None = None
+    """Whose permits, limit or unacknowledged messages it is."""
+    details: tuple[str, ...] = ()
+    """What the numbers say: who holds how many, how far from which limit."""
+    since_ms: int | None = None
+    """When something was last delivered or acknowledged, where the source shows it."""
+    suspected: Code | None = None
+    """The defect that one dump alone looks like."""
+
+    def to_json(self, stats: SubscriptionStats) -> dict[str, Any]:
+        """Return it as JSON values."""
+        shown = self.suspected or self.code
+        return {
+            "verdict": str(self.verdict),
+            "code": self.code.code,
+            "text": self.code.what,
+            "consumer": self.consumer,
+            "details": list(self.details),
+            "sinceMs": self.since_ms,
+            "suspected": None if self.suspected is None else self.suspected.code,
+            "issues": list(shown.issues),
+            "mendedIn": list(shown.mended),
+            "saveFirst": shown.save or None,
+            "remedies": self.steps(stats),
+        }
+
+    def steps(self, stats: SubscriptionStats) -> list[str]:
+        """Return what helps, as lines that can be copied."""
+        return self.code.steps(stats.topic, stats.subscription)
+
+
+BY_DESIGN: Final = {
+    Undelivered.NO_CONSUMER: "no-consumer",
+    Undelivered.NO_PERMITS: "no-permits",
+    Undelivered.CONSUMER_BLOCKED: "consumer-blocked",
+    Undelivered.SUBSCRIPTION_BLOCKED: "subscription-blocked",
+    Undelivered.LOOK_AHEAD: "look-ahead",
+    Undelivered.FIXED_DELAY: "fixed-delay",
+    Undelivered.PAUSED: "paused",
+}
+"""The codes of the model's own reasons."""
+
+HOLD: Final = {
+    "dispatchThrottlingRateInMsg": 1,
+    "dispatchThrottlingRateInByte": 1,
+    "ratePeriodInSecond": 3_600,
+}
+"""The dispatch rate that holds a subscription while a restart is rescued."""
+
+SLOTS: Final = 65_535
+"""How many hashes the consumers of a broker own together; hash 0 is nobody's."""
+
+
+class Facts:
+    """What one dump, and one before it, say of a subscription; the booleans are what defects are known by."""
+
+    def __init__(
+        self, stats: SubscriptionStats, dispatch: DispatchStats, settings: BrokerSettings, still: bool
+    ) -> None:
+        self._stats = stats
+        self.dispatch = dispatch
+        self.still = still
+        """There was a dump before this one, and nothing moved since."""
+        kind = dispatch.kind or SubscriptionType.EXCLUSIVE
+        self.one_active = kind in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
+        self.individual = not self.one_active
+        self.key_shared = kind is SubscriptionType.KEY_SHARED
+        limits = SubscriptionSettings.pulsar(
+            "4.2",
+            max_unacked_per_consumer=max(settings.max_unacked_messages_per_consumer, 0),
+            max_unacked_per_subscription=max(settings.max_unacked_messages_per_subscription, 0),
+            look_ahead_per_consumer=settings.look_ahead_per_consumer,
+            look_ahead_per_subscription=settings.look_ahead_per_subscription,
+            pause_above_ranges=settings.max_unacked_ranges_to_persist
+            if settings.pause_on_ack_state
+            else None,
+        )
+        self.reason, self.reasons = stall_seen(
+            kind,
+            [Seen(each.name, each.permits, each.unacked, each.blocked) for each in dispatch.consumers],
+            limits,
+            active=dispatch.active,
+            blocked=dispatch.blocked,
+            waiting=dispatch.in_replay or 0,
+            fixed_delay=0 < settings.fixed_delay_lookahead <= dispatch.delayed,
+            ranges=len(stats.individually_deleted),
+        )
+        consumers = dispatch.consumers
+        # Somebody could get a message, by permits and limits.
+        self.somebody_can = self.reason is None
+        self.in_replay = bool(dispatch.in_replay)
+        self.delayed = dispatch.delayed > 0
+        self.draining = dispatch.draining > 0
+        self.draining_without_unacked = any(each.draining_hashes and each.unacked <= 0 for each in consumers)
+        self.believes_in_read = dispatch.believes_in_read is True
+        self.believes_in_replay = dispatch.believes_in_replay is True
+        # A source that does not show it cannot prove that nothing reads.
+        self.cursor_reads = dispatch.cursor_reads is not False
+        self.cursor_closed = dispatch.cursor_state not in (None, "Open", "NoLedger", "SwitchingLedger")
+        self.negative_permits = (
+            self.individual
+            and any(each.permits < 0 and each.unacked <= 0 for each in consumers)
+            and all(each.permits <= 0 for each in consumers)
+        )
+        self.negative_total = (dispatch.total_permits or 0) < 0 and any(
+            each.permits > 0 for each in consumers
+        )
+        self.negative_unacked = dispatch.unacked < 0 or any(each.unacked < 0 for each in consumers)
+        self.blocked_without_unacked = self.individual and (
+            (dispatch.blocked and dispatch.unacked <= 0)
+            or any(each.blocked and each.unacked <= 0 for each in consumers)
+        )
+        rate = dispatch.rate_limit
+        self.held = rate is not None and HOLD.items() <= rate.items()
+
+    @property
+    def undelivered(self) -> bool:
+        """Something can be delivered: it was not read yet, or waits to be delivered again."""
+        return self.unread or self.in_replay
+
+    @cached_property
+    def unread(self) -> bool:
+        """Entries after the read position exist, and are not acknowledged."""
+        stats = self._stats
+        read, last = stats.read_position, stats.ledgers.last_position
+        if read is None or last is None or read > last:
+            return False
+        first = stats.ledgers.previous_valid(*read)
+        entries = stats.ledgers.entries_between(first, last) if first < last else 0
+        behind = stats.individually_deleted.copy()
+        behind.remove_up_to(*first)
+        return entries > behind.cardinality
+
+    @property
+    def _holder(self) -> ConsumerStats | None:
+        """Return who has the most unacknowledged messages, or all of them."""
+        if self.one_active:
+            return next((each for each in self.dispatch.consumers if each.name == self.dispatch.active), None)
+        return next(iter(self.dispatch.holders), None)
+
+    def fits(self, defect: Code) -> bool:
+        """Return whether all conditions of a defect hold."""
+        return all(self._holds(condition) for condition in defect.when)
+
+    def _holds(self, condition: str) -> bool:
+        if condition.startswith("!"):
+            return not getattr(self, condition[1:])
+        return bool(getattr(self, condition))
+
+    def by_design(self) -> tuple[str, ConsumerStats | None] | None:
+        """Return the code of the rule that holds messages back, and whose it is; None if there is none."""
+        dispatch = self.dispatch
+        if self.reason is not None and (self.undelivered or not self._left):
+            return BY_DESIGN[self.reason], self._whose()
+        if not self.undelivered and self._left:
+            return ("delayed" if self.delayed else "with-consumers"), self._holder
+        if self.held:
+            return "hold", None
+        if self.in_replay and not self.unread:
+            return self._of_replay()
+        if dispatch.open_transactions > 0:
+            return "open-transaction", None
+        return self._of_replay() if self.in_replay else None
+
+    @cached_property
+    def _left(self) -> bool:
+        """Return whether what is left was all delivered, or is delayed."""
+        dispatch = self.dispatch
+        if self.unread or self.in_replay:
+            return False
+        if dispatch.in_replay is not None or self.one_active:
+            return True
+        # An older broker does not say what waits to be delivered again.
+        return dispatch.unacked + dispatch.delayed >= (dispatch.backlog_messages or 0)
+
+    def _of_replay(self) -> tuple[str, ConsumerStats | None] | None:
+        """Return what holds back entries that were read before."""
+        dispatch = self.dispatch
+        if not self.key_shared:
+            return None
+        if self.draining:
+            holder = next(
+                (each for each in dispatch.consumers if each.draining_hashes and each.unacked > 0), None
+            )
+            return None if holder is None else ("key-waits", holder)
+        owned = [each.slots or 0 for each in dispatch.consumers]
+        if dispatch.sticky and sum(owned) < SLOTS:
+            return "no-owner", None
+        for reason, consumer in zip(self.reasons, dispatch.consumers, strict=True):
+            if reason is not None:
+                # What waits may be for this one.
+                return BY_DESIGN[reason], consumer
+        return None
+
+    def _whose(self) -> ConsumerStats | None:
+        """Return the consumer that the model's reason is about: the active one, else the fullest."""
+        if self.one_active:
+            return self._holder
+        reasons = zip(self.dispatch.consumers, self.reasons, strict=True)
+        found = [each for each, reason in reasons if reason is self.reason]
+        return max(found, key=lambda each: each.unacked, default=self._holder)
+
+
+def delivery_of(
+    stats: SubscriptionStats,
+    settings: BrokerSettings,
+    before: SubscriptionStats | None = None,
+    *,
+    version: str = "4.2",
+) -> Delivery:
+    """Return whether a subscription delivers, and why not; `before` is the same subscription some time ago.
+
+    O(consumers + ledgers + ranges).
+    """
+    dispatch = stats.dispatch
+    if stats.internal_cursor:
+        return _found("internal-cursor")
+    if dispatch is None:
+        return _found("no-stats" if stats.backlog_entries else "idle")
+    if not dispatch.backlog_messages and not stats.backlog_entries:
+        return _found("idle")
+    moved = None if before is None else _moved(before, stats)
+    if moved is None and before is not None and before.dispatch is not None:
+        return _found("reloaded", stats)
+    if moved or (moved is None and dispatch.rate_out > 0):
+        return _found("delivering")
+    facts = Facts(stats, dispatch, settings, still=moved is False)
+    if before is not None and before.dispatch is not None and facts.undelivered and facts.somebody_can:
+        throttled, earlier = dispatch.throttled, before.dispatch.throttled
+        if throttled is not None and earlier is not None and throttled > earlier and not facts.held:
+            return _found("dispatch-rate", stats)
+    defect = next(
+        (each for each in codes().values() if each.when and each.has(version) and facts.fits(each)), None
+    )
+    rule = facts.by_design()
+    # A flag that cannot be right makes the model's reason a symptom.
+    if rule is not None and (defect is None or "somebody_can" in defect.when):
+        return _found(rule[0], stats, rule[1], settings)
+    if not facts.still:
+        return _found("second-dump", stats, suspected=defect)
+    return _found("unexplained" if defect is None else defect.code, stats)
+
+
+def _moved(before: SubscriptionStats, now: SubscriptionStats) -> bool | None:
+    """Return whether anything was delivered or acknowledged between two dumps; None: it cannot be said."""
+    old, new = before.dispatch, now.dispatch
+    if old is None or new is None:
+        return None
+    if (old.messages_out or 0) > (new.messages_out or 0):
+        return None
+    return (
+        old.messages_out,
+        old.consumed,
+        before.mark_delete_position,
+        before.read_position,
+        before.individually_deleted,
+    ) != (
+        new.messages_out,
+        new.consumed,
+        now.mark_delete_position,
+        now.read_position,
+        now.individually_deleted,
+    )
+
+
+def _found(
+    code: str,
+    stats: SubscriptionStats | None = None,
+    consumer: ConsumerStats | None = None,
+    settings: BrokerSettings | None = None,
+    *,
+    suspected: Code | None = None,
+) -> Delivery:
+    entry = codes()[code]
+    if stats is None or stats.dispatch is None:
+        return Delivery(verdict=Delivering(entry.verdict), code=entry)
+    dispatch = stats.dispatch
+    since = max(dispatch.last_delivered_ms or 0, dispatch.last_acked_ms or 0) or None
+    return Delivery(
+        verdict=Delivering(entry.verdict),
+        code=entry,
+        consumer=None if consumer is None else consumer.name,
+        details=tuple(_details(dispatch, consumer, code, settings)),
+        since_ms=since,
+        suspected=suspected,
+    )
+
+
+def _details(
+    dispatch: DispatchStats, consumer: ConsumerStats | None, code: str, settings: BrokerSettings | None
+) -> Iterator[str]:
+    if consumer is not None:
+        connected = f", connected since {consumer.connected_since[:19]}" if consumer.connected_since else ""
+        yield f"{consumer.permits:,} permits, {consumer.unacked:,} unacknowledged messages{connected}"
+    if settings is not None and code == "consumer-blocked":
+        limit = settings.max_unacked_messages_per_consumer
+        yield f"maxUnackedMessagesPerConsumer={limit}, if no policy differs"
+    if settings is not None and code == "subscription-blocked":
+        limit = settings.max_unacked_messages_per_subscription
+        yield f"{dispatch.unacked:,} unacknowledged in all; maxUnackedMessagesPerSubscription={limit}"
+    if dispatch.delayed:
+        yield f"{dispatch.delayed:,} messages are delayed"
+    if dispatch.in_replay:
+        yield f"{dispatch.in_replay:,} entries were read and wait to be delivered"
+    if dispatch.oldest_age_seconds is not None:
+        yield f"the oldest message of the backlog is {dispatch.oldest_age_seconds:,} s old"

@@ -1,0 +1,118 @@
+"""Why a subscription delivers nothing new: asked by its dispatcher, and of what a broker shows of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.subscription.consumers import Consumers
+from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
+from ackwell.subscription.policies.base import why
+from ackwell.subscription.replay_queue import ReplayQueue
+from ackwell.subscription.selectors import ConsistentHashing
+from ackwell.subscription.structures import Structures
+from ackwell.subscription.undelivered import Undelivered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ackwell.subscription.settings import SubscriptionSettings
+
+
+def stall(
+    policy: Policy,
+    consumers: Consumers,
+    settings: SubscriptionSettings,
+    *,
+    waiting: int,
+    fixed_delay: bool,
+    ranges: int,
+) -> Undelivered | None:
+    """Return why nothing new is read; None if nothing stops it. O(consumers).
+
+    `waiting` entries wait for their key, `fixed_delay` says whether reading on is useless because all delays
+    are the same, and the cursor has `ranges`.
+    """
+    reason = policy.stall(new=True)
+    if reason is not None:
+        return reason
+    if policy.individual and consumers.blocked:
+        return Undelivered.SUBSCRIPTION_BLOCKED
+    if policy.by_key and waiting >= _look_ahead(settings, len(consumers)):
+        return Undelivered.LOOK_AHEAD
+    if fixed_delay:
+        return Undelivered.FIXED_DELAY
+    limit = settings.pause_above_ranges
+    return Undelivered.PAUSED if limit is not None and ranges > limit else None
+
+
+def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
+    """Return how many entries may wait for their key."""
+    limits = []
+    if settings.look_ahead_per_consumer:
+        limits.append(settings.look_ahead_per_consumer * consumers)
+    if settings.look_ahead_per_subscription:
+        limits.append(settings.look_ahead_per_subscription)
+    return min(limits, default=2**62)
+
+
+class Seen(NamedTuple):
+    """A consumer as its broker shows it."""
+
+    name: str
+    permits: int
+    unacked: int
+    blocked: bool
+
+
+def stall_seen(
+    kind: SubscriptionType,
+    seen: Sequence[Seen],
+    settings: SubscriptionSettings,
+    *,
+    active: str | None = None,
+    blocked: bool = False,
+    waiting: int = 0,
+    fixed_delay: bool = False,
+    ranges: int = 0,
+) -> tuple[Undelivered | None, list[Undelivered | None]]:
+    """Return why a subscription seen from outside reads nothing new, and why each consumer gets nothing.
+
+    `active` is the name of the active consumer, `blocked` says that the subscription is at its limit; the
+    other arguments are those of `stall`.
+
+    >>> from ackwell.subscription.settings import SubscriptionSettings
+    >>> full = Seen("a", 0, 5, False), Seen("b", 9, 50_000, True)
+    >>> stall_seen(SubscriptionType.SHARED, full, SubscriptionSettings.pulsar("4.2"))[1]
+    [<Undelivered.NO_PERMITS: 'no consumer that may get it has permits'>, \
+<Undelivered.CONSUMER_BLOCKED: 'the consumer has too many unacknowledged messages'>]
+    """
+    import ackwell._native as engine
+
+    structures = Structures.of(engine)
+    settings = replace(settings, max_unacked_per_subscription=0)
+    consumers = Consumers(structures, settings)
+    policy: Policy
+    if kind is SubscriptionType.SHARED:
+        policy = RoundRobin(consumers, settings.round_robin_batch_size)
+    elif kind is SubscriptionType.KEY_SHARED:
+        # Whether anybody can get a message does not depend on who owns which hash.
+        replay = ReplayQueue(structures, by_key=True)
+        policy = ByKey(consumers, replay, ConsistentHashing(), in_key_order=False)
+    else:
+        policy = OneActive(consumers, exclusive=False, partition=None, topic=None, read_max=None)
+    reasons: list[Undelivered | None] = []
+    for number, each in enumerate(seen):
+        consumer = consumers.join(number, each.name, 0, 0)
+        consumer.permits, consumer.unacked, consumer.blocked = each.permits, each.unacked, each.blocked
+        if not policy.by_key:
+            policy.join(consumer, ())
+    if isinstance(policy, OneActive) and active is not None:
+        policy.active = next((each for each in consumers if each.name == active), policy.active)
+    for consumer in consumers:
+        gets = consumers.allowance(consumer) > 0 if policy.individual else consumer.permits > 0
+        reasons.append(None if gets else why(consumers, [consumer], new=True))
+    consumers.blocked = blocked
+    found = stall(policy, consumers, settings, waiting=waiting, fixed_delay=fixed_delay, ranges=ranges)
+    return found, reasons

@@ -1,0 +1,149 @@
+"""The second verdict, on subscriptions of real brokers that delivered nothing, for reasons made on purpose.
+
+`tests/vectors/stalls.jsonl.gz` has a line for each cause and version: two dumps a moment apart, recorded with
+`python -m tests.pulsar.stalls.record`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell.broker.codes import codes
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.stats import SubscriptionStats, from_answer
+from ackwell.diagnosis.delivery import BY_DESIGN, Delivering, Delivery, Facts, delivery_of
+from tests.broker.answers import answer
+
+RECORDED = Path(__file__).parents[1] / "vectors" / "stalls.jsonl.gz"
+
+
+@cache
+def recorded() -> list[dict[str, Any]]:
+    with gzip.open(RECORDED, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def subscription_of(dump: dict[str, Any]) -> SubscriptionStats:
+    (found,) = from_answer(dump, "topic", "dump")
+    assert isinstance(found, SubscriptionStats), found
+    return found
+
+
+def judged(case: dict[str, Any], *, dumps: int = 2) -> Delivery:
+    values = [f"{name}={value}" for name, value in case["settings"].items()]
+    settings = BrokerSettings.of(case["version"]).with_values(values)
+    before, now = map(subscription_of, case["answers"])
+    return delivery_of(now, settings, before if dumps == 2 else None, version=case["version"])
+
+
+def test_every_recorded_cause_is_named() -> None:
+    wrong = {
+        (case["version"], case["name"]): found.code.code
+        for case in recorded()
+        if (found := judged(case)).code.code != case["code"]
+    }
+    assert not wrong
+    named = {(case["version"], case["code"]) for case in recorded()}
+    assert len({code for _, code in named}) >= 14
+    versions = {version for version, _ in named}
+    assert len(versions) == 3
+    assert len(named) == len(versions) * len({code for _, code in named})
+
+
+def test_one_dump_never_says_stalled() -> None:
+    verdicts = {judged(case, dumps=1).verdict for case in recorded()}
+    assert Delivering.STALLED not in verdicts
+    assert {Delivering.WAITING, Delivering.IDLE, Delivering.CANNOT_TELL} <= verdicts
+
+
+def test_one_dump_of_a_stall_names_what_it_looks_like() -> None:
+    cases = [case for case in recorded() if judged(case).verdict is Delivering.STALLED]
+    assert cases
+    for case in cases:
+        found = judged(case, dumps=1)
+        assert found.suspected is not None
+        assert (found.code.code, found.suspected.code) == ("second-dump", case["code"])
+
+
+def test_every_condition_of_a_defect_is_a_fact_and_every_reason_has_a_code() -> None:
+    now = subscription_of(recorded()[0]["answers"][1])
+    assert now.dispatch is not None
+    facts = Facts(now, now.dispatch, BrokerSettings(), still=True)
+    defects = [code for code in codes().values() if code.when]
+    assert len(defects) >= 10
+    for defect in defects:
+        assert defect.verdict == "stalled"
+        for condition in defect.when:
+            assert isinstance(getattr(facts, condition.removeprefix("!")), bool), condition
+    assert set(BY_DESIGN.values()) <= codes().keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"unackedMessages": -3}, "unacked-negative"),
+        ({"blockedSubscriptionOnUnackedMsgs": True}, "blocked-flag-left"),
+        ({"availablePermits": -70}, "total-permits-negative"),
+    ],
+)
+def test_numbers_that_cannot_be_right_are_a_defect(changes: dict[str, Any], code: str) -> None:
+    dump = told(**changes)
+    found = delivery_of(subscription_of(dump), BrokerSettings(), subscription_of(dump))
+    assert (found.verdict, found.code.code) == (Delivering.STALLED, code)
+
+
+def told(cursor: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A Shared subscription whose consumer has permits, and nothing moves."""
+    dump = answer("[]", entries=10)
+    consumer = {"consumerName": "a", "availablePermits": 100, "unackedMessages": 0}
+    shown = {"type": "Shared", "msgBacklog": 10, "msgInReplay": 0, "consumers": [consumer], **changes}
+    dump["stats"]["subscriptions"] = {"sub": shown}
+    dump["internalStats"]["cursors"]["sub"] |= {
+        "readPosition": "3:0",
+        "waitingReadOp": False,
+        "pendingReadOps": 0,
+        "subscriptionHavePendingRead": True,
+        "state": "Open",
+        **(cursor or {}),
+    }
+    return dump
+
+
+def test_a_read_that_the_dispatcher_believes_in_and_the_cursor_has_not_is_lost() -> None:
+    found = delivery_of(subscription_of(told()), BrokerSettings(), subscription_of(told()))
+    assert found.code.code == "read-lost-shared"
+    reading = subscription_of(told({"pendingReadOps": 1}))
+    assert delivery_of(reading, BrokerSettings(), reading).code.code == "unexplained"
+
+
+def test_a_defect_that_a_release_mends_is_not_named_for_it() -> None:
+    cursor = {"waitingReadOp": True, "subscriptionHavePendingRead": False}
+    now = subscription_of(told(cursor, type="Failover", activeConsumerName="a"))
+    assert [
+        delivery_of(now, BrokerSettings(), now, version=version).code.code
+        for version in ("4.0.7", "4.0.13", "4.2.4", "5.0.0-M1")
+    ] == ["read-lost-active", "unexplained", "unexplained", "read-lost-active"]
+
+
+def test_movement_between_two_dumps_is_delivery_and_fewer_messages_than_before_is_a_reload() -> None:
+    before, now = (subscription_of(told(msgOutCounter=count)) for count in (5, 6))
+    assert delivery_of(now, BrokerSettings(), before).verdict is Delivering.DELIVERING
+    assert delivery_of(before, BrokerSettings(), now).code.code == "reloaded"
+
+
+def test_what_the_source_does_not_show_is_said() -> None:
+    dump = answer("[]", entries=10)
+    del dump["stats"]
+    assert delivery_of(subscription_of(dump), BrokerSettings()).code.code == "no-stats"
+
+
+def test_a_cursor_of_the_broker_itself_has_no_consumers_to_wait_for() -> None:
+    dump = told()
+    dump["stats"]["subscriptions"] = {}
+    assert delivery_of(subscription_of(dump), BrokerSettings()).code.code == "internal-cursor"
