@@ -16,6 +16,7 @@ from ackwell.broker.dispatch import THROTTLED
 from ackwell.broker.documents import json_document
 from ackwell.broker.stats import SubscriptionStats, Unread, from_answer
 from ackwell.errors import StatsError
+from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell.broker.endpoint import Answer, Endpoint
@@ -135,6 +136,18 @@ class Admin:
                 yield from answer.subscriptions()
             except StatsError as error:
                 yield Unread(answer.source, answer.topic, error.reason)
+
+    def position_at(self, topic: str, time_ms: int) -> Position:
+        """Return the position of the first message that was published at a time or later.
+
+        Raises `StatsError`.
+        """
+        path = f"{topic_path(topic)}/messageid/{time_ms}"
+        found = self._json(path)
+        try:
+            return Position(int(found["ledgerId"]), int(found["entryId"]))
+        except (KeyError, TypeError, ValueError):
+            raise StatsError("expected a message id", self.endpoint.address(path)) from None
 
     def facts(self) -> BrokerFacts:
         """Ask the broker for its version and settings; what it does not say is an assumption."""

@@ -40,6 +40,7 @@ from ackwell.broker.writes import (
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
+    from ackwell.broker.stats import SubscriptionStats
     from ackwell.cursor_state import AckSets, CursorState
     from ackwell.position import Position
 
@@ -149,6 +150,13 @@ def restart_loss(
         reasons=() if messages.at_most == 0 else tuple(kept.reasons),
         ranges=lost,
     )
+
+
+def acked_within(stats: SubscriptionStats) -> int | None:
+    """Bound the acknowledged messages of batches of which others are not; None if no bound is known."""
+    if stats.batch_deleted is not None:
+        return stats.batch_sizes.acked(0, stats.batch_deleted).at_most
+    return stats.batch_sizes.most_hidden(stats.backlog_entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ COMMANDS = (
     "holes",
     "rescue",
     "diff",
+    "what-if",
     "convert",
     "delay-advise",
     "spark",

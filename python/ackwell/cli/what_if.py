@@ -1,0 +1,136 @@
+"""`ackwell what-if` shows what a seek, reset, skip, expiry or clear would do, and whether it happened."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackwell.cli import options
+from ackwell.cli.console import fail, out, print_json
+from ackwell.diagnosis.what_if import Kind
+
+if TYPE_CHECKING:
+    from ackwell.broker.admin import Admin
+    from ackwell.broker.stats import SubscriptionStats
+    from ackwell.position import Position
+
+
+@options.asks_a_broker
+def what_if(
+    move: Annotated[Kind, typer.Argument(metavar="MOVE", help=", ".join(Kind) + ".")],
+    source: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="With --admin a topic; else an answer of `stats-internal`.")
+    ],
+    subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION")],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="For seek, reset-cursor and expire: LEDGER:ENTRY, earliest, latest, or, with --admin, a "
+            "time such as 2026-11-23T12:00:00Z.",
+        ),
+    ] = None,
+    entries: Annotated[int, typer.Option(min=0, metavar="N", help="For skip: how many entries.")] = 0,
+    verify: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The JSON of this command from before: say whether it happened."),
+    ] = None,
+    broker_version: options.BrokerVersion = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
+    client: Admin | None = None,
+) -> None:
+    """Show how many acknowledged messages would return, and how many others vanish; nothing is changed.
+
+    Examples
+    --------
+        ackwell what-if reset-cursor --to 12:0 --admin http://broker:8080 public/default/orders billing
+        ackwell what-if skip --entries 100 stats-internal.json billing
+        ackwell what-if skip --entries 100 --json stats-internal.json billing > before.json
+        ackwell what-if skip --verify before.json stats-internal.json billing
+
+    Exit code: 0; with --verify 3 if it did not happen, or in part; 1 an error,
+    2 a wrong command line.
+    """
+    from ackwell.broker.settings import BrokerSettings
+    from ackwell.diagnosis.what_if import Happened, Move, happened
+    from ackwell.diagnosis.what_if import what_if as predict
+
+    stats = _stats(client, source, subscription)
+    if verify is not None:
+        try:
+            predicted = json.loads(verify.read_text(encoding="utf-8"))
+        except ValueError:
+            fail(f"{verify}: not JSON")
+        found, details = happened(predicted, stats)
+        if as_json:
+            print_json({"happened": str(found), "details": details})
+        else:
+            out.print("\n".join([str(found), *(f"  {line}" for line in details)]), highlight=False)
+        raise typer.Exit(3 if found in (Happened.NO, Happened.PARTLY) else 0)
+    needs_position = move not in (Kind.SKIP, Kind.CLEAR_BACKLOG)
+    if needs_position and to is None:
+        raise typer.BadParameter(f"{move} needs --to")
+    position = _position(client, stats, to, move) if needs_position and to is not None else None
+    version = broker_version or (client.facts().version if client is not None else None)
+    try:
+        outcome = predict(stats, Move(move, position, entries), version or BrokerSettings.NEWEST_VERSION)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if as_json:
+        print_json(outcome.to_json())
+        return
+    returned, vanished = outcome.returned_entries.cardinality, outcome.vanished_entries.cardinality
+    for line in (
+        f"acknowledged messages that return: {outcome.returned}, in {returned:,} entries",
+        f"messages that vanish unacknowledged: {outcome.vanished}, in {vanished:,} entries",
+        f"mark-delete position: {stats.mark_delete_position} becomes {outcome.mark_delete_position}",
+    ):
+        out.print(line, highlight=False)
+
+
+def _stats(client: Admin | None, source: str, subscription: str) -> SubscriptionStats:
+    """Return the one subscription that is meant."""
+    from ackwell.broker.stats import SubscriptionStats, Unread, read_each
+
+    found = list(read_each([source]) if client is None else client.read([_topic(source)]))
+    mine = [
+        each for each in found if isinstance(each, SubscriptionStats) and each.subscription == subscription
+    ]
+    if len(mine) != 1:
+        unread = [each.reason for each in found if isinstance(each, Unread)]
+        names = ", ".join(each.subscription for each in found if isinstance(each, SubscriptionStats))
+        here = "; ".join(unread) or f"there are: {names or 'none'}"
+        fail(f"{source}: {len(mine)} subscriptions are called {subscription!r}; {here}")
+    return mine[0]
+
+
+def _topic(name: str) -> str:
+    return name if "://" in name else f"persistent://{name}"
+
+
+def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: Kind) -> Position:
+    """Read where to: a position, an end, or a time that the broker is asked for."""
+    from ackwell.diagnosis.what_if import EARLIEST, LATEST
+    from ackwell.position import Position
+
+    ends = {"earliest": EARLIEST, "latest": LATEST}
+    if text in ends:
+        return ends[text]
+    if re.fullmatch(r"-?\d+:-?\d+", text):
+        return Position.parse(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no position, no end and no time") from None
+    if time.tzinfo is None:
+        raise typer.BadParameter(f"a time without a zone: {text!r}; add Z, or an offset such as +02:00")
+    if client is None:
+        raise typer.BadParameter("a time needs --admin: the broker is asked which message it is")
+    first = client.position_at(stats.topic, int(time.timestamp() * 1000))
+    # What is older than the first message of the time expires.
+    return stats.ledgers.previous_valid(*first) if move is Kind.EXPIRE else first

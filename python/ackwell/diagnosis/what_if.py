@@ -1,0 +1,176 @@
+"""What a seek, a reset, a skip, an expiry or a clear would do to a subscription, and whether it happened.
+
+The model of a broker of the version does it to a copy of the state, so the rules are those of
+`ackwell.subscription`, the search-based expiry included. Whole entries are exact. Messages are an interval if
+the source does not show how many an entry holds, or which of them are acknowledged inside a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ackwell.broker.batch_sizes import Count
+from ackwell.broker.restart import acked_within
+from ackwell.cursor import Cursor
+from ackwell.diagnosis.difference import acknowledged
+from ackwell.diagnosis.doctor import count_to_json
+from ackwell.errors import StatsError
+from ackwell.position import Position
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.subscription import Subscription, SubscriptionSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ackwell import PositionRangeSet
+    from ackwell.broker.stats import SubscriptionStats
+
+EARLIEST: Final = Position(-1, -1)
+LATEST: Final = Position(2**63 - 1, 2**63 - 1)
+
+
+class Kind(StrEnum):
+    """What is done."""
+
+    SEEK = "seek"
+    RESET_CURSOR = "reset-cursor"
+    SKIP = "skip"
+    EXPIRE = "expire"
+    CLEAR_BACKLOG = "clear-backlog"
+
+
+class Move(NamedTuple):
+    """One of the moves: to or up to a position, or over a number of entries."""
+
+    kind: Kind
+    position: Position | None = None
+    entries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a move does; `before` and `after` are what is acknowledged whole, from the first entry on."""
+
+    topic: str
+    subscription: str
+    move: Move
+    before: PositionRangeSet
+    after: PositionRangeSet
+    mark_delete_position: Position
+    returned: Count
+    """Acknowledged messages that are delivered again."""
+    vanished: Count
+    """Messages that were not acknowledged, and are never delivered."""
+
+    @property
+    def returned_entries(self) -> PositionRangeSet:
+        """The entries that are not acknowledged any more."""
+        return self.before - self.after
+
+    @property
+    def vanished_entries(self) -> PositionRangeSet:
+        """The entries that are acknowledged by it."""
+        return self.after - self.before
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values, which `happened` reads."""
+        position = self.move.position
+        return {
+            "topic": self.topic,
+            "subscription": self.subscription,
+            "move": str(self.move.kind),
+            "to": None if position is None else str(position),
+            "entries": self.move.entries,
+            "markDeletePosition": str(self.mark_delete_position),
+            "returned": {"entries": self.returned_entries.cardinality, **count_to_json(self.returned)},
+            "vanished": {"entries": self.vanished_entries.cardinality, **count_to_json(self.vanished)},
+            "returnedEntries": str(self.returned_entries),
+            "vanishedEntries": str(self.vanished_entries),
+        }
+
+
+def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outcome:
+    """Return what a move would do to a subscription of a broker of `version`; O(ranges + ledgers).
+
+    Raises `ValueError` for a version that the model has no preset for.
+    """
+    settings = SubscriptionSettings.pulsar(version)
+    ledgers = stats.ledgers.copy()
+    ids = [ledger_id for ledger_id, _ in ledgers]
+    for ledger_id in ids[:-1]:
+        ledgers.close(ledger_id)
+    cursor = Cursor.from_position_info(stats.to_position_info(), ledgers, settings=settings.cursor)
+    model = Subscription(SubscriptionType.SHARED, cursor=cursor, settings=settings)
+    before = acknowledged(ledgers, cursor.mark_delete_position, cursor.individually_deleted)
+    if move.kind is Kind.SKIP:
+        model.skip(move.entries)
+    elif move.kind is Kind.CLEAR_BACKLOG:
+        model.clear_backlog()
+    elif move.kind is Kind.EXPIRE:
+        model.expire(*_to(move))
+    else:
+        model.seek(*_to(move))
+    cursor = model.cursor
+    after = acknowledged(ledgers, cursor.mark_delete_position, cursor.individually_deleted)
+    returned, vanished = before - after, after - before
+    sizes, hidden = stats.batch_sizes, acked_within(stats)
+    # A move back drops the ack sets behind it. A move forward takes the unacknowledged part of a batch: one
+    # message at least.
+    goes_back = move.kind in (Kind.SEEK, Kind.RESET_CURSOR)
+    again = sizes.acked(returned.cardinality).plus_up_to(hidden if goes_back else 0)
+    gone = vanished.cardinality
+    return Outcome(
+        topic=stats.topic,
+        subscription=stats.subscription,
+        move=move,
+        before=before,
+        after=after,
+        mark_delete_position=cursor.mark_delete_position,
+        returned=again,
+        vanished=Count(gone, sizes.acked(gone).at_most),
+    )
+
+
+def _to(move: Move) -> Position:
+    if move.position is None:
+        raise ValueError(f"{move.kind} needs a position")
+    return move.position
+
+
+class Happened(StrEnum):
+    """Whether a move that was predicted took place."""
+
+    YES = "it happened"
+    NO = "it did not happen"
+    """Nothing that was to come back is unacknowledged, or nothing that was to vanish is acknowledged."""
+    PARTLY = "it happened in part"
+    NOTHING_TO_SEE = "it was to change nothing"
+
+
+def happened(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[Happened, list[str]]:
+    """Compare a prediction (`Outcome.to_json`) with the subscription afterwards.
+
+    What came back may have been acknowledged again meanwhile. If all of it was, this looks like a move that
+    did not happen, so ask soon. Raises `StatsError` if the prediction is not one.
+    """
+    from ackwell import PositionRangeSet
+
+    try:
+        returned = PositionRangeSet.parse(predicted["returnedEntries"])
+        vanished = PositionRangeSet.parse(predicted["vanishedEntries"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StatsError(f"not the JSON of `ackwell what-if --json` ({error!r})", "the prediction") from None
+    now = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
+    back, taken = (returned - now).cardinality, vanished.cardinality - (vanished - now).cardinality
+    details = []
+    if len(returned):
+        details.append(f"{back:,} of {returned.cardinality:,} entries came back and are not acknowledged")
+    if len(vanished):
+        details.append(f"{taken:,} of {vanished.cardinality:,} entries are acknowledged now")
+    if not len(returned) and not len(vanished):
+        return Happened.NOTHING_TO_SEE, details
+    if taken == vanished.cardinality and (back or not len(returned)):
+        return Happened.YES, details
+    return (Happened.PARTLY if back or taken else Happened.NO), details

@@ -1,0 +1,86 @@
+"""Dry runs of what moves a cursor, and whether it happened afterwards."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackwell import Position, PositionRangeSet
+from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.diagnosis.what_if import LATEST, Happened, Kind, Move, happened, what_if
+from tests.broker.answers import answer, subscription
+from tests.commands import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ackwell.broker.stats import SubscriptionStats
+
+
+def told() -> SubscriptionStats:
+    """Entries 0 to 99 of ledger 4; acknowledged are 0 to 9 and 20 to 29."""
+    found = subscription("[(4:19..4:29]]")
+    return replace(found, mark_delete_position=Position(4, 9))
+
+
+def test_a_reset_brings_back_what_was_acknowledged_behind_it() -> None:
+    found = what_if(told(), Move(Kind.RESET_CURSOR, Position(4, 5)))
+    assert (found.returned, found.vanished.exact) == (Count(15, 15), 0)
+    assert str(found.returned_entries) == "[(4:4..4:9],(4:19..4:29]]"
+    assert found.mark_delete_position == (4, 4)
+
+
+def test_a_seek_to_the_end_lets_what_is_not_acknowledged_vanish() -> None:
+    found = what_if(told(), Move(Kind.SEEK, LATEST))
+    assert found.returned == Count(0, 0)
+    assert found.vanished_entries.cardinality == told().backlog_entries
+
+
+def test_a_skip_passes_unacknowledged_entries_only() -> None:
+    found = what_if(told(), Move(Kind.SKIP, entries=12))
+    assert str(found.vanished_entries) == "[(4:9..4:19],(4:29..4:31]]"
+    assert found.mark_delete_position == (4, 31)
+
+
+def test_messages_are_an_interval_if_the_source_does_not_show_batches() -> None:
+    unknown = replace(
+        told(), batch_sizes=BatchSizes(each=None, total_messages=200_100, total_entries=200_000)
+    )
+    found = what_if(unknown, Move(Kind.SKIP, entries=12))
+    assert found.vanished == Count(12, 112)
+
+
+def test_it_says_afterwards_whether_it_happened() -> None:
+    before = told()
+    predicted = what_if(before, Move(Kind.RESET_CURSOR, Position(4, 5))).to_json()
+    assert happened(predicted, before)[0] is Happened.NO
+    moved = replace(
+        before, mark_delete_position=Position(4, 4), individually_deleted=PositionRangeSet.parse("[]")
+    )
+    assert happened(predicted, moved)[0] is Happened.YES
+    skipped = what_if(before, Move(Kind.SKIP, entries=12)).to_json()
+    assert happened(skipped, before)[0] is Happened.NO
+    assert happened(skipped, replace(before, mark_delete_position=Position(4, 15)))[0] is Happened.PARTLY
+    assert happened(skipped, replace(before, mark_delete_position=Position(4, 50)))[0] is Happened.YES
+
+
+def test_the_command_predicts_and_verifies(tmp_path: Path) -> None:
+    source, before = tmp_path / "answer.json", tmp_path / "before.json"
+    source.write_text(json.dumps(answer("[]")))
+    code, output = command("what-if", "skip", "--entries", "5", "--json", str(source), "sub")
+    assert code == 0
+    before.write_text(output)
+    code, output = command("what-if", "skip", "--verify", str(before), str(source), "sub")
+    assert (code, output.splitlines()[0]) == (3, "it did not happen")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["seek"], ["seek", "--to", "tomorrow"], ["seek", "--to", "2026-01-01T00:00:00"]]
+)
+def test_a_move_without_a_place_is_refused(arguments: list[str], tmp_path: Path) -> None:
+    source = tmp_path / "answer.json"
+    source.write_text(json.dumps(answer("[]")))
+    assert command("what-if", *arguments, str(source), "sub")[0] == 2
