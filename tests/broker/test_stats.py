@@ -217,7 +217,6 @@ WHOLE = json.dumps(internal())
         (b"17", "a JSON int without `cursors`"),
         (b'{"a": {"b": 1}}', r"no `cursors` in this JSON object \(its keys: a\)"),
         (b'{"reason": "Topic not found"}', "the admin API refused: Topic not found"),
-        (b'{"msgRateIn": 0, "subscriptions": {}}', "this is `topics stats`"),
     ],
 )
 def test_what_is_no_answer_is_named_with_what_to_do(data: bytes, said: str) -> None:

@@ -14,7 +14,7 @@ import binascii
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -72,6 +72,8 @@ class SubscriptionStats(CursorState):
     """The delivery; None without an answer of `stats`."""
     internal_cursor: bool
     """A cursor of the broker itself: `stats` does not list it."""
+    shows_cursor: bool = True
+    """False for an answer of `stats` alone: positions, ranges and ledgers are not known, and empty here."""
 
     @property
     def blocked_ms(self) -> int | None:
@@ -179,6 +181,9 @@ def parse_each(data: bytes, source: str, *, name: str | None = None) -> Iterator
         for key, answer in answers_of(document, heading or name or source):
             found = True
             yield from _subscriptions(answer, key, source)
+        if not found and isinstance(document, dict) and isinstance(document.get("subscriptions"), dict):
+            found = True
+            yield from _of_stats_alone(document, heading or name or source, source)
     if not found:
         raise StatsError(_what_it_is(document), source)
 
@@ -219,8 +224,6 @@ def _what_it_is(document: Any) -> str:
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"
-        if "subscriptions" in document:
-            return f"this is `topics stats`, which has no ranges; {HOW_TO}"
         if "markDeleteLedgerId" in document or "individualDeletedMessages" in document:
             return f"a decoded cursor, not the answer of a broker; {HOW_TO}"
         keys = ", ".join(list(document)[:5]) or "none"
@@ -261,6 +264,16 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
             # What one subscription shows must not cost the others their verdict.
             reason = f"{name}: subscription {_short(subscription)}: {_what_is_wrong(error)}"
             yield Unread(source, topic, reason)
+
+
+def _of_stats_alone(
+    stats: Mapping[str, Any], topic: str, source: str
+) -> Iterator[SubscriptionStats | Unread]:
+    """Yield what `topics stats` shows: consumers and permits, and nothing of the cursor."""
+    cursor = {"markDeletePosition": "-1:-1", "individuallyDeletedMessages": "[]"}
+    answer = {"internalStats": {"ledgers": [], "cursors": dict.fromkeys(stats["subscriptions"], cursor)}}
+    for found in _subscriptions({**answer, "stats": stats}, topic, source):
+        yield found if isinstance(found, Unread) else replace(found, shows_cursor=False)
 
 
 _UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError, AttributeError)

@@ -174,6 +174,10 @@ class Facts:
     def unread(self) -> bool:
         """Entries after the read position exist, and are not acknowledged."""
         stats = self._stats
+        if not stats.shows_cursor:
+            dispatch = self.dispatch
+            known = dispatch.unacked + dispatch.delayed + (dispatch.in_replay or 0)
+            return (dispatch.backlog_messages or 0) > known
         read, last = stats.read_position, stats.ledgers.last_position
         if read is None or last is None or read > last:
             return False
@@ -269,7 +273,7 @@ def delivery_of(
         return _found("internal-cursor")
     if dispatch is None:
         return _found("no-stats" if stats.backlog_entries else "idle")
-    if not dispatch.backlog_messages and not stats.backlog_entries:
+    if not (stats.backlog_entries if stats.shows_cursor else dispatch.backlog_messages):
         return _found("idle")
     moved = None if before is None else _moved(before, stats)
     if moved is None and before is not None and before.dispatch is not None:
@@ -288,6 +292,8 @@ def delivery_of(
     # A flag that cannot be right makes the model's reason a symptom.
     if rule is not None and (defect is None or "somebody_can" in defect.when):
         return _found(rule[0], stats, rule[1], settings)
+    if not stats.shows_cursor and defect is None:
+        return _found("no-internal-stats", stats)
     if not facts.still:
         return _found("second-dump", stats, suspected=defect)
     return _found("unexplained" if defect is None else defect.code, stats)

@@ -96,7 +96,8 @@ class Diagnosis:
 
     def __post_init__(self) -> None:
         losses = (loss.messages_before_flush for loss in self.restarts)
-        object.__setattr__(self, "messages_lost", max(losses, key=_weight, default=Count(0, 0)))
+        none = Count(0, 0 if self.stats.shows_cursor else None)
+        object.__setattr__(self, "messages_lost", max(losses, key=_weight, default=none))
         object.__setattr__(self, "verdict", self._verdict(self.restarts))
 
     @property
@@ -109,6 +110,8 @@ class Diagnosis:
         return self._verdict([loss for loss in self.restarts if loss.restart == restart])
 
     def _verdict(self, restarts: Sequence[RestartLoss]) -> Verdict:
+        if not self.stats.shows_cursor:
+            return Verdict.AT_RISK
         losses = [loss.messages_before_flush for loss in restarts]
         if any(loss.at_least for loss in losses):
             return Verdict.LOSING
@@ -162,6 +165,9 @@ def diagnose(
     delivery = delivery_of(stats, settings, before, version=version)
     if not stats.durable:
         note = "not durable: the broker keeps no state of it, a reader remembers its own place"
+        return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
+    if not stats.shows_cursor:
+        note = "an answer of `topics stats` alone has no ranges: what a restart forgets is not judged"
         return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
     losses = _losses(stats, settings, restarts, unwritten(stats, settings, before))
     return Diagnosis(

@@ -1,0 +1,65 @@
+"""The second verdict on what users reported upstream: the numbers of each thread, and the answer it gave.
+
+`tests/vectors/reports.json` has short extracts of `stats` and `stats-internal`, each with the number of its thread.
+Threads often show one of the two answers, or describe single values of them. What is needed beyond that, a backlog or
+a consumer's name, is made up; a cursor stands on a topic whose last entry is ten behind its read position, if
+`end` does not name it. `code` is null if the thread does not show enough to tell.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell import Position
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.stats import SubscriptionStats, parse_stats
+from ackwell.diagnosis.delivery import Delivering, delivery_of
+
+REPORTS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "vectors" / "reports.json").read_text(encoding="utf-8")
+)
+
+
+def read(report: dict[str, Any]) -> SubscriptionStats:
+    stats, cursor = report.get("stats"), report.get("cursor")
+    answer = stats
+    if cursor is not None:
+        name = next(iter(stats["subscriptions"])) if stats else "sub"
+        read_position = Position.parse(cursor.get("readPosition", "5:0"))
+        end = report.get("end", str(Position(read_position.ledger_id, read_position.entry_id + 10)))
+        last = Position.parse(end)
+        internal = {
+            "lastConfirmedEntry": end,
+            "ledgers": [{"ledgerId": last.ledger_id, "entries": 0}],
+            **report.get("internal", {}),
+        }
+        shown = {
+            "markDeletePosition": str(Position(read_position.ledger_id, read_position.entry_id - 1)),
+            "readPosition": str(read_position),
+            "individuallyDeletedMessages": "[]",
+            **cursor,
+        }
+        answer = {"internalStats": {**internal, "cursors": {name: shown}}, "stats": stats}
+    (found,) = parse_stats(json.dumps(answer).encode(), report["issue"])
+    return found
+
+
+def test_there_are_enough_reports() -> None:
+    assert len(REPORTS) >= 20
+    assert sum(report["code"] is not None for report in REPORTS) >= 18
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report["issue"])
+def test_a_report_is_read_and_named_as_its_thread_did(report: dict[str, Any]) -> None:
+    now = read(report)
+    found = delivery_of(now, BrokerSettings(), version="4.0.7")
+    assert found.verdict is not Delivering.STALLED
+    named = (found.suspected or found.code).code
+    if report["code"] is not None:
+        assert named == report["code"]
+    else:
+        assert found.verdict in (Delivering.CANNOT_TELL, Delivering.IDLE)
