@@ -1,9 +1,9 @@
 """The second verdict on what users reported upstream: the numbers of each thread, and the answer it gave.
 
-`tests/vectors/reports.json` has short extracts of `stats` and `stats-internal`, each with the number of its thread.
-Threads often show one of the two answers, or describe single values of them. What is needed beyond that, a backlog or
-a consumer's name, is made up; a cursor stands on a topic whose last entry is ten behind its read position, if
-`end` does not name it. `code` is null if the thread does not show enough to tell.
+`tests/vectors/reports.json` has short extracts of `stats` and `stats-internal`, and which thread each is of.
+Threads often show one of the two answers, or describe single values of them. What is needed beyond that, a
+backlog or a consumer's name, is made up; a cursor stands on a topic whose last entry is ten behind its read
+position, if `end` does not name it. `code` is null if the thread does not show enough to tell.
 """
 
 from __future__ import annotations

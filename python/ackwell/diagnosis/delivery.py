@@ -271,20 +271,20 @@ def delivery_of(
     dispatch = stats.dispatch
     if stats.internal_cursor:
         return _found("internal-cursor")
-    if dispatch is None:
-        return _found("no-stats" if stats.backlog_entries else "idle")
-    if not (stats.backlog_entries if stats.shows_cursor else dispatch.backlog_messages):
+    if not stats.backlog_entries and (
+        stats.shows_cursor or dispatch is None or not dispatch.backlog_messages
+    ):
         return _found("idle")
+    if dispatch is None:
+        return _found("no-stats")
     moved = None if before is None else _moved(before, stats)
     if moved is None and before is not None and before.dispatch is not None:
         return _found("reloaded", stats)
     if moved or (moved is None and dispatch.rate_out > 0):
         return _found("delivering")
     facts = Facts(stats, dispatch, settings, still=moved is False)
-    if before is not None and before.dispatch is not None and facts.undelivered and facts.somebody_can:
-        throttled, earlier = dispatch.throttled, before.dispatch.throttled
-        if throttled is not None and earlier is not None and throttled > earlier and not facts.held:
-            return _found("dispatch-rate", stats)
+    if _is_throttled(facts, before):
+        return _found("dispatch-rate", stats)
     defect = next(
         (each for each in codes().values() if each.when and each.has(version) and facts.fits(each)), None
     )
@@ -297,6 +297,14 @@ def delivery_of(
     if not facts.still:
         return _found("second-dump", stats, suspected=defect)
     return _found("unexplained" if defect is None else defect.code, stats)
+
+
+def _is_throttled(facts: Facts, before: SubscriptionStats | None) -> bool:
+    """Return whether a dispatch rate that is not a hold made the dispatcher wait between two dumps."""
+    if before is None or before.dispatch is None or facts.held:
+        return False
+    now, then = facts.dispatch.throttled, before.dispatch.throttled
+    return facts.undelivered and facts.somebody_can and then is not None and (now or 0) > then
 
 
 def _moved(before: SubscriptionStats, now: SubscriptionStats) -> bool | None:
