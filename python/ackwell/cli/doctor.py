@@ -148,7 +148,7 @@ def doctor(
         ackwell doctor dumps/
         ackwell doctor --broker-version 4.0 --broker-setting broker.conf dumps/
         ackwell doctor --admin http://broker:8080 public/default
-        ackwell doctor --admin http://broker:8080 --watch 10 public/default/orders
+        ackwell doctor --admin http://broker:8080 --watch 10 public/default
         ackwell doctor --explain no-permits
         ackwell doctor --html report.html dumps/
         ackwell doctor --format prometheus dumps/ > ackwell.prom

@@ -48,10 +48,10 @@ def what_if(
 
     Examples
     --------
-        ackwell what-if reset-cursor --to 12:0 --admin http://broker:8080 public/default/orders billing
-        ackwell what-if skip --entries 100 stats-internal.json billing
-        ackwell what-if skip --entries 100 --json stats-internal.json billing > before.json
-        ackwell what-if skip --verify before.json stats-internal.json billing
+        ackwell what-if skip --entries 100 stats-internal.json sub
+        ackwell what-if seek --to 12:0 --admin http://broker:8080 a/b/orders sub
+        ackwell what-if skip --entries 9 --json stats-internal.json sub > before
+        ackwell what-if skip --verify before stats-internal.json sub
 
     Exit code: 0; with --verify 3 if it did not happen, or in part; 1 an error,
     2 a wrong command line.
