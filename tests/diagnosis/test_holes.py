@@ -7,11 +7,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from ackwell import Cursor, Ledgers, Position, PositionRangeSet
 from ackwell.broker.stats import LedgerSize, SubscriptionStats
 from ackwell.diagnosis.holes import blockage, holes
+from ackwell.diagnosis.prometheus import prometheus_holes
 from tests.broker.answers import subscription
+from tests.diagnosis.test_delivery import subscription_of
+from tests.diagnosis.test_delivery import told as stalled
 
 ENTRIES = {3: 4, 5: 6, 8: 1, 9: 3}
 
@@ -83,3 +87,25 @@ def test_ranges_of_ledgers_that_are_gone_or_shorter_by_now_hide_no_hole() -> Non
     state = replace(told(Cursor(Ledgers(ENTRIES))), mark_delete_position=Position(3, 3))
     found = [str(hole) for hole in holes(replace(state, individually_deleted=deleted))]
     assert found == ["5:0..2", "5:4..5", "8:0", "9:0", "9:2"]
+
+
+def test_a_hole_is_with_the_only_consumer_that_has_anything() -> None:
+    has = {"consumerName": "a", "availablePermits": 3, "unackedMessages": 7}
+    idle = {"consumerName": "b", "availablePermits": 9, "unackedMessages": 0}
+
+    def holder(consumers: list[dict[str, object]], read: str = "3:5") -> str | None:
+        found = blockage(subscription_of(stalled({"readPosition": read}, consumers=consumers)))
+        assert found is not None
+        return None if found.holder is None else found.holder.name
+
+    assert holder([has, idle]) == "a"
+    assert holder([has, {**idle, "unackedMessages": 1}]) is None
+    assert holder([has, idle], read="3:0") is None
+
+
+def test_holes_as_metrics_have_no_age_if_the_broker_shows_none() -> None:
+    found = blockage(told(cursor_of(1)))
+    assert found is not None
+    families = {each.name: each for each in text_string_to_metric_families(prometheus_holes([found]))}
+    assert families["ackwell_subscription_oldest_hole_pinned_bytes"].samples[0].value == found.pinned_bytes
+    assert not families["ackwell_subscription_oldest_hole_seconds"].samples

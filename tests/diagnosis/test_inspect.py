@@ -252,7 +252,7 @@ def test_the_holes_command_prints_and_writes_json(tmp_path: Path) -> None:
     file = tmp_path / "stats.json"
     file.write_text(json.dumps(answer(every_second(3))))
     assert "3:0" in command("holes", file)[1]
-    (found,) = json.loads(command("holes", "--json", file)[1])
+    (found,) = json.loads(command("holes", "--format", "json", file)[1])
     assert (found["oldestUnacked"], found["ledger"], found["entries"]) == ("3:0", 3, 1)
 
 
@@ -260,7 +260,7 @@ def test_the_holes_command_asks_a_live_broker_and_counts_what_it_could_not_read(
     told = served("orders", "gone")
     del told["/admin/v2/persistent/shop/eu/gone/stats"]
     with broker(told) as (url, _):
-        code, output = command("holes", "--json", "--admin", url)
+        code, output = command("holes", "--format", "json", "--admin", url)
     (found,) = json.loads(output)
     assert (code, found["topic"]) == (5, "persistent://shop/eu/orders")
 

@@ -74,8 +74,11 @@ OPTIONS = {
         "--format",
         "--html",
         "--fail-on",
+        "--watch",
+        "--explain",
     ],
-    "holes": ["--json"],
+    "holes": ["--format"],
+    "what-if": ["--to", "--entries", "--verify", "--broker-version", "--json"],
     "diff": ["--json", "--subscription", "--compression", "--ledger"],
     "convert": ["--to", "--max-ranges", "--max-bytes", "--lossy", "--subscription", "--compression"],
     "delay-advise": ["--tolerance", "--rate", "--share", "--entries-per-ledger", "--json"],
@@ -103,6 +106,9 @@ WORDS = [
     "ZSTD",
     "NONE",
     "sub",
+    "seek",
+    "skip",
+    "4:2",
 ]
 
 

@@ -26,7 +26,8 @@ COMMANDS = [
     ["doctor", "--format", "prometheus"],
     ["doctor", "--messages-per-entry", "7"],
     ["holes"],
-    ["holes", "--json"],
+    ["holes", "--format", "json"],
+    ["holes", "--format", "prometheus"],
     ["inspect"],
     ["inspect", "--json"],
 ]

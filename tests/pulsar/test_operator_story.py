@@ -115,7 +115,7 @@ def _day(broker: kit.Broker, tmp_path: Path) -> None:
     families = {family.name: family for family in text_string_to_metric_families(output)}
     assert len(families["ackwell_subscription_severity"].samples) == TOPICS
     assert families["ackwell_sources_unread"].samples[0].value == 0
-    _, output = command("holes", "--json", "--admin", url, "public/default")
+    _, output = command("holes", "--format", "json", "--admin", url, "public/default")
     assert {each["topic"].rpartition("/")[2] for each in json.loads(output)} >= {"holes", "batches"}
 
     broker.stop()

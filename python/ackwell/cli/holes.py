@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ackwell.cli import options
-from ackwell.cli.console import EXIT_UNREAD, out, print_json, progress, say_unread
+from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, progress, say_unread, write_utf8
 from ackwell.cli.tables import print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
     from ackwell.diagnosis.holes import Blockage
+
+
+class Format(StrEnum):
+    """How the holes are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    PROMETHEUS = "prometheus"
 
 
 @options.asks_a_broker
@@ -25,7 +34,7 @@ def holes(
             "tenant/namespace or topics; all by default.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
     client: Admin | None = None,
 ) -> None:
     """Show which entry blocks each mark-delete position, for how long, and how many bytes it pins.
@@ -34,7 +43,8 @@ def holes(
     --------
         ackwell holes stats-internal.json
         ackwell holes --admin http://broker:8080 public/default
-        ackwell holes --json dumps/
+        ackwell holes --format json dumps/
+        ackwell holes --format prometheus dumps/ > ackwell-holes.prom
     """
     from ackwell.broker.stats import Unread, read_each
     from ackwell.diagnosis.holes import blockage
@@ -49,33 +59,47 @@ def holes(
             say_unread(stats)
         elif (blocked := blockage(stats)) is not None:
             found.append(blocked)
-    _print(found, as_json)
+    _print(found, output)
     if unread:
         raise typer.Exit(EXIT_UNREAD)
 
 
-def _print(found: list[Blockage], as_json: bool) -> None:
+def _print(found: list[Blockage], output: Format) -> None:
     found.sort(key=lambda blocked: -blocked.pinned_bytes)
-    if as_json:
+    if output is Format.JSON:
         print_json([blocked.to_json() for blocked in found])
+        return
+    if output is Format.PROMETHEUS:
+        from ackwell.diagnosis.prometheus import prometheus_holes
+
+        write_utf8(prometheus_holes(found))
         return
     if not found:
         out.print("nothing is blocked: all is acknowledged")
-    headings = ("blocked by", "entries", "acked behind", "pinned", "freed by acking it", "blocked for")
+    rows = [(blocked.topic, blocked.subscription, _values(blocked)) for blocked in found]
+    # What nothing is known of for any of them has no column.
+    shown = [heading for heading in HEADINGS if any(values[heading] for _, _, values in rows)]
     print_subscriptions(
-        headings, ((blocked.topic, blocked.subscription, _values(blocked)) for blocked in found)
+        shown, ((topic, name, [values[each] or "–" for each in shown]) for topic, name, values in rows)
     )
 
 
-def _values(blocked: Blockage) -> list[str]:
-    return [
+HEADINGS = ("blocked by", "entries", "acked behind", "pinned", "freed by acking it", "held by", "blocked for")
+
+
+def _values(blocked: Blockage) -> dict[str, str]:
+    """Return what stands under each heading, empty if it is not known or nothing."""
+    held, freed = blocked.holder, blocked.freed_ledgers
+    values = (
         str(blocked.hole),
         f"{blocked.hole.entries:,}",
         f"{blocked.acked_behind:,}",
         _size(blocked.pinned_bytes),
-        f"{_size(blocked.freed_bytes)} in {blocked.freed_ledgers:,} ledgers",
-        "unknown" if blocked.blocked_ms is None else f"{blocked.blocked_ms / 60_000:,.1f} min",
-    ]
+        f"{_size(blocked.freed_bytes)} in {freed:,} ledgers" if freed else "",
+        "" if held is None else f"{name_of(held.name)} ({held.unacked:,} unacked, {held.permits:,} permits)",
+        "" if blocked.blocked_ms is None else f"{blocked.blocked_ms / 60_000:,.1f} min",
+    )
+    return dict(zip(HEADINGS, values, strict=True))
 
 
 def _size(count: float) -> str:

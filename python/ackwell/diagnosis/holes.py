@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell.position import Position
 
 if TYPE_CHECKING:
+    from ackwell.broker.dispatch import ConsumerStats
     from ackwell.broker.stats import SubscriptionStats
 
 
@@ -50,6 +51,8 @@ class Blockage:
     freed_ledgers: int
     blocked_ms: int | None
     """For how long the mark-delete position has not moved, where the broker says it."""
+    holder: ConsumerStats | None
+    """The consumer that has the hole, if only one can; None if the source does not show it."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -66,6 +69,7 @@ class Blockage:
             "freedLedgers": self.freed_ledgers,
             "freedBytes": self.freed_bytes,
             "blockedMs": self.blocked_ms,
+            "heldBy": None if self.holder is None else self.holder.name,
         }
 
 
@@ -121,4 +125,15 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
         freed_bytes=sum(each.size_bytes for each in freed),
         freed_ledgers=len(freed),
         blocked_ms=stats.blocked_ms,
+        holder=_holder(stats, hole),
     )
+
+
+def _holder(stats: SubscriptionStats, hole: Hole) -> ConsumerStats | None:
+    """Return who has the hole: the active consumer, or the only one with unacknowledged messages."""
+    dispatch, read = stats.dispatch, stats.read_position
+    if dispatch is None or read is None or hole.first >= read:
+        return None
+    if dispatch.active is not None:
+        return next((each for each in dispatch.consumers if each.name == dispatch.active), None)
+    return dispatch.holders[0] if len(dispatch.holders) == 1 and not dispatch.in_replay else None

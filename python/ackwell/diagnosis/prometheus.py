@@ -1,4 +1,4 @@
-"""A checkup as Prometheus text, for the textfile collector of the node exporter.
+"""A checkup, or the holes, as Prometheus text, for the textfile collector of the node exporter.
 
 Names follow Prometheus' conventions: a prefix, base units, no counter that can fall. A number of
 messages is an interval with two samples, `_min` and `_max`; a bound that is not known is `+Inf`.
@@ -6,22 +6,43 @@ messages is an interval with two samples, `_min` and `_max`; a bound that is not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ackwell.diagnosis.checkup import Checkup
+    from ackwell.diagnosis.holes import Blockage
 
 Sample = tuple[dict[str, str], float]
 
 
 def prometheus_text(checkup: Checkup) -> str:
     """Return the checkup in the text exposition format, version 0.0.4."""
-    return "".join(f"{line}\n" for line in _lines(checkup))
+    return "".join(f"{line}\n" for line in _lines(_families(checkup)))
 
 
-def _lines(checkup: Checkup) -> Iterator[str]:
-    for name, text, samples in _families(checkup):
+def prometheus_holes(found: Iterable[Blockage]) -> str:
+    """Return the oldest hole of each subscription in that format; an unknown age has no sample."""
+    pinned: list[Sample] = []
+    behind: list[Sample] = []
+    age: list[Sample] = []
+    for blocked in found:
+        labels = {"topic": blocked.topic, "subscription": blocked.subscription}
+        pinned.append((labels, blocked.pinned_bytes))
+        behind.append((labels, blocked.acked_behind))
+        if blocked.blocked_ms is not None:
+            age.append((labels, blocked.blocked_ms / 1000))
+    prefix = "ackwell_subscription_oldest_hole"
+    families = (
+        (f"{prefix}_pinned_bytes", "Bytes of the ledgers that cannot be deleted.", pinned),
+        (f"{prefix}_acked_entries", "Acknowledged entries after the oldest hole.", behind),
+        (f"{prefix}_seconds", "For how long the mark-delete position has not moved.", age),
+    )
+    return "".join(f"{line}\n" for line in _lines(families))
+
+
+def _lines(families: Iterable[tuple[str, str, list[Sample]]]) -> Iterator[str]:
+    for name, text, samples in families:
         yield f"# HELP {name} {text}"
         yield f"# TYPE {name} gauge"
         for labels, value in samples:

@@ -1,0 +1,54 @@
+"""The second verdict asked of a broker: twice, and with the dispatch rate that may hold messages back."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.broker.fake_admin import broker, served
+from tests.commands import command
+from tests.diagnosis.test_delivery import told
+
+if TYPE_CHECKING:
+    import pytest
+
+BASE = "/admin/v2/persistent/shop/eu/orders"
+
+
+def judged(*arguments: str, rate: dict[str, int] | None = None, **changes: Any) -> tuple[int, str]:
+    """Return the exit code, and the code of the second verdict."""
+    dump = told(**changes)
+    answers = served() | {f"{BASE}/internalStats": dump["internalStats"], f"{BASE}/stats": dump["stats"]}
+    if rate is not None:
+        answers[f"{BASE}/sub/dispatchRate?applied=true"] = rate
+    with broker(answers) as (url, asked):
+        exit_code, output = command("doctor", "--admin", url, "--format", "json", *arguments)
+    assert {method for method, _, _ in asked} == {"GET"}
+    (found,) = json.loads(output)["subscriptions"]
+    return exit_code, found["delivery"]["code"]
+
+
+def test_one_look_does_not_tell_slow_from_still_and_two_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    assert judged("--restart", "graceful")[1] == "second-dump"
+    assert judged("--watch", "7", "--restart", "graceful") == (4, "read-lost-shared")
+    assert 7.0 in slept
+
+
+def test_watching_needs_a_broker() -> None:
+    assert command("doctor", "--watch", "7", "dump.json")[0] == 2
+
+
+HOLD = {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": 1, "ratePeriodInSecond": 3600}
+
+
+def test_a_forgotten_hold_is_named() -> None:
+    throttled = {"dispatchThrottledMsgEventsBySubscriptionLimit": 3}
+    assert judged(rate=HOLD, **throttled)[1] == "hold"
+    assert judged(rate={**HOLD, "dispatchThrottlingRateInByte": -1}, **throttled)[1] == "second-dump"
+
+
+def test_a_broker_without_policies_of_topics_is_judged_without_them() -> None:
+    assert judged(dispatchThrottledMsgEventsBySubscriptionLimit=3)[1] == "second-dump"
