@@ -83,6 +83,7 @@ DEVBROKER = [
     "tests/devbroker/test_commands.py",
     "tests/devbroker/test_requests.py",
     "tests/devbroker/test_recovery.py",
+    "tests/devbroker/test_pieces.py",
     "tests/devbroker/test_loading.py",
     "tests/devbroker/test_tester.py",
     "tests/devbroker/test_kept.py",
