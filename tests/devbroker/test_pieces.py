@@ -117,10 +117,17 @@ def test_events_have_numbers_in_their_order_and_publishes_of_one_moment_are_one_
     found = recorder.events()
     assert [event.sequence for event in found] == list(range(1, 11))
     assert [(each.topic, each.kind, each.ledger_id, each.entry_id, each.batch_size) for each in found] == [
-        ("t", "publish", 3, 0, 1), ("t", "publish", 3, 1, 5), ("u", "publish", 4, 0, 1), ("t", "ack", 3, 0, None),
-        ("u", "publish", 4, 1, 1), ("u", "publish", 4, 2, 1), ("t", "dispatch", 3, 0, 1),
-        ("t", "dispatch", 3, 1, 5), ("t", "ack", 3, 1, None), ("t", "gap", None, None, None),
-    ]  # fmt: skip
+        ("t", "publish", 3, 0, 1),
+        ("t", "publish", 3, 1, 5),
+        ("u", "publish", 4, 0, 1),
+        ("t", "ack", 3, 0, None),
+        ("u", "publish", 4, 1, 1),
+        ("u", "publish", 4, 2, 1),
+        ("t", "dispatch", 3, 0, 1),
+        ("t", "dispatch", 3, 1, 5),
+        ("t", "ack", 3, 1, None),
+        ("t", "gap", None, None, None),
+    ]
     assert [event.time_ms for event in found] == [1_000_000] * 5 + [1_000_001] * 5
     assert [event.redelivery_count for event in found[6:9]] == [0, 2, None]
     assert (found[3].consumer, found[3].ack_set, found[3].transaction) == ("c", (5,), "1:2")
