@@ -46,6 +46,8 @@ SETTINGS = {
     "managedLedgerMaxEntriesPerLedger": str(LEDGER_ENTRIES),
     "managedLedgerMinLedgerRolloverTimeMinutes": "0",
     "activeConsumerFailoverDelayTimeMs": "0",
+    # The client of a few lines answers no ping.
+    "keepAliveIntervalSeconds": "600",
 }
 
 
