@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self, TypedDict, TypeVar, final, over
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ackwell.engine import AckFields
 from ackwell.loss import LossReport
 from ackwell.pending_ack import (
     AddHandler,
@@ -1420,16 +1421,15 @@ def crc32c(data: bytes, crc: int = 0) -> int:
     >>> hex(crc32c(b"123456789")), crc32c(b"6789", crc32c(b"12345")) == crc32c(b"123456789")
     ('0xe3069283', True)
     """
-def decode_command_ack(data: bytes) -> dict[str, Any]:
-    """Read the bytes of a `CommandAck` into columns, by the names of `ackwell.protocol.AckColumns`.
+def decode_command_ack(data: bytes) -> AckFields:
+    """Read the bytes of a `CommandAck` into columns.
 
-    `cumulative` says whether it is; `others` are the rows, each with its fields, that say more than a position and an
-    ack set; the transaction comes as its two halves. Raises `CorruptStateError` with the offset for bytes that are not
-    a command, `LimitError` for a batch that is too large. O(bytes).
+    Raises `CorruptStateError` with the offset for bytes that are not a command, `LimitError` for a batch that is too
+    large. O(bytes).
 
     >>> from ackwell._native import decode_command_ack
-    >>> columns = decode_command_ack(bytes([8, 1, 16, 0, 26, 4, 8, 3, 16, 5]))
-    >>> columns["consumer_id"], columns["ledger_ids"], columns["entry_ids"]
+    >>> fields = decode_command_ack(bytes([8, 1, 16, 0, 26, 4, 8, 3, 16, 5]))
+    >>> fields.consumer_id, fields.ledger_ids, fields.entry_ids
     (1, array([3]), array([5]))
     """
 def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:

@@ -1,15 +1,4 @@
-"""The cursor of a subscription: what is acknowledged, by the rules of Pulsar's `ManagedCursorImpl`.
-
-Everything up to the *mark-delete position* is acknowledged. Beyond it are the *individually deleted*
-ranges, and for entries that hold a batch of messages the *ack sets*: the messages of the batch that are
-not yet acknowledged (`ackwell.ack_sets`). The mark-delete position moves as soon as no existing entry
-is between it and the first range. Then everything at or before it leaves the ranges and the ack sets.
-
-Acknowledgments commute, and the same acknowledgment twice has the effect of one. Only `reset` takes
-acknowledgments back. (With `CursorSettings.replace_ack_sets` a cumulative acknowledgment inside a batch
-does not commute with others.)
-
-Every method checks its arguments before it changes anything.
+"""The cursor of a subscription: the rules of `ackwell.cursor_rules`, and saves in a store.
 
 **Threads.** A cursor belongs to one thread at a time; callers with more threads put one lock around it. A
 save whose state is changed under it raises `ProtocolError`, and loses nothing: the next save has it.
@@ -17,41 +6,22 @@ save whose state is changed under it raises `ProtocolError`, and loses nothing: 
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
-from copy import deepcopy
-from operator import index
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from ackwell.ack_sets import first_unacked, from_words, to_words
-from ackwell.arrays import as_int64
-from ackwell.cursor_settings import CursorSettings
-from ackwell.cursor_state import CursorState
-from ackwell.engine import engine_named, native_engine
-from ackwell.errors import ProtocolError
-from ackwell.position import Position
-from ackwell.saving.carried import Carried
+from ackwell.cursor_rules import CursorRules
 from ackwell.saving.journal import Journal
-from ackwell.saving.source import Baseline, Changed, Tracked, TrackedDict
+from ackwell.saving.source import Tracked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
-    from ackwell.arrays import Int64s
+    from ackwell._native import Ledgers
+    from ackwell.cursor_settings import CursorSettings
     from ackwell.engine import Engine
     from ackwell.saving.journal import Saved
     from ackwell.saving.recovery import Recovery
     from ackwell.store import Store
 
-_INT64_MAX: Final = 2**63 - 1
-_EARLIEST: Final = (-1, -1)
 
-
-class Cursor:
+class Cursor(CursorRules):
     """The acknowledgment state of one subscription over the ledgers of its topic.
 
     Parameters
@@ -85,328 +55,10 @@ class Cursor:
     (Position(ledger_id=3, entry_id=1), 24)
     """
 
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        ledgers: Ledgers,
-        *,
-        mark_delete: tuple[int, int] | None = None,
-        settings: CursorSettings | None = None,
-        engine: Engine | None = None,
-    ) -> None:
-        self._engine = engine or native_engine()
-        self._ledgers = ledgers
-        self._settings = settings or CursorSettings()
-        self._mark_delete = _before_first(ledgers) if mark_delete is None else _bound(mark_delete)
-        self._individually_deleted: PositionRangeSet = self._engine.PositionRangeSet()
-        # Recovered positions that no ledger holds; apart, so that they count nowhere.
-        self._missing: PositionRangeSet | None = None
-        self._ack_sets = TrackedDict()
-        self._consumed_before = 0
-        self.properties: dict[str, int] = {}
-        """Named int64 values that are saved with the cursor; they belong to its mark-delete position."""
-        self.recovery: Recovery | None = None
-        """What `load` found in the store, and how; None for a cursor that was not loaded."""
-        self.carried: Carried = Carried()
-        """The parts of a loaded state that are not the cursor's; saves write them back."""
-        self._journal: Journal | None = None
-
-    @property
-    def ledgers(self) -> Ledgers:
-        """The ledger directory that defines which positions exist."""
-        return self._ledgers
-
-    @property
-    def settings(self) -> CursorSettings:
-        """How this cursor treats acknowledgments."""
-        return self._settings
-
-    @property
-    def mark_delete_position(self) -> Position:
-        """Everything at or before this position is acknowledged."""
-        return self._mark_delete
-
-    @property
-    def individually_deleted(self) -> PositionRangeSet:
-        """The acknowledged positions beyond the mark-delete position. Do not change it: it is not a copy."""
-        if self._missing is None:
-            return self._individually_deleted
-        both = self._individually_deleted | self._missing
-        both.remove_up_to(*self._mark_delete)
-        return both
-
-    @property
-    def batch_deleted(self) -> Mapping[Position, tuple[int, ...]]:
-        """The ack sets of partly acknowledged batches, as signed 64-bit words, in position order."""
-        return MappingProxyType(
-            {position: to_words(bits) for position, bits in sorted(self._ack_sets.items())}
-        )
-
-    def unacked_bits(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the unacknowledged messages of a partly acknowledged entry as bits; else `None`. O(1)."""
-        return self._ack_sets.get(Position(ledger_id, entry_id))
-
-    @property
-    def partly_acked(self) -> int:
-        """How many entries are partly acknowledged."""
-        return len(self._ack_sets)
-
-    @property
-    def backlog_entries(self) -> int:
-        """How many existing entries are not wholly acknowledged; O(log ledgers)."""
-        last = self._ledgers.last_position or self._mark_delete
-        acked = self._individually_deleted.cardinality
-        if self._ledgers.trimmed_before > self._mark_delete.ledger_id:
-            acked -= sum(
-                self._individually_deleted.cardinality_of(ledger_id)
-                for ledger_id in self._individually_deleted.ledger_ids()
-                if ledger_id < self._ledgers.trimmed_before
-            )
-        return self._ledgers.entries_between(self._mark_delete, last) - acked
-
-    @property
-    def messages_consumed(self) -> int:
-        """Pulsar's `messagesConsumedCounter`: what was added to the ledgers, less `backlog_entries`.
-
-        "Added" counts from the moment this cursor was made or recovered. A new cursor has 0, a recovered
-        one `-backlog_entries`. Each entry acknowledged counts 1; `reset` takes back what it makes
-        unacknowledged.
-        """
-        return self._consumed_before + self._individually_deleted.cardinality
-
-    def is_acked(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether the entry is wholly acknowledged."""
-        if (ledger_id, entry_id) <= self._mark_delete:
-            return True
-        if self._individually_deleted.contains(ledger_id, entry_id):
-            return True
-        return self._missing is not None and self._missing.contains(ledger_id, entry_id)
-
-    def acknowledged(self) -> PositionRangeSet:
-        """Return every existing position that is wholly acknowledged, as a set of its own."""
-        return acknowledged(self._ledgers, self._mark_delete, self._individually_deleted)
-
-    def ack(self, ledger_id: int, entry_id: int) -> bool:
-        """Acknowledge one entry. Return whether that changed anything but its ack set.
-
-        An entry that is already acknowledged only loses its ack set. Raises `ValueError` for a negative
-        id and `ProtocolError` for an entry that does not exist, as the broker refuses a position ahead
-        of the last one. Amortised O(1).
-        """
-        if not self._ledgers.contains(ledger_id, entry_id):
-            self._require_passed(Position(ledger_id, entry_id))
-            return False
-        mark_delete = self._mark_delete
-        if (ledger_id, entry_id) <= mark_delete:
-            return False
-        deleted = self._individually_deleted
-        if self._ack_sets:
-            self._ack_sets.pop(Position(ledger_id, entry_id), None)
-        elif (ledger_id, entry_id - 1) == mark_delete and not deleted.cardinality:
-            # In order, with nothing beyond: the ranges would only be passed through. And without the named
-            # tuple's own constructor, which takes half of the time of this method.
-            self._mark_delete = tuple.__new__(Position, (ledger_id, entry_id))
-            self._consumed_before += 1
-            return True
-        if not deleted.add(ledger_id, entry_id):
-            return False
-        self._advance()
-        return True
-
-    def ack_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Acknowledge many entries. Return how many were not acknowledged before.
-
-        Two int64 arrays of one length. Nothing changes when one of them does not exist
-        (`ProtocolError`) or has a negative id (`ValueError`). The mark-delete position moves once, at
-        the end. O(entries).
-        """
-        ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
-        if not self._ledgers.contains_all(ledgers, entries, self._mark_delete):
-            self._require_all(ledgers, entries)
-        added = self._individually_deleted.add_many(ledgers, entries)
-        added -= self._individually_deleted.remove_up_to(*self._mark_delete)
-        if len(entries) < len(self._ack_sets):
-            for position in zip(ledgers.tolist(), entries.tolist(), strict=True):
-                self._ack_sets.pop(Position(*position), None)
-        elif self._ack_sets:
-            self._drop_ack_sets_of_acked()
-        self._advance()
-        return added
-
-    def ack_ranges(self, ranges: PositionRangeSet) -> int:
-        """Acknowledge all positions of a range set. Return how many were not acknowledged before.
-
-        Nothing changes when one of them, beyond the mark-delete position, does not exist
-        (`ProtocolError`). O(ranges).
-        """
-        new = ranges.copy()
-        new.remove_up_to(*self._mark_delete)
-        beyond = new.copy()
-        if self._remove_missing(new):
-            ledger_id, lower, _ = next((beyond - new).ranges())
-            self._require(Position(ledger_id, lower + 1))
-        before = self.messages_consumed
-        self._join(new)
-        return self.messages_consumed - before
-
-    def ack_batch(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> bool:
-        """Acknowledge the messages of a batch whose bit is clear. Return whether that changed anything.
-
-        `ack_set` holds at most `ack_sets.WORDS_MAX` 64-bit words, signed or not, least significant bit
-        first, bit set = not acknowledged. No words mean the whole entry. It is AND-ed to the stored set;
-        when nothing is left the entry is acknowledged as a whole. Raises as `ack` and
-        `ack_sets.from_words` do. O(words).
-        """
-        position = Position(index(ledger_id), index(entry_id))
-        bits = from_words(ack_set)
-        if not self._settings.batch_index_acks and bits:
-            self._require_passed(position)
-            return False
-        if bits and self._ledgers.contains(*position) and not self.is_acked(*position):
-            before = self._ack_sets.get(position)
-            after = bits if before is None else before & bits
-            if after:
-                self._ack_sets[position] = after
-                return after != before
-        return self.ack(*position)
-
-    def ack_cumulative(
-        self,
-        ledger_id: int,
-        entry_id: int,
-        ack_set: Iterable[int] | None = None,
-        *,
-        properties: Mapping[str, int] | None = None,
-    ) -> bool:
-        """Acknowledge everything up to an entry. Return whether that changed anything but properties.
-
-        With the words of an `ack_set` (see `ack_batch`), everything before the entry is acknowledged,
-        and in the entry the messages whose bit is clear; `CursorSettings.replace_ack_sets` says how.
-        `properties` replace those of the cursor, because they belong to its mark-delete position; `None`
-        leaves them as they are.
-
-        Behind the mark-delete position it changes nothing, or is a `ProtocolError` if
-        `CursorSettings.refuse_cumulative_behind`. Raises as `ack_batch` does.
-        """
-        position = Position(index(ledger_id), index(entry_id))
-        words = () if ack_set is None else tuple(ack_set)
-        bits = from_words(words) if words else 0
-        new_properties = None if properties is None else _checked_properties(properties)
-        settings = self._settings
-        # Whether this entry stays, and only those before it are acknowledged.
-        inside = bool(words) and (bits > 0 or settings.replace_ack_sets)
-        if position < self._mark_delete or (inside and position == self._mark_delete):
-            self._require_passed(position)
-            if settings.refuse_cumulative_behind:
-                raise ProtocolError(
-                    f"cumulative acknowledgment of {position}, behind the mark-delete position "
-                    f"{self._mark_delete}"
-                )
-            return False
-        if position > self._mark_delete:
-            self._require(position)
-        if new_properties is not None:
-            self.properties = new_properties
-        if not inside:
-            return self._mark_delete_up_to(position)
-        changed = self._mark_delete_up_to(self._ledgers.previous_valid(*position))
-        return self._cumulative_bits(position, bits) or changed
-
-    def add_properties(self, properties: Mapping[str, int]) -> None:
-        """Take the properties of an individual acknowledgment; see `CursorSettings`.
-
-        Raises `TypeError` or `ValueError` for a name that is not a string or a value outside int64.
-        """
-        new = _checked_properties(properties)
-        if self._settings.merge_individual_properties:
-            self.properties |= new
-
-    def reset(self, ledger_id: int, entry_id: int, ack_set: Iterable[int] = ()) -> None:
-        """Make this position the next to be read, as a seek does.
-
-        Everything before it is acknowledged, everything else is not, and the properties are cleared.
-        `(-1, -1)` is the first position, any position past the last entry the end. With the words of an
-        `ack_set`, of this entry only the messages whose bit is set are unacknowledged.
-        """
-        words = tuple(ack_set)
-        bits = from_words(words)
-        position = Position(ledger_id, entry_id)
-        if position == _EARLIEST:
-            position = Position(_before_first(self._ledgers).ledger_id, 0)
-        mark_delete = self._ledgers.previous_valid(*position)
-        added = self.messages_consumed + self.backlog_entries
-        self._mark_delete = mark_delete
-        self._individually_deleted = self._engine.PositionRangeSet()
-        self._missing = None
-        self._ack_sets.clear()
-        self.properties = {}
-        self.carried.redelivery_counts.clear()
-        if words and self._settings.batch_index_acks and self._ledgers.contains(*position):
-            if bits or self._settings.replace_ack_sets:
-                self._ack_sets[position] = bits
-            else:
-                self._mark_delete = position
-        self._consumed_before = added - self.backlog_entries
-
-    def to_state(self) -> CursorState:
-        """Return the acknowledgments as a value that later ones do not change. O(ranges + ack sets)."""
-        return CursorState(
-            self._mark_delete, self.individually_deleted.copy(), dict(self.batch_deleted), self._ledgers
-        )
-
-    def to_position_info(self, **others: Any) -> PositionInfo:
-        """Return the state as it is persisted, with what was loaded beside it and is not the cursor's.
-
-        `others` are fields of `PositionInfo` that replace those.
-        """
-        fields = self.carried.fields(self.is_acked) | others
-        info: PositionInfo = self._engine.PositionInfo(
-            *self._mark_delete,
-            individually_deleted=self.individually_deleted,
-            batch_deleted=self.batch_deleted,
-            properties=self.properties,
-            **fields,
-        )
-        return info
-
-    @classmethod
-    def from_position_info(
-        cls,
-        info: PositionInfo,
-        ledgers: Ledgers,
-        *,
-        settings: CursorSettings | None = None,
-        engine: Engine | None = None,
-    ) -> Self:
-        """Return the cursor of a persisted state.
-
-        Entries that `ledgers` does not hold cannot be acknowledged: a mark-delete position ahead of the
-        last entry is moved back to it, and other positions that no ledger holds are dropped or kept
-        apart (`CursorSettings.keep_missing_positions`). So recover with the ledgers that the log holds.
-        Ranges that connect with the mark-delete position move it. A range from one ledger into another,
-        as brokers before 2.4 wrote it, is split by what `ledgers` holds. Redelivery counts,
-        `idle_since` and unknown fields are `carried`, and part of the next save.
-        """
-        mark_delete = _recovered_mark_delete(Position(info.ledger_id, info.entry_id), ledgers)
-        cursor = cls(ledgers, mark_delete=mark_delete, settings=settings, engine=engine)
-        keep = cursor._settings.keep_missing_positions
-        recovered = info.individually_deleted
-        existing = recovered.copy()
-        if cursor._remove_missing(existing) and keep:
-            cursor._missing = recovered - existing
-        cursor._join(existing)
-        for lower, upper in info.spanning_ranges:
-            cursor._join(cursor._between(lower, upper))
-        for position, words in info.batch_deleted.items():
-            bits = from_words(words)
-            exists = keep or ledgers.contains(*position)
-            if exists and not cursor.is_acked(*position) and (bits or cursor._settings.replace_ack_sets):
-                cursor._ack_sets[Position(*position)] = bits
-        cursor._consumed_before = -cursor.backlog_entries - cursor._individually_deleted.cardinality
-        cursor.properties = dict(info.properties)
-        cursor.carried = Carried(info.redelivery_counts, info.idle_since, info.unknown_fields)
-        return cursor
+    recovery: Recovery | None = None
+    """What `load` found in the store, and how; None for a cursor that was not loaded."""
+    journal: Journal | None = None
+    """What writes the saves; None before the first one."""
 
     def save(
         self, store: Store, *, form: str = "compact", compression: str = "NONE", replace: bool = False
@@ -414,15 +66,15 @@ class Cursor:
         """Save the state in a store; once this returns, it is durable.
 
         In the form `compact` only what changed since the save or load before is written, as long as
-        the store stays the same object; see `ackwell.saving.journal`, also for `compression`.
+        the store stays the same object; see `ackwell.saving.journal`, also for `compression`. The cursor of
+        a `Subscription` is saved with the subscription's part, but only `Subscription.save` returns receipts.
 
         Raises
         ------
         NotLoadedError
             If the store holds saves that this cursor was not loaded from, unless `replace` is true.
         ProtocolError
-            If the cursor belongs to a `Subscription`: save that instead, for its state is more. And if
-            another thread changed the cursor during the save: the store lacks what changed since its begin.
+            If another thread changed the cursor during the save: what changed is in the next one.
         LimitError
             If the state is larger than `load` reads.
         StoreError
@@ -441,68 +93,13 @@ class Cursor:
         >>> str(Cursor.load(store, ledgers).individually_deleted)
         '[(3:4..3:5],(3:6..3:7],(3:8..3:9]]'
         """
-        if self.carried.taken:
-            raise ProtocolError(
-                "this cursor belongs to a subscription, whose redelivery counts and transactions are saved "
-                "with it: save the subscription"
-            )
-        carried, counts = self.carried, self.carried.redelivery_counts
-
-        def unacked_counts() -> dict[Position, int]:
-            return {position: count for position, count in counts.items() if not self.is_acked(*position)}
-
-        source = self.tracked(carried.unknown_fields, counts.changed, counts.get, unacked_counts)
-        return self.save_source(store, source, form=form, compression=compression, replace=replace)
-
-    def tracked(
-        self,
-        unknown_fields: bytes,
-        changed_counts: Changed,
-        count_of: Callable[[Position], int | None],
-        counts: Callable[[], Mapping[Position, int]],
-    ) -> Tracked:
-        """Return this state and that of a subscription around it at this moment, for `save_source`."""
-        mark_delete = self._mark_delete
-        now = Baseline(
-            mark_delete,
-            self.individually_deleted.copy(),
-            dict(self.properties),
-            self.carried.idle_since,
-            unknown_fields,
-        )
-        tracked = Tracked(self._engine, now, self._ack_sets, changed_counts, count_of, counts)
-        if self._mark_delete is not mark_delete:
-            raise self._moved()
-        return tracked
-
-    def save_source(
-        self,
-        store: Store,
-        source: Tracked,
-        *,
-        form: str = "compact",
-        compression: str = "NONE",
-        replace: bool = False,
-    ) -> Saved:
-        """Save through the journal of this cursor in a store, a new one if saves went elsewhere before."""
-        if self._journal is None or self._journal.store is not store:
-            self._journal = Journal(store, form=form, compression=compression, engine=self._engine)
-        self._journal.use(form, compression)
-        result = self._journal.save_source(source, replace=replace)
-        now = source.now
-        if (
-            self._mark_delete is not now.mark_delete
-            or source.moved
-            or self.individually_deleted.cardinality != now.acked.cardinality
-        ):
-            raise self._moved()
+        if self.journal is None or self.journal.store is not store:
+            self.journal = Journal(store, form=form, compression=compression, engine=self._engine)
+        self.journal.use(form, compression)
+        state = Tracked(self, self._engine, self._ack_sets.changed)
+        result = self.journal.save_source(state, replace=replace)
+        state.check_unmoved()
         return result
-
-    def _moved(self) -> ProtocolError:
-        return ProtocolError(
-            "the state was changed while it was saved: a cursor is used from one thread at a time. What "
-            "changed since the save began is not part of it; the next save has it"
-        )
 
     @classmethod
     def load(
@@ -514,16 +111,14 @@ class Cursor:
         compression: str = "NONE",
         settings: CursorSettings | None = None,
         take_older: bool = False,
-        check: Callable[[PositionInfo], object] | None = None,
-        loaded_as: str = "cursor",
         engine: Engine | None = None,
     ) -> Self:
         """Return the cursor of the newest state in a store; a new cursor if none was saved.
 
         The cursor's `recovery` says how it was found. `form` and `compression` are those of saves to come;
         what is there is read in any. The next save writes all of it back, also what a subscription saved.
-        Unless the store is read-only, it is owned by this process now. `check` may raise to refuse a state;
-        none of the errors below takes the store from its owner. `loaded_as` is for `recovery`.
+        Unless the store is read-only, it is owned by this process now; none of the errors below takes it from
+        its owner.
 
         Raises
         ------
@@ -538,218 +133,30 @@ class Cursor:
             If the store cannot be read.
         """
         journal = Journal(store, form=form, compression=compression, engine=engine)
-        cursor = cls(ledgers, settings=settings, engine=engine)
+        return journal.load_as(
+            lambda found: cls.recovered(found, journal, ledgers, settings=settings, engine=engine),
+            take_older=take_older,
+        )
 
-        def build(info: PositionInfo) -> None:
-            nonlocal cursor
-            if check is not None:
-                check(info)
+    @classmethod
+    def recovered(
+        cls,
+        found: Recovery,
+        journal: Journal,
+        ledgers: Ledgers,
+        *,
+        settings: CursorSettings | None = None,
+        engine: Engine | None = None,
+    ) -> Self:
+        """Return the cursor of what a journal found, whose saves continue there."""
+        info = found.position_info
+        if info is None:
+            cursor = cls(ledgers, settings=settings, engine=engine)
+        else:
             cursor = cls.from_position_info(info, ledgers, settings=settings, engine=engine)
-
-        # Built before the store is taken, so that no refusal takes it.
-        recovery = journal.load(take_older=take_older, check=build)
-        cursor.recovery = dataclasses.replace(recovery, loaded_as=loaded_as)
-        cursor._journal = journal
+        cursor.recovery, cursor.journal = found, journal
         return cursor
 
-    def validate(self) -> None:
-        """Check the invariants; `AssertionError` names the one that does not hold."""
-        self._individually_deleted.validate()
-        first = self._individually_deleted.first_range()
-        if first is not None:
-            ledger_id, lower, _ = first
-            assert Position(ledger_id, lower) > self._mark_delete, "range at or before mark-delete"
-            assert self._ledgers.entries_between(self._mark_delete, (ledger_id, lower)) > 0, (
-                "no entry between mark-delete and the first range"
-            )
-        for position, bits in self._ack_sets.items():
-            assert position > self._mark_delete, f"ack set of {position} at or before mark-delete"
-            assert position not in self._individually_deleted, f"ack set of {position}, acked"
-            assert bits > 0 or self._settings.replace_ack_sets, f"empty ack set of {position}"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Cursor):
-            return NotImplemented
-        return self._compared() == other._compared()
-
-    def _compared(self) -> tuple[object, ...]:
-        return (
-            self._ledgers,
-            self._settings,
-            self._mark_delete,
-            self.individually_deleted,
-            self._ack_sets,
-            self.properties,
-        )
-
-    def __copy__(self) -> Self:
-        return deepcopy(self)
-
     def __getstate__(self) -> dict[str, Any]:
-        # A module and a store belong to a process; a copy has none, and saves the whole state.
-        return self.__dict__ | {"_engine": self._engine.__name__, "_journal": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state | {"_engine": engine_named(state["_engine"])})
-
-    def __repr__(self) -> str:
-        return (
-            f"<Cursor at {self._mark_delete}, {len(self._individually_deleted)} ranges, "
-            f"{len(self._ack_sets)} partly acknowledged batches>"
-        )
-
-    def _between(self, lower: Position, upper: Position) -> PositionRangeSet:
-        """Return the existing positions of a range that goes over the border of a ledger."""
-        split: PositionRangeSet = self._engine.PositionRangeSet()
-        for ledger_id, entries in self._ledgers:
-            if lower.ledger_id <= ledger_id <= upper.ledger_id:
-                first = lower.entry_id if ledger_id == lower.ledger_id else -1
-                last = entries - 1 if ledger_id < upper.ledger_id else min(upper.entry_id, entries - 1)
-                if first < last:
-                    split.add_range(ledger_id, first, last)
-        return split
-
-    def _require(self, position: Position) -> None:
-        """Raise `ValueError` for a negative id, `ProtocolError` for an entry that does not exist."""
-        if not self._ledgers.contains(*position):
-            if min(position) < 0:
-                raise ValueError(f"position {position}; ledger and entry ids are at least 0")
-            raise ProtocolError(
-                f"acknowledgment of {position}, which was never published; "
-                f"the last position is {self._ledgers.last_position or 'none'}"
-            )
-
-    def _require_all(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """As `_require_passed`, for many."""
-        import numpy as np
-
-        if ledger_ids.min() < 0 or entry_ids.min() < 0:
-            raise ValueError("a ledger or entry id is negative; both are at least 0")
-        for ledger_id in np.unique(ledger_ids).tolist():
-            # Entries of a ledger are dense, so the greatest one answers for all.
-            last = int(entry_ids[ledger_ids == ledger_id].max())
-            self._require_passed(Position(ledger_id, last))
-
-    def _require_passed(self, position: Position) -> None:
-        """As `_require`, but an entry at or before the mark-delete position need not exist any more."""
-        if position > self._mark_delete or min(position) < 0:
-            self._require(position)
-
-    def _cumulative_bits(self, position: Position, bits: int) -> bool:
-        """Apply the ack set of a cumulative acknowledgment to an entry beyond the mark-delete position."""
-        if not self._settings.batch_index_acks or self.is_acked(*position):
-            return False
-        if not self._settings.replace_ack_sets:
-            return self.ack_batch(*position, to_words(bits))
-        before = self._ack_sets.get(position)
-        if before is not None and first_unacked(bits) <= first_unacked(before):
-            return False
-        self._ack_sets[position] = bits
-        return bits != before
-
-    def _join(self, ranges: PositionRangeSet) -> None:
-        """Acknowledge existing positions."""
-        self._individually_deleted |= ranges
-        self._drop_up_to_mark_delete()
-        self._drop_ack_sets_of_acked()
-        self._advance()
-
-    def _remove_missing(self, positions: PositionRangeSet) -> int:
-        """Remove the positions that no ledger holds from a range set. Return how many that are."""
-        before = positions.cardinality
-        entries = dict(self._ledgers)
-        for ledger_id in positions.ledger_ids():
-            positions.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _INT64_MAX)
-        return before - positions.cardinality
-
-    def _mark_delete_up_to(self, position: Position) -> bool:
-        """Move the mark-delete position to `position` and on; return whether it moved."""
-        if position <= self._mark_delete:
-            return False
-        self._consumed_before += self._ledgers.entries_between(self._mark_delete, position)
-        self._mark_delete = position
-        self._drop_up_to_mark_delete()
-        self._advance()
-        return True
-
-    def _advance(self) -> None:
-        """Move the mark-delete position over connected ranges and over ledger borders."""
-        start_ledger_id = self._mark_delete.ledger_id
-        while (first := self._individually_deleted.first_range()) is not None:
-            ledger_id, lower, upper = first
-            start = ledger_id, lower
-            if start > self._mark_delete and self._ledgers.entries_between(self._mark_delete, start):
-                break
-            self._mark_delete = Position(ledger_id, upper)
-            self._consumed_before += self._individually_deleted.remove_up_to(ledger_id, upper)
-        # Inside a ledger it passes only entries whose ack sets went when they were acknowledged; beside
-        # its borders a recovered state may hold ack sets of entries that do not exist.
-        if self._ack_sets and self._mark_delete.ledger_id != start_ledger_id:
-            self._drop_ack_sets()
-
-    def _drop_up_to_mark_delete(self) -> None:
-        self._individually_deleted.remove_up_to(*self._mark_delete)
-        if self._ack_sets:
-            self._drop_ack_sets()
-
-    def _drop_ack_sets(self) -> None:
-        for position in [p for p in self._ack_sets if p <= self._mark_delete]:
-            del self._ack_sets[position]
-
-    def _drop_ack_sets_of_acked(self) -> None:
-        for position in [p for p in self._ack_sets if p in self._individually_deleted]:
-            del self._ack_sets[position]
-
-
-def acknowledged(
-    ledgers: Ledgers, mark_delete: tuple[int, int], individually_deleted: PositionRangeSet
-) -> PositionRangeSet:
-    """Return every existing position at or before `mark_delete`, and those individually deleted.
-
-    Two states are the same if these are, however their mark-delete positions are written.
-    """
-    acked = individually_deleted.copy()
-    for ledger_id, entries in ledgers:
-        last = entries - 1 if ledger_id < mark_delete[0] else min(mark_delete[1], entries - 1)
-        if ledger_id <= mark_delete[0] and last >= 0:
-            acked.add_range(ledger_id, -1, last)
-    return acked
-
-
-def _before_first(ledgers: Ledgers) -> Position:
-    return ledgers.first_position or Position(0, -1)
-
-
-def _bound(position: tuple[int, int]) -> Position:
-    """Return a mark-delete position: the ledger id is at least 0, the entry id at least -1, both int64."""
-    ledger_id, entry_id = map(index, position)
-    if not (0 <= ledger_id <= _INT64_MAX and -1 <= entry_id <= _INT64_MAX):
-        raise ValueError(f"mark-delete position {ledger_id}:{entry_id}; expected 0:-1 or more, in int64")
-    return Position(ledger_id, entry_id)
-
-
-def _recovered_mark_delete(position: Position, ledgers: Ledgers) -> Position:
-    """Return where the broker puts a recovered mark-delete position (`recoveredCursor`).
-
-    Before an entry of a ledger that is gone, it moves to the next ledger. Ahead of the last entry, it
-    moves back to that one.
-    """
-    if position.entry_id == -1:
-        ledger_ids = [ledger_id for ledger_id, _ in ledgers]
-        later = [ledger_id for ledger_id in ledger_ids if ledger_id >= position.ledger_id]
-        position = Position(later[0], -1) if later else position
-    return min(position, ledgers.last_position or _before_first(ledgers))
-
-
-def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
-    """Return properties as a dictionary of their own."""
-    if not isinstance(properties, Mapping):
-        raise TypeError(f"properties are {properties!r}; expected names and values")
-    checked = {}
-    for name, value in properties.items():
-        if not isinstance(name, str):
-            raise TypeError(f"property name {name!r}; expected a string")
-        if not -_INT64_MAX - 1 <= index(value) <= _INT64_MAX:
-            raise ValueError(f"property {name!r} is {value}; expected an int64")
-        checked[name] = index(value)
-    return checked
+        # A store belongs to a process, too; a copy has none, and saves the whole state.
+        return super().__getstate__() | {"journal": None}

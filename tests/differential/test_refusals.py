@@ -89,10 +89,8 @@ ELSEWHERE = {
     "from_position_info",
     "load",
     "pulsar",
+    "recovered",
     "save",
-    "save_source",
-    "to_position_info",
-    "tracked",
     "union",
 }
 

@@ -151,7 +151,10 @@ JUDGES: dict[str, list[str]] = {
         "tests/store/test_stores.py",
     ],
     "python/pytest_ackwell/": ["tests/devbroker/test_tutorial.py"],
-    "python/ackwell/cursor.py": [
+    "python/ackwell/cursor.py": ["tests/saving/test_cursor_saves.py", "tests/saving/test_tracking.py"],
+    "python/ackwell/carried.py": ["tests/saving/test_cursor_saves.py", "tests/saving/test_tracking.py"],
+    "python/ackwell/changes.py": ["tests/saving/test_tracking.py"],
+    "python/ackwell/cursor_rules.py": [
         "tests/cursor/test_cursor.py",
         "tests/saving/test_cursor_saves.py",
         "tests/subscription/test_broker_points.py",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ackwell.ack_sets import BATCH_SIZE_MAX, WORDS_MAX
+from ackwell.engine import AckFields, MessageIdFields
 from ackwell.errors import CorruptStateError, LimitError
 from ackwell.wire import Reader
 
@@ -18,12 +19,12 @@ CHUNK_DEPTH_MAX = 4
 VALIDATION_ERRORS = 5
 
 
-def decode_command_ack(data: bytes) -> dict[str, Any]:
+def decode_command_ack(data: bytes) -> AckFields:
     """Return the fields of a command, its message ids as columns."""
     import numpy as np
 
     numbers: dict[int, int] = {}
-    messages: list[dict[str, Any]] = []
+    messages: list[MessageIdFields] = []
     properties: list[tuple[str, int]] = []
     unknown = b""
     command = Reader(data)
@@ -48,39 +49,38 @@ def decode_command_ack(data: bytes) -> dict[str, Any]:
         starts.append(starts[-1] + len(each))
     any_set = starts[-1] > 0
     flat = [word for each in words for word in each]
-    return {
-        "consumer_id": numbers[1],
-        "cumulative": numbers[2] == 1,
-        "ledger_ids": np.array([message["ledger_id"] for message in messages], dtype=np.int64),
-        "entry_ids": np.array([message["entry_id"] for message in messages], dtype=np.int64),
-        "ack_set_starts": np.array(starts, dtype=np.int64) if any_set else None,
-        "ack_set_words": np.array(flat, dtype=np.int64) if any_set else None,
-        "others": [(row, message) for row, message in enumerate(messages) if not _is_plain(message)],
-        "validation_error": numbers.get(4),
-        "properties": properties,
-        "transaction_most_bits": numbers.get(7),
-        "transaction_least_bits": numbers.get(6),
-        "request_id": numbers.get(8),
-        "unknown_fields": unknown,
-    }
+    return AckFields(
+        consumer_id=numbers[1],
+        cumulative=numbers[2] == 1,
+        ledger_ids=np.array([message["ledger_id"] for message in messages], dtype=np.int64),
+        entry_ids=np.array([message["entry_id"] for message in messages], dtype=np.int64),
+        ack_set_starts=np.array(starts, dtype=np.int64) if any_set else None,
+        ack_set_words=np.array(flat, dtype=np.int64) if any_set else None,
+        others=[(row, message) for row, message in enumerate(messages) if not _is_plain(message)],
+        validation_error=numbers.get(4),
+        properties=properties,
+        transaction=(numbers[7], numbers[6]) if 6 in numbers and 7 in numbers else None,
+        request_id=numbers.get(8),
+        unknown_fields=unknown,
+    )
 
 
 _PLAIN = {"partition": -1, "batch_index": -1, "batch_size": None, "first_chunk": None, "unknown_fields": b""}
 
 
-def _is_plain(message: dict[str, Any]) -> bool:
+def _is_plain(message: MessageIdFields) -> bool:
     """Return whether a position and an ack set say all of it."""
     return message.items() >= _PLAIN.items()
 
 
-def _message_id(message: Reader, depth: int) -> dict[str, Any]:
+def _message_id(message: Reader, depth: int) -> MessageIdFields:
     start = message.at
     if depth > CHUNK_DEPTH_MAX:
         raise CorruptStateError("chunk ids nested in chunk ids", start)
     ids: dict[int, int] = {}
     words: list[int] = []
     unknown = b""
-    first_chunk: dict[str, Any] | None = None
+    first_chunk: MessageIdFields | None = None
     for field in message.fields():
         if field.number in (1, 2):
             ids[field.number] = field.int64()

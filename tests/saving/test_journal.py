@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from ackwell import (
@@ -15,6 +17,9 @@ from ackwell.saving.source import Given
 from ackwell.store import MemoryLedger, MemoryStore
 from tests.saving.helpers import loaded, saved
 from tests.saving.saves import states
+
+if TYPE_CHECKING:
+    from ackwell.saving.recovery import Recovery
 
 
 def test_a_save_of_nothing_new_writes_nothing() -> None:
@@ -166,13 +171,14 @@ def test_a_read_only_store_is_loaded_and_not_owned() -> None:
         journal.save(PositionInfo(3, 6))
 
 
-def test_a_check_that_refuses_a_state_leaves_the_owner_its_store() -> None:
+def test_a_builder_that_refuses_a_state_leaves_the_owner_its_store() -> None:
     ledger = saved(PositionInfo(3, 5))
     store = MemoryStore(ledger)
 
-    def check(info: PositionInfo) -> None:
-        raise ValueError(str(info.position))
+    def build(found: Recovery) -> None:
+        assert found.position_info is not None
+        raise ValueError(str(found.position_info.position))
 
     with pytest.raises(ValueError, match="3:5"):
-        Journal(store).load(check=check)
+        Journal(store).load_as(build)
     assert (store.generation, ledger.generation) == (0, 1)

@@ -14,7 +14,6 @@ from ackwell import (
     Ledgers,
     Position,
     PositionInfo,
-    ProtocolError,
     StoreError,
     _native,
 )
@@ -93,11 +92,10 @@ def test_a_subscription_keeps_the_fields_of_others_that_it_loaded() -> None:
     assert info.unknown_fields.count(b"Shared") == 1
 
 
-def test_the_cursor_of_a_loaded_subscription_has_nothing_that_only_the_subscription_knows() -> None:
-    store = MemoryStore()
-    used().save(store)
-    info = load(store).cursor.to_position_info()
-    assert (info.redelivery_counts, info.unknown_fields) == ({}, b"")
+def test_the_cursor_of_a_subscription_gives_the_state_of_all_of_it() -> None:
+    subscription = used()
+    assert subscription.cursor.to_position_info() == subscription.stage().info
+    assert subscription.cursor.to_position_info().redelivery_counts[Position(3, 6)] == 1
 
 
 @pytest.mark.parametrize("unacked_bits", [0b011, 0b000, 0b110])
@@ -133,15 +131,32 @@ def test_a_loaded_subscription_takes_acknowledgments_as_its_settings_say(engine:
     assert again.cursor.unacked_bits(3, 20) is None
 
 
-def test_the_cursor_of_a_subscription_cannot_be_saved_without_it() -> None:
-    store = MemoryStore()
-    subscription = used()
+def test_the_cursor_of_a_subscription_saves_all_of_it_and_its_receipts_wait() -> None:
+    ledger = MemoryLedger()
+    store, subscription = MemoryStore(ledger), used()
     subscription.save(store)
-    subscription.ack("a", 3, 5)
-    with pytest.raises(ProtocolError, match="save the subscription"):
-        subscription.cursor.save(store)
-    assert store.last_id == 0
-    assert load(store).redelivery_count(3, 6) == 1
+    command = CommandAck(1, message_ids=(MessageId(3, 5),), request_id=7)
+    subscription.handle("a", command)
+    subscription.cursor.save(store)
+    again = load(MemoryStore(ledger))
+    assert again.cursor.is_acked(3, 5)
+    assert again.redelivery_count(3, 6) == 1
+    assert again.transactions == [FIRST, SECOND]
+    subscription = used()
+    subscription.handle("a", command)
+    subscription.cursor.save(MemoryStore())
+    assert [receipt.request_id for receipt in subscription.save(MemoryStore())] == [7]
+
+
+def test_options_that_no_subscription_has_take_no_store_from_its_owner() -> None:
+    ledger = MemoryLedger()
+    used().save(MemoryStore(ledger))
+    store, generation = MemoryStore(ledger), ledger.generation
+    with pytest.raises(TypeError):
+        Subscription.load("Shared", store, LEDGERS, colour="red")
+    with pytest.raises(ValueError, match="partition"):
+        Subscription.load("Shared", store, LEDGERS, partition=-1)
+    assert (store.generation, ledger.generation) == (0, generation)
 
 
 def test_a_loaded_cursor_makes_the_subscription_that_was_saved() -> None:

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from ackwell import Cursor, Ledgers, Position, PositionInfo, ProtocolError
+from ackwell.carried import Loaded
+from ackwell.changes import CHANGES_MAX, Changed, TrackedDict
 from ackwell.saving import source
 from ackwell.saving.delta import Change, difference, merge, replay
 from ackwell.saving.journal import Journal
-from ackwell.saving.source import CHANGES_MAX, Baseline, Changed, Tracked, TrackedDict
+from ackwell.saving.source import Baseline, Tracked
 from ackwell.store import MemoryStore
 from ackwell.subscription import AckType, CommandAck, MessageId, Subscription, TransactionId
 
@@ -277,17 +279,18 @@ def test_two_changes_as_one_hold_nothing_that_its_mark_delete_position_covers() 
 
 @pytest.mark.parametrize("field", [{"idle_since": 7}, {"unknown_fields": b"\x50\x01"}])
 def test_what_is_carried_and_changes_is_a_change(field: dict[str, Any]) -> None:
-    cursor = Cursor(Ledgers(ENTRIES))
-    cursor.tracked(b"", Changed(), lambda _: None, dict).baseline()
-    counts = Changed()
-    counts.begin()
-    counts.saved()
-    tracked = cursor.tracked(b"", counts, lambda _: None, dict)
-    before = tracked.now
-    tracked.now = before._replace(**field)
-    change = tracked.change_since(before)
-    assert change is not None
-    assert change.others
+    store, cursor = MemoryStore(), Cursor(Ledgers(ENTRIES))
+    cursor.carried = carried = Loaded()
+    for entry_id in (5, 7):
+        cursor.ack(3, entry_id)
+        cursor.save(store)
+    for name, value in field.items():
+        setattr(carried, name, value)
+    assert cursor.save(store).kind == "delta"
+    found = Journal(store).load().position_info
+    assert found is not None
+    assert found == cursor.to_position_info()
+    assert {name: getattr(found, name) for name in field} == field
 
 
 def test_a_state_given_after_tracked_ones_is_saved_whole() -> None:
@@ -295,6 +298,6 @@ def test_a_state_given_after_tracked_ones_is_saved_whole() -> None:
     for entry_id in (5, 7):
         cursor.ack(3, entry_id)
         cursor.save(store)
-    assert cursor._journal is not None
-    assert cursor._journal.save(PositionInfo(3, 0)).kind == "full"
+    assert cursor.journal is not None
+    assert cursor.journal.save(PositionInfo(3, 0)).kind == "full"
     assert Journal(store).load().position_info == PositionInfo(3, 0)

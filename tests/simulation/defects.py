@@ -51,10 +51,10 @@ def confirmed_unwritten(save: Any, *arguments: Any, **options: Any) -> Any:
         return Saved("delta", 0, 0)
 
 
-def loaded_without_a_second_look(load: Any, self: Any, **options: Any) -> Any:
+def loaded_without_a_second_look(load: Any, self: Any, *build: Any, **options: Any) -> Any:
     store, seen = self._store, self._store.last_id
     with mock.patch.object(type(store), "last_id", property(lambda _: seen)):
-        found = load(self, **options)
+        found = load(self, *build, **options)
     self._newest = replace(self._newest, last_id=store.last_id)
     return found
 
@@ -120,7 +120,7 @@ DEFECTS: dict[str, Defect] = {
     "an entry is taken for another": instead(Part, "decode", lambda right, data, _=None: right(data)),
     "a part of a save is taken for a save": instead(Part, "decode", part_taken_for_whole),
     "an owner that was fenced writes": instead(MemoryStore, "own", owned_by_anybody),
-    "a save in the middle of a load is lost": instead(Journal, "load", loaded_without_a_second_look),
+    "a save in the middle of a load is lost": instead(Journal, "load_as", loaded_without_a_second_look),
     "the second base is deleted": instead(Journal, "_saved", deleted_too_far),
     "a delta holds no open transactions": instead(Tracked, "change_since", without_others),
     "a delta holds no redelivery counts": instead(

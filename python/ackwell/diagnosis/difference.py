@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackwell.cursor import acknowledged
+from ackwell.cursor_rules import acknowledged
 from ackwell.cursor_state import CursorState
 from ackwell.errors import StatsError
 

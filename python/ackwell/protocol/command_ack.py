@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ackwell.engine import Engine
+    from ackwell.engine import Engine, MessageIdFields
 
 
 class AckType(IntEnum):
@@ -185,22 +185,18 @@ class AckColumns(NamedTuple):
         latest) read as negative. Raises `CorruptStateError` with the offset for bytes that are no command,
         `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
         """
-        decoded = (engine or native_engine()).decode_command_ack(data)
-        error = decoded["validation_error"]
-        most_bits, least_bits = decoded["transaction_most_bits"], decoded["transaction_least_bits"]
+        fields = (engine or native_engine()).decode_command_ack(data)
+        error, transaction = fields.validation_error, fields.transaction
         return cls(
-            decoded["consumer_id"],
-            AckType.CUMULATIVE if decoded["cumulative"] else AckType.INDIVIDUAL,
-            decoded["ledger_ids"],
-            decoded["entry_ids"],
-            decoded["ack_set_starts"],
-            decoded["ack_set_words"],
-            {row: _message_id(fields) for row, fields in decoded["others"]} if decoded["others"] else {},
+            fields.consumer_id,
+            AckType.CUMULATIVE if fields.cumulative else AckType.INDIVIDUAL,
+            *fields[2:6],
+            {row: _message_id(each) for row, each in fields.others} if fields.others else {},
             None if error is None else ValidationError(error),
-            tuple(decoded["properties"]),
-            None if most_bits is None or least_bits is None else TransactionId(most_bits, least_bits),
-            decoded["request_id"],
-            decoded["unknown_fields"],
+            tuple(fields.properties),
+            None if transaction is None else TransactionId(*transaction),
+            fields.request_id,
+            fields.unknown_fields,
         )
 
     @classmethod
@@ -300,8 +296,11 @@ def _columns(messages: Sequence[MessageId]) -> tuple[Any, Any, Any, Any, dict[in
     )
 
 
-def _message_id(fields: dict[str, Any]) -> MessageId:
+def _message_id(fields: MessageIdFields) -> MessageId:
     """Return the id whose fields an engine has read."""
     first_chunk = fields["first_chunk"]
-    first = None if first_chunk is None else _message_id(first_chunk)
-    return MessageId(**fields | {"first_chunk": first})
+    values: dict[str, Any] = {
+        **fields,
+        "first_chunk": None if first_chunk is None else _message_id(first_chunk),
+    }
+    return MessageId(**values)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackwell.ack_sets import from_words
 from ackwell.broker.stats import SubscriptionStats, read_stats
-from ackwell.cursor import acknowledged
+from ackwell.cursor_rules import acknowledged
 from ackwell.errors import EventError
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import Replay, SubscriptionState

@@ -3,7 +3,7 @@
 A *delta* can be applied to either of the two saves before it, and both lead to a whole state by
 different entries. So each confirmed save but the last stays readable, exactly, whichever one entry is damaged
 later; and the last one follows with the next save. A save is a *full* one, the whole state, if there
-are no two saves to build on yet, if no change can say it (see `ackwell.saving.delta`), or if the deltas
+are no two saves to build on yet, if a change cannot express it (see `ackwell.saving.delta`), or if the deltas
 since the last full save have become too many or too large. Then the entries before the previous full save are
 deleted. Only the form `compact` has deltas.
 
@@ -13,7 +13,7 @@ A save takes effect with its last entry. After a crash the store holds the save 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError, NotLoadedError, ProtocolError
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ackwell.saving.delta import Change
     from ackwell.saving.source import Source
     from ackwell.store import Store
+
+T = TypeVar("T")
 
 # Loading reads a full save and its deltas. Below this size, reading deltas costs less than writing the
 # state again would; above it, they may take as much as the full save itself.
@@ -126,21 +128,23 @@ class Journal:
             raise ValueError(f"compression {compression}: the form compact compresses itself")
         self._form, self._compression = form, compression
 
-    def load(
-        self, *, take_older: bool = False, check: Callable[[PositionInfo], object] | None = None
-    ) -> Recovery:
-        """Find the newest state, and take the store; saves continue from it. See `recover` for the errors.
+    def load(self, *, take_older: bool = False) -> Recovery:
+        """Find the newest state, and take the store; saves continue from it. See `recover` for the errors."""
+        return self.load_as(lambda found: found, take_older=take_older)
 
-        `check` may raise to refuse a state. The store is taken only after all this succeeded, so a refusal
-        fences nobody; a store that was opened read-only is never taken.
+    def load_as(self, build: Callable[[Recovery], T], *, take_older: bool = False) -> T:
+        """Do the same, and return what `build` makes of the state that was found.
+
+        `build` may raise to refuse it, and is called again if an owner saves meanwhile. The store is taken
+        only after it returned, so a refusal fences nobody; a store that was opened read-only is never taken.
         """
         self._begin()
         try:
-            return self._load(take_older, check)
+            return self._load(build, take_older)
         finally:
             self._turn.append(None)
 
-    def _load(self, take_older: bool, check: Callable[[PositionInfo], object] | None) -> Recovery:
+    def _load(self, build: Callable[[Recovery], T], take_older: bool) -> T:
         while True:
             ids = self._store.first_id, self._store.last_id
             try:
@@ -150,8 +154,7 @@ class Journal:
                 if ids != (self._store.first_id, self._store.last_id):
                     continue
                 raise
-            if check is not None and found.position_info is not None:
-                check(found.position_info)
+            built = build(found)
             if not self._store.read_only:
                 self._store.own()
             # An owner before us may have saved until we took the store.
@@ -164,7 +167,7 @@ class Journal:
         self._deltas = found.entry_id - found.full_last_id
         # Every second delta was read.
         self._delta_bytes = 2 * found.delta_bytes
-        return found
+        return built
 
     def save(self, state: PositionInfo, *, replace: bool = False) -> Saved:
         """Save `state`; once this returns, it is durable.

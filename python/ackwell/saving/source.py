@@ -7,16 +7,20 @@ bits, plus O(changes).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ackwell.ack_sets import to_words
-from ackwell.position import Position
+from ackwell.errors import ProtocolError
 from ackwell.saving.delta import Change, difference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ackwell._native import PositionInfo, PositionRangeSet
+    from ackwell.changes import Changed
+    from ackwell.cursor_rules import CursorRules
     from ackwell.engine import Engine
+    from ackwell.position import Position
 
 
 class Source(Protocol):
@@ -51,112 +55,6 @@ class Given(NamedTuple):
         return None if isinstance(baseline, Baseline) else difference(baseline, self.state)  # type: ignore[arg-type]
 
 
-#: More changes than these are not remembered: the next save is a full one, as it then should be.
-CHANGES_MAX = 1 << 16
-
-
-class Changed:
-    """The positions whose value was set or removed since the last save; unknown before the first one."""
-
-    __slots__ = ("_since", "positions")
-
-    def __init__(self) -> None:
-        self.positions: set[Position] | None = None
-        """None if they are not known, also after too many."""
-        self._since: set[Position] | None = None
-        """Those since the save that began last: what is left of the others once that has succeeded."""
-
-    def begin(self) -> set[Position] | None:
-        """Begin a save; return the positions that changed since the one before."""
-        self._since = set()
-        return None if self.positions is None else self.positions.copy()
-
-    def saved(self) -> None:
-        """Forget the positions that changed before the save began."""
-        self.positions = self._since
-
-    @property
-    def remembers(self) -> bool:
-        """Whether changes are remembered."""
-        return self.positions is not None or self._since is not None
-
-    @property
-    def moved(self) -> bool:
-        """Whether anything changed since the save that began last."""
-        return self._since is None or bool(self._since)
-
-    def add(self, position: Position) -> None:
-        """Remember one that changed."""
-        if self.positions is not None:
-            self.positions.add(position)
-            if len(self.positions) > CHANGES_MAX:
-                self.positions = None
-        if self._since is not None and self._since is not self.positions:
-            self._since.add(position)
-            if len(self._since) > CHANGES_MAX:
-                self._since = None
-
-    def update(self, positions: Iterable[Position]) -> None:
-        """Remember many that changed; O(1) if none are remembered."""
-        if self.remembers:
-            for position in positions:
-                self.add(position)
-
-
-class TrackedDict(dict[Position, int]):
-    """A dictionary that remembers in `changed` which keys were set or removed."""
-
-    changed: Changed
-
-    # Not in `__init__`: copying and pickling set items without calling that.
-    def __new__(cls) -> Self:
-        """Return an empty dictionary."""
-        created = super().__new__(cls)
-        created.changed = Changed()
-        return created
-
-    def __setitem__(self, position: Position, value: int) -> None:
-        super().__setitem__(position, value)
-        self.changed.add(position)
-
-    def __delitem__(self, position: Position) -> None:
-        super().__delitem__(position)
-        self.changed.add(position)
-
-    def __ior__(self, other: Any) -> Self:  # type: ignore[misc, override]
-        self.update(other)
-        return self
-
-    def pop(self, position: Position, default: Any = None) -> Any:
-        """Remove a key and return its value; `default` without it."""
-        value = super().pop(position, default)
-        self.changed.add(position)
-        return value
-
-    def popitem(self) -> tuple[Position, int]:
-        """Remove and return the newest item."""
-        position, value = super().popitem()
-        self.changed.add(position)
-        return position, value
-
-    def setdefault(self, position: Position, default: int = 0) -> int:
-        """Return the value of a key, which is set if it is missing."""
-        if position not in self:
-            self[position] = default
-        return self[position]
-
-    def update(self, *others: Any, **_: Any) -> None:
-        """Set many items."""
-        for position, value in dict(*others).items():
-            self[position] = value
-
-    def clear(self) -> None:
-        """Remove every key."""
-        removed = list(self)
-        super().clear()
-        self.changed.update(removed)
-
-
 class Baseline(NamedTuple):
     """A tracked state at one moment, the dictionaries apart: what is saved, and compared by the next save."""
 
@@ -169,27 +67,36 @@ class Baseline(NamedTuple):
 
 
 class Tracked:
-    """The state of a cursor, and of the subscription around it, at the moment of a save.
+    """The state of a cursor, and of what is carried with it, at the moment of a save.
 
     Everything that is large is copied once, here: what is written and what the next save compares are one.
+    `ProtocolError` if another thread moves the cursor meanwhile.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        now: Baseline,
-        ack_sets: TrackedDict,
-        changed_counts: Changed,
-        count_of: Callable[[Position], int | None],
-        counts: Callable[[], Mapping[Position, int]],
-    ) -> None:
-        self._engine = engine
-        self.now = now
-        self._ack_sets = ack_sets
-        self._changed = ack_sets.changed, changed_counts
-        self._count_of = count_of
-        self._counts = counts
+    def __init__(self, cursor: CursorRules, engine: Engine, changed_sets: Changed) -> None:
+        self._cursor, self._engine, self._carried = cursor, engine, cursor.carried
+        mark_delete = cursor.mark_delete_position
+        self.now = Baseline(
+            mark_delete,
+            cursor.individually_deleted.copy(),
+            dict(cursor.properties),
+            self._carried.idle_since,
+            self._carried.unknown_fields,
+        )
+        self._changed = changed_sets, self._carried.changed_counts
         self._changed_sets, self._changed_counts = (changed.begin() for changed in self._changed)
+        if cursor.mark_delete_position is not mark_delete:
+            raise _moved()
+
+    def check_unmoved(self) -> None:
+        """Raise `ProtocolError` if the state changed since the save began."""
+        cursor, now = self._cursor, self.now
+        if (
+            cursor.mark_delete_position is not now.mark_delete
+            or any(changed.moved for changed in self._changed)
+            or cursor.individually_deleted.cardinality != now.acked.cardinality
+        ):
+            raise _moved()
 
     def whole(self) -> PositionInfo:
         """Return the whole state. O(ranges + ack sets + counts)."""
@@ -197,8 +104,8 @@ class Tracked:
         info: PositionInfo = self._engine.PositionInfo(
             *now.mark_delete,
             individually_deleted=now.acked,
-            batch_deleted={position: to_words(bits) for position, bits in sorted(self._ack_sets.items())},
-            redelivery_counts=self._counts(),
+            batch_deleted=self._cursor.batch_deleted,
+            redelivery_counts=self._carried.counts(self._cursor.is_acked),
             properties=now.properties,
             idle_since=now.idle_since,
             unknown_fields=now.unknown_fields,
@@ -210,12 +117,6 @@ class Tracked:
         for changed in self._changed:
             changed.saved()
         return self.now
-
-    @property
-    def moved(self) -> bool:
-        """Whether an ack set or a count changed since the save began."""
-        sets, counts = self._changed
-        return sets.moved or counts.moved
 
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
         """Return what was tracked since; the difference if the state was just loaded."""
@@ -229,8 +130,8 @@ class Tracked:
         taken_back = kept.cardinality + new.cardinality != now.acked.cardinality
         if taken_back or mark_delete < baseline.mark_delete:
             return None
-        bits = self._values(self._changed_sets, self._ack_sets.get)
-        counts = self._values(self._changed_counts, self._count_of)
+        bits = self._values(self._changed_sets, lambda position: self._cursor.unacked_bits(*position))
+        counts = self._values(self._changed_counts, self._carried.count_of)
         if bits is None or counts is None:
             return None
         properties = now.properties != baseline.properties
@@ -261,3 +162,10 @@ class Tracked:
                     return None
                 found[position] = value
         return found
+
+
+def _moved() -> ProtocolError:
+    return ProtocolError(
+        "the state was changed while it was saved: a cursor is used from one thread at a time. What "
+        "changed since the save began is not part of it; the next save has it"
+    )

@@ -26,8 +26,8 @@ class Moves:
 
     def seek(self, position: Position, ack_set: tuple[int, ...]) -> None:
         """Make a position the next to be read, of a batch only the messages whose bit is set."""
+        # With its position the cursor loses the redelivery counts, which are carried with it.
         self._state.cursor.reset(*position, ack_set)
-        self._state.counts.clear()
         self._state.start_over()
 
     def change_type(self, kind: SubscriptionType, selector: Selector | None) -> None:

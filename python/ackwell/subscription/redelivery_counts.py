@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from ackwell.changes import Changed
 from ackwell.position import Position
-from ackwell.saving.source import Changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,9 @@ from ackwell.subscription.transactions import Held, HeldCumulative, Transactions
 from ackwell.wire import Field, Reader, bytes_field, int_field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from ackwell._native import PositionInfo
+    from ackwell.changes import Changed
     from ackwell.subscription.state import State
 
 TRANSACTION_FIELD: Final = 20_601
@@ -36,36 +36,59 @@ INT32_END: Final = 1 << 31
 """Redelivery counts and sticky-key hashes are int32, as in Pulsar's protocol."""
 
 
-def check(info: PositionInfo) -> None:
-    """Raise `CorruptStateError` if the state is none that a subscription saves."""
-    _check_counts(info.redelivery_counts)
-    decode_transactions(info.unknown_fields)
+class SavedPart:
+    """What a subscription saves with its cursor, as the cursor's `carried`."""
+
+    def __init__(self, state: State, idle_since: int | None, others: bytes) -> None:
+        self._state = state
+        self.idle_since = idle_since
+        self._others = others
+        """The unknown fields that are not ours."""
+
+    @property
+    def unknown_fields(self) -> bytes:
+        """The type, the open transactions, and what was loaded and not understood."""
+        name, transactions = bytes_field(SAVED_AS_FIELD, self._state.kind.encode()), self._state.transactions
+        return self._others + name + encode_transactions(transactions)
+
+    @property
+    def changed_counts(self) -> Changed:
+        """The positions whose redelivery count changed since the last save."""
+        return self._state.counts.changed
+
+    def count_of(self, position: Position) -> int | None:
+        """Return the redelivery count of an entry, None for none."""
+        return self._state.counts.get(position)
+
+    def counts(self, _: Callable[[int, int], bool]) -> Mapping[Position, int]:
+        """Return the redelivery counts; acknowledged entries have none."""
+        return dict(self._state.counts.counts())
+
+    def clear_counts(self) -> None:
+        """Drop every redelivery count."""
+        self._state.counts.clear()
 
 
 def take_over(state: State) -> bytes:
-    """Restore what a loaded cursor carries, counts and transactions; return the fields of others.
+    """Restore what the cursor carries, counts and transactions; return the fields of others.
 
-    From now on the subscription saves the cursor.
+    From now on the cursor carries the subscription's part. Raises `CorruptStateError` if the state is not one
+    that a subscription saves.
     """
-    cursor, counts, carried = state.cursor, state.counts, state.cursor.carried
-    _check_counts(carried.redelivery_counts)
-    transactions = decode_transactions(carried.unknown_fields)
+    cursor, carried = state.cursor, state.cursor.carried
+    counts = carried.counts(cursor.is_acked)
+    _check_counts(counts)
+    fields = carried.unknown_fields
+    transactions = decode_transactions(fields)
     for position in [position for position, _ in transactions.held() if cursor.is_acked(*position)]:
         transactions.forget(position)
-    for position, count in carried.redelivery_counts.items():
-        if not cursor.is_acked(*position):
-            counts.restore(Position(*position), count)
-    others = _without_ours(carried.unknown_fields)
-    carried.redelivery_counts.clear()
-    carried.unknown_fields, carried.taken = b"", True
+    for position, count in counts.items():
+        state.counts.restore(Position(*position), count)
     state.transactions.restore(transactions)
     state.hold_what_waited()
+    others = _without_ours(fields)
+    cursor.carried = SavedPart(state, carried.idle_since, others)
     return others
-
-
-def fields(type_name: str, transactions: Transactions, others: bytes) -> bytes:
-    """Return the unknown fields of the state to be saved; `others` are those that are not ours."""
-    return others + bytes_field(SAVED_AS_FIELD, type_name.encode()) + encode_transactions(transactions)
 
 
 def encode_transactions(transactions: Transactions) -> bytes:

@@ -35,6 +35,7 @@ from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, TransactionId, ValidationError
+from ackwell.saving.journal import Journal
 from ackwell.subscription import arguments, handle, saved
 from ackwell.subscription.acknowledge import Acknowledgments
 from ackwell.subscription.active_changes import ActiveChange, Removed, active_changes
@@ -56,7 +57,7 @@ from ackwell.subscription.summary import Summary, summarize
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ackwell._native import Ledgers, PositionInfo
+    from ackwell._native import Ledgers
     from ackwell.arrays import Int64s
     from ackwell.engine import Engine
     from ackwell.pending_ack import PendingAck
@@ -644,7 +645,7 @@ ActiveChange(consumer='a', active=True)])
 
     def stage(self) -> Staged:
         """Return the state to be made durable, and the receipts that it is the reason for."""
-        return self._durability.stage(self._position_info(self._saved_fields()))
+        return self._durability.stage(self.cursor.to_position_info())
 
     def confirm(self, staged: Staged) -> list[Receipt]:
         """Note that a staged state is durable, and return the receipts that may be sent now."""
@@ -659,11 +660,7 @@ ActiveChange(consumer='a', active=True)])
         receipts = self._durability.waiting_now()
         position = self.cursor.mark_delete_position
         if self._durable:
-            counts = self._state.counts
-            source = self.cursor.tracked(
-                self._saved_fields(), counts.changed, counts.get, lambda: dict(counts.counts())
-            )
-            self.cursor.save_source(store, source, replace=replace)
+            self.cursor.save(store, replace=replace)
         return self._durability.saved(position, receipts)
 
     @classmethod
@@ -679,20 +676,20 @@ ActiveChange(consumer='a', active=True)])
         """Return the subscription of the newest state in a store; a new one if none was saved.
 
         Nobody is connected, and everything that is neither acknowledged nor held by an open transaction is
-        unread. `options` are those of `Subscription`. Errors and `take_older` are those of `Cursor.load`,
-        which this builds on; `recovery` says how the state was found.
+        unread. `options` are those of `Subscription`. Errors and `take_older` are those of `Cursor.load`;
+        `recovery` says how the state was found.
         """
         settings: SubscriptionSettings = options.get("settings") or SubscriptionSettings()
-        cursor = Cursor.load(
-            store,
-            ledgers,
-            settings=settings.cursor,
-            take_older=take_older,
-            check=saved.check,
-            loaded_as=SubscriptionType(type),
-            engine=options.get("engine"),
-        )
-        return cls(type, cursor=cursor, **options)
+        engine = options.get("engine")
+        journal = Journal(store, engine=engine)
+
+        def build(found: Recovery) -> Any:
+            found = replace(found, loaded_as=SubscriptionType(type))
+            cursor = Cursor.recovered(found, journal, ledgers, settings=settings.cursor, engine=engine)
+            return cls(type, cursor=cursor, **options)
+
+        subscription: Self = journal.load_as(build, take_older=take_older)
+        return subscription
 
     @property
     def recovery(self) -> Recovery | None:
@@ -754,14 +751,6 @@ ActiveChange(consumer='a', active=True)])
             self._validation_errors,
             (self._durable, self._chunk_entries),
         )
-
-    def _saved_fields(self) -> bytes:
-        return saved.fields(self.type, self._state.transactions, self._unknown_fields)
-
-    def _position_info(self, unknown_fields: bytes) -> PositionInfo:
-        """Return the whole state, as it is saved."""
-        counts = dict(self._state.counts.counts())
-        return self.cursor.to_position_info(redelivery_counts=counts, unknown_fields=unknown_fields)
 
     def _consumer(self, consumer: ConsumerKey | None) -> Consumer | None:
         return None if consumer is None else self._state.consumers[consumer]
