@@ -38,7 +38,7 @@ WITHOUT = {("tests/rust", "crc32c"), ("benches/rust", "crc32c")}
 
 # What a tree has beside the structures.
 HELPERS = {
-    "rust/core/src": {"lib", "error", "position", "delayed", "frame", "radix"},
+    "rust/core/src": {"lib", "error", "position", "delayed", "frame", "nbytes", "radix"},
     "rust/python/src": {"lib", "convert", "forks", "shared", "arrays", "delayed"},
     "tests/reference": {
         "__init__",

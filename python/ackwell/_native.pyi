@@ -107,10 +107,10 @@ class Ledgers:
         ('closed', 'open')
         """
     def grow(self, ledger_id: int, entries: int) -> None:
-        """Make sure that the ledger is known and holds at least `entries`; never shrinks or reopens one.
+        """Let a ledger hold so many `entries`; never reopens one.
 
         A ledger greater than all known opens and closes the one before; a smaller one joins closed. Raises
-        `ProtocolError` for a trimmed ledger. O(1) for the greatest, O(sqrt n) for another of n.
+        `ProtocolError` for a trimmed ledger, and for fewer entries than it holds. O(1) for the greatest, O(sqrt n) for another of n.
         """
     def close(self, ledger_id: int) -> None:
         """Close a ledger; the next to open is a new one. Raises `KeyError` if it is not kept."""

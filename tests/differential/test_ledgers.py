@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import ackwell
-from ackwell import Ledgers, Position, ProtocolError
+from ackwell import Ledgers, LongMap, Position, ProtocolError
 from tests import reference
 from tests.differential.pair import Pair
 
@@ -113,6 +113,23 @@ def test_trimmed_entries_count_for_nothing(engine: object) -> None:
     with pytest.raises(ProtocolError):
         ledgers.trim_before(8)
     assert list(ledgers) == [(5, 10), (7, 3)]
+
+
+@ENGINES
+def test_a_ledger_does_not_shrink(engine: object) -> None:
+    ledgers = engine.Ledgers({2: 16, 5: 10})  # type: ignore[attr-defined]
+    for ledger_id, entries in ((2, 15), (5, 0)):
+        with pytest.raises(ProtocolError, match=f"ledger {ledger_id}.* cannot shrink"):
+            ledgers.grow(ledger_id, entries)
+    ledgers.grow(2, 16)
+    assert list(ledgers) == [(2, 16), (5, 10)]
+
+
+def test_what_is_not_a_pair_is_named() -> None:
+    with pytest.raises(TypeError, match="1 is not a pair: expected a ledger id and a number of entries"):
+        Ledgers([1, 3])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="'ab' is not a pair: expected a key and a value"):
+        LongMap(["ab"])  # type: ignore[list-item]
 
 
 @ENGINES

@@ -49,12 +49,14 @@ class Ledgers:
         self._open = True
 
     def grow(self, ledger_id: int, entries: int) -> None:
-        """Let the ledger hold at least `entries`; a new greatest one opens, a smaller one joins closed."""
+        """Let the ledger hold so many entries; a new greatest one opens, a smaller one joins closed."""
         checked(ledger_id, entries)
         if ledger_id < self._trimmed_before:
             raise ProtocolError(f"ledger {ledger_id} is trimmed")
+        if entries < self._entries.get(ledger_id, 0):
+            raise ProtocolError(f"ledger {ledger_id} cannot shrink")
         newest = ledger_id > max(self._entries, default=-1)
-        self._set(ledger_id, max(entries, self._entries.get(ledger_id, 0)))
+        self._set(ledger_id, entries)
         self._open = self._open or newest
 
     def close(self, ledger_id: int) -> None:

@@ -38,11 +38,15 @@ impl Model {
         match *operation {
             Operation::Add(id, _) if id <= last || id < self.trimmed_before => return false,
             Operation::Grow(id, _) if id < self.trimmed_before => return false,
+            Operation::Grow(id, entries)
+                if self.entries.get(&id).is_some_and(|held| entries < *held) =>
+            {
+                return false;
+            }
             Operation::Close(id) if !self.entries.contains_key(&id) => return false,
             Operation::TrimBefore(id) if self.open && last < id => return false,
             Operation::Add(id, entries) | Operation::Grow(id, entries) => {
-                let known = self.entries.entry(id).or_insert(0);
-                *known = entries.max(*known);
+                self.entries.insert(id, entries);
                 self.open |= id > last;
             }
             Operation::Close(id) => self.open &= id != last,

@@ -57,7 +57,8 @@ class TracedSubscription:
         position = Position(event.ledger_id or 0, event.entry_id or 0)
         match event.kind:
             case Kind.PUBLISH:
-                self.ledgers.grow(position.ledger_id, position.entry_id + 1)
+                if not self.ledgers.contains(*position):
+                    self.ledgers.grow(position.ledger_id, position.entry_id + 1)
             case Kind.CONSUMER_OPEN:
                 self.open(event.consumer or "")
             case Kind.CONSUMER_CLOSE:

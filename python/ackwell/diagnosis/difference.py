@@ -136,15 +136,17 @@ def _ledgers(states: Iterable[CursorState]) -> Ledgers:
     """Join what the states know of ledgers, to the greatest entry that any of them names."""
     from ackwell import Ledgers
 
-    ledgers = Ledgers()
+    sizes: dict[int, int] = {}
     for state in states:
-        for ledger_id, entries in state.ledgers or ():
-            ledgers.grow(ledger_id, entries)
-        ledgers.grow(state.mark_delete_position.ledger_id, max(state.mark_delete_position.entry_id, -1) + 1)
         ledger_ids, _, uppers = state.individually_deleted.to_arrays()
-        for ledger_id, upper in dict(zip(ledger_ids.tolist(), uppers.tolist(), strict=True)).items():
-            ledgers.grow(ledger_id, upper + 1)
-    return ledgers
+        named = [
+            state.mark_delete_position,
+            *dict(zip(ledger_ids.tolist(), uppers.tolist(), strict=True)).items(),
+        ]
+        last = ((ledger_id, entries - 1) for ledger_id, entries in state.ledgers or ())
+        for ledger_id, entry_id in (*named, *last):
+            sizes[ledger_id] = max(sizes.get(ledger_id, 0), entry_id + 1)
+    return Ledgers(sizes)
 
 
 def _words(words: Iterable[int] | None) -> list[int] | None:

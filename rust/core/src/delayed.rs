@@ -51,16 +51,6 @@ pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of std's B-tree of `length` pairs, as filled in order: nodes of eleven, of which six are used.
-///
-/// The tree does not report it; filled at random it uses more of each node, so this errs upwards.
-pub(crate) fn btree_bytes<K, V>(length: usize) -> usize {
-    let leaf = 11 * (size_of::<K>() + size_of::<V>()) + 16;
-    let leaves = if length <= 11 { usize::from(length > 0) } else { length.div_ceil(6) };
-    // Above the leaves a seventh as many inner nodes, which also hold twelve pointers.
-    leaves * leaf + leaves / 7 * (leaf + 12 * size_of::<usize>())
-}
-
 /// Messages as three columns of one length, the shape of every batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DelayedColumns {

@@ -132,12 +132,12 @@ impl Ledgers {
         Ok(())
     }
 
-    /// Makes sure that the ledger is known and holds at least `entries`; never shrinks or reopens one.
+    /// Lets a ledger hold so many `entries`; never reopens one.
     ///
     /// A ledger greater than all known opens and closes the one before; a smaller one joins closed.
     ///
     /// # Errors
-    /// [`Error::Protocol`] for a trimmed ledger.
+    /// [`Error::Protocol`] for a trimmed ledger, and for fewer entries than it holds.
     pub fn grow(&mut self, ledger_id: i64, entries: i64) -> Result<()> {
         check(ledger_id, entries)?;
         self.refuse_trimmed(ledger_id)?;
@@ -146,7 +146,13 @@ impl Ledgers {
         }
         match self.find(ledger_id) {
             Some((block, index)) => {
-                let more = (entries - self.blocks[block].entries(index)).max(0);
+                let held = self.blocks[block].entries(index);
+                if entries < held {
+                    return Err(Error::protocol(format!(
+                        "ledger {ledger_id} holds {held} entries and cannot shrink to {entries}"
+                    )));
+                }
+                let more = entries - held;
                 self.refuse_overflow(more)?;
                 self.lift(block, index, more);
             }

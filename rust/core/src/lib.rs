@@ -1,8 +1,7 @@
 //! The structures and the codec behind a message subscription's acknowledgment state.
 //!
-//! This crate knows nothing of Python, of files, of clocks or of threads: every function is a pure
-//! change of a value in memory, so model tests, fuzzing and benches need no interpreter, and one
-//! simulation can stop the world between any two calls.
+//! This crate uses no Python, no files, no clocks and no threads: every function is a pure change of a value in
+//! memory. So model tests, fuzzing and benches need no interpreter, and a simulation can crash between any two calls.
 //!
 //! The modules are in the order in which the data flows (see `docs/architecture.md`); the binding,
 //! the Python reference, the tests and the benches follow the same order and use the same names.
@@ -17,6 +16,7 @@ pub mod pending_acks;
 pub mod range_set;
 pub mod delayed;
 mod frame;
+mod nbytes;
 mod radix;
 pub mod triple_heap;
 pub mod time_buckets;

@@ -17,18 +17,18 @@ pub struct Names {
     ends: Vec<usize>,
     bytes: Vec<u8>,
     /// As many as a power of two, or none.
-    slots: Vec<Slot>,
+    slots: Vec<TextSlot>,
     /// The number given last: rows of one name follow each other.
     last: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct TextSlot {
     hash: u32,
     number: u32,
 }
 
-const FREE: Slot = Slot { hash: 0, number: u32::MAX };
+const FREE: TextSlot = TextSlot { hash: 0, number: u32::MAX };
 
 /// A text, and the name that it may be.
 #[derive(Clone, Copy)]
@@ -145,7 +145,7 @@ impl Names {
     pub fn heap_bytes(&self) -> usize {
         self.ends.capacity() * size_of::<usize>()
             + self.bytes.capacity()
-            + self.slots.capacity() * size_of::<Slot>()
+            + self.slots.capacity() * size_of::<TextSlot>()
     }
 
     /// Checks the invariants.
@@ -222,7 +222,7 @@ impl Names {
             Err(place) => place,
         };
         let number = self.len() as u32;
-        self.slots[place] = Slot { hash, number };
+        self.slots[place] = TextSlot { hash, number };
         self.bytes.extend_from_slice(&name);
         self.ends.push(self.bytes.len());
         Ok(number)

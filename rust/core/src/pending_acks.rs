@@ -262,7 +262,7 @@ impl PendingAcks {
     /// A sentence that says which one is broken.
     pub fn validate(&self) -> Validity {
         self.directory.validate()?;
-        let entries: usize = self.directory.iter().map(ledger::Ledger::len).sum();
+        let entries: usize = self.directory.iter().map(ledger::PendingLedger::len).sum();
         invariant!(entries == self.entries, "entries are counted");
         Ok(())
     }

@@ -403,7 +403,7 @@ impl DelayedIndex for TimeBuckets {
 
     fn heap_bytes(&mut self) -> usize {
         self.close_run();
-        let tree = crate::delayed::btree_bytes::<i64, Vec<LedgerEntries>>(self.buckets.len());
+        let tree = crate::nbytes::btree_bytes::<i64, Vec<LedgerEntries>>(self.buckets.len());
         let sets = self.buckets.values().map(|ledgers| {
             ledgers.capacity() * size_of::<LedgerEntries>()
                 + ledgers.iter().map(|held| held.entries.heap_bytes()).sum::<usize>()

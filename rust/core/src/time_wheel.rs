@@ -6,28 +6,29 @@
 //! a handful of staircase runs, random times take 2.7 to 4 bytes a message, and a tick of 1 ms is exact.
 //!
 //! ```text
-//! front   the open slot, its runs sorted by time             pops: cut off the back of a vector
+//! open    the open slot,  its runs sorted by time             pops: cut off the back of a vector
 //! slots   B-tree of first tick → slot of 2^bits ticks        adds: append to the slot's stream
 //! slot    tail run · stream of bits · a few late and removed messages beside it
 //! ```
 //!
 //! A slot is opened when its first message is due; one with many messages is first split by time, so
-//! what is open stays small whatever the width. Slots never overlap, and all are after the front.
+//! what is open stays small whatever the width. Slots never overlap, and all are after the open one.
 
 mod bits;
 mod bytes;
-mod front;
+mod open_slot;
 mod run;
 mod slot;
 mod stream;
 
 use std::collections::BTreeMap;
 
-use crate::delayed::{Delayed, DelayedColumns, DelayedIndex, btree_bytes, check_positions};
+use crate::delayed::{Delayed, DelayedColumns, DelayedIndex, check_positions};
 use crate::error::{Error, Result, Validity, vec_with_room};
+use crate::nbytes::btree_bytes;
 use crate::radix;
-use front::Front;
-use run::Run;
+use open_slot::OpenSlot;
+use run::MessageRun;
 use slot::Slot;
 
 /// A new slot spans about 2^22 ms, 70 minutes: a week has 144, so their fixed costs vanish, and what random
@@ -35,15 +36,16 @@ use slot::Slot;
 const SLOT_MS_BITS: u32 = 22;
 /// Slots of ticks of hours still span a few.
 const SLOT_BITS_MIN: u32 = 6;
-/// A slot of up to so many messages is opened whatever it is made of: 4,096 runs are 224 KiB.
+/// A slot of at most this many messages is opened whole, whatever it is made of: 4,096 runs are 224 KiB.
 const OPEN_MAX: u64 = 4096;
-/// … up to so many, 14 MiB, if its times are scattered: the stream has at least
+/// A slot of at most this many messages, 14 MiB, is opened whole if its times are scattered. A split would write
+/// each of them once more.
 const WHOLE_MAX: u64 = 1 << 18;
-/// so many bytes a message, and splitting it would write each once more;
+/// Times are scattered if the stream has at least this many bytes a message.
 const SCATTERED_BYTES: u64 = 2;
-/// or if it is a few runs, one after the other, in a stream of so many bytes. Any other slot is split first
+/// A slot of any size is opened whole if it is a few runs, one after the other: a stream of at most this many bytes.
 const RUNS_BYTES_MAX: u64 = 1 << 14;
-/// … into 2^6 parts.
+/// Every other slot is first split into two to the power of this many parts.
 const SPLIT_BITS: u32 = 6;
 
 /// Changes of slot after which a batch is looked at: where its times are scattered the rest is grouped by
@@ -58,7 +60,7 @@ pub struct TimeWheel {
     tick_ms: i64,
     /// Bits of a new slot.
     slot_bits: u32,
-    front: Front,
+    open: OpenSlot,
     slots: BTreeMap<i64, Box<Slot>>,
     length: usize,
 }
@@ -73,7 +75,13 @@ impl TimeWheel {
             return Err(Error::Value(format!("tick is at least 1 ms, got {tick_ms}")));
         }
         let slot_bits = SLOT_MS_BITS.saturating_sub(tick_ms.ilog2()).max(SLOT_BITS_MIN);
-        Ok(Self { tick_ms, slot_bits, front: Front::default(), slots: BTreeMap::new(), length: 0 })
+        Ok(Self {
+            tick_ms,
+            slot_bits,
+            open: OpenSlot::default(),
+            slots: BTreeMap::new(),
+            length: 0,
+        })
     }
 
     /// The width of a tick.
@@ -98,7 +106,7 @@ impl TimeWheel {
         tick.saturating_mul(self.tick_ms)
     }
 
-    /// The slot of a tick that the front does not cover, and its first tick.
+    /// The slot of a tick that the open slot does not cover, and its first tick.
     fn slot_at(&mut self, tick: i64) -> (i64, &mut Slot) {
         let before = self.slots.range(..=tick).next_back();
         let found = before.filter(|&(&start, slot)| within(tick, start, slot.bits));
@@ -119,7 +127,7 @@ impl TimeWheel {
             .rev()
             .map(|bits| (bits, tick & !low_bits(bits)))
             .find(|&(bits, start)| {
-                !self.front.covers(start)
+                !self.open.covers(start)
                     && end_before.is_none_or(|end| end < start)
                     && start_after.is_none_or(|after| after > last(start, bits))
             })
@@ -130,8 +138,8 @@ impl TimeWheel {
 
     fn add_checked(&mut self, message: Delayed) -> bool {
         let tick = self.tick_of(message.deliver_at_ms);
-        let new = if self.front.covers(tick) {
-            self.front.add(Delayed { deliver_at_ms: tick, ..message })
+        let new = if self.open.covers(tick) {
+            self.open.add(Delayed { deliver_at_ms: tick, ..message })
         } else {
             let (start, slot) = self.slot_at(tick);
             slot.add(message.ledger_id, message.entry_id, tick.wrapping_sub(start) as u64)
@@ -170,7 +178,7 @@ impl TimeWheel {
             }
             switches += 1;
             let tick = round_up(message.deliver_at_ms);
-            if self.front.covers(tick) {
+            if self.open.covers(tick) {
                 self.add_checked(message);
                 messages.next();
                 served += 1;
@@ -210,13 +218,13 @@ impl TimeWheel {
                 // A run takes more than a byte.
                 let mut runs = Vec::with_capacity(slot.len().min(bytes) as usize);
                 slot.for_each_run(|run| runs.push(run));
-                let mut in_order = front::sort_descending(&mut runs, bits);
+                let mut in_order = open_slot::sort_descending(&mut runs, bits);
                 if !in_order && few {
                     runs = runs.iter().rev().flat_map(|run| run.stairs()).collect();
-                    in_order = front::sort_descending(&mut runs, bits);
+                    in_order = open_slot::sort_descending(&mut runs, bits);
                 }
                 if in_order {
-                    return self.front.open(start, bits, runs);
+                    return self.open.open(start, bits, runs);
                 }
             }
             for (place, part) in split(&slot).into_iter().enumerate() {
@@ -229,8 +237,8 @@ impl TimeWheel {
 
     /// Puts the open slot back among the others.
     fn close_front(&mut self) {
-        let Some((start, bits)) = self.front.range else { return };
-        let (runs, late) = std::mem::take(&mut self.front).into_parts();
+        let Some((start, bits)) = self.open.range else { return };
+        let (runs, late) = std::mem::take(&mut self.open).into_parts();
         if !runs.is_empty() {
             let mut slot = Slot::new(bits);
             for run in runs {
@@ -278,7 +286,7 @@ fn within(tick: i64, start: i64, bits: u32) -> bool {
 }
 
 /// Adds a run that comes after all others; one message may also come before, at a tick of its own.
-fn add_run(slot: &mut Slot, run: Run) {
+fn add_run(slot: &mut Slot, run: MessageRun) {
     if (run.ledger, run.entry) > slot.last() {
         slot.add_run(run);
     } else {
@@ -299,7 +307,7 @@ fn split(slot: &Slot) -> Vec<Option<Box<Slot>>> {
             rest = after;
             let Some(piece) = piece else { continue };
             let part = parts[place as usize].get_or_insert_with(|| Box::new(Slot::new(bits)));
-            add_run(part, Run { tick: piece.tick - (place << bits), ..piece });
+            add_run(part, MessageRun { tick: piece.tick - (place << bits), ..piece });
         }
     });
     parts
@@ -338,13 +346,13 @@ impl DelayedIndex for TimeWheel {
         // The last tick that is due; at the end of time, also the one whose time is saturated.
         let due_tick = if now_ms == i64::MAX { now_ms } else { now_ms.div_euclid(self.tick_ms) };
         while due.len() < max {
-            if !self.front.is_empty() {
-                self.front.drain(due_tick, self.tick_ms, max, &mut due);
-                if !self.front.is_empty() {
+            if !self.open.is_empty() {
+                self.open.drain(due_tick, self.tick_ms, max, &mut due);
+                if !self.open.is_empty() {
                     break;
                 }
             }
-            self.front.close_if_empty();
+            self.open.close_if_empty();
             let Some((&start, slot)) = self.slots.first_key_value() else { break };
             let bound = start.wrapping_add(slot.least_bound() as i64);
             if bound > due_tick || self.next_due().is_none_or(|time| time > now_ms) {
@@ -352,15 +360,15 @@ impl DelayedIndex for TimeWheel {
             }
             self.open_first();
         }
-        self.front.close_if_empty();
+        self.open.close_if_empty();
         self.length -= due.len();
         Ok(due)
     }
 
     fn contains(&mut self, message: Delayed) -> bool {
         let tick = self.tick_of(message.deliver_at_ms);
-        if self.front.covers(tick) {
-            return self.front.contains(&Delayed { deliver_at_ms: tick, ..message });
+        if self.open.covers(tick) {
+            return self.open.contains(&Delayed { deliver_at_ms: tick, ..message });
         }
         let slot = self.slots.range(..=tick).next_back();
         slot.filter(|&(&start, slot)| within(tick, start, slot.bits)).is_some_and(
@@ -372,9 +380,9 @@ impl DelayedIndex for TimeWheel {
 
     fn remove(&mut self, message: Delayed) -> bool {
         let tick = self.tick_of(message.deliver_at_ms);
-        let removed = if self.front.covers(tick) {
-            let removed = self.front.remove(&Delayed { deliver_at_ms: tick, ..message });
-            self.front.close_if_empty();
+        let removed = if self.open.covers(tick) {
+            let removed = self.open.remove(&Delayed { deliver_at_ms: tick, ..message });
+            self.open.close_if_empty();
             removed
         } else {
             let Some((&start, slot)) = self.slots.range_mut(..=tick).next_back() else {
@@ -396,7 +404,7 @@ impl DelayedIndex for TimeWheel {
     }
 
     fn next_due(&mut self) -> Option<i64> {
-        let tick = match self.front.next() {
+        let tick = match self.open.next() {
             Some(tick) => tick,
             None => {
                 let (&start, slot) = self.slots.iter_mut().next()?;
@@ -411,26 +419,26 @@ impl DelayedIndex for TimeWheel {
     }
 
     fn clear(&mut self) {
-        self.front = Front::default();
+        self.open = OpenSlot::default();
         self.slots = BTreeMap::new();
         self.length = 0;
     }
 
     fn shrink_to_fit(&mut self) {
-        self.front.shrink_to_fit();
+        self.open.shrink_to_fit();
         self.slots.values_mut().for_each(|slot| slot.shrink_to_fit());
     }
 
     fn heap_bytes(&mut self) -> usize {
         btree_bytes::<i64, Box<Slot>>(self.slots.len())
             + self.slots.values().map(|slot| size_of::<Slot>() + slot.heap_bytes()).sum::<usize>()
-            + self.front.heap_bytes()
+            + self.open.heap_bytes()
     }
 
     fn to_columns(&mut self) -> Result<DelayedColumns> {
         let mut columns = DelayedColumns::with_room(self.length)?;
         let mut messages: Vec<Delayed> = vec_with_room(self.length)?;
-        messages.extend(self.front.messages());
+        messages.extend(self.open.messages());
         for (&start, slot) in &self.slots {
             let from = messages.len();
             slot.for_each_run(|run| {
@@ -442,7 +450,7 @@ impl DelayedIndex for TimeWheel {
             });
             messages[from..].sort_unstable();
         }
-        let opened = self.front.messages().count();
+        let opened = self.open.messages().count();
         messages[..opened].sort_unstable();
         for message in messages {
             let deliver_at_ms = self.time_of(message.deliver_at_ms);
@@ -452,9 +460,9 @@ impl DelayedIndex for TimeWheel {
     }
 
     fn validate(&self) -> Validity {
-        self.front.validate()?;
-        let mut end = self.front.last_tick();
-        let mut length = self.front.messages().count() as u64;
+        self.open.validate()?;
+        let mut end = self.open.last_tick();
+        let mut length = self.open.messages().count() as u64;
         for (&start, slot) in &self.slots {
             if start & low_bits(slot.bits) != 0 || end.is_some_and(|end| end >= start) {
                 return Err(format!(

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use ackwell_core::{Error, Position, Validity};
-use pyo3::exceptions::{PyAssertionError, PyMemoryError, PyValueError};
+use pyo3::exceptions::{PyAssertionError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -100,6 +100,16 @@ pub(crate) fn named_tuple<'py>(
     let new = TUPLE_NEW
         .get_or_try_init(py, || py.get_type::<PyTuple>().getattr("__new__").map(Bound::unbind))?;
     new.bind(py).call1((class, fields))
+}
+
+/// One of the pairs that a mapping is made of; a `TypeError` says what else was given.
+pub(crate) fn pair(item: &Bound<'_, PyAny>, expected: &str) -> PyResult<(i64, i64)> {
+    if !item.is_instance_of::<PyTuple>() {
+        let message = format!("{} is not a pair: expected {expected}", item.repr()?);
+        return Err(PyTypeError::new_err(message));
+    }
+    let (first, second): Pair = item.extract()?;
+    Ok((first.0, second.0))
 }
 
 /// The items of a mapping, or the pairs that an iterable gives: the contents of a new mapping.

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 
 use crate::arrays::{Ints, Rows};
-use crate::convert::{Int, Pair, bound, position, raise};
+use crate::convert::{Int, Pair, bound, pair, position, raise};
 use crate::shared::Shared;
 
 /// The ledger directory of one topic: how many entries each ledger holds, which is open, what is trimmed.
@@ -74,8 +74,7 @@ impl Ledgers {
                 Err(_) => entries.clone(),
             };
             for item in items.try_iter()? {
-                let (ledger_id, entries): Pair = item?.extract()?;
-                pairs.push((ledger_id.0, entries.0));
+                pairs.push(pair(&item?, "a ledger id and a number of entries")?);
             }
         }
         let ledgers = core::Ledgers::from_entries(pairs, open, trimmed_before.0).map_err(raise)?;
@@ -98,10 +97,10 @@ impl Ledgers {
         self.0.locked(py).add(ledger_id.0, entries.0).map_err(raise)
     }
 
-    /// Make sure that the ledger is known and holds at least `entries`; never shrinks or reopens one.
+    /// Let a ledger hold so many `entries`; never reopens one.
     ///
     /// A ledger greater than all known opens and closes the one before; a smaller one joins closed. Raises
-    /// `ProtocolError` for a trimmed ledger. O(1) for the greatest, O(sqrt n) for another of n.
+    /// `ProtocolError` for a trimmed ledger, and for fewer entries than it holds. O(1) for the greatest, O(sqrt n) for another of n.
     fn grow(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
         self.0.locked(py).grow(ledger_id.0, entries.0).map_err(raise)
     }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyIterator, PyTuple};
 
 use crate::arrays::{Array, Ints, Rows, array};
-use crate::convert::{self, Int, pairs, raise, view};
+use crate::convert::{self, Int, pair, pairs, raise, view};
 use crate::shared::Shared;
 
 /// Keys and values.
@@ -46,11 +46,7 @@ impl LongMap {
 
     /// The pairs of a mapping or an iterable, all of them checked.
     fn pairs(entries: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
-        let pair = |pair: PyResult<Bound<'_, PyAny>>| {
-            let (key, value): (Int, Int) = pair?.extract()?;
-            Ok((key.0, value.0))
-        };
-        pairs(entries)?.map(pair).collect()
+        pairs(entries)?.map(|item| pair(&item?, "a key and a value")).collect()
     }
 }
 

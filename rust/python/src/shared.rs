@@ -4,7 +4,7 @@
 //! Python code runs while a structure is held, so no call waits for itself.
 
 #[cfg_attr(Py_GIL_DISABLED, path = "shared/free_threaded.rs")]
-#[cfg_attr(not(Py_GIL_DISABLED), path = "shared/attached.rs")]
+#[cfg_attr(not(Py_GIL_DISABLED), path = "shared/with_gil.rs")]
 mod lock;
 
 use pyo3::prelude::*;

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeSet;
 
-use super::ledger::Ledger;
+use super::ledger::PendingLedger;
 use crate::error::{Validity, invariant};
 use crate::long_map::LongMap;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Directory {
-    ledgers: Vec<Ledger>,
+    ledgers: Vec<PendingLedger>,
     places: LongMap,
     order: BTreeSet<i64>,
     recent: usize,
@@ -22,7 +22,7 @@ pub(super) struct Directory {
 
 impl Directory {
     #[inline]
-    pub(super) fn get(&self, ledger_id: i64) -> Option<&Ledger> {
+    pub(super) fn get(&self, ledger_id: i64) -> Option<&PendingLedger> {
         match self.ledgers.get(self.recent) {
             Some(ledger) if ledger.ledger_id == ledger_id => Some(ledger),
             _ => self.place(ledger_id).map(|at| &self.ledgers[at]),
@@ -30,7 +30,7 @@ impl Directory {
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, ledger_id: i64) -> Option<&mut Ledger> {
+    pub(super) fn get_mut(&mut self, ledger_id: i64) -> Option<&mut PendingLedger> {
         let is_recent =
             self.ledgers.get(self.recent).is_some_and(|ledger| ledger.ledger_id == ledger_id);
         if !is_recent {
@@ -41,7 +41,7 @@ impl Directory {
 
     /// The ledger, new and empty if there was none; the caller puts an entry into it.
     #[inline]
-    pub(super) fn get_or_insert(&mut self, ledger_id: i64) -> &mut Ledger {
+    pub(super) fn get_or_insert(&mut self, ledger_id: i64) -> &mut PendingLedger {
         if self.get_mut(ledger_id).is_none() {
             self.insert(ledger_id);
         }
@@ -68,7 +68,7 @@ impl Directory {
     }
 
     /// The ledgers in order of id. Each is first looked for behind the one before, where dispatch has put it.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Ledger> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PendingLedger> {
         let mut behind = 0;
         self.order.iter().map(move |&id| {
             let at = match self.ledgers.get(behind) {
@@ -85,10 +85,10 @@ impl Directory {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.ledgers.capacity() * size_of::<Ledger>()
-            + self.ledgers.iter().map(Ledger::heap_bytes).sum::<usize>()
+        self.ledgers.capacity() * size_of::<PendingLedger>()
+            + self.ledgers.iter().map(PendingLedger::heap_bytes).sum::<usize>()
             + self.places.heap_bytes()
-            + tree_bytes(self.order.len())
+            + crate::nbytes::btree_bytes::<i64, ()>(self.order.len())
     }
 
     pub(super) fn validate(&self) -> Validity {
@@ -115,15 +115,8 @@ impl Directory {
         if self.ledgers.len() == self.ledgers.capacity() {
             self.ledgers.reserve_exact(1 + self.ledgers.len() / 4);
         }
-        self.ledgers.push(Ledger::new(ledger_id));
+        self.ledgers.push(PendingLedger::new(ledger_id));
         self.places.insert(ledger_id, self.recent as i64);
         self.order.insert(ledger_id);
     }
-}
-
-/// Heap bytes of the standard library's B-tree of `i64`, which does not report it: leaves of 11 keys (104 bytes),
-/// 6 to 11 used, with a twelfth as many branches (200 bytes). Ascending ids leave leaves at 6.
-fn tree_bytes(ids: usize) -> usize {
-    let leaves = ids.div_ceil(6);
-    leaves * 104 + if leaves > 1 { leaves.div_ceil(6) * 200 } else { 0 }
 }

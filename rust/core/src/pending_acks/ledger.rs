@@ -17,21 +17,21 @@ const SPARE_PAGES: u64 = 8;
 const DENSE_ENTRIES_A_PAGE: usize = 4;
 
 #[derive(Debug, Clone)]
-enum Form {
+enum LedgerForm {
     Window(Window),
     Sparse(Box<Sparse>),
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Ledger {
+pub(super) struct PendingLedger {
     pub(super) ledger_id: i64,
     entries: usize,
-    form: Form,
+    form: LedgerForm,
 }
 
-impl Ledger {
+impl PendingLedger {
     pub(super) fn new(ledger_id: i64) -> Self {
-        Self { ledger_id, entries: 0, form: Form::Window(Window::default()) }
+        Self { ledger_id, entries: 0, form: LedgerForm::Window(Window::default()) }
     }
 
     #[inline]
@@ -42,16 +42,16 @@ impl Ledger {
     #[inline]
     pub(super) fn contains(&self, entry_id: i64) -> bool {
         match &self.form {
-            Form::Window(window) => window.contains(entry_id),
-            Form::Sparse(sparse) => sparse.contains(entry_id),
+            LedgerForm::Window(window) => window.contains(entry_id),
+            LedgerForm::Sparse(sparse) => sparse.contains(entry_id),
         }
     }
 
     #[inline]
     pub(super) fn get(&self, entry_id: i64) -> Option<PendingAck> {
         match &self.form {
-            Form::Window(window) => window.get(entry_id),
-            Form::Sparse(sparse) => sparse.get(entry_id),
+            LedgerForm::Window(window) => window.get(entry_id),
+            LedgerForm::Sparse(sparse) => sparse.get(entry_id),
         }
     }
 
@@ -59,8 +59,8 @@ impl Ledger {
     #[inline]
     pub(super) fn put(&mut self, entry_id: i64, value: PendingAck) -> bool {
         let inside = match &mut self.form {
-            Form::Window(window) => window.put_inside(entry_id, value),
-            Form::Sparse(_) => None,
+            LedgerForm::Window(window) => window.put_inside(entry_id, value),
+            LedgerForm::Sparse(_) => None,
         };
         let is_new = inside.unwrap_or_else(|| self.put_outside(entry_id, value));
         self.entries += usize::from(is_new);
@@ -87,7 +87,7 @@ impl Ledger {
         if !entries.peek().is_some_and(is_same) {
             return (set, new);
         }
-        let Form::Window(window) = &mut self.form else { return (set, new) };
+        let LedgerForm::Window(window) = &mut self.form else { return (set, new) };
         let Some(page) = window.page_mut(entry_id) else { return (set, new) };
         let same_page = std::iter::from_fn(|| {
             let (_, entry_id, value) = entries.next_if(is_same)?;
@@ -102,8 +102,8 @@ impl Ledger {
     #[inline]
     pub(super) fn remaining_of(&self, entry_id: i64) -> Option<i32> {
         match &self.form {
-            Form::Window(window) => window.remaining_of(entry_id),
-            Form::Sparse(sparse) => sparse.get(entry_id).map(|value| value.remaining),
+            LedgerForm::Window(window) => window.remaining_of(entry_id),
+            LedgerForm::Sparse(sparse) => sparse.get(entry_id).map(|value| value.remaining),
         }
     }
 
@@ -114,8 +114,8 @@ impl Ledger {
         change: impl FnOnce(i32) -> Option<i32>,
     ) -> bool {
         match &mut self.form {
-            Form::Window(window) => window.update_remaining(entry_id, change),
-            Form::Sparse(sparse) => sparse.update_remaining(entry_id, change),
+            LedgerForm::Window(window) => window.update_remaining(entry_id, change),
+            LedgerForm::Sparse(sparse) => sparse.update_remaining(entry_id, change),
         }
     }
 
@@ -123,8 +123,8 @@ impl Ledger {
     #[inline]
     pub(super) fn discard(&mut self, page: i64, slots: u64) -> usize {
         let discarded = match &mut self.form {
-            Form::Window(window) => window.discard(page, slots),
-            Form::Sparse(sparse) => sparse.discard(page, slots),
+            LedgerForm::Window(window) => window.discard(page, slots),
+            LedgerForm::Sparse(sparse) => sparse.discard(page, slots),
         };
         self.entries -= discarded;
         self.leave_thin_window();
@@ -134,8 +134,8 @@ impl Ledger {
     #[inline]
     pub(super) fn remove(&mut self, entry_id: i64) -> Option<PendingAck> {
         let value = match &mut self.form {
-            Form::Window(window) => window.remove(entry_id),
-            Form::Sparse(sparse) => sparse.remove(entry_id),
+            LedgerForm::Window(window) => window.remove(entry_id),
+            LedgerForm::Sparse(sparse) => sparse.remove(entry_id),
         }?;
         self.entries -= 1;
         self.leave_thin_window();
@@ -145,8 +145,8 @@ impl Ledger {
     /// Drops every entry up to and with `last`; returns how many there were.
     pub(super) fn remove_up_to(&mut self, last: i64) -> usize {
         let removed = match &mut self.form {
-            Form::Window(window) => window.remove_up_to(last),
-            Form::Sparse(sparse) => sparse.remove_up_to(last),
+            LedgerForm::Window(window) => window.remove_up_to(last),
+            LedgerForm::Sparse(sparse) => sparse.remove_up_to(last),
         };
         self.entries -= removed;
         self.leave_thin_window();
@@ -157,21 +157,21 @@ impl Ledger {
     #[inline]
     pub(super) fn for_each_up_to(&self, last: i64, visit: impl FnMut(i64, PendingAck)) {
         match &self.form {
-            Form::Window(window) => window.for_each_up_to(last, visit),
-            Form::Sparse(sparse) => sparse.for_each_up_to(last, visit),
+            LedgerForm::Window(window) => window.for_each_up_to(last, visit),
+            LedgerForm::Sparse(sparse) => sparse.for_each_up_to(last, visit),
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.form {
-            Form::Window(window) => window.heap_bytes(),
-            Form::Sparse(sparse) => size_of::<Sparse>() + sparse.heap_bytes(),
+            LedgerForm::Window(window) => window.heap_bytes(),
+            LedgerForm::Sparse(sparse) => size_of::<Sparse>() + sparse.heap_bytes(),
         }
     }
 
     pub(super) fn validate(&self) -> Validity {
         let entries = match &self.form {
-            Form::Window(window) => {
+            LedgerForm::Window(window) => {
                 invariant!(
                     !is_thin(window.pages() as u64, self.entries),
                     "a thin ledger is sparse"
@@ -179,7 +179,7 @@ impl Ledger {
                 window.validate()?;
                 window.entries()
             }
-            Form::Sparse(sparse) => {
+            LedgerForm::Sparse(sparse) => {
                 sparse.validate()?;
                 sparse.len()
             }
@@ -189,13 +189,13 @@ impl Ledger {
     }
 
     fn put_outside(&mut self, entry_id: i64, value: PendingAck) -> bool {
-        if let Form::Window(window) = &mut self.form {
+        if let LedgerForm::Window(window) = &mut self.form {
             if !is_thin(window.pages_with(entry_id), self.entries + 1) {
                 return window.put(entry_id, value);
             }
             self.become_sparse();
         }
-        let Form::Sparse(sparse) = &mut self.form else { unreachable!("it was made sparse") };
+        let LedgerForm::Sparse(sparse) = &mut self.form else { unreachable!("it was made sparse") };
         let is_new = sparse.put(entry_id, value);
         if sparse.pages().is_some_and(|pages| sparse.len() >= DENSE_ENTRIES_A_PAGE * pages) {
             self.become_window();
@@ -204,7 +204,7 @@ impl Ledger {
     }
 
     fn leave_thin_window(&mut self) {
-        if let Form::Window(window) = &self.form
+        if let LedgerForm::Window(window) = &self.form
             && is_thin(window.pages() as u64, self.entries)
         {
             self.become_sparse();
@@ -214,7 +214,7 @@ impl Ledger {
     #[cold]
     fn become_sparse(&mut self) {
         let entries = self.entries();
-        self.form = Form::Sparse(Box::new(Sparse::from_entries(entries.into_iter())));
+        self.form = LedgerForm::Sparse(Box::new(Sparse::from_entries(entries.into_iter())));
     }
 
     #[cold]
@@ -223,7 +223,7 @@ impl Ledger {
         for (entry_id, value) in self.entries() {
             window.put(entry_id, value);
         }
-        self.form = Form::Window(window);
+        self.form = LedgerForm::Window(window);
     }
 
     fn entries(&self) -> Vec<(i64, PendingAck)> {

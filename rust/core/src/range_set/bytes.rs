@@ -45,7 +45,7 @@ impl PositionRangeSet {
     /// # Errors
     /// [`Error::Corrupt`] for anything else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader { bytes, at: 0 };
+        let mut reader = BytesReader { bytes, at: 0 };
         let mut set = Self::new();
         match reader.take(1)? {
             [VERSION] => {}
@@ -106,12 +106,12 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-struct Reader<'a> {
+struct BytesReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BytesReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let taken = self.bytes[self.at..].get(..count).ok_or_else(|| self.error("cut short"))?;
         self.at += count;

@@ -41,11 +41,3 @@ impl Run {
         }
     }
 }
-
-/// The heap of a standard B-tree map with `len` pairs, which does not report it: nodes of 11 places, about two
-/// thirds full when pairs came in at random and half full when they came in order.
-pub(super) const fn tree_bytes<K, V>(len: usize) -> usize {
-    const PLACES: usize = 11;
-    const USUAL: usize = 7;
-    len.div_ceil(USUAL) * (PLACES * (size_of::<K>() + size_of::<V>()) + 16)
-}

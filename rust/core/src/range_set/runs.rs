@@ -6,7 +6,7 @@
 use crate::error::{Validity, invariant};
 use std::collections::BTreeMap;
 
-use super::run::{Run, tree_bytes};
+use super::run::Run;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Runs {
@@ -99,7 +99,7 @@ impl Runs {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        tree_bytes::<i64, i64>(self.uppers.len())
+        crate::nbytes::btree_bytes::<i64, i64>(self.uppers.len())
     }
 
     pub(super) fn validate(&self) -> Validity {

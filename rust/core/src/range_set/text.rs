@@ -32,7 +32,7 @@ impl PositionRangeSet {
     /// # Errors
     /// [`Error::Corrupt`] at the byte that is not of this notation, or at a range that cannot be.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut reader = Reader { text: text.as_bytes(), at: 0 };
+        let mut reader = TextReader { text: text.as_bytes(), at: 0 };
         let mut set = Self::new();
         reader.spaces();
         reader.expect("[")?;
@@ -56,12 +56,12 @@ impl PositionRangeSet {
     }
 }
 
-struct Reader<'a> {
+struct TextReader<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl TextReader<'_> {
     fn range(&mut self, set: &mut PositionRangeSet) -> Result<()> {
         let start = self.at;
         self.expect("(")?;

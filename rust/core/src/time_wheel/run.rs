@@ -5,7 +5,7 @@
 
 /// Entries `entry..entry + count` of `ledger`; ticks count from the start of their slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct MessageRun {
     pub(super) ledger: i64,
     pub(super) entry: i64,
     pub(super) tick: u64,
@@ -19,7 +19,7 @@ pub(super) struct Run {
     pub(super) count: u64,
 }
 
-impl Run {
+impl MessageRun {
     pub(super) fn one(ledger: i64, entry: i64, tick: u64) -> Self {
         Self { ledger, entry, tick, first: 1, per: u64::MAX, step: 0, count: 1 }
     }
@@ -120,14 +120,14 @@ impl Run {
 /// A run that may still grow, with what makes growing O(1).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tail {
-    pub(super) run: Run,
+    pub(super) run: MessageRun,
     last_tick: u64,
     /// Messages on the last stair.
     stair: u64,
 }
 
 impl Tail {
-    pub(super) fn new(run: Run) -> Self {
+    pub(super) fn new(run: MessageRun) -> Self {
         let last_tick = run.last_tick();
         let stair = match (run.count - 1).checked_sub(run.first) {
             None => run.count,

@@ -4,7 +4,7 @@
 //! waits in a small sorted list, and what is taken out before its time in another; when either
 //! passes about the square root of the slot, the stream is rewritten, which keeps both costs even.
 
-use super::run::{Run, Tail};
+use super::run::{MessageRun, Tail};
 use super::stream::Stream;
 use crate::error::Validity;
 
@@ -78,7 +78,7 @@ impl Slot {
         if (ledger, entry) <= self.last() {
             return self.add_late((ledger, entry, tick));
         }
-        self.append(Run::one(ledger, entry, tick));
+        self.append(MessageRun::one(ledger, entry, tick));
         self.note(tick);
         true
     }
@@ -100,14 +100,14 @@ impl Slot {
     }
 
     /// Makes a run after all others the tail.
-    fn append(&mut self, run: Run) {
+    fn append(&mut self, run: MessageRun) {
         if let Some(tail) = self.tail.replace(Tail::new(run)) {
             self.stream.push(tail.run, self.bits);
         }
     }
 
     /// Adds a run of messages after all others.
-    pub(super) fn add_run(&mut self, run: Run) {
+    pub(super) fn add_run(&mut self, run: MessageRun) {
         self.count += run.count;
         self.least = self.least.map(|least| least.min(run.tick));
         if run.count > 1 || !self.tail_takes(run.ledger, run.entry, run.tick) {
@@ -222,7 +222,7 @@ impl Slot {
         let mut late = edits.late.iter().copied().peekable();
         let place = |fresh: &mut Self, kept: &mut Edits, (ledger, entry, tick): Message| {
             if (ledger, entry) > fresh.last() {
-                fresh.add_run(Run::one(ledger, entry, tick));
+                fresh.add_run(MessageRun::one(ledger, entry, tick));
             } else {
                 kept.late.push((ledger, entry, tick));
             }
@@ -246,7 +246,7 @@ impl Slot {
     }
 
     /// The runs of stream and tail without what was removed, in order of position.
-    fn for_each_live(&self, mut visit: impl FnMut(Run)) {
+    fn for_each_live(&self, mut visit: impl FnMut(MessageRun)) {
         let mut removed = self.edits.iter().flat_map(|edits| &edits.removed).peekable();
         let tail = self.tail.iter().map(|tail| tail.run);
         for run in self.stream.runs(self.bits).chain(tail) {
@@ -270,10 +270,10 @@ impl Slot {
     }
 
     /// Every message as runs: those of the stream in order, then the late ones one by one.
-    pub(super) fn for_each_run(&self, mut visit: impl FnMut(Run)) {
+    pub(super) fn for_each_run(&self, mut visit: impl FnMut(MessageRun)) {
         self.for_each_live(&mut visit);
         let late = self.edits.iter().flat_map(|edits| &edits.late);
-        late.for_each(|&(ledger, entry, tick)| visit(Run::one(ledger, entry, tick)));
+        late.for_each(|&(ledger, entry, tick)| visit(MessageRun::one(ledger, entry, tick)));
     }
 
     /// Moves the tail into the stream, so that the stream is all there is; edits are compacted first.

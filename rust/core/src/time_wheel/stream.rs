@@ -1,4 +1,4 @@
-//! Runs in order of position as a stream of bits, near the entropy of what is in them.
+//! MessageRuns in order of position as a stream of bits, near the entropy of what is in them.
 //!
 //! ```text
 //! record   gap, tick                          one message
@@ -12,7 +12,7 @@
 //! Every [`MARK_EVERY`] records the state is noted, so that a lookup decodes at most so many.
 
 use super::bits::{BitReader, Bits, low_mask};
-use super::run::Run;
+use super::run::MessageRun;
 
 /// Ones that announce an escape: one gap in some thousands is that far above the mean.
 const ESCAPE: u32 = 12;
@@ -105,7 +105,7 @@ impl Stream {
     }
 
     /// Appends a run that is after [`Stream::last`].
-    pub(super) fn push(&mut self, run: Run, slot_bits: u32) {
+    pub(super) fn push(&mut self, run: MessageRun, slot_bits: u32) {
         let tick_bits = self.state.tick_bits(slot_bits).map_or(slot_bits, |k| k + 1);
         let each = u64::from(1 + self.state.gap_bits() + tick_bits);
         if run.count == 1 {
@@ -122,7 +122,7 @@ impl Stream {
             self.state.tick = run.last_tick();
         } else {
             for index in 0..run.count {
-                let one = Run::one(run.ledger, run.entry + index as i64, run.tick_of(index));
+                let one = MessageRun::one(run.ledger, run.entry + index as i64, run.tick_of(index));
                 self.record(&one, slot_bits);
             }
         }
@@ -137,7 +137,7 @@ impl Stream {
 
     /// The first message of a run.
     #[inline]
-    fn record(&mut self, run: &Run, slot_bits: u32) {
+    fn record(&mut self, run: &MessageRun, slot_bits: u32) {
         self.unmarked += 1;
         if run.ledger == self.state.ledger {
             let gap = (run.entry - self.state.entry) as u64 - 1;
@@ -188,19 +188,24 @@ impl Stream {
     }
 
     /// The runs in order of position.
-    pub(super) fn runs(&self, slot_bits: u32) -> Runs<'_> {
-        Runs { input: BitReader::new(&self.bits, 0), state: State::START, slot_bits, broken: false }
+    pub(super) fn runs(&self, slot_bits: u32) -> MessageRuns<'_> {
+        MessageRuns {
+            input: BitReader::new(&self.bits, 0),
+            state: State::START,
+            slot_bits,
+            broken: false,
+        }
     }
 
     /// The runs that can hold a position: from the last mark before it.
-    pub(super) fn runs_from(&self, ledger: i64, entry: i64, slot_bits: u32) -> Runs<'_> {
+    pub(super) fn runs_from(&self, ledger: i64, entry: i64, slot_bits: u32) -> MessageRuns<'_> {
         let after =
             self.marks.partition_point(|m| (m.state.ledger, m.state.entry) < (ledger, entry));
         let (bit, state) = match after.checked_sub(1) {
             Some(at) => (self.marks[at].bit, self.marks[at].state),
             None => (0, State::START),
         };
-        Runs { input: BitReader::new(&self.bits, bit), state, slot_bits, broken: false }
+        MessageRuns { input: BitReader::new(&self.bits, bit), state, slot_bits, broken: false }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -218,10 +223,14 @@ impl Stream {
 
     /// Checks saved bits by decoding them, and rebuilds what is not saved; `None` if they are no stream.
     /// `visit` sees each run.
-    pub(super) fn restore(bits: Bits, slot_bits: u32, mut visit: impl FnMut(&Run)) -> Option<Self> {
+    pub(super) fn restore(
+        bits: Bits,
+        slot_bits: u32,
+        mut visit: impl FnMut(&MessageRun),
+    ) -> Option<Self> {
         let mut stream = Self::new();
         let input = BitReader::new(&bits, 0);
-        let mut runs = Runs { input, state: State::START, slot_bits, broken: false };
+        let mut runs = MessageRuns { input, state: State::START, slot_bits, broken: false };
         while let Some(run) = runs.next() {
             visit(&run);
             stream.unmarked += 1;
@@ -237,14 +246,14 @@ impl Stream {
 }
 
 /// Decodes runs; on bits that no writer made it stops and is `broken`.
-pub(super) struct Runs<'a> {
+pub(super) struct MessageRuns<'a> {
     input: BitReader<'a>,
     state: State,
     slot_bits: u32,
     broken: bool,
 }
 
-impl Runs<'_> {
+impl MessageRuns<'_> {
     fn number(&mut self) -> u64 {
         let length = self.input.take(6) as u32;
         self.input.take(length + 1)
@@ -269,7 +278,7 @@ impl Runs<'_> {
         u64::from(high) << k | next >> (high + 1) & low_mask(k)
     }
 
-    fn record(&mut self) -> Option<Run> {
+    fn record(&mut self) -> Option<MessageRun> {
         let mut escape = self.escape();
         let is_run = escape == Some(RUN);
         if is_run {
@@ -312,7 +321,7 @@ impl Runs<'_> {
             }
         };
         self.state.saw_tick(tick);
-        let mut run = Run::one(self.state.ledger, self.state.entry, tick);
+        let mut run = MessageRun::one(self.state.ledger, self.state.entry, tick);
         if is_run {
             run.count = self.number().checked_add(1)?;
             (run.first, run.per, run.step) = (self.number(), self.number(), self.number());
@@ -325,7 +334,7 @@ impl Runs<'_> {
     }
 
     /// Accepts a run's shape only if its entries and ticks stay within their domains.
-    fn finish(&mut self, run: &Run) -> Option<()> {
+    fn finish(&mut self, run: &MessageRun) -> Option<()> {
         let after = i64::try_from(run.count - 1).ok()?;
         self.state.entry = run.entry.checked_add(after)?;
         if run.first == 0 || run.per == 0 || run.first > run.count {
@@ -343,11 +352,11 @@ impl Runs<'_> {
     }
 }
 
-impl Iterator for Runs<'_> {
-    type Item = Run;
+impl Iterator for MessageRuns<'_> {
+    type Item = MessageRun;
 
     #[inline]
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<MessageRun> {
         if self.input.done() || self.broken {
             return None;
         }

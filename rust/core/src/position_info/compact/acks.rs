@@ -25,14 +25,14 @@ const RUN_BYTES: u64 = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Runs,
+    RangeBuilder,
     Holes,
     Acks,
     Bitmap,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Runs, Self::Holes, Self::Acks, Self::Bitmap];
+    const ALL: [Self; 4] = [Self::RangeBuilder, Self::Holes, Self::Acks, Self::Bitmap];
 }
 
 /// The numbers of a ledger; `count` is that of the numbers behind, by kind: runs but the first, holes, or
@@ -59,31 +59,31 @@ impl Record {
 
 /// A run of acknowledged entries as holes before it and its length.
 #[derive(Clone, Copy)]
-struct Run {
+struct HolesAndAcks {
     holes: u64,
     length: u64,
 }
 
 /// The runs of a ledger, the first with the holes before entry 0.
-fn runs_of(set: &PositionRangeSet, ledger_id: i64) -> Vec<Run> {
+fn runs_of(set: &PositionRangeSet, ledger_id: i64) -> Vec<HolesAndAcks> {
     let mut next = 0;
     let run = |range: PositionRange| {
         let first = range.lower_entry_exclusive + 1;
         let holes = first.abs_diff(next);
         next = range.upper_entry_inclusive.wrapping_add(1);
-        Run { holes, length: range.upper_entry_inclusive.abs_diff(first) + 1 }
+        HolesAndAcks { holes, length: range.upper_entry_inclusive.abs_diff(first) + 1 }
     };
     set.ranges_of(ledger_id).map(run).collect()
 }
 
 /// The numbers of `Holes`.
-fn before_holes(runs: &[Run]) -> impl Iterator<Item = u64> + Clone + '_ {
+fn before_holes(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ {
     runs.windows(2)
         .flat_map(|pair| std::iter::once(pair[0].length).chain((1..pair[1].holes).map(|_| 0)))
 }
 
 /// The numbers of `Acks`.
-fn before_acks(runs: &[Run]) -> impl Iterator<Item = u64> + Clone + '_ {
+fn before_acks(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ {
     runs.iter().enumerate().flat_map(|(index, run)| {
         let first = (index > 0).then_some(run.holes);
         first.into_iter().chain((1..run.length).map(|_| 0))
@@ -93,7 +93,7 @@ fn before_acks(runs: &[Run]) -> impl Iterator<Item = u64> + Clone + '_ {
 /// How the entries of one ledger are written.
 enum Plan {
     /// `Runs` that go on behind the first, with the codes for gaps and lengths.
-    Runs(Code, Code),
+    RangeBuilder(Code, Code),
     Holes(Code),
     Acks(Code),
     Bitmap,
@@ -102,20 +102,21 @@ enum Plan {
 }
 
 /// The cheapest plan and the record.
-fn plan(gap: u64, runs: &[Run]) -> (Record, Plan) {
+fn plan(gap: u64, runs: &[HolesAndAcks]) -> (Record, Plan) {
     let start = runs[0].holes;
     let acks = runs.iter().map(|run| run.length).fold(0u64, u64::saturating_add);
     let holes = runs[1..].iter().map(|run| run.holes).fold(0u64, u64::saturating_add);
     let span = acks.saturating_add(holes);
     let record = |kind, count| Record { gap, kind, start, span, count };
     if runs.len() == 1 {
-        return (record(Kind::Runs, 0), Plan::Nothing);
+        return (record(Kind::RangeBuilder, 0), Plan::Nothing);
     }
     let (gaps, gaps_cost) = Code::cheapest(runs[1..].iter().map(|run| run.holes));
     let (lengths, lengths_cost) =
         Code::cheapest(runs[..runs.len() - 1].iter().map(|run| run.length));
     let mut cost = gaps_cost.saturating_add(lengths_cost);
-    let mut best = (record(Kind::Runs, runs.len() as u64 - 1), Plan::Runs(gaps, lengths));
+    let mut best =
+        (record(Kind::RangeBuilder, runs.len() as u64 - 1), Plan::RangeBuilder(gaps, lengths));
     // Each number takes at least a bit unless all are equal, so what cannot win is not tried.
     if holes < cost {
         let (code, holes_cost) = Code::cheapest(before_holes(runs));
@@ -161,10 +162,10 @@ pub(super) fn put(bits: &mut BitWriter, set: &PositionRangeSet) {
     bits.put_bytes(&details.finish());
 }
 
-fn put_details(bits: &mut BitWriter, plan: &Plan, runs: &[Run]) {
+fn put_details(bits: &mut BitWriter, plan: &Plan, runs: &[HolesAndAcks]) {
     match plan {
         Plan::Nothing => {}
-        Plan::Runs(gaps, lengths) => {
+        Plan::RangeBuilder(gaps, lengths) => {
             gaps.put_header(bits);
             lengths.put_header(bits);
             for pair in runs.windows(2) {
@@ -252,10 +253,10 @@ fn take_details(
     record: Record,
     set: &mut PositionRangeSet,
 ) -> Result<()> {
-    let mut runs = Runs::new(set, ledger_id, record);
+    let mut runs = RangeBuilder::new(set, ledger_id, record);
     match record.kind {
-        Kind::Runs if record.count == 0 => runs.ack(record.span)?,
-        Kind::Runs => {
+        Kind::RangeBuilder if record.count == 0 => runs.ack(record.span)?,
+        Kind::RangeBuilder => {
             let gaps = Code::take_header(bits)?;
             let lengths = Code::take_header(bits)?;
             for _ in 0..record.count {
@@ -308,7 +309,7 @@ fn take_details(
 }
 
 /// Turns holes and acknowledged entries, as they come, into ranges of the set.
-struct Runs<'a> {
+struct RangeBuilder<'a> {
     set: &'a mut PositionRangeSet,
     ledger_id: i64,
     /// The next entry, counted from 0, and the one behind the span: both at most 2^63.
@@ -319,7 +320,7 @@ struct Runs<'a> {
     bounds: Vec<(i64, i64)>,
 }
 
-impl<'a> Runs<'a> {
+impl<'a> RangeBuilder<'a> {
     fn new(set: &'a mut PositionRangeSet, ledger_id: i64, record: Record) -> Self {
         let end = record.start + record.span;
         Self { set, ledger_id, next: record.start, end, open: None, bounds: Vec::new() }

@@ -1,6 +1,6 @@
 //! The open slot: its runs sorted by tick and position, drained from the back.
 //!
-//! Runs that do not meet in time stay whole, and a batch is cut off them at the speed of filling memory.
+//! MessageRuns that do not meet in time stay whole, and a batch is cut off them at the speed of filling memory.
 //! Those that do are cut into their stairs first, so that the runs here are always in order as a whole:
 //! one search finds the only run that can hold a message.
 
@@ -8,37 +8,37 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::bits::low_mask;
-use super::run::Run;
+use super::run::MessageRun;
 use crate::delayed::{Delayed, DelayedColumns};
 use crate::error::Validity;
 use crate::radix;
 
 /// Ticks of `late` are absolute, as [`Delayed::deliver_at_ms`] holds them; those of runs count from `start`.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Front {
+pub(super) struct OpenSlot {
     /// The range that is open, `start..start + 2^bits`; earlier ticks belong here, too. `None`: nothing is.
     pub(super) range: Option<(i64, u32)>,
     /// Descending, each as a whole before the one in front of it.
-    runs: Vec<Run>,
+    runs: Vec<MessageRun>,
     /// What was added after the slot was opened.
     late: BTreeSet<Delayed>,
 }
 
 /// Where a message is in the order of delivery.
-type Key = (u64, i64, i64);
+type DeliveryKey = (u64, i64, i64);
 
-fn first_key(run: &Run) -> Key {
+fn first_key(run: &MessageRun) -> DeliveryKey {
     (run.tick, run.ledger, run.entry)
 }
 
-fn last_key(run: &Run) -> Key {
+fn last_key(run: &MessageRun) -> DeliveryKey {
     (run.last_tick(), run.ledger, run.last_entry())
 }
 
 /// Sorts the runs of a slot of `2^bits` ticks descending; returns whether each is as a whole before the next.
-pub(super) fn sort_descending(runs: &mut Vec<Run>, bits: u32) -> bool {
+pub(super) fn sort_descending(runs: &mut Vec<MessageRun>, bits: u32) -> bool {
     if bits <= radix::KEY_BITS_MAX && !runs.is_empty() {
-        // Runs come by position, the late ones after: sorted by tick from the back they are almost right.
+        // MessageRuns come by position, the late ones after: sorted by tick from the back they are almost right.
         let keys = runs.iter().rev().map(|run| low_mask(bits) - run.tick);
         let (order, end) = (radix::order(keys, bits), runs.len() - 1);
         *runs = order.iter().map(|&index| runs[end - index as usize]).collect();
@@ -51,13 +51,13 @@ pub(super) fn sort_descending(runs: &mut Vec<Run>, bits: u32) -> bool {
     in_order(runs)
 }
 
-fn in_order(runs: &[Run]) -> bool {
+fn in_order(runs: &[MessageRun]) -> bool {
     runs.is_sorted_by(|after, before| last_key(before) < first_key(after))
 }
 
-impl Front {
+impl OpenSlot {
     /// Opens a slot with its runs as [`sort_descending`] left them, in order.
-    pub(super) fn open(&mut self, start: i64, bits: u32, runs: Vec<Run>) {
+    pub(super) fn open(&mut self, start: i64, bits: u32, runs: Vec<MessageRun>) {
         debug_assert!(self.is_empty() && in_order(&runs));
         (self.range, self.runs) = (Some((start, bits)), runs);
     }
@@ -86,7 +86,7 @@ impl Front {
 
     /// The runs in order of position, a single message after the run that it is in (at another tick), and
     /// the late messages.
-    pub(super) fn into_parts(mut self) -> (Vec<Run>, BTreeSet<Delayed>) {
+    pub(super) fn into_parts(mut self) -> (Vec<MessageRun>, BTreeSet<Delayed>) {
         self.runs.sort_unstable_by_key(|run| (run.ledger, run.entry, Reverse(run.count)));
         (self.runs, self.late)
     }
@@ -197,8 +197,8 @@ impl Front {
 
     pub(super) fn heap_bytes(&self) -> usize {
         // A set is a tree whose values take no room.
-        self.runs.capacity() * size_of::<Run>()
-            + crate::delayed::btree_bytes::<Delayed, ()>(self.late.len())
+        self.runs.capacity() * size_of::<MessageRun>()
+            + crate::nbytes::btree_bytes::<Delayed, ()>(self.late.len())
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -213,19 +213,19 @@ impl Front {
             return Err("a late message is in a run, too".into());
         }
         match (self.last_tick(), self.messages().map(|message| message.deliver_at_ms).max()) {
-            (None, Some(_)) => Err("messages in front without an open slot".into()),
+            (None, Some(_)) => Err("messages without an open slot".into()),
             (Some(last), Some(tick)) if tick > last => Err(format!("{tick} is after {last}")),
             _ => Ok(()),
         }
     }
 }
 
-fn first_of(run: &Run, start: i64) -> Delayed {
+fn first_of(run: &MessageRun, start: i64) -> Delayed {
     Delayed::new(start + run.tick as i64, run.ledger, run.entry)
 }
 
 /// The messages of a run before a late one, which is after the first of them.
-fn count_up_to(run: &Run, start: i64, late: &Delayed) -> u64 {
+fn count_up_to(run: &MessageRun, start: i64, late: &Delayed) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {
         // Both begin on one tick, and the run may climb from it before it reaches the late one's entry.
@@ -239,7 +239,7 @@ fn count_up_to(run: &Run, start: i64, late: &Delayed) -> u64 {
 
 /// Appends the first `count` messages of a run whose first tick is `tick`.
 #[inline]
-fn push_front(due: &mut DelayedColumns, run: &Run, count: u64, mut tick: i64, tick_ms: i64) {
+fn push_front(due: &mut DelayedColumns, run: &MessageRun, count: u64, mut tick: i64, tick_ms: i64) {
     let time = tick.saturating_mul(tick_ms);
     if count == 1 {
         return due.push(Delayed::new(time, run.ledger, run.entry));
