@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ackwell._native import Ledgers, PositionRangeSet
-from ackwell.cursor import acknowledged
+from ackwell.cursor_rules import acknowledged
 from ackwell.cursor_state import AckSets, CursorState
 from ackwell.errors import AckwellError, StatsError
 from ackwell.position import Position

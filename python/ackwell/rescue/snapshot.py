@@ -18,7 +18,7 @@ from ackwell.broker.collect import MANIFEST, collected_facts
 from ackwell.broker.documents import documents_of
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, stats_files
-from ackwell.cursor import acknowledged
+from ackwell.cursor_rules import acknowledged
 from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
 
