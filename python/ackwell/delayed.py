@@ -262,7 +262,7 @@ class DelayedDeliveryTracker(EqualByState):
             raise ValueError("ledger and entry ids are at least 0")
         before = None
         if self.max_bytes is not None:
-            # What waits already, or is due, takes no memory, so it is no reason to refuse.
+            # What waits already, or is due, takes no memory, so it is not a reason to refuse.
             count = int((~self._positions.contains_many(ledgers[waits], entries[waits])).sum())
             if count and not self._may_add(count):
                 before = self.index.copy(), self._positions.copy()

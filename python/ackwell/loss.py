@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """The acknowledgments that an encoding leaves out; false when there are none.
+    """The acknowledgments that an encoding leaves out; false if there are none.
 
     Everything listed comes back to the consumers when the encoded state is recovered.
     """

@@ -22,7 +22,7 @@ class PendingAck(NamedTuple):
     sticky_key_hash: int
 
 
-# A mapping's key type is invariant, so a mapping of `Position` is no mapping of pairs.
+# A mapping's key type is invariant, so a mapping of `Position` is not a mapping of pairs.
 PendingEntries: TypeAlias = (
     Mapping[Position, PendingAck]
     | Mapping[tuple[int, int], tuple[int, int]]

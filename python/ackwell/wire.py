@@ -51,7 +51,7 @@ class Field(NamedTuple):
         return self.value
 
     def int64s(self) -> Iterator[int]:
-        """Return the values of a repeated int64 field: one, or many where they are packed."""
+        """Return the values of a repeated int64 field: one, or many if they are packed."""
         if self.wire_type == VARINT:
             yield self.int64()
             return

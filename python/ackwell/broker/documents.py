@@ -1,4 +1,4 @@
-"""The JSON documents of a file: how many there are, what is around them, and why one is none.
+"""The JSON documents of a file: how many there are, what is around them, and why one cannot be read.
 
 A dump may be large, and most of one is the text of ranges. So a long text of ranges stays in the bytes that
 were read and is parsed from there, in pieces. The topics of one document are decoded one after the other.
@@ -70,7 +70,7 @@ class LongRanges:
 
 
 def json_document(data: bytes, source: str) -> Any:
-    """Return the first JSON document; raises `StatsError` where there is none."""
+    """Return the first JSON document; raises `StatsError` if there is none."""
     text = _text(data, source)
     return _decode(json.JSONDecoder(), text, _heading(text, 0)[1], source)[0]
 
@@ -79,7 +79,7 @@ def documents_of(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]:
     """Yield the JSON documents of a file, which may follow one another, each with the topic above it.
 
     The members of an object from topic to answer are documents of their own. A long text of ranges is a
-    `LongRanges`. Raises `StatsError` where something is no JSON.
+    `LongRanges`. Raises `StatsError` if something is not JSON.
     """
     if data[:2] == GZIP_MAGIC:
         data = _decompressed(data, source)
@@ -158,7 +158,7 @@ def _decode(decoder: json.JSONDecoder, text: str, start: int, source: str) -> tu
 
 
 def _closed(text: str, start: int, source: str) -> int:
-    """Step over the end of an object; raises `StatsError` where it is none."""
+    """Step over the end of an object; raises `StatsError` if it is not one."""
     start = _blanks(text, start)
     if not text.startswith("}", start):
         raise StatsError(

@@ -51,7 +51,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
     )
-    """The older name of the setting above; wins where it is greater than 0."""
+    """The older name of the setting above; wins if it is greater than 0."""
     max_batch_deleted_index_to_persist: int = _setting("managedLedgerMaxBatchDeletedIndexToPersist", 10_000)
     persist_individual_ack_as_long_array: bool = _setting(
         "managedLedgerPersistIndividualAckAsLongArray", True

@@ -61,13 +61,13 @@ class SubscriptionStats(CursorState):
     cursor_ledger: CursorLedger
     batch_sizes: BatchSizes
     persisted_mark_delete: Position | None
-    """None where the source does not show it: the admin API does not."""
+    """None if the source does not show it: the admin API does not."""
     delayed_messages: int | None
     subscription_type: str | None
     durable: bool
     time_ms: int | None
     mark_delete_moved_ms: int | None
-    """When the mark-delete position last moved; None where the broker did not see it move."""
+    """When the mark-delete position last moved; None if the broker did not see it move."""
     dispatch: DispatchStats | None
     """The delivery; None without an answer of `stats`."""
     internal_cursor: bool
@@ -299,7 +299,7 @@ def _subscription(
     shown: Mapping[str, Any] = (stats.get("subscriptions") or {}).get(subscription) or {}
     persisted = memory.get("persistentMarkDelete")
     read_position = cursor.get("readPosition")
-    # Half a surrogate pair is no text, and no output can hold it.
+    # Half a surrogate pair is not a text, and no output can hold it.
     f"{topic}{subscription}".encode()
     return SubscriptionStats(
         topic=topic,
@@ -327,7 +327,7 @@ def _subscription(
 
 
 def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return an object of an answer, an empty one where it is missing or null."""
+    """Return an object of an answer, an empty one if it is missing or null."""
     value = values.get(name)
     if value is None:
         return {}
@@ -345,7 +345,7 @@ def _integer(values: Mapping[str, Any], name: str, missing: int | None = None) -
 
 
 def _time(values: Mapping[str, Any], name: str) -> int | None:
-    """Return a time in ms, None where there is none; a year beyond 9999 is none."""
+    """Return a time in ms, None without one; a year beyond 9999 is not a time."""
     if values.get(name) is None:
         return None
     time_ms = _integer(values, name)
@@ -373,7 +373,7 @@ def _ranges(shown: Any) -> PositionRangeSet:
 
 
 def _position(text: Any) -> Position:
-    """Parse a position; `ValueError` where an id is no int64, or below those of Pulsar's `earliest`."""
+    """Parse a position; `ValueError` if an id is not an int64, or is below those of Pulsar's `earliest`."""
     if not isinstance(text, str):
         raise ValueError(f"expected a position such as '3:5', got {text!r}")
     position = Position.parse(text)
@@ -468,7 +468,7 @@ _MANAGED_LEDGER: Final = re.compile(r"pulsar/managed-ledger=base64:([A-Za-z0-9+/
 
 
 def topic_of(internal: Mapping[str, Any]) -> str | None:
-    """Read the topic from a ledger's metadata, where it was asked for (`stats-internal --metadata`)."""
+    """Read the topic from a ledger's metadata, if it was asked for (`stats-internal --metadata`)."""
     for info in internal["ledgers"]:
         found = _MANAGED_LEDGER.search(_text(info, "metadata") or "")
         if found:

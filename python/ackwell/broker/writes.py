@@ -248,7 +248,7 @@ def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> N
 
 
 def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
-    """Return the size of the entry where it exceeds `limit`; it is encoded only where it might."""
+    """Return the size of the entry if it exceeds `limit`; it is encoded only if it might."""
     at_most = 64 * len(kept.ranges) + sum(48 + 11 * len(words) for words in kept.partial.values())
     if kept.form == "pulsar-ranges" and at_most <= limit:
         return None
@@ -260,7 +260,7 @@ def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
 
 
 def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> int | None:
-    """Bound the acknowledged messages of batches where the source does not show ack sets.
+    """Bound the acknowledged messages of batches if the source does not show ack sets.
 
     None: no bound is known. 0: there cannot be any.
     """
@@ -281,7 +281,7 @@ def keeps_hidden(state: MemoryState, settings: BrokerSettings, kept: Kept) -> bo
 
 
 def _unacked_entries(state: MemoryState) -> int | None:
-    """Count the entries that are not wholly acknowledged; None where the ledgers are not known."""
+    """Count the entries that are not wholly acknowledged; None if the ledgers are not known."""
     ledgers = state.ledgers
     if ledgers is None:
         return None

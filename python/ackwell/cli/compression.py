@@ -11,7 +11,7 @@ from ackwell.diagnosis.inspection import COMPRESSIONS
 
 def _known(value: str | None) -> str | None:
     if value is not None and value.upper() not in COMPRESSIONS:
-        raise typer.BadParameter(f"{value!r} is none of {', '.join(COMPRESSIONS)}")
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(COMPRESSIONS)}")
     return value and value.upper()
 
 
@@ -21,6 +21,6 @@ Compression = Annotated[
         "--compression",
         metavar="TYPE",
         callback=_known,
-        help="How entries are compressed where the bytes do not say: LZ4, ZLIB, ZSTD or SNAPPY.",
+        help="How entries are compressed if the bytes do not say it: LZ4, ZLIB, ZSTD or SNAPPY.",
     ),
 ]

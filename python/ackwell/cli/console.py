@@ -39,7 +39,7 @@ _VISIBLE: Final = {
 
 
 def name_of(name: str, room: int | None = None) -> str:
-    """Return a topic or subscription as it is shown: on one line, its middle left out where it is long."""
+    """Return a topic or subscription as it is shown: on one line, its middle left out if it is long."""
     shown = visible(name.removeprefix("persistent://")).replace("\n", "␊")
     if room is None or len(shown) <= room:
         return shown
@@ -115,7 +115,7 @@ def write_utf8(text: str) -> None:
 
 
 def progress(items: Iterable[_Item], doing: str) -> Iterator[_Item]:
-    """Yield the items; show their number on standard error, where that is a terminal."""
+    """Yield the items; show their number on standard error, if that is a terminal."""
     if not err.is_terminal:
         yield from items
         return

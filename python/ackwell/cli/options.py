@@ -101,7 +101,7 @@ def admin_client(
 def made_of(make: Callable[..., object], name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the parameters of `make` to a command as options.
 
-    The command takes what `make` returns as its parameter `name`, which is no option.
+    The command takes what `make` returns as its parameter `name`, which is not an option.
     """
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
@@ -145,7 +145,7 @@ def assignments(given: Sequence[str] | None) -> Iterator[str]:
                 f"{value!r} is neither NAME=VALUE nor a file that can be read: {error.strerror}"
             ) from None
         except UnicodeDecodeError:
-            raise typer.BadParameter(f"{value!r} is no file of settings: it holds no text") from None
+            raise typer.BadParameter(f"{value!r} is not a file of settings: it holds no text") from None
         for line in text.splitlines():
             name, separator, rest = line.strip().partition("=")
             # A setting without a value keeps its default, as the broker reads it.

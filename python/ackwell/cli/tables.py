@@ -22,7 +22,7 @@ NAMES_WIDTH_MIN = 40
 
 
 def print_subscriptions(headings: Sequence[str], rows: Iterable[Row], console: Console = out) -> None:
-    """Print a row for each subscription, or a block of lines each where the console is too narrow.
+    """Print a row for each subscription, or a block of lines each if the console is too narrow.
 
     A long name in a row loses its middle. A block shows it whole.
     """

@@ -31,7 +31,7 @@ class Difference:
     unacked: PositionRangeSet
     """Whole entries acknowledged in the first state and not in the second."""
     ack_sets: Mapping[Position, tuple[Sequence[int] | None, Sequence[int] | None]]
-    """Entries whose ack set differs, with both; None where there is none."""
+    """Entries whose ack set differs, with both; None if one side has none."""
     ledgers_known: bool
     """Whether the ends of ledgers are the broker's, or guessed from the states."""
 

@@ -57,7 +57,7 @@ class Inspection:
 
     @property
     def form(self) -> str | None:
-        """How acknowledged positions are written, None where there are none."""
+        """How acknowledged positions are written, None without any."""
         if self.info is None or not len(self.info.individually_deleted):
             return None
         # The metadata store holds ranges and nothing else.
@@ -127,7 +127,7 @@ def inspect(data: bytes, *, source: str = "", compression: str | None = None) ->
     """Read one stored value.
 
     `compression` (one of `COMPRESSIONS`) is needed where an entry of PIP-381 was compressed, for
-    it does not say so itself. Raises `CorruptStateError` for bytes that are no state.
+    it does not say so itself. Raises `CorruptStateError` for bytes that are not a state.
 
     >>> inspect(bytes.fromhex("0803 1005")).info.position
     Position(ledger_id=3, entry_id=5)

@@ -18,7 +18,7 @@ from ackwell.protocol import messages
 def read_batch(metadata: Any, body: bytes) -> list[tuple[Any, bytes]]:
     """Split an uncompressed body: each message's `SingleMessageMetadata` and its bytes.
 
-    Empty where the entry is no batch; `FrameError` for a body that is not what the metadata says.
+    Empty if the entry is not a batch; `FrameError` for a body that is not what the metadata says.
 
     >>> one = messages.SingleMessageMetadata(payload_size=0, partition_key="k")
     >>> metadata = messages.MessageMetadata(num_messages_in_batch=2)

@@ -182,7 +182,7 @@ class AckColumns(NamedTuple):
 
         The last value of a repeated single field counts, as in protobuf; a transaction id needs
         both halves, else the acknowledgment is a plain one, as for the broker. Ids near 2^64 (earliest,
-        latest) read as negative. Raises `CorruptStateError` with the offset for bytes that are no command,
+        latest) read as negative. Raises `CorruptStateError` with the offset for bytes that are not a command,
         `LimitError` for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
         """
         fields = (engine or native_engine()).decode_command_ack(data)

@@ -137,7 +137,7 @@ def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the field's word
 
 
 def split(command: bytes) -> tuple[int, bytes]:
-    """Return a command's type and the bytes of its message, where they are written as `encode` writes them.
+    """Return a command's type and the bytes of its message, if they are written as `encode` writes them.
 
     Every client does. Type 0 for any other way, which `decode` reads.
     """
@@ -169,7 +169,7 @@ def _two_byte_tag(number: int) -> bytes:
 
 
 def decode(command: bytes) -> Command:
-    """Read a command; `FrameError` for bytes that are none.
+    """Read a command; `FrameError` for bytes that are not one.
 
     A command of a type that is not in the table is `(type, None)`, for a newer peer may send it.
     """

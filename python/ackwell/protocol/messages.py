@@ -47,7 +47,7 @@ def message(name: str) -> Any:
 
 
 def parse(name: str, data: bytes) -> Any:
-    """Read a message; `FrameError` for bytes that are none, or that lack a required field of its own.
+    """Read a message; `FrameError` for bytes that are not one, or that lack a required field of its own.
 
     The required fields of messages inside it are not looked at, which would take longer than reading it;
     a number that is missing there reads as 0.
@@ -56,10 +56,10 @@ def parse(name: str, data: bytes) -> Any:
     try:
         read = message_class.FromString(data)
     except error_class as error:
-        raise FrameError(f"{len(data)} bytes that are no {name}: {error}") from None
+        raise FrameError(f"{len(data)} bytes that are not a {name}: {error}") from None
     for field in required:
         if not read.HasField(field):
-            raise FrameError(f"{len(data)} bytes that are no {name}: without {field}")
+            raise FrameError(f"{len(data)} bytes that are not a {name}: without {field}")
     return read
 
 

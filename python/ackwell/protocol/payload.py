@@ -28,13 +28,13 @@ class Payload(NamedTuple):
     body: bytes
     """The messages, compressed as the metadata says."""
     checksum_holds: bool
-    """Whether the checksum is that of the bytes; true where the entry has none."""
+    """Whether the checksum is that of the bytes; true if the entry has none."""
     broker_entry: Any | None = None
     """`BrokerEntryMetadata`, if there is one."""
 
 
 def read_payload(data: bytes) -> Payload:
-    """Split an entry; `FrameError` for bytes that are none. A wrong checksum is returned, not raised.
+    """Split an entry; `FrameError` for bytes that are not one. A wrong checksum is returned, not raised.
 
     >>> metadata = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
     >>> read_payload(write_payload(metadata, b"hello")).body
@@ -70,7 +70,7 @@ def write_payload(metadata: Any, body: bytes) -> bytes:
 
 
 def uncompressed(payload: Payload, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
-    """Return the body as it was before compression; `FrameError` where it is none, or over `max_bytes`."""
+    """Return the body as it was before compression; `FrameError` if it is not one, or over `max_bytes`."""
     metadata = payload.metadata
     if not metadata.compression:
         return payload.body
@@ -80,7 +80,7 @@ def uncompressed(payload: Payload, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
     try:
         return decompress(payload.body, name, metadata.uncompressed_size, max_bytes)
     except (AckwellError, ValueError) as error:
-        raise FrameError(f"a body that is no {name}: {error}") from None
+        raise FrameError(f"a body that is not {name}: {error}") from None
 
 
 def _end(data: bytes, at: int) -> int:

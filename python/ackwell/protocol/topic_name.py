@@ -24,7 +24,7 @@ class TopicName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a name; `ValueError` for what is none."""
+        """Read a name; `ValueError` for a text that is not one."""
         domain, scheme, rest = text.partition("://")
         if not scheme:
             domain, rest = "persistent", text

@@ -31,7 +31,7 @@ ENTRY_BYTES_MAX = 1 << 20
 STATE_BYTES_MAX = 64 << 20
 #: The first byte of a footer, and of no other uncompressed entry.
 FOOTER_MAGIC = b"{"
-#: A footer holds two small numbers. A longer entry is none, however deeply it nests.
+#: A footer holds two small numbers. A longer entry is not a footer, however deeply it nests.
 FOOTER_BYTES_MAX = 256
 #: The size before a compressed state, big-endian.
 SIZE_BYTES = 4

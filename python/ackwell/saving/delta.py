@@ -1,4 +1,4 @@
-"""What changed in a cursor's state between two saves: small where the state is large.
+"""What changed in a cursor's state between two saves, in the size of the change.
 
 A `Change` holds the new mark-delete position, the positions acknowledged since, the ack sets and redelivery
 counts that changed, and the properties, `idle_since` and unknown fields if they changed. Applying it is a

@@ -51,7 +51,7 @@ class Selector(Protocol):
         """Return its slots to the others."""
 
     def select(self, sticky_key_hash: int) -> ConsumerKey | None:
-        """Return the owner of a slot, or `None` where there is none."""
+        """Return the owner of a slot, or `None` if it has none."""
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
         """List the last slot of each run with its owner, in order, up to the end of the range."""
@@ -268,7 +268,7 @@ def hash_ranges(selector: Selector) -> dict[ConsumerKey, list[HashRange]]:
 
 
 def owners_of_slots(selector: Selector, consumers: Sequence[ConsumerKey]) -> NDArray[np.int16]:
-    """Return the owner of each of the `SLOTS` slots as an index into `consumers`, -1 where there is none."""
+    """Return the owner of each of the `SLOTS` slots as an index into `consumers`, -1 for none."""
     import numpy as np
 
     runs = selector.boundaries()

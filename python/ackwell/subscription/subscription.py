@@ -250,7 +250,7 @@ ActiveChange(consumer='a', active=True)])
     def remove_consumer(self, consumer: ConsumerKey) -> Removed:
         """Remove a consumer; return how many of its entries go back, and the notifications to send.
 
-        The entries keep their redelivery count: that its consumer left is no failure of a message. On
+        The entries keep their redelivery count: that its consumer left is not a failure of a message. On
         Exclusive and Failover the next active consumer starts from the first unacknowledged message.
         Receipts for this consumer are dropped.
         """
@@ -471,7 +471,7 @@ ActiveChange(consumer='a', active=True)])
     def handle(self, consumer: ConsumerKey, command: CommandAck | AckColumns | bytes) -> int:
         """Apply a client's acknowledgment command; return how many entries it changed.
 
-        All or nothing: bytes that are no command are a `CorruptStateError`, a command against the rules
+        All or nothing: bytes that are not a command are a `CorruptStateError`, a command against the rules
         is a `ProtocolError`, where a broker applies what `acceptable` returns. A command with a request id is
         answered by a receipt of `confirm` or `save`, never before its effect is durable. Messages with a
         validation error are acknowledged and counted; properties are saved with the cursor.

@@ -152,7 +152,7 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
                 "right": (right - row_starts[row]).astype(np.int32),
             }
         )
-        # `plot.quad` would make three more glyphs, for selections that there are none of.
+        # `plot.quad` would make three more glyphs, for selections, which the page does not have.
         glyph = Quad(
             left="left",
             right="right",
