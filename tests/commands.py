@@ -1,15 +1,87 @@
-"""The command line, run in this process."""
+"""The command line in this process: what it answers, and what a refusal must be."""
 
 from __future__ import annotations
 
-from typer.testing import CliRunner
+import io
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NamedTuple
+from unittest import mock
 
-from ackwell.cli import app
+from ackwell.cli import main
+
+CPU_SECONDS_MAX = 60
+"""Far more than any of these inputs takes; CPU time, so that a busy machine fails nothing."""
+
+ERROR, USAGE = 1, 2
+CODES = {0, ERROR, USAGE, 3, 4, 5}
 
 
-def command(*arguments: object, stdin: bytes | None = None) -> tuple[int, str]:
-    """Run `ackwell` with these arguments; return its exit code and what it wrote to standard output."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout
+class Answer(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+def ackwell(*arguments: str, stdin: bytes = b"") -> Answer:
+    """Run a command; any exception that it lets through is the test's."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    code: object = 0
+    with (
+        mock.patch.multiple(sys, argv=["ackwell", *arguments], stdin=given, stdout=out, stderr=err),
+        limited(),
+    ):
+        try:
+            main()
+        except SystemExit as left:
+            code = left.code or 0
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode(errors="replace"))
+    assert isinstance(code, int)
+    return Answer(code, *texts)
+
+
+def command(*arguments: object, stdin: bytes = b"") -> tuple[int, str]:
+    """Run a command; return its exit code and what it wrote to standard output."""
+    answer = ackwell(*map(str, arguments), stdin=stdin)
+    return answer.code, answer.out
+
+
+def held(answer: Answer) -> Answer:
+    """Return an answer that is a result, or a refusal as it should be."""
+    assert answer.code in CODES, answer
+    assert "Traceback" not in answer.err
+    if answer.code == ERROR:
+        # What could not be read before it has lines of its own.
+        *before, line = [line for line in answer.err.split("\n") if line]
+        assert line.startswith("error: "), answer.err
+        assert len(line) > len("error: "), "an error says what is wrong"
+        assert all(each.startswith(("not read: ", "not replayed: ")) for each in before), answer.err
+    return answer
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Raise if the CPU time runs out: what takes so long has no end."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"took more than {CPU_SECONDS_MAX} s of CPU")
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS_MAX)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ackwell.extras import EXTRAS, require
-from tests.hostile.commands import ackwell, held
+from tests.commands import ackwell, held
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 

@@ -21,7 +21,7 @@ from ackwell.cli import program
 from ackwell.cli.command import Command
 from ackwell.saving.chunks import compress
 from ackwell.store import SqliteStore
-from tests.hostile.commands import ackwell
+from tests.commands import ackwell
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 WIDTH_MAX = 76

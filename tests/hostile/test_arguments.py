@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.hostile.commands import ackwell, held
+from tests.commands import ackwell, held
 
 QUICK, LONG = 40, 20_000
 FIXTURES = list(HealthCheck)

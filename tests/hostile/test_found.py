@@ -15,7 +15,7 @@ import pytest
 from ackwell.broker.stats import parse_stats
 from ackwell.errors import AckwellError, EventError, StatsError
 from ackwell.replay.files import fold_files, read_events
-from tests.hostile.commands import ERROR, USAGE, ackwell, held
+from tests.commands import ERROR, USAGE, ackwell, held
 from tests.hostile.test_parquet import COLUMNS
 from tests.hostile.test_stats import ANSWER
 from tests.hostile.test_traces import META, TEXT

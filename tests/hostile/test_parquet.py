@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ackwell.errors import AckwellError
 from ackwell.replay.files import read_events
-from tests.hostile.commands import ackwell, held
+from tests.commands import ackwell, held
 from tests.hostile.values import damaged
 
 QUICK, LONG = 20, 20_000

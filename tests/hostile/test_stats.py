@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ackwell.broker.stats import Unread, read_each
-from tests.hostile.commands import ERROR, USAGE, ackwell, held
+from tests.commands import ERROR, USAGE, ackwell, held
 from tests.hostile.values import ODD, changed, damaged, hostile, places, text_of
 
 QUICK, LONG = 25, 20_000

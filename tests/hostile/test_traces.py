@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ackwell.errors import AckwellError
 from ackwell.replay.files import read_events
-from tests.hostile.commands import ERROR, ackwell, held
+from tests.commands import ERROR, ackwell, held
 from tests.hostile.values import ODD, damaged, hostile, text_of
 
 QUICK, LONG = 25, 20_000

@@ -19,7 +19,7 @@ from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue import Connection, RefusedError, plan, put_back
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
 from tests.devbroker.raw import RawClient
-from tests.hostile.commands import ackwell
+from tests.commands import ackwell
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster, counted_wire
 
 

@@ -20,6 +20,7 @@ from ackwell import (
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, TransactionId
+from ackwell.subscription.saved import decode_transactions
 from ackwell.wire import bytes_field, int_field
 from tests import reference
 
@@ -274,11 +275,11 @@ def test_an_aborted_entry_keeps_its_hash_and_its_batch_size_through_a_restart() 
         subscription.dispatch(*position, 0, batch_size=7, sticky_key_hash=12_345)
     ids = (MessageId(3, 2, batch_size=7, ack_set=(0b1111110,)),)
     subscription.handle("a", CommandAck(1, message_ids=ids, transaction=FIRST))
-    expected = subscription._state.transactions.open[FIRST].entries
+    expected = decode_transactions(subscription.stage().info.unknown_fields).open[FIRST].entries
     assert [(held.batch_size, held.sticky_key_hash) for held in expected.values()] == [(7, 12_345)]
     subscription.save(store)
     again = Subscription.load("Key_Shared", store, LEDGERS)
-    assert again._state.transactions.open[FIRST].entries == expected
+    assert decode_transactions(again.stage().info.unknown_fields).open[FIRST].entries == expected
 
 
 def test_an_entry_acknowledged_behind_an_open_transaction_is_held_no_more() -> None:

@@ -19,7 +19,7 @@ def cumulative(world: World) -> None:
         got = world.got(f"{kind} first", world.take(consumer, 8))
         consumer.acknowledge(got[6])
         consumer.acknowledge_cumulative(got[3])
-        time.sleep(0.4)
+        world.acks_arrive()
         consumer.close()
         consumer = world.consumer(kind, topic=topic)
         world.got(f"{kind} reopened", world.rest(consumer, 1500))
@@ -42,7 +42,7 @@ def cumulative_in_a_batch(world: World) -> None:
         world.batch(producer, 5, 5)
         got = world.take(consumer, 10)
         consumer.acknowledge_cumulative(got[6])
-        time.sleep(0.4)
+        world.acks_arrive()
         consumer.close()
         consumer = world.consumer("Exclusive", topic=topic, batch_index_ack_enabled=index_enabled)
         world.got(f"index {index_enabled}", world.rest(consumer, 800))
@@ -57,7 +57,6 @@ def batch_index(world: World) -> None:
     got = world.take(consumer, 20)
     for each in (*got[:3], got[7], *got[10:20]):
         consumer.acknowledge(each)
-    time.sleep(0.4)
     world.cursor("cursor")
     world.figures("stats", "msgBacklog", "unackedMessages")
     consumer.close()
@@ -76,7 +75,6 @@ def batch_without_index(world: World) -> None:
     got = world.take(consumer, 6)
     for each in got[:5]:
         consumer.acknowledge(each)
-    time.sleep(0.4)
     world.backlog("backlog")
     consumer.close()
     consumer = world.consumer()
@@ -92,7 +90,6 @@ def acks_out_of_order(world: World) -> None:
     got = world.take(consumer, 20)
     for index in (19, 3, 4, 0, 12, 10, 11, 5):
         consumer.acknowledge(got[index])
-    time.sleep(0.4)
     world.cursor("cursor")
     world.figures("stats", "msgBacklog", "unackedMessages", "nonContiguousDeletedMessagesRanges")
     for each in got:
@@ -111,7 +108,7 @@ def ack_twice_and_after_redelivery(world: World) -> None:
     consumer.redeliver_unacknowledged_messages()
     again = world.set_of("again", world.take(consumer, 2))
     consumer.acknowledge(got[1])
-    time.sleep(0.4)
+    world.acks_arrive()
     consumer.negative_acknowledge(again[0])
     consumer.negative_acknowledge(again[1])
     world.set_of("third", world.rest(consumer, 800))
@@ -125,7 +122,6 @@ def ack_of_another_consumers_message(world: World) -> None:
     got = world.take(first, 4)
     second = world.consumer(consumer_name="b")
     second.acknowledge(got[0].message_id())
-    time.sleep(0.4)
     world.backlog("backlog")
     first.close()
     world.set_of("second", world.rest(second, 800))
@@ -140,7 +136,7 @@ def seek_by_id(world: World) -> None:
         ids = world.send(world.producer(topic), 10)
         for each in world.take(consumer, 10):
             consumer.acknowledge(each)
-        time.sleep(0.4)
+        world.acks_arrive()
         consumer.seek(ids[6])
         world.got(f"{kind} from 6", world.rest(consumer, 800))
         consumer.seek(pulsar.MessageId.earliest)
@@ -176,14 +172,14 @@ def seek_by_time(world: World) -> None:
     consumer = world.consumer("Exclusive")
     producer = world.producer()
     world.send(producer, 3)
-    time.sleep(0.3)
+    time.sleep(0.05)
     middle = int(time.time() * 1000)
-    time.sleep(0.3)
+    time.sleep(0.05)
     world.send(producer, 3, 3)
     got = world.take(consumer, 6)
     for each in got:
         consumer.acknowledge(each)
-    time.sleep(0.4)
+    world.acks_arrive()
     consumer.seek(middle)
     world.got("middle", world.rest(consumer, 800))
     consumer.seek(got[1].publish_timestamp())
@@ -203,7 +199,7 @@ def seek_with_others_connected(world: World) -> None:
     for consumer in (first, second):
         for each in world.rest(consumer, 600):
             consumer.acknowledge(each)
-    time.sleep(0.4)
+    world.acks_arrive()
     world.attempt("seek", lambda: first.seek(ids[3]))
     got = world.rest(first, 1500) + world.rest(second, 1500)
     # The one sought itself is left out by the consumer that sought, and by no other.
@@ -215,9 +211,9 @@ def seek_by_rest(world: World) -> None:
     consumer = world.consumer()
     producer = world.producer()
     ids = world.send(producer, 6)
-    time.sleep(0.2)
+    time.sleep(0.05)
     middle = int(time.time() * 1000)
-    time.sleep(0.2)
+    time.sleep(0.05)
     world.send(producer, 4, 6)
     for each in world.take(consumer, 10):
         consumer.acknowledge(each)
@@ -246,13 +242,13 @@ def skip_clear_expire(world: World) -> None:
     consumer = world.consumer(receiver_queue_size=1)
     producer = world.producer()
     world.send(producer, 5)
+    # `expireMessages/2` is for messages older than two seconds.
     time.sleep(3)
     world.send(producer, 5, 5)
     consumer.close()
     world.ask("skip 2", "POST", "subscription/sub/skip/2")
     world.backlog("after skip")
     world.ask("expire", "POST", "subscription/sub/expireMessages/2")
-    time.sleep(0.5)
     world.backlog("after expire")
     world.cursor("cursor")
     consumer = world.consumer()
@@ -275,7 +271,7 @@ def skip_while_connected(world: World) -> None:
     world.send(world.producer(), 8)
     got = world.take(consumer, 8)
     consumer.acknowledge(got[1])
-    time.sleep(0.4)
+    world.acks_arrive()
     world.ask("skip", "POST", "subscription/sub/skip/3")
     world.cursor("cursor")
     consumer.redeliver_unacknowledged_messages()
@@ -294,7 +290,6 @@ def expire_by_position(world: World) -> None:
     consumer.close()
     body = {"ledgerId": ids[3].ledger_id(), "entryId": ids[3].entry_id(), "excluded": False}
     world.ask("expire", "POST", "subscription/sub/expireMessages", body)
-    time.sleep(0.5)
     world.backlog("backlog")
     consumer = world.consumer()
     world.set_of("rest", world.rest(consumer, 800))
@@ -302,7 +297,6 @@ def expire_by_position(world: World) -> None:
     body["excluded"] = True
     body["entryId"] += 2
     world.ask("expire before", "POST", "subscription/sub/expireMessages", body)
-    time.sleep(0.5)
     world.backlog("backlog then")
     world.ask("expire all", "POST", "all_subscription/expireMessages/1")
 
@@ -319,7 +313,7 @@ def unload(world: World) -> None:
         consumer.acknowledge(each)
     consumer.negative_acknowledge(got[3])
     world.set_of("nacked", world.take(consumer, 1))
-    time.sleep(0.4)
+    world.acks_arrive()
     world.ask("unload", "PUT", "unload")
     again = world.set_of("again", world.rest(consumer, 2500))
     world.send(producer, 2, 20)

@@ -399,7 +399,7 @@ def figures_of_stats(world: World) -> None:
     got = world.take(consumer, 12)
     for each in got[:10]:
         consumer.acknowledge(each)
-    time.sleep(0.4)
+    world.acks_arrive()
     found = world.stats()
     world.note("topic", {n: found[n] for n in ("msgInCounter", "msgOutCounter", "deduplicationStatus")})
     world.note(

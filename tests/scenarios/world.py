@@ -18,6 +18,8 @@ PATIENCE_MS = 10_000
 """How long a message that must come may take."""
 NOTHING_MS = 400
 """How long nothing comes before that is noted."""
+ACKS_SENT_S = 0.4
+"""The client sends acknowledgments in groups, by a timer of 100 ms that Python cannot set."""
 
 
 class World:
@@ -106,10 +108,14 @@ class World:
                 got.append(consumer.receive(quiet_ms))
         return got
 
+    def acks_arrive(self) -> None:
+        """Wait until the client has sent what it acknowledged."""
+        time.sleep(ACKS_SENT_S)
+
     # Notes
 
     def note(self, what: str, value: Any) -> None:
-        """Take down something that both brokers must agree on."""
+        """Note something that both brokers must agree on."""
         self.notes.append((what, json.loads(json.dumps(value, default=str))))
 
     def got(self, what: str, messages: list[Any]) -> list[Any]:
@@ -181,15 +187,15 @@ class World:
 
     def backlog(self, what: str, *, expected: int | None = None, name: str = "sub") -> None:
         """Note the backlog, when acknowledgments have arrived."""
-        self.until(lambda: self._backlog(name) == expected) if expected is not None else time.sleep(0.5)
+        self.until(lambda: self._backlog(name) == expected) if expected is not None else self.acks_arrive()
         self.note(what, self._backlog(name))
 
     def _backlog(self, name: str) -> Any:
         return (self.stats()["subscriptions"].get(name) or {}).get("msgBacklog")
 
     def cursor(self, what: str, name: str = "sub") -> None:
-        """Note a cursor's positions from `stats-internal`."""
-        time.sleep(0.3)
+        """Note a cursor's positions from `stats-internal`, when acknowledgments have arrived."""
+        self.acks_arrive()
         internal = self.admin("GET", f"{self.path}/internalStats")[1]
         for each in internal["ledgers"]:
             self.ledger(each["ledgerId"])

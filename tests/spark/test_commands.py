@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.test_help import COMMANDS, TRACES, examples
-from tests.hostile.commands import ackwell, held
+from tests.commands import ackwell, held
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -117,8 +117,8 @@ class TracedSubscription:
         )
 
     def holder(self, position: Position) -> str | None:
-        owner = self.subscription._state.consumers.owner(*position)
-        return owner.name if owner is not None else None
+        holder = self.subscription.holder(*position)
+        return None if holder is None else str(holder)
 
     def ack(self, event: Event, position: Position) -> None:
         size = self.sizes[position]

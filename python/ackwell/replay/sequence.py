@@ -288,7 +288,8 @@ class FollowedTopic:
         if event.ledger_id is None or EFFECTS[event.kind].action not in _OF_ENTRIES:
             return
         position = _position(event)
-        if position.ledger_id >= self._ledgers.trimmed_before:
+        is_trimmed = position.ledger_id < self._ledgers.trimmed_before
+        if not (is_trimmed or self._ledgers.contains(*position)):
             self._ledgers.grow(position.ledger_id, position.entry_id + 1)
         size = event.batch_size or (0 if event.batch_index is None else event.batch_index + 1)
         if EFFECTS[event.kind].exists and size > self._sizes.get(position, 0):
