@@ -60,7 +60,7 @@ class Followed:
     def info(self, cursor: Cursor) -> PositionInfo:
         """Return what a save of a cursor would write: beside it redelivery counts and open transactions."""
         staged = self._subscription.stage().info
-        return cursor.to_position_info(
+        return cursor.to_position_info().replace(
             redelivery_counts=staged.redelivery_counts, unknown_fields=staged.unknown_fields
         )
 
