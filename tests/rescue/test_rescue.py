@@ -18,8 +18,8 @@ from ackwell.broker.endpoint import Endpoint
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue import Connection, RefusedError, plan, put_back
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
-from tests.devbroker.raw import RawClient
 from tests.commands import ackwell
+from tests.devbroker.raw import RawClient
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster, counted_wire
 
 
