@@ -88,7 +88,6 @@ class Ledgers:
     >>> ledgers
     Ledgers({2: 16, 3: 0, 5: 10}, open=True, trimmed_before=0)
     """
-
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
         cls,
@@ -153,7 +152,9 @@ class Ledgers:
         >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
         Position(ledger_id=2, entry_id=15)
         """
-    def entries_between(self, lower_exclusive: tuple[int, int], upper_inclusive: tuple[int, int]) -> int:
+    def entries_between(
+        self, lower_exclusive: tuple[int, int], upper_inclusive: tuple[int, int]
+    ) -> int:
         """Count the entries that exist in `(lower_exclusive, upper_inclusive]`. O(log n).
 
         Bounds are places in the order of positions, as in `next_valid`: they need not exist, and entries
@@ -226,7 +227,9 @@ class LongMap:
     >>> ledgers
     <LongMap 4 entries>
     """
-    def __new__(cls, entries: Mapping[int, int] | Iterable[tuple[int, int]] | None = None, /) -> Self: ...
+    def __new__(
+        cls, entries: Mapping[int, int] | Iterable[tuple[int, int]] | None = None, /
+    ) -> Self: ...
     @staticmethod
     def from_arrays(keys: ArrayLike, values: ArrayLike) -> LongMap:
         """Build a map of two int64 arrays of one length."""
@@ -330,7 +333,9 @@ class BitSet:
     >>> pending.clear_prefix(5).tolist(), list(pending)
     ([1, 5], [70])
     """
-    def __new__(cls, bits: Iterable[int] | None = None, /, *, limit: int = 2147483648) -> Self: ...
+    def __new__(
+        cls, bits: Iterable[int] | None = None, /, *, limit: int = 2147483648
+    ) -> Self: ...
     @staticmethod
     def from_words(words: ArrayLike, limit: int = 2147483648) -> BitSet:
         """Build a set of signed 64-bit words in the order of Java's `BitSet.valueOf(long[])`."""
@@ -456,7 +461,9 @@ class PendingAcks:
         closed: bool = False,
     ) -> PendingAcks:
         """Build a map, without handlers, of four int64 arrays of one length."""
-    def add(self, ledger_id: int, entry_id: int, remaining: int = 1, sticky_key_hash: int = 0) -> bool:
+    def add(
+        self, ledger_id: int, entry_id: int, remaining: int = 1, sticky_key_hash: int = 0
+    ) -> bool:
         """Add or replace an entry; return whether it was allowed.
 
         False, and nothing changes, once the map is closed or if the add handler refuses.
@@ -498,13 +505,17 @@ class PendingAcks:
         """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove an entry; return whether it was pending."""
-    def remove_if_value(self, ledger_id: int, entry_id: int, remaining: int, sticky_key_hash: int, /) -> bool:
+    def remove_if_value(
+        self, ledger_id: int, entry_id: int, remaining: int, sticky_key_hash: int, /
+    ) -> bool:
         """Remove an entry if this is its value; return whether it was."""
     def remove_and_get(self, ledger_id: int, entry_id: int, /) -> PendingAck | None:
         """Remove an entry and return its `PendingAck`, or None if it was not pending."""
     def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
         """Remove the entries of positions given as two int64 arrays; return how many were pending."""
-    def remove_all_up_to(self, ledger_id: int, entry_id: int, callback: EntryCallback | None = None) -> int:
+    def remove_all_up_to(
+        self, ledger_id: int, entry_id: int, callback: EntryCallback | None = None
+    ) -> int:
         """Remove every entry up to and with a position; return how many there were. O(pages of 64 entries).
 
         `callback(ledger_id, entry_id, remaining, sticky_key_hash)` is called with each, in order.
@@ -585,7 +596,6 @@ class PositionRangeSet:
     >>> (3, 4) in acked, acked.cardinality, len(acked)
     (True, 7, 2)
     """
-
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(cls, ranges: Iterable[tuple[int, int, int]] | None = None) -> Self: ...
     @classmethod
@@ -600,7 +610,9 @@ class PositionRangeSet:
         """
     def add(self, ledger_id: int, entry_id: int) -> bool:
         """Add a position; False if it was there. Raises `ValueError` for a negative id."""
-    def add_range(self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int) -> int:
+    def add_range(
+        self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
+    ) -> int:
         """Add the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many are new.
 
         Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper.
@@ -638,7 +650,9 @@ class PositionRangeSet:
         >>> acked.remove_many([3, 3, 4], [0, 0, 0])
         1
         """
-    def remove_range(self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int) -> int:
+    def remove_range(
+        self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
+    ) -> int:
         """Remove the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many there were.
 
         Raises `ValueError` as `add_range`.
@@ -732,7 +746,9 @@ class _DelayedIndex:
 
         `ValueError` for an integer outside int64, and outside the class's own domain.
         """
-    def add_many(self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
+    def add_many(
+        self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike
+    ) -> int:
         """Add messages given as int64 arrays of one length; return how many were new.
 
         Nothing changes if one is refused.
@@ -802,7 +818,9 @@ class TripleLongHeap(_DelayedIndex):
     """
     def __new__(cls) -> Self: ...
     @staticmethod
-    def from_arrays(deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> TripleLongHeap:
+    def from_arrays(
+        deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike
+    ) -> TripleLongHeap:
         """Build a heap of three int64 arrays of one length."""
     @property
     def capacity(self) -> int:
@@ -852,14 +870,16 @@ class TimeBuckets(_DelayedIndex):
     """
     def __new__(cls, bits: int, mode: _BucketMode = "round_down") -> Self: ...
     @staticmethod
-    def from_tick(tick_time_ms: int, mode: _BucketMode = "round_down") -> TimeBuckets:
+    def from_tick(
+        tick_time_ms: int, mode: _BucketMode = "round_down"
+    ) -> TimeBuckets:
         """Derive the width from a tick time as the broker does: floor(log2(tick)) bits."""
     @property
     def bits(self) -> int:
         """The bits cut off each time."""
     @property
     def mode(self) -> _BucketMode:
-        """ "round_down", "round_up" or "bucket_end"."""
+        """"round_down", "round_up" or "bucket_end"."""
     @property
     def bucket_count(self) -> int:
         """The number of buckets that hold a message."""
@@ -880,7 +900,9 @@ class TimeBuckets(_DelayedIndex):
 
         `wide` marks the 64-bit form, taken where an id passes 32 bits. Any roaring library reads both.
         """
-    def add_roaring(self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False) -> int:
+    def add_roaring(
+        self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False
+    ) -> int:
         """Add the entry ids of a portable roaring bitmap; return how many were new.
 
         `CorruptStateError` for bytes that are no such bitmap.
@@ -977,7 +999,6 @@ class PositionInfo:
     >>> info.position, str(info.individually_deleted), info.batch_deleted
     (Position(ledger_id=3, entry_id=5), '[(3:6..3:8]]', {Position(ledger_id=3, entry_id=10): (10,)})
     """
-
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
         cls,
@@ -1119,7 +1140,6 @@ class ManagedCursorInfo:
     >>> data[:2].hex(), ManagedCursorInfo.decode(data) == record
     ('4778', True)
     """
-
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __new__(
         cls,
@@ -1284,14 +1304,15 @@ class Partials:
     >>> info.position, list(ledgers)
     (Position(ledger_id=7, entry_id=0), [(7, 2)])
     """
-
     ACTIONS: ClassVar[list[str]]
     FLAWS: ClassVar[list[str]]
     def __new__(
         cls, *, ordered: bool = True, resets_known: bool = False, batch_size_max: int = 1048576
     ) -> Self: ...
     def __len__(self) -> int: ...
-    def pair_many(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> NDArray[np.int64]:
+    def pair_many(
+        self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
+    ) -> NDArray[np.int64]:
         """Return the number of each row's (topic, subscription), an int64 array; new ones for those that were not known.
 
         Raises `ValueError` for columns of different lengths; then none is new.
@@ -1369,7 +1390,9 @@ class Partials:
         Raises `CorruptStateError` for anything else, and `NewerVersionError` for what a newer release wrote; the
         states before it are joined.
         """
-    def absorb(self, other: Self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> None:
+    def absorb(
+        self, other: Self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
+    ) -> None:
         """Join all that other partials hold, and leave nothing in them. `topics` and `subscriptions` are our numbers of
         theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
 
@@ -1428,7 +1451,6 @@ def compress(data: bytes, compression: str) -> bytes:
     >>> decompress(compress(bytes(1000), "ZSTD"), "ZSTD", 1000) == bytes(1000)
     True
     """
-
 def crc32c(data: bytes, crc: int = 0) -> int:
     """Return the CRC-32C of bytes, going on from `crc`, the checksum of the bytes before them.
 
@@ -1438,7 +1460,6 @@ def crc32c(data: bytes, crc: int = 0) -> int:
     >>> hex(crc32c(b"123456789")), crc32c(b"6789", crc32c(b"12345")) == crc32c(b"123456789")
     ('0xe3069283', True)
     """
-
 def decode_command_ack(data: bytes) -> AckFields:
     """Read the bytes of a `CommandAck` into columns.
 
@@ -1450,7 +1471,6 @@ def decode_command_ack(data: bytes) -> AckFields:
     >>> fields.consumer_id, fields.ledger_ids, fields.entry_ids
     (1, array([3]), array([5]))
     """
-
 def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
     """Decompress bytes to exactly `size` bytes.
 
