@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.batch_sizes import Count
 from ackwell.broker.restart import acked_within
-from ackwell.cursor import Cursor, acknowledged
+from ackwell.cursor import Cursor
+from ackwell.cursor_rules import acknowledged
 from ackwell.diagnosis.doctor import count_to_json
 from ackwell.errors import StatsError
 from ackwell.position import Position
