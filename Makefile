@@ -9,7 +9,7 @@ FAST := not slow and not spark and not pulsar and not faults and not soak
 .DEFAULT_GOAL := help
 .PHONY: test-clients help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
         fuzz fuzz-seeds mutants bench bench-rust bench-python bench-peers wheel lock clean \
-        bench-spark bench-billion bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
+        bench-replay bench-spark bench-billion bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
 
 help:  ## List the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
@@ -152,6 +152,9 @@ bench-python: install  ## Through the binding
 
 bench-peers: install  ## Both beside Pulsar's own classes (where Java and Maven are) and Python's, held against the bars
 	$(BIN)/python -m benches.bars
+
+bench-replay: install  ## Local replay on every layout of events, beside DuckDB (minutes)
+	PYTHONPATH=. $(BIN)/python -m benches.replay --record
 
 bench-spark: install  ## The pipeline against Spark SQL, 20 M events (minutes)
 	PYTHONPATH=. $(BIN)/python -m benches.spark.bench

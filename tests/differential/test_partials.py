@@ -40,7 +40,9 @@ def states(fold: Fold) -> list[tuple[int, int, bytes]]:
     assert rows["taken"] == len(fold.partials)
     ends = rows["states"]["offsets"].tolist()
     bounds = zip(rows["pairs"].tolist(), rows["ledger_ids"].tolist(), ends, ends[1:], strict=False)
-    return [(pair, ledger_id, rows["states"]["data"][start:end]) for pair, ledger_id, start, end in bounds]
+    return [
+        (pair, ledger_id, bytes(rows["states"]["data"][start:end])) for pair, ledger_id, start, end in bounds
+    ]
 
 
 @pytest.mark.parametrize("resets_known", [True, False])

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from ackwell.replay.columns import cursor_batches
+from ackwell.replay.cursor_rows import cursor_rows
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import fold_files
-from tests.replay.layouts import json_lines, small_row_groups
+from ackwell.replay.states import replay_files
+from tests.replay.layouts import json_lines, parquet, small_row_groups
 from tests.replay.oracle import found_row, truths
 
 SIZES = (1, 10, 64, 65, 130)
@@ -66,6 +68,59 @@ def test_batches_lead_to_the_truth_on_any_number_of_threads(tmp_path: Path, size
         assert sum(bool(row.get("batch_deleted")) for row in expected.values()) or size == 1
         for threads in (1, 3):
             assert found_in(folder, threads) == expected, (seed, threads)
+
+
+def runs_of(seed: int, size: int, *, seeks: int) -> list[Event]:
+    """Long runs of rows of one subscription, as a recorder writes them, with seeks between them."""
+    draw = random.Random(seed)
+    events: list[Event] = []
+
+    def add(topic: str, kind: Kind, at: int, **fields: object) -> None:
+        where = {"ledger_id": 3 + at // 200, "entry_id": at % 200}
+        events.append(Event(topic, "sub", len(events), kind, **where, **fields))  # type: ignore[arg-type]
+
+    for topic in ("t", "u"):
+        entries = 300
+        sized = {"batch_size": size} if size else {}
+        for at in range(entries):
+            add(topic, Kind.PUBLISH, at, **sized)
+        for number in range(seeks + 1):
+            for at in range(entries):
+                if draw.random() < 0.8:
+                    indexes = (
+                        draw.sample(range(size), min(size, 8)) if size and draw.random() < 0.5 else [None]
+                    )
+                    for index in indexes:
+                        part = {} if index is None else {"batch_index": index, **sized}
+                        add(topic, Kind.ACK, at, **part)
+            if draw.random() < 0.5:
+                add(topic, Kind.ACK_CUMULATIVE, draw.randrange(40))
+            if number < seeks:
+                add(topic, Kind.SEEK, draw.randrange(60))
+    return events
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 65])
+@pytest.mark.parametrize("seeks", [0, 1, 2])
+def test_long_runs_of_rows_with_seeks_between_them_lead_to_the_truth(
+    tmp_path: Path, size: int, seeks: int
+) -> None:
+    events = runs_of(seeks, size, seeks=seeks)
+    parquet(events, tmp_path, row_group_size=700)
+    expected = {name: truth.to_row() for name, truth in truths(events).items()}
+    assert all(not row["is_error"] for row in expected.values())
+    assert found_in(tmp_path, 1) == expected
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_a_restart_loses_of_ack_sets_is_what_the_rules_of_a_restart_say(
+    tmp_path: Path, size: int
+) -> None:
+    small_row_groups(events_of(5, size, subscriptions=9), tmp_path)
+    lost = {(row.topic, row.subscription): row.lost for row in cursor_rows(fold_files([tmp_path]))}
+    states = replay_files([tmp_path])
+    assert lost == {(each.topic, each.subscription): each.restart_loss().messages for each in states}
+    assert size == 1 or any(each.cursor.batch_deleted for each in states)
 
 
 @pytest.mark.soak

@@ -285,11 +285,20 @@ def test_the_first_rows_of_columns_are_the_columns_of_the_first_events() -> None
             Fold().feed(few)
 
 
-def test_a_fold_of_parquet_imports_no_pandas(tmp_path: Path) -> None:
-    """It comes with `ackwell[spark]`, and takes a second: twice that of folding twenty million events."""
-    kinds = (Kind.PUBLISH, Kind.PUBLISH, Kind.ACK)
-    events = [Event("t", "s", at, kind, ledger_id=3, entry_id=at // 2) for at, kind in enumerate(kinds)]
-    layouts.parquet(events, tmp_path)
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_fold_of_parquet_imports_no_pandas(encoded: bool, tmp_path: Path) -> None:
+    """It comes with `ackwell[spark]` and takes 60 MB and a second: twice that of twenty million events."""
+    at: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
+    events = [
+        Event("t", "", 0, Kind.PUBLISH, **at, batch_size=3),
+        Event("t", "s", 1, Kind.META, detail="{}"),
+        Event("t", "s", 2, Kind.ACK, **at, batch_index=1),
+        Event("t", "s", 3, Kind.ACK, **at, ack_set=(5,)),
+        Event("t", "s", 4, Kind.ACK, **at, batch_index=0, transaction="1"),
+        Event("t", "s", 5, Kind.COMMIT, transaction="1"),
+        Event("t", "u", 6, Kind.UNSUBSCRIBE),
+    ]
+    layouts.parquet(events, tmp_path, use_dictionary=encoded)
     code = (
         "import sys; from ackwell.replay.columns import cursor_batches; "
         "from ackwell.replay.files import fold_files; "

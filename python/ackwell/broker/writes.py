@@ -189,14 +189,17 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Kept:
     kept = Kept("metadata store", "pulsar-ranges", _first_ranges(state, settings))
     kept.reasons += _range_limit(state, kept.ranges, limit)
     if state.batch_deleted:
-        kept.reasons.append(
-            Reason(
-                "batch-index-not-read-back",
-                f"the batch indexes of {_entries(len(state.batch_deleted))} go to the metadata store on "
-                "close, from where the broker does not read them back",
-            )
-        )
+        kept.reasons.append(not_read_back(len(state.batch_deleted)))
     return kept
+
+
+def not_read_back(ack_sets: int) -> Reason:
+    """Return why ack sets that went to the metadata store come back."""
+    return Reason(
+        "batch-index-not-read-back",
+        f"the batch indexes of {_entries(ack_sets)} go to the metadata store on "
+        "close, from where the broker does not read them back",
+    )
 
 
 def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -13,7 +13,7 @@ from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay import tables
 from ackwell.replay.cursor_rows import cursor_columns
-from ackwell.replay.event_columns import NULL, Columns
+from ackwell.replay.event_columns import NULL, Columns, codes_of
 from ackwell.replay.events import Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.losses import losses_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
     Ints = NDArray[np.int64]
+    Constants = Mapping[str, str | int | None]
 
 COLUMNS: Final = (
     "topic",
@@ -51,36 +52,51 @@ class Reader:
     """Turns Arrow batches of events into columns; dictionaries that stay the same are read once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[pa.Array, list[Any]]] = {}
+        self._known: dict[str, tuple[pa.Array, list[Any], list[Any]]] = {}
+        """Of a column its dictionary, and its texts without and with null: the same lists while it stays."""
         self._names: dict[str, Any] = {}
 
-    def columns(self, batch: pa.RecordBatch) -> Columns:
+    def columns(self, batch: pa.RecordBatch, constants: Constants | None = None) -> Columns:
         """Return the columns of a batch, whose names are those of `COLUMNS`; optional ones may be missing.
 
-        Raises `EventError` for a row without a topic or a subscription, and for a column of a wrong type.
+        `constants` are columns that the batch does not have, which hold one value in each row. Raises
+        `EventError` for a row without a topic or a subscription, and for a column of a wrong type.
         """
-        sequences = _integers(batch, "sequence")
-        has_sequences = batch.schema.get_field_index("sequence") >= 0
-        if sequences is None and has_sequences:
-            sequences = np.full(batch.num_rows, NULL)
+        constants = constants or {}
+
+        def integers(name: str) -> Ints | None:
+            return _constant(batch, constants[name]) if name in constants else _integers(batch, name)
+
+        sequences = integers("sequence")
+        if sequences is None and ("sequence" in constants or batch.schema.get_field_index("sequence") >= 0):
+            sequences = _nulls(batch)
         starts_ends, words = _ack_sets(batch)
+        kinds = self._kinds(batch, constants)
+        ledger_ids, entry_ids = integers("ledger_id"), integers("entry_id")
         return Columns(
-            self._texts(batch, "topic"),
-            self._texts(batch, "subscription"),
-            self._kinds(batch),
-            _positions(batch, "ledger_id"),
-            _positions(batch, "entry_id"),
+            self._texts(batch, "topic", constants),
+            self._texts(batch, "subscription", constants),
+            kinds,
+            _nulls(batch) if ledger_ids is None else ledger_ids,
+            _nulls(batch) if entry_ids is None else entry_ids,
             sequences,
-            _integers(batch, "batch_index"),
-            _integers(batch, "batch_size"),
+            integers("batch_index"),
+            integers("batch_size"),
             starts_ends,
             words,
-            self._files(batch),
-            self._transactions(batch),
-            _settings(batch),
+            self._files(batch, constants),
+            self._transactions(batch, constants),
+            _settings(batch, constants, kinds),
         )
 
-    def _texts(self, batch: pa.RecordBatch, name: str) -> tuple[NDArray[np.int32] | None, Texts]:
+    def _texts(
+        self, batch: pa.RecordBatch, name: str, constants: Constants
+    ) -> tuple[NDArray[np.int32] | None, Texts]:
+        if name in constants:
+            value = constants[name]
+            if value is None and name == "topic":
+                raise EventError("topic is null")
+            return None, [str(value or "")]
         index = batch.schema.get_field_index(name)
         column = None if index < 0 else batch.column(index)
         if column is None or (column.null_count and name == "topic"):
@@ -91,37 +107,48 @@ class Reader:
         if pa.types.is_dictionary(column.type):
             return self._codes(name, column, null="")
         names = self._names.setdefault(name, native_engine().Names())
-        return numbers_of(names, column.fill_null("") if column.null_count else column), names
+        return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names
 
-    def _kinds(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32] | None, list[str | None]]:
+    def _kinds(
+        self, batch: pa.RecordBatch, constants: Constants
+    ) -> tuple[NDArray[np.int32] | None, list[str | None]]:
+        if constants.get("kind") is not None:
+            return None, [str(constants["kind"])]
         column = _column(batch, "kind")
         if column is None:
             return None, [None]
         codes, kinds = self._codes("kind", column, null=None)
         return codes, kinds
 
-    def _files(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32] | None, list[str]] | None:
+    def _files(
+        self, batch: pa.RecordBatch, constants: Constants
+    ) -> tuple[NDArray[np.int32] | None, list[str]] | None:
+        if constants.get("file") is not None:
+            return None, [str(constants["file"])]
         column = _column(batch, "file")
         if column is None:
             return None
         return self._codes("file", column, null="")
 
-    def _transactions(self, batch: pa.RecordBatch) -> tuple[NDArray[np.int32] | None, Texts] | None:
-        return None if _column(batch, "transaction") is None else self._texts(batch, "transaction")
+    def _transactions(
+        self, batch: pa.RecordBatch, constants: Constants
+    ) -> tuple[NDArray[np.int32] | None, Texts] | None:
+        if constants.get("transaction") is None and _column(batch, "transaction") is None:
+            return None
+        return self._texts(batch, "transaction", constants)
 
     def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32] | None, list[Any]]:
-        """Return a column's codes and their texts, the last of which is `null`."""
+        """Return a column's codes and their texts, the last of which is `null` if a row has none."""
         encoded = _encoded(column)
-        known, names = self._known.get(name, (None, []))
+        known, names, names_and_null = self._known.get(name, (None, [], []))
         if known is None or not (_same(known, encoded.dictionary) or known.equals(encoded.dictionary)):
-            names = [*encoded.dictionary.cast(pa.string()).to_pylist(), null]
-            self._known[name] = encoded.dictionary, names
-        codes = encoded.indices
+            names = encoded.dictionary.cast(pa.string()).to_pylist()
+            names_and_null = [*names, null]
+            self._known[name] = encoded.dictionary, names, names_and_null
+        codes = encoded.indices.cast(pa.int32())
         if codes.null_count:
-            codes = codes.fill_null(len(names) - 1)
-        elif len(names) == 2:  # one text, and null
-            return None, names
-        return ndarray_of(codes.cast(pa.int32())), names
+            return _filled(codes, len(names)), names_and_null
+        return None if len(names) == 1 else ndarray_of(codes), names
 
 
 def _same(a: pa.Array, b: pa.Array) -> bool:
@@ -181,14 +208,24 @@ def _integers(batch: pa.RecordBatch, name: str) -> Ints | None:
         column = column.cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise EventError(f"{name}: {error}") from None
-    if column.null_count:
-        column = column.fill_null(NULL)
-    return ndarray_of(column)
+    return _filled(column, NULL) if column.null_count else ndarray_of(column)
 
 
-def _positions(batch: pa.RecordBatch, name: str) -> Ints:
-    values = _integers(batch, name)
-    return np.full(batch.num_rows, NULL) if values is None else values
+def _filled(column: pa.Array, value: int) -> NDArray[Any]:
+    """Return integers with a value for null.
+
+    Arrow's `fill_null` of a Python value, and its `to_numpy` of truth values, import pandas.
+    """
+    return ndarray_of(column.fill_null(array_of(np.array([value], str(column.type)))[0]))
+
+
+def _constant(batch: pa.RecordBatch, value: str | int | None) -> Ints | None:
+    """Return a value for each row, which takes the memory of one."""
+    return None if value is None else np.broadcast_to(np.int64(int(value)), batch.num_rows)
+
+
+def _nulls(batch: pa.RecordBatch) -> Ints:
+    return np.broadcast_to(np.int64(NULL), batch.num_rows)
 
 
 def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | None]:
@@ -198,23 +235,25 @@ def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | N
     offsets = ndarray_of(column.offsets).astype(np.int64)
     starts, ends = offsets[:-1].copy(), offsets[1:]
     if column.null_count:
-        starts[column.is_null().to_numpy(zero_copy_only=False)] = NULL
+        valid = np.frombuffer(column.buffers()[0], np.uint8)
+        starts[np.unpackbits(valid, bitorder="little")[column.offset :][: len(column)] == 0] = NULL
     words = column.values.cast(pa.int64())
     if words.null_count:
         raise EventError("an ack set contains null; expected signed 64-bit words")
     return (starts, ends), ndarray_of(words)
 
 
-def _settings(batch: pa.RecordBatch) -> dict[int, str] | None:
+def _settings(
+    batch: pa.RecordBatch, constants: Constants, kinds: tuple[NDArray[np.int32] | None, list[str | None]]
+) -> dict[int, str] | None:
     """Return the details of the `meta` rows."""
-    if _column(batch, "detail") is None or _column(batch, "kind") is None:
+    detail = constants.get("detail")
+    if Kind.META.value not in kinds[1] or (detail is None and _column(batch, "detail") is None):
         return None
-    kind = batch.column("kind")
-    if pa.types.is_dictionary(kind.type) and Kind.META.value not in kind.dictionary.to_pylist():
-        return None
-    is_meta = pc.equal(kind.cast(pa.string()), Kind.META.value).fill_null(False)
-    rows = np.flatnonzero(is_meta.to_numpy(zero_copy_only=False))
-    details = batch.column("detail").take(pa.array(rows)).to_pylist()
+    rows = np.flatnonzero(codes_of(kinds, batch.num_rows) == kinds[1].index(Kind.META.value))
+    if detail is not None:
+        return dict.fromkeys(rows.tolist(), str(detail))
+    details = batch.column("detail").take(array_of(rows)).to_pylist()
     return {row: detail for row, detail in zip(rows.tolist(), details, strict=True) if detail is not None}
 
 
@@ -271,7 +310,8 @@ def merge_rows(fold: Fold, batch: pa.RecordBatch) -> None:
     """Join rows of the table `PARTIALS`."""
     if batch.num_rows:
         states = batch.column("state").to_pylist()
-        fold.merge(pairs_of(fold, batch), _positions(batch, "ledger_id"), states)
+        ledger_ids = _integers(batch, "ledger_id")
+        fold.merge(pairs_of(fold, batch), _nulls(batch) if ledger_ids is None else ledger_ids, states)
 
 
 def partial_batches(fold: Fold) -> Iterator[pa.RecordBatch]:
@@ -308,7 +348,7 @@ def cursor_batches(fold: Fold, *, strict: bool = False) -> Iterator[pa.RecordBat
         if columns["deleted"]:
             kept = np.ones(len(pairs), bool)
             kept[columns["deleted"]] = False
-            batch = batch.filter(pa.array(kept))
+            batch = batch.take(array_of(np.flatnonzero(kept)))
         yield batch
 
 

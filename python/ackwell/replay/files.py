@@ -186,7 +186,7 @@ def _fold_all(
             return
         from ackwell.replay.parquet import row_group_columns
 
-        for columns in row_group_columns(groups, lean=not (has_resets or is_ordered)):
+        for columns in row_group_columns(groups, lean=not is_ordered, ordered=reset_topics):
             if not has_resets and not _RESETS.isdisjoint(columns.kinds[1]):
                 raise _ResetMetError
             yield columns
@@ -200,6 +200,7 @@ def _fold_all(
     known = NO_RESETS
     if has_resets:
         known = find_resets(lambda: _columns(files, lambda _: None), lambda: _resetting(files))
+    reset_topics = sorted({topic for topic, _ in (*known.seeks, *known.clears, *known.blind)})
     jobs = [Job(path, partial(read, path, groups)) for path, groups in shares]
     return fold_jobs(jobs, new, threads, on_file, begin)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ackwell.broker.batch_sizes import BatchSizes, Count, CountedAckSets, CountedSizes
 from ackwell.broker.restart import restart_loss
+from ackwell.broker.writes import not_read_back
 from ackwell.cursor_state import CursorState
 from ackwell.position import Position
 
@@ -43,7 +44,15 @@ def losses_of(columns: dict[str, Any]) -> list[Loss]:
 
     integers, sets, ledgers = columns["integers"], columns["batch_deleted"], columns["ledgers"]
     losses = [Loss()] * columns["taken"]
-    large = (integers["range_count"] > _KEPT_RANGES_MAX) | (np.diff(sets["offsets"]) > 0)
+    large = integers["range_count"] > _KEPT_RANGES_MAX
+    counts = np.diff(sets["offsets"])
+    acked, unsure = (_sums(values, sets["offsets"]) for values in _acked(sets["acked"]))
+    for row in np.flatnonzero(~large & (counts > 0)).tolist():
+        # All ranges are kept, and no ack set is.
+        at_least = int(acked[row])
+        messages = Count(at_least, None if unsure[row] else at_least)
+        reason = str(not_read_back(int(counts[row]))) if messages.at_most != 0 else None
+        losses[row] = Loss(messages, reason)
     for row in np.flatnonzero(large).tolist():
         own = slice(*ledgers["offsets"][row : row + 2].tolist())
         mark_delete = [int(integers[name][row]) for name in ("mark_delete_ledger_id", "mark_delete_entry_id")]
@@ -58,11 +67,21 @@ def losses_of(columns: dict[str, Any]) -> list[Loss]:
     return losses
 
 
+def _acked(acked: Ints) -> tuple[Ints, Ints]:
+    """Return how many messages of each ack set are acknowledged at least, and whether it may be more."""
+    return np.where(acked < 0, -acked - 1, acked), (acked < 0).astype(np.int64)
+
+
+def _sums(values: Ints, offsets: NDArray[np.int32]) -> Ints:
+    """Return the sum of each row's values."""
+    sums: Ints = np.diff(np.concatenate(([0], np.cumsum(values)))[offsets])
+    return sums
+
+
 def text_at(texts: dict[str, Any], row: int) -> bytes:
     """Return the bytes of a row."""
     start, end = texts["offsets"][row : row + 2].tolist()
-    data: bytes = texts["data"][start:end]
-    return data
+    return bytes(texts["data"][start:end])
 
 
 class AckSetColumns(CountedAckSets):
@@ -101,9 +120,9 @@ class AckSetColumns(CountedAckSets):
 
     def acked(self) -> Count:
         """Count the acknowledged messages."""
-        acked = self._columns["acked"][self._start : self._end]
-        at_least = int(np.where(acked < 0, -acked - 1, acked).sum())
-        return Count(at_least, None if (acked < 0).any() else at_least)
+        acked, unsure = _acked(self._columns["acked"][self._start : self._end])
+        at_least = int(acked.sum())
+        return Count(at_least, None if unsure.any() else at_least)
 
 
 class SizeColumns(CountedSizes):

@@ -7,7 +7,8 @@ Dictionary pages stay dictionaries, and column chunks are streamed, so memory is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _SLICE_VALUES: Final = 1 << 20
 """Values decoded at a time: so many rows that each of 20,000 mixed subscriptions has some, and so
 few that they take some MB."""
+
+_SLICE_VALUES_OF_ONE: Final = 1 << 18
+"""The same of one subscription: so few that they stay in a cache."""
 
 _BUFFER: Final = 1 << 20
 """Bytes of a column read at a time."""
@@ -169,7 +173,7 @@ class ParquetEvents:
         groups = range(self._parquet.metadata.num_row_groups) if indexes is None else indexes
         found: set[str] = set()
         for index in groups:
-            for batch in self._batches([index], [kind], rows=1 if at_a_glance else None):
+            for batch in self._batches([index], [kind], rows=1 if at_a_glance else _SLICE_VALUES):
                 column = batch.column(0)
                 is_encoded = pa.types.is_dictionary(column.type)
                 found.update((column.dictionary if is_encoded else column.unique()).to_pylist())
@@ -203,31 +207,37 @@ class ParquetEvents:
             if len(rows := columns.rows_of(kinds)):
                 yield columns.take(rows)
 
-    def columns(self, indexes: Iterable[int] | None = None, *, lean: bool = False) -> Iterator[Columns]:
-        """Read row groups, all of them by default; `lean` leaves out the sequences that nothing needs."""
+    def columns(
+        self, indexes: Iterable[int] | None = None, *, lean: bool = False, ordered: Sequence[str] = ()
+    ) -> Iterator[Columns]:
+        """Read row groups, all of them by default; `lean` leaves out the sequences that nothing needs.
+
+        `ordered` are the topics, in order, whose events need theirs.
+        """
         if self._parquet is None:
             return
         _check(self._parquet.schema_arrow, self._path, self.constants)
         reader, row = Reader(), 0
         metadata = self._parquet.metadata
         for index in range(metadata.num_row_groups) if indexes is None else indexes:
-            chosen = self._choose(metadata.row_group(index), lean=lean)
+            group = metadata.row_group(index)
+            chosen = self._choose(group, lean=lean and not self._may_name(group, ordered))
             names = list(chosen.read.values())
             if not names:
                 continue
-            for batch in self._batches([index], names):
+            is_one = not chosen.read.keys() & _NAMES
+            values = _SLICE_VALUES_OF_ONE if is_one else _SLICE_VALUES
+            for batch in self._batches([index], names, rows=values // len(names)):
                 if batch.num_rows:
                     with damage_named(self._path):
-                        columns = reader.columns(self._numbered(chosen.complete(batch), row))
+                        batch = self._numbered(chosen.named(batch), row)
+                        columns = reader.columns(batch, chosen.constant)
                     yield columns
                     row += batch.num_rows
 
-    def _batches(
-        self, groups: Iterable[int], names: list[str], *, rows: int | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, groups: Iterable[int], names: list[str], *, rows: int) -> Iterator[pa.RecordBatch]:
         assert self._parquet is not None
         with damage_named(self._path):
-            rows = rows or _SLICE_VALUES // len(names)
             yield from self._parquet.iter_batches(rows, list(groups), names, use_threads=False)
 
     def _numbered(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:
@@ -240,6 +250,18 @@ class ParquetEvents:
             codes = array_of(np.zeros(batch.num_rows, np.int32))
             batch = batch.append_column("file", pa.DictionaryArray.from_arrays(codes, texts_of([self._path])))
         return batch
+
+    def _may_name(self, group: pq.RowGroupMetaData, topics: Sequence[str]) -> bool:
+        """Return whether a row group may hold events of some topics, which are in order."""
+        if not topics:
+            return False
+        if "topic" in self.constants:
+            return self.constants["topic"] in topics
+        bounds = _text_bounds(_statistics(group, self._columns["topic"]))
+        if bounds is None:
+            return True
+        first = bisect_left(topics, bounds[0])
+        return first < len(topics) and topics[first] <= bounds[1]
 
     def _choose(self, group: pq.RowGroupMetaData, *, lean: bool) -> _Choice:
         """Choose what to read of a row group: nothing that its statistics hold already."""
@@ -268,20 +290,10 @@ class _Choice(NamedTuple):
     read: dict[str, str]
     constant: dict[str, str | int | None]
 
-    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rename the columns after the fields, and add those that hold one value."""
+    def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rename the columns after the fields."""
         own = {column: name for name, column in self.read.items()}
-        batch = batch.rename_columns([own[name] for name in batch.schema.names])
-        codes = array_of(np.zeros(batch.num_rows, np.int32)) if self.constant else None
-        for name, value in self.constant.items():
-            if value is None:
-                column = pa.nulls(batch.num_rows)
-            elif _TYPES[name] == "string":
-                column = pa.DictionaryArray.from_arrays(codes, texts_of([str(value)]), safe=False)
-            else:
-                column = array_of(np.full(batch.num_rows, int(value), np.int64))
-            batch = batch.append_column(name, column)
-        return batch
+        return batch.rename_columns([own[name] for name in batch.schema.names])
 
 
 def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = False) -> bool:
@@ -293,10 +305,12 @@ def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = Fals
     return flawed
 
 
-def row_group_columns(groups: RowGroups, *, lean: bool = False) -> Iterator[Columns]:
-    """Read some row groups of a file."""
+def row_group_columns(
+    groups: RowGroups, *, lean: bool = False, ordered: Sequence[str] = ()
+) -> Iterator[Columns]:
+    """Read some row groups of a file; `ParquetEvents.columns` says what the options do."""
     with ParquetEvents(groups.path, groups.constants) as events:
-        yield from events.columns(groups.indexes, lean=lean)
+        yield from events.columns(groups.indexes, lean=lean, ordered=ordered)
 
 
 def _check(schema: pa.Schema, path: str, constants: Mapping[str, str | None]) -> None:
@@ -417,12 +431,20 @@ def _one_name(statistics: Any) -> str | None:
     """Return the name that a column is known to hold in every row; None if it is not known."""
     if statistics is None or not statistics.has_null_count or statistics.null_count:
         return None
+    bounds = _text_bounds(statistics)
+    return bounds[0] if bounds is not None and bounds[0] == bounds[1] else None
+
+
+def _text_bounds(statistics: Any) -> tuple[str, str] | None:
+    """Return the least and the greatest text of a column as far as they are known."""
+    if statistics is None or not statistics.has_min_max:
+        return None
     try:
-        bounds = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+        least, greatest = statistics.min, statistics.max
     except UnicodeDecodeError:
         # Reading the column says where it is and what is wrong.
         return None
-    return bounds[0] if isinstance(bounds[0], str) and bounds[0] == bounds[1] else None
+    return (least, greatest) if isinstance(least, str) else None
 
 
 def _is_count(statistics: Any) -> bool:

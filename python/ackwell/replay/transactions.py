@@ -56,7 +56,11 @@ class Transactions:
             commits = np.array(kinds, bool)[codes_of(columns.kinds, len(columns.ledger_ids))[rows]]
             if commits.any():
                 self.commit(pairs[commits], transactions[commits])
-        uncertain: Ints = rows[~self._committed.contains_many(_keys(pairs, transactions))]
+        keys = _keys(pairs, transactions)
+        # A transaction acknowledges several entries one after the other.
+        heads = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
+        found = self._committed.contains_many(keys[heads])
+        uncertain: Ints = rows[np.repeat(~found, np.diff(heads, append=len(keys)))]
         return uncertain
 
     def wait(self, columns: Columns, rows: Ints) -> bool:

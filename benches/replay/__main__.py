@@ -1,0 +1,117 @@
+"""Measure local replay on every layout of events, beside DuckDB: `make bench-replay`.
+
+Each measurement is a process of its own, without its start and its imports; a small replay has warmed it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from benches.bars import report
+from benches.bars.sides import OURS, Figure, Samples
+from benches.replay import layouts
+
+COST, MEMORY, WALL = "CPU-s a million", "MB", "wall, s a million"
+PEER: Final = "DuckDB"
+
+_RUN: Final = """
+import sys, time
+from pathlib import Path
+side, warm, place, layout, threads = sys.argv[1:6]
+if side == "DuckDB":
+    from benches.replay.peer import run
+else:
+    from ackwell.replay.columns import cursor_batches
+    from ackwell.replay.files import fold_files
+    def run(place, layout, threads):
+        options = {} if threads == 1 else {"threads": threads}
+        return sum(batch.num_rows for batch in cursor_batches(fold_files([Path(place)], **options)))
+run(warm, layout, int(threads))
+before, began = time.process_time(), time.perf_counter()
+run(place, layout, int(threads))
+seconds, wall = time.process_time() - before, time.perf_counter() - began
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(seconds, wall, int(peak) / 1024)
+"""
+
+
+def measure(
+    side: str, python: str, warm: Path, place: Path, layout: str, threads: int
+) -> tuple[float, float, float] | None:
+    """Return CPU and wall seconds of one replay and the largest size in MB; None without the library."""
+    command = [python, "-c", _RUN, side, str(warm), str(place), layout, str(threads)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "ModuleNotFoundError" in run.stderr:
+        return None
+    if run.returncode:
+        print(f"{side}, {layout}: {run.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return None
+    seconds, wall, megabytes = map(float, run.stdout.split())
+    return seconds, wall, megabytes
+
+
+def main() -> int:
+    """Measure, print the table and record it."""
+    arguments = parser().parse_args()
+    folder, samples = arguments.folder.absolute(), Samples()
+    warm = layouts.write(folder, "warm")
+    sides = {OURS: (OURS, sys.executable)}
+    if arguments.beside:
+        sides["before"] = (OURS, str(arguments.beside))
+    sides[PEER] = (PEER, sys.executable)
+    for layout in arguments.only or layouts.LAYOUTS:
+        if layout == "warm":
+            continue
+        place = layouts.write(folder, layout)
+        millions = layouts.events_in(place) / 1e6
+        for _ in range(arguments.rounds):
+            for name, (side, python) in sides.items():
+                found = measure(side, python, warm, place, layout, arguments.threads)
+                for operation, value in zip((COST, WALL, MEMORY), found or (), strict=False):
+                    per = value if operation == MEMORY else value / millions
+                    samples.setdefault(Figure(name, layout, operation), []).append(per)
+    show(samples, list(sides))
+    if arguments.record:
+        print("recorded:", report.record("replay", [], {**report.recorded("replay"), **samples}, []))
+    return 0
+
+
+def show(samples: Samples, sides: list[str]) -> None:
+    """Print a row for each layout."""
+    table = Table(title=f"{COST} of events, and {MEMORY}")
+    for heading in ("layout", *sides, *(f"{side}, wall" for side in sides), *(f"{s}, MB" for s in sides)):
+        table.add_column(heading)
+    for layout in dict.fromkeys(figure.workload for figure in samples):
+        cells = [
+            samples.get(Figure(side, layout, operation))
+            for operation in (COST, WALL, MEMORY)
+            for side in sides
+        ]
+        table.add_row(layout, *(f"{median(cell):.3g}" if cell else "–" for cell in cells))
+    Console(width=160).print(table)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the arguments."""
+    described = argparse.ArgumentParser(description=__doc__)
+    described.add_argument("--rounds", type=int, default=5)
+    described.add_argument("--threads", type=int, default=1)
+    described.add_argument(
+        "--only", action="append", choices=list(layouts.LAYOUTS), help="may be given again"
+    )
+    described.add_argument("--beside", type=Path, help="the Python of another installation of ackwell")
+    described.add_argument("--record", action="store_true")
+    described.add_argument("--folder", type=Path, default=Path("benches/record/replay-data"))
+    return described
+
+
+if __name__ == "__main__":
+    sys.exit(main())
