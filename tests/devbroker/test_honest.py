@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -13,6 +14,8 @@ from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, SchemaType
+from ackwell.protocol.payload import write_payload
+from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient
 from tests.devbroker.test_transactions import delivered
 
@@ -141,3 +144,33 @@ def test_a_duplicate_is_what_was_stored_not_what_was_refused() -> None:
         assert "max_memory_bytes" in answer.message
         again = client.publish(5, b"x" * 1_000)
         assert again.error == ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"publish_time": 2**64 - 1},
+        {"publish_time": 2**63, "deliver_at_time": 5},
+        {"publish_time": 1, "deliver_at_time": 2**63 - 1},
+        {"publish_time": 1, "deliver_at_time": -(2**63)},
+        {"publish_time": 1, "event_time": 2**64 - 1},
+        {"publish_time": 1, "num_messages_in_batch": -5},
+        {"publish_time": 1, "num_messages_in_batch": 2**31 - 1},
+    ],
+)
+def test_no_number_in_a_message_stops_its_topic(tmp_path: Path, kept: bool, fields: dict[str, int]) -> None:
+    with Broker(path=tmp_path / "broker.db" if kept else None) as broker, RawClient(broker) as client:
+        client.subscribe("t")
+        client.produce("t")
+        about = messages.MessageMetadata(producer_name="p", sequence_id=2**64 - 1, **fields)
+        numbers = {"sequence_id": 2**64 - 1, "highest_sequence_id": 2**64 - 1, "num_messages": 1}
+        client.send(CommandType.SEND, write_payload(about, b"x"), producer_id=1, **numbers)
+        answers = {CommandType.SEND_RECEIPT, CommandType.SEND_ERROR}
+        assert client.receive().type in answers
+        for path in ("examinemessage?initialPosition=earliest", "internalStats", "stats", "lastMessageId"):
+            assert status(broker, "GET", f"{TOPIC}/{path}")[0] != 500
+        client.publish(1, b"the next")
+        broker.validate()
+    kinds = [event.kind for event in broker.events]
+    assert kinds.count(Kind.DISPATCH) in (1, 2)

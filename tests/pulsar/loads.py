@@ -111,8 +111,6 @@ def played(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterato
         if process % 2 == 0:
             _all_leave(going)
             going = [Life(broker, 2_000_000 * seed + 1_000 * process + number) for number in range(lives)]
-            for each in going:
-                each.load()
         states = _states(broker, going, RESTARTS[process % len(RESTARTS)], wait=chance.random() < 0.5)
         broker.stop(crash=states[0].restart == "crash")
         _all_leave(going)
@@ -124,6 +122,9 @@ def played(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterato
 
 def _states(broker: kit.Broker, going: list[Life], restart: str, *, wait: bool) -> list[State]:
     for each in going:
+        # A broker closes connections that answer no pings, and the others take their time.
+        each.leave()
+        each.load()
         each.act()
     if wait:
         time.sleep(WRITTEN_S)

@@ -8,6 +8,7 @@ context.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
     from ackwell.replay.events import Event
 
 LOOPBACK: Final = "127.0.0.1"
+
+ACCEPTING_STEPS: Final = 5
+"""Steps of the event loop until a connection that was accepted is made, and a few more."""
+
+OTHER_FILES: Final = 256
+"""What a process has open beside connections."""
 
 CLIENT_ACK_GROUPING_S: Final = 0.12
 """How long clients hold acknowledgments back, and a little more."""
@@ -85,6 +92,7 @@ class AsyncBroker:
     async def start(self) -> None:
         """Listen."""
         self.clock.start()
+        allow_files(self.settings.max_connections)
         self._port = await self._listen(self._port, None)
         self.service.url = f"pulsar://{self._advertised_host}:{self._port}"
         if self._tls is not None:
@@ -111,10 +119,17 @@ class AsyncBroker:
     async def stop(self) -> None:
         """Close every connection, and listen no more."""
         self.clock.stop()
+        loop = asyncio.get_running_loop()
+        for each in [each for server in self._servers for each in server.sockets]:
+            # What was accepted just before is made a connection in the loop's next steps. A server that is
+            # closed by then would leave it open.
+            with suppress(NotImplementedError):
+                loop.remove_reader(each.fileno())
+        for _ in range(ACCEPTING_STEPS):
+            await asyncio.sleep(0)
+        self._abort_connections()
         for server in self._servers:
             server.close()
-        for connection in list(self.state.shared.connections):
-            connection.abort()
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
@@ -292,3 +307,19 @@ def _persona(as_: str | None, version: str) -> Persona:
     if as_ == "ackwell":
         return "ackwell"
     raise ValueError(f"restart as {as_!r}; this broker restarts as 'pulsar-{version}' or as 'ackwell'")
+
+
+def allow_files(connections: int) -> None:
+    """Let the process have a file open for each connection, and some more, as far as the system allows.
+
+    Without it a broker at the usual limit of 1,024 files answers nobody any more, and says nothing.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit.
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

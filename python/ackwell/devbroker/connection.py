@@ -27,6 +27,9 @@ _ACK: Final = int(CommandType.ACK)
 _SEND: Final = int(CommandType.SEND)
 _SIGNS_OF_LIFE: Final = frozenset({int(CommandType.PING), int(CommandType.PONG)})
 
+NO_REQUEST: Final = 2**64 - 1
+"""The request id of an error that answers no request."""
+
 log = logging.getLogger("ackwell.devbroker")
 
 Handler = Callable[["Connection", Any, bytes], None]
@@ -76,7 +79,7 @@ class Connection(asyncio.Protocol):
         self.address = f"/{host}:{port}"
         transport.set_write_buffer_limits(high=self.state.settings.max_pending_write_bytes)
         if len(self.shared.connections) >= self.state.settings.max_connections:
-            self.close(f"more than {self.state.settings.max_connections} connections")
+            self._refuse(f"more than {self.state.settings.max_connections} connections (max_connections)")
         else:
             self.shared.connections.add(self)
             self._handshake = asyncio.get_running_loop().call_later(
@@ -86,6 +89,14 @@ class Connection(asyncio.Protocol):
     def _expect_handshake(self) -> None:
         if not self.connected:
             self.close(f"no CONNECT within {self.state.settings.handshake_s:g} s")
+
+    def _refuse(self, reason: str) -> None:
+        """Close the connection, and say why to its client, as a broker does."""
+        log.warning("%s refused: %s", self.address, reason)
+        code = ErrorCode.NOT_ALLOWED_ERROR
+        answer = messages.CommandError(request_id=NO_REQUEST, error=code, message=reason)
+        self.send(CommandType.ERROR, answer)
+        self.close(reason)
 
     def data_received(self, data: bytes) -> None:
         """Handle the commands that are whole now."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,9 @@ _STATUS: Final = {
     ErrorCode.INVALID_TOPIC_NAME: HTTPStatus.PRECONDITION_FAILED,
     ErrorCode.CONSUMER_BUSY: HTTPStatus.PRECONDITION_FAILED,
 }
+
+
+log = logging.getLogger("ackwell.devbroker")
 
 
 class AdminServer:
@@ -132,6 +136,10 @@ async def _answer(backend: Backend, request: Request) -> tuple[HTTPStatus, Any]:
         return _STATUS.get(refusal.code, HTTPStatus.CONFLICT), {"reason": str(refusal)}
     except HttpError as error:
         return error.status, {"reason": str(error)}
+    except Exception as error:
+        # An error of ours: this request fails, and the others continue.
+        log.exception("%s /%s: an error in the dev broker", request.method, "/".join(request.path))
+        return HTTPStatus.INTERNAL_SERVER_ERROR, {"reason": f"an error in the dev broker: {error!r}"}
     finally:
         backend.state.shared.run_woken()
     return (HTTPStatus.NO_CONTENT if answer is None else HTTPStatus.OK), answer

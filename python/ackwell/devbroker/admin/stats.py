@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ackwell.devbroker.clock import TIME_MAX_MS
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
@@ -214,5 +215,9 @@ def _consumer(consumer: Consumer, summary: ConsumerSummary) -> dict[str, Any]:
 
 
 def timestamp(ms: int) -> str:
-    """Return a time as the admin API writes it."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return a time as the admin API writes it; at most the end of the year 9999."""
+    return (
+        datetime.fromtimestamp(min(ms, TIME_MAX_MS) / 1000, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )

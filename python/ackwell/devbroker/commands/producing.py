@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ackwell.ack_sets import BATCH_SIZE_MAX
+from ackwell.devbroker.clock import TIME_MAX_MS
 from ackwell.devbroker.commands.enums import enum_of
 from ackwell.devbroker.entry import Entry
 from ackwell.devbroker.producers import Producer
@@ -124,17 +126,23 @@ def _publish(state: State, producer: Producer, command: Any, data: bytes) -> tup
 
 
 def _entry(metadata: Any, data: bytes, now_ms: int) -> Entry:
-    deliver_at_ms = 0
+    size = metadata.num_messages_in_batch
+    if not 0 < size <= BATCH_SIZE_MAX:
+        raise RefusedError(
+            ErrorCode.NOT_ALLOWED_ERROR, f"a batch of {size:,}; expected 1 to {BATCH_SIZE_MAX:,}"
+        )
+    publish_ms, deliver_at_ms = min(metadata.publish_time, TIME_MAX_MS), 0
     if metadata.deliver_at_time:
         # How long to wait is the client's; from when on, the broker's clock, which may be ahead of it.
-        deliver_at_ms = now_ms + metadata.deliver_at_time - metadata.publish_time
+        delay_ms = metadata.deliver_at_time - metadata.publish_time
+        deliver_at_ms = min(now_ms + delay_ms, TIME_MAX_MS) if delay_ms > 0 else 0
     transaction = None
     if metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits"):
         transaction = TransactionId.of(metadata)
     return Entry(
         data,
-        metadata.num_messages_in_batch,
-        metadata.publish_time,
+        size,
+        publish_ms,
         deliver_at_ms,
         transaction,
     )

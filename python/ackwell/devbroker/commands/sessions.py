@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ackwell.devbroker.connection import NO_REQUEST
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.protocol import messages
 from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType
@@ -11,16 +12,13 @@ from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType
 if TYPE_CHECKING:
     from ackwell.devbroker.connection import Connection
 
-_NO_REQUEST = 2**64 - 1
-"""The request id of an answer to a command that has none."""
-
 
 def connect(connection: Connection, command: Any, _: bytes) -> None:
     """Greet a client, in the older of both versions."""
     try:
         connection.role = connection.service.authenticate(command.auth_method_name, command.auth_data)
     except RefusedError as refusal:
-        error = messages.CommandError(request_id=_NO_REQUEST, error=refusal.code, message=str(refusal))
+        error = messages.CommandError(request_id=NO_REQUEST, error=refusal.code, message=str(refusal))
         connection.send(CommandType.ERROR, error)
         connection.close(str(refusal))
         return
