@@ -105,7 +105,7 @@ def test_connections_beyond_the_limit_are_closed_as_they_come() -> None:
     first, second = broker.connect(), broker.connect()
     third = broker.connect(greet=False)
     assert (first.wire.closed, second.wire.closed, third.wire.closed) == (False, False, True)
-    assert third.connection.closed_because == "more than 2 connections"
+    assert third.connection.closed_because == "more than 2 connections (max_connections)"
     first.hang_up()
     assert not broker.connect().wire.closed
     broker.close()

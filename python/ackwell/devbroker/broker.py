@@ -238,7 +238,10 @@ class AsyncBroker:
         back, as by a broker. It returns when the client is back. `consumer` is its name. Raises `KeyError` if
         no consumer of that name has a subscription of the given name.
         """
-        return await tester.take_back(self.state, consumer, messages, subscription)
+        taken = await tester.take_back(self.state, consumer, messages, subscription)
+        # A client drops what it did not read when it is told that it is subscribed.
+        await asyncio.wait_for(self._quiet(), tester.REOPENED_WITHIN_S)
+        return taken
 
     # What a test asks
 
