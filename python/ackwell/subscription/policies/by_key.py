@@ -129,19 +129,20 @@ class ByKey(EqualByState):
         owners = self._owners_of(consumers, hashes)
         if owners is None:
             return None
-        # One row for each consumer, one column for each read.
+        # A cell for each read and consumer.
         size, everybody = self._consumers.read_max, len(consumers)
         reads = -(-count // size)
-        cells = np.repeat(np.arange(0, reads * everybody, everybody), size)[:count] + owners
-        entries = np.bincount(cells, minlength=reads * everybody).reshape(reads, everybody).T
+        cells = np.arange(0, reads * everybody, everybody).repeat(size)[:count] + owners
+        entries = np.bincount(cells, minlength=reads * everybody).tolist()
         messages, largest = entries, 1
         if sizes is not None:
             largest = int(sizes.max())
-            messages = np.bincount(cells, sizes, minlength=reads * everybody).reshape(reads, everybody).T
-        if not self._consumers.all_fit(consumers, messages.sum(axis=1).tolist(), largest):
+            messages = np.bincount(cells, sizes, minlength=reads * everybody).tolist()
+        wanted = [sum(messages[index::everybody]) for index in range(everybody)]
+        if not self._consumers.all_fit(consumers, wanted, largest):
             return None
-        for consumer, mine, sent in zip(consumers, messages.tolist(), entries.tolist(), strict=True):
-            average(consumer, mine, sent)
+        for index, consumer in enumerate(consumers):
+            average(consumer, messages[index::everybody], entries[index::everybody])
         return owners
 
     def take_read(

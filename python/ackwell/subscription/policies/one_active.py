@@ -146,6 +146,11 @@ class OneActive(EqualByState):
             if permits <= 0 or sizes is None:
                 return max(permits, 0)
             return int(np.searchsorted(np.cumsum(sizes), permits)) + 1
+        messages = count if sizes is None else int(sizes.sum())
+        if permits - messages >= self._read_max:
+            # Each read is a full one, and all of them begin with permits.
+            self._left = (self._left - count) % self._read_max
+            return count
         taken = 0
         while taken < count:
             if self._left == 0:
