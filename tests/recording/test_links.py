@@ -262,6 +262,12 @@ def test_the_end_of_one_side_is_that_of_the_other(linked: Linked, first: str) ->
     linked.run(linked.link.close)
 
 
+def test_a_proxy_that_stops_closes_its_links(linked: Linked) -> None:
+    linked.connect()
+    linked.loop.run_until_complete(linked.proxy.stop())
+    assert (linked.to_client.closed, linked.to_broker.closed, linked.proxy.links) == (True, True, set())
+
+
 def test_a_broker_that_comes_when_the_client_is_gone_is_let_go(linked: Linked) -> None:
     linked.run(linked.link.close)
     linked.connect()
