@@ -55,6 +55,7 @@ class History:
         self.chance = random.Random(seed)
         chance = self.chance
         limit = chance.choice((1, 2, 4, 8, 16)) if limit is None else limit
+        self.limit = limit
         self.own: dict[str, int | bool] = {
             "managedLedgerMaxUnackedRangesToPersist": limit,
             "managedLedgerMaxUnackedRangesToPersistInMetadataStore": chance.choice((1, 2, 1000)),
