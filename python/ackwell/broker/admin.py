@@ -250,10 +250,20 @@ class Admin:
         return TopicAnswer(topic, source, answer.time_ms, internal, stats, self._policies(path, stats))
 
     def _policies(self, path: str, stats: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Ask for the dispatch rate of each subscription that a rate has held back; most never were."""
+        """Ask for the dispatch rate of each subscription that a rate has held back; most never were.
+
+        A broker of 4.0 does not count that, so there each subscription with a backlog is asked for.
+        """
         found = {}
         for name, shown in (stats.get("subscriptions") or {}).items():
-            if isinstance(shown, dict) and any(shown.get(counter) for counter in THROTTLED):
+            if not isinstance(shown, dict):
+                continue
+            counted = any(counter in shown for counter in THROTTLED)
+            if (
+                any(map(shown.get, THROTTLED))
+                if counted
+                else shown.get("msgBacklog") and shown.get("consumers")
+            ):
                 # A broker without policies of topics has none to show.
                 with suppress(StatsError):
                     rate = self._json(f"{path}/{quote(name, safe='')}/dispatchRate?applied=true")

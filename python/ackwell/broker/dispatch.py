@@ -21,6 +21,13 @@ THROTTLED: Final = tuple(
 )
 """Counters of how often a dispatch rate made the dispatcher wait."""
 
+HOLD: Final[dict[str, Any]] = {
+    "dispatchThrottlingRateInMsg": 1,
+    "dispatchThrottlingRateInByte": 1,
+    "ratePeriodInSecond": 3_600,
+}
+"""The dispatch rate with which `ackwell rescue` holds a subscription while a restart is rescued."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStats:
@@ -80,6 +87,11 @@ class DispatchStats:
     consumed: int | None
     """The cursor's count of acknowledged entries since it was loaded."""
     cursor_state: str | None
+
+    @property
+    def held(self) -> bool:
+        """Whether a hold of `ackwell rescue` stops the delivery, or was left behind."""
+        return self.rate_limit is not None and self.rate_limit.items() >= HOLD.items()
 
     @property
     def draining(self) -> int:

@@ -89,17 +89,26 @@ HEADINGS = ("blocked by", "entries", "acked behind", "pinned", "freed by acking 
 
 def _values(blocked: Blockage) -> dict[str, str]:
     """Return what stands under each heading, empty if it is not known or nothing."""
-    held, freed = blocked.holder, blocked.freed_ledgers
+    freed = blocked.freed_ledgers
     values = (
         str(blocked.hole),
         f"{blocked.hole.entries:,}",
         f"{blocked.acked_behind:,}",
         _size(blocked.pinned_bytes),
         f"{_size(blocked.freed_bytes)} in {freed:,} ledgers" if freed else "",
-        "" if held is None else f"{name_of(held.name)} ({held.unacked:,} unacked, {held.permits:,} permits)",
+        _holder(blocked),
         "" if blocked.blocked_ms is None else f"{blocked.blocked_ms / 60_000:,.1f} min",
     )
     return dict(zip(HEADINGS, values, strict=True))
+
+
+def _holder(blocked: Blockage) -> str:
+    if blocked.on_hold:
+        return "a hold: ackwell rescue release"
+    held = blocked.holder
+    if held is None:
+        return ""
+    return f"{name_of(held.name)} ({held.unacked:,} unacked, {held.permits:,} permits)"
 
 
 def _size(count: float) -> str:

@@ -92,13 +92,6 @@ BY_DESIGN: Final = {
 }
 """The codes of the model's own reasons."""
 
-HOLD: Final = {
-    "dispatchThrottlingRateInMsg": 1,
-    "dispatchThrottlingRateInByte": 1,
-    "ratePeriodInSecond": 3_600,
-}
-"""The dispatch rate that holds a subscription while a restart is rescued."""
-
 SLOTS: Final = 65_535
 """How many hashes the consumers of a broker own together; hash 0 is nobody's."""
 
@@ -162,8 +155,7 @@ class Facts:
             (dispatch.blocked and dispatch.unacked <= 0)
             or any(each.blocked and each.unacked <= 0 for each in consumers)
         )
-        rate = dispatch.rate_limit
-        self.held = rate is not None and HOLD.items() <= rate.items()
+        self.held = dispatch.held
 
     @property
     def undelivered(self) -> bool:

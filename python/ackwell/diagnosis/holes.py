@@ -53,6 +53,8 @@ class Blockage:
     """For how long the mark-delete position has not moved, where the broker says it."""
     holder: ConsumerStats | None
     """The consumer that has the hole, if only one can; None if the source does not show it."""
+    on_hold: bool
+    """Whether a hold of `ackwell rescue` stops the delivery, or was left behind."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -70,6 +72,7 @@ class Blockage:
             "freedBytes": self.freed_bytes,
             "blockedMs": self.blocked_ms,
             "heldBy": None if self.holder is None else self.holder.name,
+            "onHold": self.on_hold,
         }
 
 
@@ -126,6 +129,7 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
         freed_ledgers=len(freed),
         blocked_ms=stats.blocked_ms,
         holder=_holder(stats, hole),
+        on_hold=stats.dispatch is not None and stats.dispatch.held,
     )
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.broker import dispatch
 from ackwell.broker.admin import topic_path
 from ackwell.errors import StatsError
 from ackwell.rescue.connection import quoted
@@ -23,12 +24,7 @@ from ackwell.rescue.refusals import RefusedError
 if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
 
-HOLD: Final[dict[str, Any]] = {
-    "dispatchThrottlingRateInMsg": 1,
-    "dispatchThrottlingRateInByte": 1,
-    "relativeToPublishRate": False,
-    "ratePeriodInSecond": 3600,
-}
+HOLD: Final[dict[str, Any]] = {**dispatch.HOLD, "relativeToPublishRate": False}
 
 _JOURNAL_VERSION: Final = 1
 _SETTLE_S: Final = 0.1
