@@ -68,7 +68,8 @@ def wrong(made: Plan, history: History) -> bool:
 
 def left_before(made: Plan, before: Snapshot, now: Snapshot) -> int:
     """Count what is acknowledged beyond the mark-delete position of then, before the first entry missing."""
-    left = now.acked.copy()
+    # What was passed may be trimmed since.
+    left = before.acked - made.missing | now.acked
     left.remove_up_to(*before.stats.mark_delete_position)
     first = next(made.missing.positions(), None) or min(made.ack_sets)
     return left.copy().remove_up_to(*first)
