@@ -173,3 +173,19 @@ def test_a_reader_leaves_nothing_in_the_file(opened: Reopen) -> None:
     client.ack((0, 0))
     broker = opened()
     assert broker.state.topics[ORDERS].subscriptions == {}
+
+
+@pytest.mark.parametrize(
+    ("how", "as_", "forgotten"), [("crash", "pulsar", 2), ("graceful", "pulsar", 2), ("crash", "ackwell", 0)]
+)
+def test_a_restart_forgets_the_acknowledged_part_of_a_batch(how: Any, as_: Any, forgotten: int) -> None:
+    broker = Offline()
+    client = broker.connect()
+    client.subscribe()
+    client.produce()
+    client.publish(num_messages_in_batch=5)
+    # A part of a batch alone is not written.
+    client.ack((0, 0, 0b01011))
+    restarted = broker.run(lambda: broker.state.reload(how, as_))
+    assert restarted.messages == forgotten
+    broker.close()
