@@ -13,11 +13,13 @@ project = "ackwell"
 author = "The ackwell project"
 release = version = ackwell.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc"]
 exclude_patterns = ["_build"]
 # A name in single backticks is code, in docstrings as in the guides.
 default_role = "literal"
-napoleon_google_docstring = False
+# Each class begins with a table of its members; each member follows with all it says.
+numpydoc_show_inherited_class_members = False
+numpydoc_class_members_toctree = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 # What an extra brings is not needed to read about it.
