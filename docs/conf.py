@@ -8,12 +8,13 @@ import ackwell
 sys.path.insert(0, str(Path(__file__).parent))
 
 from figures import write_figures
+from pages import write_pages
 
 project = "ackwell"
 author = "The ackwell project"
 release = version = ackwell.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc", "sphinx_design"]
 exclude_patterns = ["_build"]
 # A name in single backticks is code, in docstrings as in the guides.
 default_role = "literal"
@@ -24,6 +25,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 # What an extra brings is not needed to read about it.
 autodoc_mock_imports = ["pulsar"]
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]
 linkcheck_timeout = 60
@@ -38,5 +40,8 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 
-# The figures are drawn from the records each time, so they cannot differ from them.
+html_extra_path = ["llms.txt"]
+
+# Drawn from the records and written from the code each time; a test compares them with what is committed.
 write_figures(Path(__file__).parents[1] / "benches/record", Path(__file__).parent / "images")
+write_pages(Path(__file__).parent)

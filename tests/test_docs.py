@@ -7,16 +7,18 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import ackwell
 import ackwell._native as native
-from ackwell import Position
+from ackwell import Position, errors
 from ackwell.cli import COMMANDS, program
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +47,88 @@ def test_every_block_of_a_page_runs_after_the_one_before(
         exec(compile(block, str(page), "exec"), names)
 
 
+def generators() -> tuple[Any, Any]:
+    """Return `docs/figures.py` and `docs/pages.py`, which stand beside the configuration of the site."""
+    pytest.importorskip("sphinx")
+    folder = str(ROOT / "docs")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("figures"), importlib.import_module("pages")
+    finally:
+        sys.path.remove(folder)
+
+
+@pytest.mark.checkout
+def test_the_pages_and_figures_that_are_written_are_the_newest(tmp_path: Path) -> None:
+    figures, pages = generators()
+    figures.write_figures(ROOT / "benches/record", tmp_path)
+    pages.write_pages(tmp_path)
+    homes = {"svg": ROOT / "docs/images", "md": ROOT / "docs"}
+    stale = [
+        path.name
+        for path in tmp_path.iterdir()
+        if path.read_text() != (homes[path.suffix[1:]] / path.name).read_text()
+    ]
+    assert stale == [], "run `.venv/bin/python docs/pages.py` and `make docs`, and commit what they write"
+    assert len(list(tmp_path.iterdir())) >= 6
+
+
+@pytest.mark.checkout
+def test_every_setting_and_every_option_says_what_it_means() -> None:
+    generators()
+    for page in ("settings.md", "commands.md"):
+        rows = [
+            line.removesuffix(" |").split(" | ")
+            for line in (ROOT / "docs" / page).read_text().splitlines()
+            if line.startswith("| `")
+        ]
+        # The meaning of a setting is the last cell, that of an option the second.
+        silent = [row[0] for row in rows if not (row[-1] if page == "settings.md" else row[1]).strip()]
+        assert silent == [], f"{page}: give each a docstring or a help text"
+        assert len(rows) > 60
+
+
+@pytest.mark.checkout
+def test_every_error_and_exit_code_is_on_the_page_of_troubles() -> None:
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    classes = {
+        name
+        for name, found in vars(errors).items()
+        if isinstance(found, type) and issubclass(found, errors.AckwellError)
+    }
+    listed = set(re.findall(r"^\| `(\w+Error)` \|", page, flags=re.MULTILINE))
+    assert listed == classes, "give each error of ackwell.errors a row in docs/troubleshooting.md"
+
+
+@pytest.mark.checkout
+def test_every_page_is_in_the_list_for_language_models() -> None:
+    listed = set(re.findall(r"\]\(([\w/-]+)\.html\)", (ROOT / "docs/llms.txt").read_text()))
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"} | {"api/index"}
+    assert listed == pages, "give each page a line in docs/llms.txt"
+
+
+@pytest.mark.checkout
+def test_every_dependency_has_its_reason() -> None:
+    """A library that users get is chosen with care: docs/design.md says why."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"].values()
+    wanted = [*project["project"]["dependencies"], *(each for extra in extras for each in extra)]
+    wanted += [each for each in project["dependency-groups"]["docs"] if isinstance(each, str)]
+    names = {re.split(r"[\[<>=; ]", each)[0].lower() for each in wanted} - {"ackwell"}
+    text = (ROOT / "docs/design.md").read_text().lower()
+    silent = sorted(name for name in names if name not in text)
+    assert silent == [], "say in docs/design.md why each of these was chosen"
+
+
+def test_every_command_that_a_page_names_exists() -> None:
+    seen = 0
+    for page in PAGES:
+        for name in re.findall(r"`ackwell ([a-z][a-z-]+)", page.read_text()):
+            assert name in COMMANDS, f"{page.name} names the command ackwell {name}, which does not exist"
+            seen += 1
+    assert seen > 50
+
+
 def test_the_tutorials_are_among_the_pages_that_run() -> None:
     assert {"tutorial.md", "stores.md"} <= {page.name for page in PAGES if blocks(page)}
 
@@ -61,7 +145,7 @@ def test_every_command_of_the_documentation_exists_with_its_options() -> None:
         for line in re.findall(r"^(?:    |\$ )ackwell ([a-z][^#\n|]*)", page.read_text(), flags=re.MULTILINE):
             words = line.split()
             assert words[0] in COMMANDS, f"{page.name}: ackwell {line}"
-            subcommand = [words[1]] if words[0] in ("spark", "rescue") and len(words) > 1 else []
+            subcommand = [words[1]] if words[0] in ("spark", "rescue", "events") and len(words) > 1 else []
             shown = runner.invoke(
                 program([words[0]]), [words[0], *subcommand, "--help"], terminal_width=200, color=False
             )

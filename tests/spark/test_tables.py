@@ -34,13 +34,14 @@ def frame(spark: SparkSession, events: list[Event]) -> DataFrame:
 @pytest.mark.connect
 def test_a_missing_and_a_wrong_column_are_named_before_any_job(spark: SparkSession) -> None:
     table = spark.range(3).selectExpr(
-        "'t' as topic", "id as subscription", "id as sequence", "'ack' as kind", "id as ledger_id"
+        "'t' as topic", "array(id) as subscription", "id as sequence", "'ack' as kind", "id as ledger_id"
     )
     with pytest.raises(SchemaError) as refused:
         partials(table)
     message = str(refused.value)
     assert "column 'entry_id' is missing" in message
-    assert "column 'subscription' is bigint, expected string" in message
+    assert "column 'subscription' is array<bigint>, expected string" in message
+
     with pytest.raises(SchemaError, match="mark_delete_ledger_id"):
         restart_audit(table)
 

@@ -45,17 +45,21 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """The version that is taken where none is known: the newest that is released."""
 
     max_unacked_ranges_to_persist: int = _setting("managedLedgerMaxUnackedRangesToPersist", 10_000)
+    """How many ranges of acknowledged entries are written to the cursor ledger."""
     max_unacked_ranges_to_persist_in_metadata_store: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInMetadataStore", 1_000
     )
+    """How many are written to the metadata store, if there is no cursor ledger."""
     max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
     )
     """The older name of the setting above; wins if it is greater than 0."""
     max_batch_deleted_index_to_persist: int = _setting("managedLedgerMaxBatchDeletedIndexToPersist", 10_000)
+    """How many partly acknowledged batches are written."""
     persist_individual_ack_as_long_array: bool = _setting(
         "managedLedgerPersistIndividualAckAsLongArray", True
     )
+    """Write ranges as arrays of words instead of lists of positions."""
     unacked_ranges_open_cache_set_enabled: bool = _setting(
         "managedLedgerUnackedRangesOpenCacheSetEnabled", True
     )
@@ -63,9 +67,11 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     acknowledgment_at_batch_index_level_enabled: bool = _setting(
         "acknowledgmentAtBatchIndexLevelEnabled", True
     )
+    """Keep acknowledgments of parts of a batch."""
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
     """How long a change may wait in memory when the write rate limit held it back."""
     max_message_size_bytes: int = _setting("maxMessageSize", MAX_MESSAGE_BYTES)
+    """The most bytes of a message, and of a state in one entry."""
     netty_max_frame_size_bytes: int = _setting(
         "nettyMaxFrameSizeBytes", MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMMANDS = (
     "replay",
     "history",
+    "events",
     "inspect",
     "doctor",
     "collect",

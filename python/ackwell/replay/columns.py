@@ -207,7 +207,7 @@ def _integers(batch: pa.RecordBatch, name: str) -> Ints | None:
     try:
         column = column.cast(pa.int64())
     except pa.ArrowInvalid as error:
-        raise EventError(f"{name}: {error}") from None
+        raise EventError(f"{name} holds what is not a 64-bit integer: {error}") from None
     return _filled(column, NULL) if column.null_count else ndarray_of(column)
 
 

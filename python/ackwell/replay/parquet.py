@@ -216,7 +216,7 @@ class ParquetEvents:
         """
         if self._parquet is None:
             return
-        _check(self._parquet.schema_arrow, self._path, self.constants)
+        check_columns(self._parquet.schema_arrow, self._path, self.constants)
         reader, row = Reader(), 0
         metadata = self._parquet.metadata
         for index in range(metadata.num_row_groups) if indexes is None else indexes:
@@ -313,7 +313,7 @@ def row_group_columns(
         yield from events.columns(groups.indexes, lean=lean, ordered=ordered)
 
 
-def _check(schema: pa.Schema, path: str, constants: Mapping[str, str | None]) -> None:
+def check_columns(schema: pa.Schema, path: str, constants: Mapping[str, str | None]) -> None:
     """Raise `SchemaError` unless the columns are those of events; names may differ in case."""
     wrong = []
     found = set()
@@ -323,7 +323,7 @@ def _check(schema: pa.Schema, path: str, constants: Mapping[str, str | None]) ->
             continue
         if name in found:
             wrong.append(f"two columns {name!r} differ in case only")
-        if not _fits(field.type, _TYPES[name]):
+        if not fits(field.type, _TYPES[name]):
             wrong.append(f"column {field.name!r} is {field.type}, expected {_TYPES[name]}")
         found.add(name)
     wrong += [
@@ -337,15 +337,18 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _fits(kind: pa.DataType, expected: str) -> bool:
+def fits(kind: pa.DataType, expected: str) -> bool:
+    """Return whether a column of this type can be read as one of a table."""
     if pa.types.is_dictionary(kind):
-        return _fits(kind.value_type, expected)
+        return fits(kind.value_type, expected)
     if pa.types.is_null(kind):
         return True
     if expected == "bigint":
-        return bool(pa.types.is_integer(kind))
+        # pandas writes whole numbers with None among them as doubles.
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
     if expected == "string":
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        # Whole numbers are names by their digits; Spark reads a column without any value as integers.
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return bool(is_list and pa.types.is_integer(kind.value_type))
 

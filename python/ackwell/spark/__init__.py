@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ackwell.spark.pipeline import cursors as cursors
     from ackwell.spark.pipeline import explode_ranges as explode_ranges
     from ackwell.spark.pipeline import merge as merge
+    from ackwell.spark.pipeline import overview as overview
     from ackwell.spark.pipeline import partials as partials
     from ackwell.spark.pipeline import replay as replay
     from ackwell.spark.session import local_session as local_session
@@ -42,6 +43,7 @@ _HOMES = {
     "local_session": "session",
     "merge": "pipeline",
     "ordered_replay": "ordered",
+    "overview": "pipeline",
     "partials": "pipeline",
     "read_events": "sources",
     "register": "sources",

@@ -166,6 +166,29 @@ def replay(
     return folded if is_cursors else cursors(_start(folded, start_from), ledgers, strict=strict)
 
 
+def overview(cursors: DataFrame) -> DataFrame:
+    """Return eight readable columns of cursors; those that a restart would cost most come first.
+
+    `cursors` is what `replay`, `merge` or `cursors` gave. Columns: topic, subscription, mark_delete (the
+    position), ranges, batches (partly acknowledged), backlog (entries), bytes (in the broker's form ranges),
+    and restart: how many entries would come back and why, or the error of the subscription.
+    """
+    table = conform(cursors, tables.CURSORS, "cursors")
+    lost = F.concat(F.col("restart_loses").cast("string"), F.lit(" come back: "), "restart_reason")
+    return table.orderBy(F.desc("restart_loses"), "topic", "subscription").select(
+        "topic",
+        "subscription",
+        F.concat_ws(":", "mark_delete_ledger_id", "mark_delete_entry_id").alias("mark_delete"),
+        F.col("range_count").alias("ranges"),
+        F.when(F.col("error").isNull(), F.coalesce(F.size("batch_deleted"), F.lit(0))).alias("batches"),
+        F.col("backlog_entries").alias("backlog"),
+        F.col("pulsar_ranges_bytes").alias("bytes"),
+        F.coalesce("error", F.when(F.col("restart_loses") > 0, lost), F.lit("loses nothing")).alias(
+            "restart"
+        ),
+    )
+
+
 def explode_ranges(cursors: DataFrame) -> DataFrame:
     """Return a row for each range of individually deleted messages, `(lower, upper]` of one ledger.
 

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     MapType,
@@ -35,7 +36,7 @@ from ackwell.replay.columns import COLUMNS
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 _TYPES: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -45,6 +46,7 @@ _TYPES: Final[dict[str, DataType]] = {
     "boolean": BooleanType(),
 }
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
+_DOUBLES: Final = (FloatType, DoubleType)
 
 
 def spark_schema(table: tables.Table) -> StructType:
@@ -87,7 +89,8 @@ def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
     """Return `given` with exactly the columns of `table`, or raise `SchemaError` naming all that is wrong.
 
     Names may differ in case, as everywhere in Spark SQL; a timestamp is taken for a time in ms. Columns
-    that `table` does not know are left out. Nothing is computed: only the plan is read.
+    that `table` does not know are left out; doubles that are whole numbers are taken for integers, and others
+    fail the query. Nothing is computed: only the plan is read.
     """
     found: dict[str, list[StructField]] = {}
     for field in given.schema:
@@ -105,6 +108,8 @@ def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
         elif _is_time(present[0].dataType) and field.name.endswith("_ms"):
             time = F.col(f"`{present[0].name}`").cast("timestamp")
             columns.append(F.unix_millis(time).alias(field.name))
+        elif isinstance(present[0].dataType, _DOUBLES) and isinstance(field.dataType, LongType):
+            columns.append(_whole(present[0].name).alias(field.name))
         elif not _fits(present[0].dataType, field.dataType):
             kind = present[0].dataType.simpleString()
             wrong.append(f"column {present[0].name!r} is {kind}, expected {field.dataType.simpleString()}")
@@ -130,6 +135,14 @@ def crossing(events: DataFrame) -> DataFrame:
     return rows
 
 
+def _whole(name: str) -> Column:
+    """Return the whole numbers of a column of doubles, as pandas writes integers with None among them."""
+    value = F.col(f"`{name}`")
+    message = F.concat(F.lit(f"column {name!r} holds what is not a 64-bit integer: "), value.cast("string"))
+    is_whole = value.isNull() | ((F.floor(value) == value) & (F.abs(value) < 2.0**63))
+    return F.when(is_whole, value.cast("bigint")).otherwise(F.raise_error(message))
+
+
 def _is_time(present: DataType) -> bool:
     return isinstance(present, TimestampType | TimestampNTZType)
 
@@ -145,4 +158,7 @@ def _fits(present: DataType, expected: DataType) -> bool:
         )
     if isinstance(expected, LongType):
         return isinstance(present, _INTEGERS)
+    if isinstance(expected, StringType) and isinstance(present, _INTEGERS):
+        # Whole numbers are names by their digits; a column without any value is read as integers.
+        return True
     return type(present) is type(expected)

@@ -23,6 +23,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -30,6 +31,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
+from ackwell.errors import SchemaError
 from ackwell.replay import tables
 from ackwell.spark.schema import conform, spark_schema
 
@@ -66,7 +68,15 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
         reader = spark.read.option("mergeSchema", True)
         if set(parquet) & set(traces):
             reader = reader.option("pathGlobFilter", "*.parquet")
-        table = reader.parquet(*parquet)
+        try:
+            table = reader.parquet(*parquet)
+        except AnalysisException as error:
+            if error.getCondition() != "PARQUET_TYPE_ILLEGAL" or "NANOS" not in str(error):
+                raise
+            raise SchemaError(
+                f"{', '.join(parquet)}: Spark reads no timestamps of nanoseconds; "
+                'write them with coerce_timestamps="ms" (pandas, PyArrow), or as integers of milliseconds'
+            ) from None
     if not traces:
         assert table is not None
         return table

@@ -25,8 +25,11 @@ class RedeliveryBackoff:
     """
 
     min_ms: int = 1_000
+    """The wait before the first redelivery."""
     max_ms: int = 60_000
+    """The longest wait."""
     multiplier: float = 2.0
+    """How much longer each wait is than the one before; at least 1."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_ms <= self.max_ms:

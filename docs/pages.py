@@ -1,0 +1,145 @@
+"""Write the pages that the code says itself: all commands with their options, and all settings.
+
+    python docs/pages.py
+
+writes them, and so does `make docs`; a test compares them with what is committed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from sphinx.pycode import ModuleAnalyzer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from ackwell.broker.settings import BrokerSettings
+from ackwell.cli import program
+from ackwell.cursor_settings import PULSAR_VERSIONS, CursorSettings
+from ackwell.devbroker.settings import DevBrokerSettings
+from ackwell.saving.chunks import EntrySettings
+from ackwell.subscription import RedeliveryBackoff, SubscriptionSettings
+
+SETTINGS: Final = (
+    SubscriptionSettings,
+    RedeliveryBackoff,
+    CursorSettings,
+    EntrySettings,
+    BrokerSettings,
+    DevBrokerSettings,
+)
+PRESETS: Final = {SubscriptionSettings: "pulsar", CursorSettings: "pulsar", BrokerSettings: "of"}
+"""How a class is made with the values of one broker version."""
+
+WRITTEN: Final = "<!-- Written by docs/pages.py. -->\n"
+
+
+def cell(text: str) -> str:
+    """Return a text as a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield each command with its name, in the order of the help."""
+    group = get_command(program())
+    assert isinstance(group, TyperGroup)
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from ((f"{name} {inner}", each) for inner, each in command.commands.items())
+        else:
+            yield name, command
+
+
+def option_rows(command: Any) -> Iterator[str]:
+    """Yield the arguments and options of a command as rows of a table."""
+    for parameter in command.params:
+        shown = getattr(parameter, "metavar", None) or ""
+        if parameter.param_type_name == "argument":
+            yield f"| `{shown or parameter.name}` | {cell(parameter.help or '')} | |"
+            continue
+        if getattr(parameter, "hidden", False):
+            continue
+        names = ", ".join(f"`{name}`" for name in parameter.opts)
+        if not parameter.is_flag:
+            choices = getattr(parameter.type, "choices", None)
+            names += f" {'|'.join(map(str, choices)) if choices else shown}".replace("|", "\\|").rstrip()
+        default = parameter.default
+        has_default = default is not None and default is not False and not callable(default) and default != ()
+        yield f"| {names} | {cell(parameter.help or '')} | {f'`{default}`' if has_default else ''} |"
+
+
+def commands_page() -> str:
+    """Return the page of all commands."""
+    parts = [
+        "# Commands\n\nWhat `ackwell COMMAND --help` prints, on one page. Results go to standard output, "
+        "everything about the work to standard error.\n"
+    ]
+    for name, command in commands():
+        parts.append(f"\n## ackwell {name}\n\n{(command.help or '').strip()}\n")
+        parts.append("\n| argument or option | meaning | default |\n|---|---|---|\n")
+        parts.append("".join(f"{row}\n" for row in option_rows(command)))
+        examples = re.sub(r"(?m)^    ", "", command.examples.rstrip())
+        lines, _, notes = examples.partition("\n\n")
+        parts.append(f"\n```console\n{re.sub(r'(?m)^(?=ackwell)', '$ ', lines)}\n```\n")
+        if notes.strip():
+            parts.append(f"\n{notes.strip()}\n")
+    return WRITTEN + "".join(parts)
+
+
+def value(given: Any) -> str:
+    """Return a value of a setting as it is written in Python, without what has a table of its own."""
+    return "see its table" if dataclasses.is_dataclass(given) else cell(f"`{given!r}`")
+
+
+def settings_rows(cls: type, documented: dict[str, str]) -> Iterator[str]:
+    """Yield the settings of a class as rows of a table."""
+    ours = cls()
+    presets = [getattr(cls, PRESETS[cls])(version) for version in PULSAR_VERSIONS] if cls in PRESETS else []
+    for field in dataclasses.fields(cls):
+        text = documented.get(field.name, "")
+        found = re.match(r"`([a-z]\w*[A-Z]\w*(?:\.\w+)?|[A-Z]\w+\.\w+)`", text)
+        pulsar = field.metadata.get("name") or (found[1] if found else "")
+        text = text.removeprefix(f"`{pulsar}`").removeprefix(": ")
+        values = [value(getattr(each, field.name)) for each in (ours, *presets)]
+        shown = " | ".join([values[0], *(each if each != values[0] else "" for each in values[1:])])
+        name = f"`{pulsar}`" if pulsar else ""
+        yield f"| `{field.name}` | {name} | {shown} | {cell(text)} |"
+
+
+def settings_page() -> str:
+    """Return the page of all settings."""
+    parts = [
+        "# Settings\n\nOurs, and Pulsar's own names. A column of a version shows what its preset has if that "
+        'is not the default: `SubscriptionSettings.pulsar("4.2")`, `BrokerSettings.of("4.2")`.\n'
+    ]
+    for cls in SETTINGS:
+        documented = {
+            name: " ".join(lines)
+            for (owner, name), lines in ModuleAnalyzer.for_module(cls.__module__).find_attr_docs().items()
+            if owner == cls.__name__
+        }
+        head = (cls.__doc__ or "").strip().partition("\n\n")[0]
+        versions = list(PULSAR_VERSIONS) if cls in PRESETS else []
+        columns = ["setting", "Pulsar's name", "default", *versions, "meaning"]
+        parts.append(f"\n## {cls.__name__}\n\n{' '.join(head.split())}\n\n| {' | '.join(columns)} |\n")
+        parts.append(
+            "|---" * len(columns) + "|\n" + "".join(f"{r}\n" for r in settings_rows(cls, documented))
+        )
+    return WRITTEN + "".join(parts)
+
+
+PAGES: Final = {"commands.md": commands_page, "settings.md": settings_page}
+
+
+def write_pages(folder: Path) -> None:
+    """Write each page."""
+    for name, page in PAGES.items():
+        (folder / name).write_text(page())
+
+
+if __name__ == "__main__":
+    write_pages(Path(__file__).parent)

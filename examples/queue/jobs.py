@@ -1,0 +1,203 @@
+"""A durable queue of jobs in one folder, for the workers of one process.
+
+    async with JobQueue(Path("queue")) as queue:
+        await queue.put(b"an order", key="customer 7", delay_seconds=60)
+        async for job in queue.jobs("worker 1"):
+            await job.done()            # returns when it is durable; or job.retry(), job.extend()
+
+Jobs of one key are done in order, one at a time, and a key stays with its worker until that one ends; with
+`ordered=False` any free worker gets any job. A job that is neither done nor given back within
+`lease_seconds` comes again; after `tries` it goes to the dead letters. What `put` and `done` confirmed by
+returning survives `kill -9`. A second process that opens the folder takes it over: the calls of the first one
+raise `FencedError` from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from segments import Record, Segments
+
+from ackwell import DelayedDeliveryTracker, Ledgers, Position
+from ackwell.store import SqliteStore
+from ackwell.subscription import RedeliveryBackoff, Subscription, SubscriptionSettings
+
+T = TypeVar("T")
+
+
+@dataclass
+class Job:
+    """A message with a worker."""
+
+    queue: JobQueue = field(repr=False)
+    worker: str
+    position: Position
+    payload: bytes
+    key: str
+    tries: int
+
+    async def done(self) -> None:
+        """Acknowledge the job; return when that is durable."""
+        self.queue.subscription.ack(self.worker, *self.position)
+        await self.queue.durable()
+
+    def retry(self) -> None:
+        """Give the job back: it comes again after a back-off, and later jobs of its key wait for it."""
+        self.queue.subscription.nack(self.worker, *self.position, now_ms())
+
+    def extend(self) -> None:
+        """Begin the lease anew, for a job that takes long."""
+        self.queue.subscription.extend(self.worker, [self.position], now_ms=now_ms())
+
+
+class JobQueue:
+    """The jobs of a folder; its parameters are in seconds, and tries."""
+
+    def __init__(
+        self, folder: Path, *, lease_seconds: float = 30, retry_seconds: float = 1, tries: int = 5,
+        ordered: bool = True, segment_bytes: int = 16 << 20, retained: int = 0,
+    ) -> None:  # fmt: skip
+        folder.mkdir(parents=True, exist_ok=True)
+        self.store = SqliteStore(folder / "state.db", "jobs")
+        # The folder is ours from here on, so that nobody adds to a segment while it is read.
+        self.store.own()
+        self.segments = Segments(folder / "jobs", segment_bytes)
+        self.dead = Segments(folder / "dead", segment_bytes)
+        self.retained = retained
+        self.ledgers = Ledgers(self.segments.entries, trimmed_before=min(self.segments.offsets))
+        backoff = RedeliveryBackoff(int(retry_seconds * 1000), int(retry_seconds * 60_000))
+        settings = SubscriptionSettings(
+            nack_backoff=backoff, ack_timeout_ms=int(lease_seconds * 1000), ack_timeout_tick_ms=100,
+            max_redeliver_count=tries - 1,
+        )  # fmt: skip
+        self.subscription = Subscription.load(
+            "Key_Shared" if ordered else "Shared", self.store, self.ledgers, settings=settings,
+            delayed=DelayedDeliveryTracker(strict=True),
+        )  # fmt: skip
+        self.waiting: dict[str, asyncio.Queue[Job]] = {}
+        self.written: asyncio.Future[None] | None = None
+        self.changed = asyncio.Event()
+
+    async def put(self, payload: bytes, *, key: str = "", delay_seconds: float = 0) -> Position:
+        """Add a job; return its position when it is durable."""
+        deliver_at_ms = now_ms() + int(delay_seconds * 1000) if delay_seconds else 0
+        ledger_id, entry_id = self.segments.append(Record(payload, key, deliver_at_ms))
+        await self.durable()
+        return Position(ledger_id, entry_id)
+
+    async def jobs(self, worker: str) -> AsyncIterator[Job]:
+        """Yield the jobs of a worker, one at a time; what it has when it ends goes to the others."""
+        self.waiting[worker] = asyncio.Queue()
+        self.subscription.add_consumer(worker)
+        try:
+            while True:
+                self.subscription.flow(worker, 1)
+                self.changed.set()
+                yield await self._or_end(self.waiting[worker].get())
+        finally:
+            self.subscription.remove_consumer(worker)
+            del self.waiting[worker]
+
+    async def durable(self) -> None:
+        """Return when everything up to now is on the disk; many callers share one write."""
+        if self.written is None:
+            self.written = asyncio.get_running_loop().create_future()
+        self.changed.set()
+        await self._or_end(asyncio.shield(self.written))
+
+    async def __aenter__(self) -> Self:
+        self.running = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.running.cancel()
+        await asyncio.wait([self.running])
+        if not self.running.cancelled() and self.running.exception() is None:
+            self._write()
+        self.segments.close()
+        self.dead.close()
+        self.store.close()
+
+    async def _or_end(self, wanted: asyncio.Future[T] | Coroutine[Any, Any, T]) -> T:
+        """Wait for something, or raise what ended the queue."""
+        task = asyncio.ensure_future(wanted)
+        await asyncio.wait([task, self.running], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            self.running.result()
+        return await task
+
+    async def _run(self) -> None:
+        while True:
+            self._write()
+            self._deliver()
+            wakeup_ms = self.subscription.next_wakeup_ms()
+            seconds = None if wakeup_ms is None else max(wakeup_ms - now_ms(), 0) / 1000
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.changed.wait(), seconds)
+            self.changed.clear()
+
+    def _write(self) -> None:
+        """Write what is new, jobs first and then what was acknowledged, and answer those that wait for it."""
+        written, self.written = self.written, None
+        buried = self._bury()
+        if written is None and not buried:
+            return
+        self.segments.sync()
+        # Asked after the jobs are on the disk: who took the folder over before now may not have read them.
+        self.store.own()
+        for ledger_id, entries in self.segments.entries.items():
+            self.ledgers.grow(ledger_id, entries)
+        self.subscription.save(self.store)
+        self._trim()
+        if written is not None:
+            written.set_result(None)
+
+    def _bury(self) -> bool:
+        """Write what was tried too often to the dead letters, and acknowledge it."""
+        letters = list(self.subscription.dead_letters)
+        for position in letters:
+            self.dead.append(self.segments.read(*position))
+        if letters:
+            self.dead.sync()
+            for position in letters:
+                self.subscription.ack(None, *position)
+        return bool(letters)
+
+    def _trim(self) -> None:
+        """Delete the segments of which everything is done, all but the newest `retained`."""
+        number = self.subscription.durable_mark_delete_position.ledger_id - self.retained
+        if number > min(self.segments.offsets):
+            self.segments.trim_before(number)
+            self.ledgers.trim_before(number)
+
+    def _deliver(self) -> None:
+        now = now_ms()
+        positions = self.subscription.next_reads(100, now)
+        for position in positions:
+            record = self.segments.read(*position)
+            # A job without a key has one of its own.
+            name, sequence_id = str(position.ledger_id), position.entry_id
+            key_hash = self.subscription.sticky_key_hash(
+                record.key or None, producer_name=name, sequence_id=sequence_id
+            )
+            worker = self.subscription.dispatch(
+                *position, now, sticky_key_hash=key_hash, deliver_at_ms=record.deliver_at_ms
+            )
+            if isinstance(worker, str):
+                tries = self.subscription.redelivery_count(*position) + 1
+                job = Job(self, worker, position, record.payload, record.key, tries)
+                self.waiting[worker].put_nowait(job)
+        if positions:
+            self.changed.set()
+
+
+def now_ms() -> int:
+    """Return the time of the wall clock, in which delays are kept: no other goes on across a restart."""
+    return time.time_ns() // 1_000_000

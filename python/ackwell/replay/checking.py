@@ -1,0 +1,100 @@
+"""What is wrong with files of events, and how to mend it, before anything is replayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ackwell.errors import AckwellError, EventError
+from ackwell.replay import tables
+from ackwell.replay.files import event_files, path_columns
+from ackwell.replay.states import replay_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+
+class Problem(NamedTuple):
+    """Why a file, or a subscription in it, cannot be replayed."""
+
+    source: str
+    column: str
+    problem: str
+    remedy: str
+
+
+_KINDS: Final = {"bigint": "int64", "string": "string", "array<bigint>": "list<int64>"}
+_REMEDY: Final = "mend the event (docs/events.md), or replay the others with --keep-going"
+
+
+def check_events(sources: Sequence[str | Path]) -> list[Problem]:
+    """Return what is wrong with event files: first with their columns, and if nothing is, with their rows.
+
+    Files that can be replayed have none. A row's problem is the first one of its subscription. Reading the
+    rows takes as long as replaying them.
+
+    >>> check_events([])
+    []
+    """
+    files = event_files(sources)
+    found = [problem for path in files if path.suffix == ".parquet" for problem in _columns(path)]
+    return found or list(_rows(files))
+
+
+def _columns(path: Path) -> Iterator[Problem]:
+    import pyarrow.parquet as pq
+
+    from ackwell.replay.parquet import damage_named
+
+    try:
+        with damage_named(str(path)):
+            schema = pq.read_schema(path)
+    except EventError as error:
+        yield Problem(str(path), "", str(error).removeprefix(f"{path}: "), "write the file again")
+        return
+    names = Counter(name.lower() for name in schema.names)
+    known = {column.name for column in tables.EVENTS}
+    constants = path_columns(path)
+    for column in tables.EVENTS:
+        if names[column.name] > 1:
+            yield Problem(str(path), column.name, "several columns differ in case only", "keep one of them")
+        elif names[column.name]:
+            field = schema.field(next(name for name in schema.names if name.lower() == column.name))
+            yield from _kind(str(path), column, field.type)
+        elif column.required and column.name not in {*constants, "sequence"}:
+            others = {name.lower(): name for name in schema.names if name.lower() not in known}
+            like = [others[name] for name in get_close_matches(column.name, others, 1)]
+            mend = f"rename {like[0]!r} to it" if like else f"add it: {column.comment}"
+            yield Problem(str(path), column.name, "is missing", mend)
+
+
+def _kind(source: str, column: tables.Column, kind: pa.DataType) -> Iterator[Problem]:
+    import pyarrow as pa
+
+    from ackwell.replay.parquet import fits
+
+    is_time = pa.types.is_timestamp(kind)
+    if column.name.endswith("_ms") and is_time:
+        if kind.unit == "ns":
+            mend = 'Spark does not read it: write it with coerce_timestamps="ms"'
+            yield Problem(source, column.name, f"is {kind}", mend)
+    elif column.type in _KINDS and not fits(kind, column.type):
+        wanted = _KINDS[column.type]
+        mend = f"cast it to {wanted}"
+        if is_time:
+            mend = "number the events of a file in their order; a time belongs into time_ms"
+        yield Problem(source, column.name, f"is {kind}, expected {wanted}", mend)
+
+
+def _rows(files: list[Path]) -> Iterator[Problem]:
+    errors: dict[tuple[str, str], str] = {}
+    try:
+        replay_files(files, errors=errors)
+    except AckwellError as error:
+        yield Problem("", "", str(error), _REMEDY)
+    for (topic, subscription), message in errors.items():
+        yield Problem(f"{topic}, {subscription}", "", message, _REMEDY)

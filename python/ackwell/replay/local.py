@@ -1,0 +1,101 @@
+"""Replay on one machine, tables in and tables out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ackwell.errors import SchemaError
+from ackwell.replay.columns import COLUMNS, CURSOR_SCHEMA, Reader, cursor_batches
+from ackwell.replay.files import fold_files
+from ackwell.replay.fold import Fold
+from ackwell.replay.parquet import check_columns
+from ackwell.replay.resets import find_resets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ackwell.replay.event_columns import Columns
+
+
+def replay_events(
+    events: str | Path | Sequence[str | Path] | Any, *, strict: bool = False, threads: int | None = 1
+) -> pa.Table:
+    """Return the cursor of each subscription as an Arrow table, `ackwell.replay.tables.CURSORS`.
+
+    Parameters
+    ----------
+    events : path, sequence of paths, or table
+        Files and folders as `ackwell replay` takes them, or a table of events: pandas, Polars, PyArrow, or
+        whatever else has `__arrow_c_stream__`.
+    strict : bool
+        Raise `ProtocolError` for a subscription whose events lead to no cursor; else its row has an `error`.
+    threads : int, optional
+        How many share out the files; None for one a core.
+
+    Raises
+    ------
+    SchemaError
+        If a column is missing or of another type; the message names each.
+    EventError
+        For a row that is not an event of any subscription.
+
+    Notes
+    -----
+    `pandas.DataFrame(table.to_pydict())`, `table.to_pandas()` and `polars.from_arrow(table)` take the result.
+    O(events); memory is that of the cursors.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> events = pa.table({
+    ...     "topic": ["t"] * 3, "subscription": ["s"] * 3, "sequence": [1, 2, 3],
+    ...     "kind": ["publish", "ack", "ack"], "ledger_id": [5] * 3, "entry_id": [9, 0, 2],
+    ... })
+    >>> replay_events(events).select(["mark_delete_entry_id", "individually_deleted"]).to_pylist()
+    [{'mark_delete_entry_id': 0, 'individually_deleted': '[(5:1..5:2]]'}]
+    """
+    if isinstance(events, (str, Path)):
+        events = [events]
+    if isinstance(events, (list, tuple)):
+        fold = fold_files(events, threads=threads)
+    else:
+        fold = _fold_table(_table(events))
+    return pa.Table.from_batches(cursor_batches(fold, strict=strict), CURSOR_SCHEMA)
+
+
+def _table(events: Any) -> pa.Table:
+    if not isinstance(events, pa.Table):
+        if not hasattr(events, "__arrow_c_stream__"):
+            raise TypeError(f"{type(events).__name__} is neither paths nor a table (__arrow_c_stream__)")
+        events = pa.table(events)
+    events = events.rename_columns([name.lower() for name in events.column_names])
+    kinds = [(field.name, _without_views(field.type)) for field in events.schema]
+    events = events.cast(pa.schema(kinds))
+    check_columns(events.schema, "events", {})
+    if "sequence" not in events.column_names:
+        raise SchemaError("events: column 'sequence' is missing; it orders the events")
+    return events.select([name for name in COLUMNS if name in events.column_names])
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """Return a type in which texts are as in Parquet; Polars has views of them."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_views(kind.value_type))
+    return pa.string() if pa.types.is_string_view(kind) else kind
+
+
+def _fold_table(table: pa.Table) -> Fold:
+    def read() -> Iterator[Columns]:
+        reader = Reader()
+        for batch in table.to_batches():
+            if batch.num_rows:
+                yield reader.columns(batch)
+
+    fold = Fold(find_resets(read), ordered=False, whole=True)
+    for columns in read():
+        fold.feed(columns)
+    fold.end()
+    return fold

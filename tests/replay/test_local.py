@@ -1,0 +1,121 @@
+"""Tables in and a table out, and what is wrong with files of events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackwell import replay_events
+from ackwell.errors import EventError, ProtocolError, SchemaError
+from ackwell.replay.checking import check_events
+from ackwell.replay.tables import CURSORS
+from tests.hostile.commands import ackwell
+
+TRACES = Path(__file__).parents[2] / "examples" / "traces"
+EVENTS = pd.DataFrame(
+    {
+        "topic": "t",
+        "subscription": "s",
+        "sequence": [1, 2, 3, 4],
+        "kind": ["publish", "ack", "ack", "ack"],
+        "ledger_id": 1,
+        "entry_id": [9, 0, 2, 3],
+        "batch_index": [None, None, None, 1],
+        "batch_size": [None, None, None, 2],
+    }
+)
+AS_TABLES = {
+    "pandas": EVENTS,
+    "pandas with categories": EVENTS.astype({"topic": "category", "kind": "category"}),
+    "Polars": pl.from_pandas(EVENTS),
+    "Polars with categories": pl.from_pandas(EVENTS).with_columns(pl.col("kind").cast(pl.Categorical)),
+    "Arrow": pa.Table.from_pandas(EVENTS),
+}
+
+
+@pytest.mark.parametrize("table", AS_TABLES.values(), ids=AS_TABLES)
+def test_a_table_of_any_kind_is_replayed(table: Any) -> None:
+    (row,) = replay_events(table).to_pylist()
+    assert (row["individually_deleted"], row["batch_deleted"]) == ("[(1:1..1:2]]", [("1:3", [1])])
+    assert row["error"] is None
+
+
+def test_files_and_their_table_give_the_same_rows(tmp_path: Path) -> None:
+    seek = EVENTS.iloc[:1].assign(sequence=5, kind="seek", entry_id=2)
+    events = pd.concat([EVENTS, seek])
+    events.to_parquet(tmp_path / "events.parquet")
+    table = replay_events(events)
+    assert table.equals(replay_events(tmp_path))
+    assert table.equals(replay_events([str(tmp_path)], threads=2))
+    assert table.column("individually_deleted").to_pylist() == ["[]"]
+    assert table.column_names == [column.name for column in CURSORS]
+
+
+def test_a_bad_subscription_is_a_row_and_with_strict_an_error() -> None:
+    bad = EVENTS.assign(kind="nonsense")
+    assert replay_events(bad).column("error").to_pylist() == ["sequence 1: unknown event kind"]
+    with pytest.raises(ProtocolError, match="t, s: sequence 1"):
+        replay_events(bad, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "message"),
+    [
+        (5, TypeError, "int is neither paths nor a table"),
+        (EVENTS.drop(columns="kind"), SchemaError, "column 'kind' is missing"),
+        (EVENTS.drop(columns="sequence"), SchemaError, "column 'sequence' is missing"),
+        (EVENTS.assign(entry_id="a"), SchemaError, "column 'entry_id' is string, expected bigint"),
+        (EVENTS.assign(topic=None), EventError, "topic is null"),
+        (EVENTS.assign(batch_index=0.5), EventError, "batch_index holds what is not a 64-bit integer"),
+    ],
+)
+def test_what_is_not_a_table_of_events_is_refused(table: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        replay_events(table)
+
+
+def test_every_file_that_can_be_replayed_has_no_problem(tmp_path: Path) -> None:
+    EVENTS.to_parquet(tmp_path / "events.parquet")
+    assert check_events([TRACES, tmp_path]) == []
+    assert ackwell("events", "check", str(tmp_path)).code == 0
+
+
+def test_each_column_has_its_problem_and_its_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    time = pd.to_datetime([1, 2, 3, 4], unit="s")
+    events = EVENTS.assign(sequence=time, time_ms=time, entry_id="9").rename(
+        columns={"ledger_id": "ledgerId"}
+    )
+    table = pa.Table.from_pandas(events.drop(columns="kind")).append_column("TOPIC", pa.nulls(4))
+    pq.write_table(table, path, version="2.6")
+    found = {problem.column: (problem.problem, problem.remedy) for problem in check_events([path])}
+    assert found.keys() == {"topic", "sequence", "kind", "time_ms", "ledger_id", "entry_id"}
+    assert found["topic"] == ("several columns differ in case only", "keep one of them")
+    assert found["sequence"][0] == "is timestamp[ns], expected int64"
+    assert found["kind"] == ("is missing", "add it: what happened: ackwell.replay.events.Kind")
+    assert found["time_ms"] == (
+        "is timestamp[ns]",
+        'Spark does not read it: write it with coerce_timestamps="ms"',
+    )
+    assert found["ledger_id"] == ("is missing", "rename 'ledgerId' to it")
+    assert found["entry_id"] == ("is string, expected int64", "cast it to int64")
+
+
+def test_rows_and_damaged_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    EVENTS.assign(subscription=["a", "a", "b", "b"], kind=["publish", "ack", "ack", "nonsense"]).to_parquet(
+        path
+    )
+    (problem,) = check_events([path])
+    assert problem.source == "t, b"
+    done = ackwell("events", "check", str(path))
+    assert (done.code, done.out.splitlines()[0]) == (3, f"t, b: {problem.problem}")
+    path.write_bytes(b"PAR1 and no more")
+    (problem,) = check_events([path])
+    assert (problem.source, problem.remedy) == (str(path), "write the file again")
