@@ -19,6 +19,7 @@ from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.delivery import BY_DESIGN, Delivering, Delivery, Facts, delivery_of
 from tests.broker.answers import answer
+from tests.diagnosis.test_doctor_lives import recorded as lives
 
 RECORDED = Path(__file__).parents[1] / "vectors" / "stalls.jsonl.gz"
 
@@ -147,3 +148,16 @@ def test_a_cursor_of_the_broker_itself_has_no_consumers_to_wait_for() -> None:
     dump = told()
     dump["stats"]["subscriptions"] = {}
     assert delivery_of(subscription_of(dump), BrokerSettings()).code.code == "internal-cursor"
+
+
+def test_no_recorded_life_of_a_healthy_broker_is_called_stalled() -> None:
+    cases = lives()
+    found = []
+    for case in cases:
+        for now in from_answer(case.answer, "life", "life"):
+            assert isinstance(now, SubscriptionStats), now
+            # As if nothing had moved: what is healthy must not depend on the second dump.
+            found.append(delivery_of(now, BrokerSettings.of(case.version), now, version=case.version))
+    assert len(found) >= 250
+    assert Delivering.STALLED not in {each.verdict for each in found}
+    assert len({each.code.code for each in found}) >= 3
