@@ -408,7 +408,7 @@ impl PositionRangeSet {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let own: usize = self.ledgers.values().map(LedgerAcks::heap_bytes).sum();
-        own + crate::nbytes::btree_bytes::<i64, LedgerAcks>(self.ledgers.len())
+        own + crate::nbytes::mixed_btree_bytes::<i64, LedgerAcks>(self.ledgers.len())
     }
 
     /// Checks the invariants of the module and of each ledger's form.

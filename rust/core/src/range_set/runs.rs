@@ -99,7 +99,7 @@ impl Runs {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        crate::nbytes::btree_bytes::<i64, i64>(self.uppers.len())
+        crate::nbytes::mixed_btree_bytes::<i64, i64>(self.uppers.len())
     }
 
     pub(super) fn validate(&self) -> Validity {
