@@ -15,7 +15,7 @@ from ackwell import replay_events
 from ackwell.errors import EventError, ProtocolError, SchemaError
 from ackwell.replay.checking import check_events
 from ackwell.replay.tables import CURSORS
-from tests.hostile.commands import ackwell
+from tests.commands import ackwell
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 EVENTS = pd.DataFrame(

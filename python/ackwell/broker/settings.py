@@ -77,14 +77,19 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     )
     """The bookies' own limit; a setting of BookKeeper, not of the broker."""
     max_unacked_messages_per_consumer: int = _setting("maxUnackedMessagesPerConsumer", 50_000)
+    """At this many a consumer gets no more. This and the five below decide what is delivered."""
     max_unacked_messages_per_subscription: int = _setting("maxUnackedMessagesPerSubscription", 200_000)
+    """At this many all consumers together get no more."""
     look_ahead_per_consumer: int = _setting("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2_000)
+    """At so many entries that wait for their key, for each consumer, nothing new is read."""
     look_ahead_per_subscription: int = _setting(
         "keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000
     )
+    """The same for the subscription."""
     fixed_delay_lookahead: int = _setting("delayedDeliveryFixedDelayDetectionLookahead", 50_000)
+    """At so many delayed messages, all with one delay, nothing new is read until the first is due."""
     pause_on_ack_state: bool = _setting("dispatcherPauseOnAckStatePersistentEnabled", False)
-    """This and the five above decide what is delivered."""
+    """Nothing new is read while there are more ranges than can be written."""
     ranges_beyond_limit: int = 1
     """How many ranges more than the limit the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
 

@@ -51,7 +51,7 @@ def what_if(
         ackwell what-if skip --entries 100 stats-internal.json sub
         ackwell what-if seek --to 12:0 --admin http://broker:8080 a/b/orders sub
         ackwell what-if skip --entries 9 --json stats-internal.json sub > before
-        ackwell what-if skip --verify before --admin http://broker:8080 a/b/c sub
+        ackwell what-if skip --verify before --admin http://broker:8080 t sub
 
     Exit code: 0; with --verify 3 if it did not happen, or in part; 1 an error,
     2 a wrong command line.

@@ -382,9 +382,14 @@ def _settings_that_help(
     yield Remedy(_through_the_restart(stats))
 
 
+def name_in_a_shell(stats: SubscriptionStats) -> str:
+    """Return topic and subscription as the arguments of a command."""
+    return " ".join(map(quote, (stats.topic, stats.subscription)))
+
+
 def _through_the_restart(stats: SubscriptionStats) -> str:
     """Return the commands that bring a restart through without a loss."""
-    name = " ".join(map(quote, (stats.topic, stats.subscription)))
+    name = name_in_a_shell(stats)
     return (
         "bring that restart through without a loss, with `--admin URL` on each command: "
         f"`ackwell rescue hold {name} --journal hold.journal --yes`, `ackwell rescue snapshot {name}`, "

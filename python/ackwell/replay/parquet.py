@@ -167,6 +167,9 @@ class ParquetEvents:
         if self._parquet is None:
             return frozenset()
         kind = self._columns.get("kind")
+        if kind is not None and not fits(self._parquet.schema_arrow.field(kind).type, _TYPES["kind"]):
+            # Nothing is read of such a file: `check_columns` names the column.
+            return frozenset()
         if kind is None:
             known = self.constants.get("kind")
             return frozenset() if known is None else frozenset([known])

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.writes import RESTART_NAMES
 from ackwell.diagnosis.delivery import Delivering
+from ackwell.diagnosis.doctor import name_in_a_shell
 from ackwell.extras import require
 
 if TYPE_CHECKING:
     from ackwell.diagnosis.checkup import Checkup
-    from ackwell.diagnosis.doctor import Diagnosis, Verdict
+    from ackwell.diagnosis.doctor import Diagnosis, Remedy, Verdict
 
 FIGURES: Final = 24
 """Subscriptions with a drawn map; every other one has its map as a line of blocks in the table."""
@@ -107,7 +108,8 @@ def _packed(text: str) -> str:
 def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     """Return why and what helps for each row that is not fine, or does not deliver, each text once.
 
-    A row is `[reasons, remedies, notes, delivery]`, each a list of numbers of texts.
+    A row is `[reasons, remedies, notes, delivery]`, each a list of numbers of texts. Commands in them say
+    `TOPIC SUBSCRIPTION`: with the names each row would have texts of its own.
     """
     numbers: dict[str, int] = {}
 
@@ -117,7 +119,7 @@ def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     rows = {
         found.id: [
             [number(str(reason)) for reason in found.now.reasons],
-            [number("\n".join((remedy.text, *remedy.settings))) for remedy in found.now.remedies],
+            [number(_help(remedy, found.now)) for remedy in found.now.remedies],
             [number(note) for note in found.now.notes],
             [number(text) for text in _of_delivery(found.now)],
         ]
@@ -125,6 +127,11 @@ def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
         if found.now.verdict.severity or found.now.delivery.verdict.severity > Delivering.IDLE.severity
     }
     return {"texts": list(numbers), "rows": rows}
+
+
+def _help(remedy: Remedy, now: Diagnosis) -> str:
+    text = "\n".join((remedy.text, *remedy.settings))
+    return text.replace(name_in_a_shell(now.stats), "TOPIC SUBSCRIPTION")
 
 
 def _of_delivery(now: Diagnosis) -> Iterator[str]:
