@@ -47,8 +47,8 @@ fn state(acks: i64) -> PositionInfo {
         let entry_id = (random >> 40) as i64 % (8 * acks);
         info.individually_deleted.add(3 + index % 2, 10 + entry_id).unwrap();
     }
-    info.insert_batch(Position::new(3, 6), vec![0b1010, -1]);
-    info.insert_batch(Position::new(4, 7), vec![i64::MIN]);
+    info.batch_deleted.insert(Position::new(3, 6), &[0b1010, -1]);
+    info.batch_deleted.insert(Position::new(4, 7), &[i64::MIN]);
     info.properties.insert("property".to_owned(), -7);
     info.idle_since = Some(1_700_000_000_000);
     info.set_unknown_fields(&[0xf2, 0x01, 3, b'a', b'b', b'c']).unwrap();

@@ -31,7 +31,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 pub use bytes::VERSION;
 pub use columns::{CursorColumns, INTEGERS, Texts};
-pub use cursor::Cursor;
+pub use cursor::{Cursor, SizeRun};
 pub use rows::{Action, Codes, Rows};
 
 use crate::ledgers::Ledgers;
@@ -39,7 +39,7 @@ use crate::position::Position;
 use crate::position_info::PositionInfo;
 use crate::range_set::EntrySet;
 use batches::{Batch, Batches};
-use rows::Part;
+use rows::{Memory, Part};
 
 /// Means null in a column; no id, index, size or sequence is negative.
 pub const NULL: i64 = i64::MIN;
@@ -212,6 +212,7 @@ pub struct Partials {
     pair_numbers: HashMap<(i32, i32), u32, Mixed>,
     ledgers: Vec<Ledger>,
     ledger_numbers: HashMap<(u32, i64), u32, Mixed>,
+    memory: Memory,
 }
 
 impl Partials {
@@ -371,7 +372,7 @@ impl Partials {
                 ledger.acked.add_range(lower, upper);
             }
         }
-        for (position, words) in &info.batch_deleted {
+        for (position, words) in info.batch_deleted.iter() {
             let ledger = self.ledger(pair, position.ledger_id);
             let ledger = &mut self.ledgers[ledger as usize];
             if ledgers.is_empty() {

@@ -5,6 +5,7 @@
 //! both outer messages share), `pulsar` and `managed_cursor_info` (the outer messages), `compact` (our own form), `budget` (how much memory
 //! hostile bytes may ask for).
 
+mod ack_sets;
 mod range_frame;
 mod budget;
 mod compact;
@@ -19,6 +20,7 @@ pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 
+pub use ack_sets::AckSets;
 pub use budget::RESULT_BYTES_MAX;
 pub use compression::Compression;
 pub use form::Form;
@@ -43,8 +45,8 @@ pub struct PositionInfo {
     /// Ranges `(lower, upper]` over a ledger's end, written by brokers before 2.4. How many entries the
     /// lower ledgers have is known elsewhere, so only the part in the upper ledger is in `individually_deleted`.
     pub spanning_ranges: Vec<(Position, Position)>,
-    /// Entries of which a part is acknowledged: Java `BitSet` words, bit set = not yet acknowledged.
-    pub batch_deleted: BTreeMap<Position, Vec<i64>>,
+    /// Entries of which a part is acknowledged.
+    pub batch_deleted: AckSets,
     /// The properties a client stored with its last cumulative ack.
     pub properties: BTreeMap<String, i64>,
     /// How often an entry was delivered again; only the compact form holds it.
@@ -63,20 +65,12 @@ impl PositionInfo {
             mark_delete,
             individually_deleted: PositionRangeSet::new(),
             spanning_ranges: Vec::new(),
-            batch_deleted: BTreeMap::new(),
+            batch_deleted: AckSets::default(),
             properties: BTreeMap::new(),
             redelivery_counts: BTreeMap::new(),
             idle_since: None,
             unknown_fields: Vec::new(),
         }
-    }
-
-    /// Sets the words of a partly acknowledged entry; trailing zero words are dropped.
-    pub fn insert_batch(&mut self, position: Position, mut words: Vec<i64>) {
-        while words.last() == Some(&0) {
-            words.pop();
-        }
-        self.batch_deleted.insert(position, words);
     }
 
     /// Sets how often an entry was delivered again.
@@ -148,7 +142,7 @@ impl PositionInfo {
         }
     }
 
-    /// Checks the invariants: ids in range, words without trailing zeros.
+    /// Checks the invariants: ids in range.
     ///
     /// # Errors
     /// A sentence that says which one is broken.
@@ -162,9 +156,8 @@ impl PositionInfo {
         for (lower, upper) in &self.spanning_ranges {
             invariant!(lower.ledger_id < upper.ledger_id, "a range inside one ledger spans none");
         }
-        for (position, words) in &self.batch_deleted {
+        for (position, _) in self.batch_deleted.iter() {
             invariant!(position.ledger_id >= 0 && position.entry_id >= 0, "ack set of {position}");
-            invariant!(words.last() != Some(&0), "trailing zero words say nothing");
         }
         Ok(())
     }

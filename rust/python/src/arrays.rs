@@ -115,6 +115,8 @@ impl Memory {
                 let bytes = count * size_of::<i64>();
                 ptr::copy_nonoverlapping(from, copied.as_mut_ptr().cast::<u8>(), bytes);
                 copied.set_len(count);
+            } else if self.stride == 0 && count > 0 {
+                copied.resize(count, from.cast::<i64>().read_unaligned());
             } else {
                 let at = |row: usize| from.offset(self.stride * row as isize).cast::<i64>();
                 copied.extend((0..count).map(|row| at(row).read_unaligned()));

@@ -5,7 +5,7 @@ use std::ops::DerefMut;
 use std::sync::Mutex;
 
 use ackwell_core::partials::{
-    Action, Codes, CursorColumns, Flaw, INTEGERS, NULL, Order, Rows, Texts,
+    Action, Codes, CursorColumns, Flaw, INTEGERS, NULL, Order, Rows, SizeRun, Texts,
 };
 use ackwell_core::{self as core, Error, Position};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -95,9 +95,16 @@ impl Partials {
             return Err(raise(Error::Value("columns of different lengths".into())));
         }
         let mut partials = self.0.locked(py);
-        let rows = topics.iter().zip(subscriptions);
-        let pairs: Vec<i64> =
-            rows.map(|(topic, subscription)| partials.pair(*topic, *subscription).into()).collect();
+        let mut last = None;
+        let number = |(topic, subscription): (&i32, &i32)| match last {
+            Some((names, pair)) if names == (*topic, *subscription) => pair,
+            _ => {
+                let pair = i64::from(partials.pair(*topic, *subscription));
+                last = Some(((*topic, *subscription), pair));
+                pair
+            }
+        };
+        let pairs: Vec<i64> = topics.iter().zip(subscriptions).map(number).collect();
         drop(partials);
         Ok(pairs.into_pyarray(py))
     }
@@ -407,8 +414,11 @@ impl Partials {
         batch_index_acks: bool,
     ) -> PyResult<(PositionInfo, Ledgers, Vec<(i64, i64, i64)>)> {
         let cursor = self.known(py, pair, 0)?.cursor(pair, batch_index_acks).map_err(raise)?;
-        let sizes = cursor.sizes.iter().map(|(at, size)| (at.ledger_id, at.entry_id, *size));
-        let sizes = sizes.collect();
+        let entries = |run: &SizeRun| {
+            let run = *run;
+            (run.first_entry_id..run.end()).map(move |entry_id| (run.ledger_id, entry_id, run.size))
+        };
+        let sizes = cursor.sizes.iter().flat_map(entries).collect();
         Ok((PositionInfo::of(cursor.info), Ledgers::of(cursor.ledgers), sizes))
     }
 
@@ -510,16 +520,16 @@ impl OwnCodes {
     }
 }
 
-/// Texts or bytes one after the other, as Arrow has them.
+/// Texts or bytes one after the other, as Arrow has them; without a copy, as they may take some 100 MB.
 #[derive(IntoPyObject)]
 struct PyTexts<'py> {
     offsets: Offsets<'py>,
-    data: Bound<'py, PyBytes>,
+    data: Bound<'py, PyArray1<u8>>,
 }
 
 impl<'py> PyTexts<'py> {
     fn new(py: Python<'py>, texts: Texts) -> Self {
-        Self { offsets: texts.offsets.into_pyarray(py), data: PyBytes::new(py, &texts.bytes) }
+        Self { offsets: texts.offsets.into_pyarray(py), data: texts.bytes.into_pyarray(py) }
     }
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod managed_cursor_info;
 
 use std::collections::BTreeMap;
 
-use ackwell_core::position_info::{BROKER_ENTRY_BYTES_MAX, Limits, Loss};
+use ackwell_core::position_info::{AckSets, BROKER_ENTRY_BYTES_MAX, Limits, Loss};
 use ackwell_core::{self as core, Form, Position};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -145,11 +145,12 @@ impl PositionInfo {
         if let Some(ranges) = individually_deleted {
             state.individually_deleted = range_set(py, ranges)?;
         }
+        let mut sets = Vec::new();
         each_item(batch_deleted, |(position, words): (Pair, Vec<Int>)| {
-            let words = words.into_iter().map(|word| word.0).collect();
-            state.insert_batch(entry(position)?, words);
+            sets.push((entry(position)?, words.into_iter().map(|word| word.0).collect()));
             Ok(())
         })?;
+        state.batch_deleted = sets.into_iter().collect();
         each_item(properties, |(name, value): (String, Int)| {
             state.properties.insert(name, value.0);
             Ok(())
@@ -423,12 +424,9 @@ fn entry(position: Pair) -> PyResult<Position> {
     Position::entry(position.0.0, position.1.0).map_err(raise)
 }
 
-fn words_dict<'py>(
-    py: Python<'py>,
-    sets: &BTreeMap<Position, Vec<i64>>,
-) -> PyResult<Bound<'py, PyDict>> {
+fn words_dict<'py>(py: Python<'py>, sets: &AckSets) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (&key, words) in sets {
+    for (key, words) in sets.iter() {
         dict.set_item(position(py, key)?, PyTuple::new(py, words)?)?;
     }
     Ok(dict)

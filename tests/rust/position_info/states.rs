@@ -53,9 +53,7 @@ pub(crate) fn infos() -> impl Strategy<Value = PositionInfo> {
                         info.add_spanning_range(lower, Position::new(ledger_id, upper)).unwrap();
                     }
                 }
-                batches
-                    .into_iter()
-                    .for_each(|(position, words)| info.insert_batch(position, words));
+                info.batch_deleted = batches.into_iter().collect();
                 info.properties = properties;
                 for (position, count) in counts {
                     info.insert_redelivery_count(position, count).unwrap();

@@ -33,8 +33,8 @@ fn state(case: &Table) -> PositionInfo {
         info.individually_deleted = PositionRangeSet::parse(text).expect("ranges");
     }
     for row in rows(case, "batch_deleted") {
-        let words = row[2].as_array().expect("words").iter().map(int).collect();
-        info.insert_batch(position(row), words);
+        let words: Vec<i64> = row[2].as_array().expect("words").iter().map(int).collect();
+        info.batch_deleted.insert(position(row), &words);
     }
     for (name, value) in case.get("properties").and_then(Value::as_table).into_iter().flatten() {
         info.properties.insert(name.clone(), int(value));

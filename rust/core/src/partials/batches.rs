@@ -3,37 +3,47 @@
 //! An acknowledgment by index says nothing of the indexes beyond it, so a set begins as ones without end; an
 //! ack set from the broker ends where its words end. Joining is AND.
 //!
-//! Representation: a table with open addressing, an entry a slot. The slot holds a set of one word itself, so a message
-//! costs one look-up and one AND. Longer sets are in `words`: a header, then the words, with room for more behind
-//! them; a set that outgrows its room moves to the end. The four lowest bits of an entry id stay together in the place
-//! of its slot, so that a batch's neighbours share its cache lines, and the others are mixed, so that no pattern of
-//! entry ids makes a queue.
-//! Invariants: at most seven eighths of the slots are taken; each slot holds a size, a set or both.
+//! Representation: pages of [`PAGE`] entries that follow each other, in the order in which they were met, and a hash
+//! table of their numbers; the page met last is found by one comparison. The slot of an entry holds a set of one word
+//! itself, so a message costs a look-up and an AND, and 14 bytes an entry are all. Longer sets are in `words`: a header,
+//! then the words, with room for more behind them; a set that outgrows its room moves to the end.
+//! Invariant: each page has an entry with a size, a set or both.
 
-use std::hash::Hasher;
+use std::collections::HashMap;
 
-use super::Mix;
+use super::Mixed;
+
+/// Entries of a page: few enough that one entry alone takes 220 bytes.
+const PAGE: usize = 16;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Batches {
-    /// As many as a power of two, or none.
-    slots: Vec<Slot>,
-    len: usize,
+    pages: Vec<Page>,
+    /// The place of each page, by its number: the id of an entry through [`PAGE`].
+    places: HashMap<i64, u32, Mixed>,
+    /// The place of the page met last.
+    last: u32,
     words: Vec<u64>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    /// [`FREE`] of a slot that is not taken.
-    entry_id: i64,
+#[derive(Debug, Clone)]
+struct Page {
+    number: i64,
     /// The word of a set of one word, or where a longer one begins in `words`.
-    left: u64,
-    /// Messages of the batch; 0 if no event says how many.
-    size: u32,
-    form: Form,
+    left: [u64; PAGE],
+    /// Messages of each batch; 0 if no event says how many.
+    sizes: [u32; PAGE],
+    forms: [Form; PAGE],
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An entry's place: its page, and which of its entries it is.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    page: usize,
+    at: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
     /// Nothing is acknowledged.
     Nothing,
@@ -44,12 +54,6 @@ enum Form {
     /// Several words.
     Long,
 }
-
-const FREE: i64 = -1;
-const EMPTY: Slot = Slot { entry_id: FREE, left: u64::MAX, size: 0, form: Form::Nothing };
-const SLOTS_MIN: usize = 4;
-/// Entry ids whose slots are neighbours.
-const NEIGHBOURS: usize = 16;
 
 /// What a ledger holds of one entry.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +120,7 @@ impl<'a> Left<'a> {
 impl Batches {
     /// Whether nothing is known of any batch.
     pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.pages.is_empty()
     }
 
     /// The batch holds so many messages at least.
@@ -131,12 +135,14 @@ impl Batches {
     #[inline]
     pub(super) fn acknowledge(&mut self, entry_id: i64, index: i64, size: i64) {
         let slot = self.sized(entry_id, size);
-        if index < 64 && slot.form != Form::Long {
-            slot.left &= !(1 << index);
-            slot.form = if slot.form == Form::Nothing { Form::Endless } else { slot.form };
+        let page = &mut self.pages[slot.page];
+        let form = &mut page.forms[slot.at];
+        if index < 64 && *form != Form::Long {
+            page.left[slot.at] &= !(1 << index);
+            *form = Form::Endless.max(*form);
         } else {
             let place = index as usize / 64;
-            if let Some(word) = self.reach(entry_id, place + 1).get_mut(place) {
+            if let Some(word) = self.reach(slot, place + 1).get_mut(place) {
                 *word &= !(1 << (index % 64));
             }
         }
@@ -144,9 +150,9 @@ impl Batches {
 
     /// Acknowledges every index up to this one.
     pub(super) fn acknowledge_up_to(&mut self, entry_id: i64, index: i64, size: i64) {
-        self.sized(entry_id, size);
+        let slot = self.sized(entry_id, size);
         let last = index as usize / 64;
-        let words = self.reach(entry_id, last + 1);
+        let words = self.reach(slot, last + 1);
         let whole = words.len().min(last);
         words[..whole].fill(0);
         if let Some(word) = words.get_mut(last) {
@@ -158,12 +164,14 @@ impl Batches {
     #[inline]
     pub(super) fn join_words(&mut self, entry_id: i64, words: &[i64], size: i64) {
         let slot = self.sized(entry_id, size);
-        let is_short = words.iter().skip(1).all(|word| *word == 0) || slot.form == Form::Ended;
-        if slot.form != Form::Long && is_short {
-            slot.left &= words.first().map_or(0, |word| word.cast_unsigned());
-            slot.form = Form::Ended;
+        let page = &mut self.pages[slot.page];
+        let form = &mut page.forms[slot.at];
+        let is_short = words.iter().skip(1).all(|word| *word == 0) || *form == Form::Ended;
+        if *form != Form::Long && is_short {
+            page.left[slot.at] &= words.first().map_or(0, |word| word.cast_unsigned());
+            *form = Form::Ended;
         } else {
-            self.join_long(entry_id, words);
+            self.join_long(slot, words);
         }
     }
 
@@ -176,136 +184,115 @@ impl Batches {
             let words: Vec<i64> = words.iter().map(|word| word.cast_signed()).collect();
             self.join_words(other.entry_id, &words, 0);
         } else {
-            let own = self.reach(other.entry_id, words.len());
+            let slot = self.slot(other.entry_id);
+            let own = self.reach(slot, words.len());
             own.iter_mut().zip(words).for_each(|(own, word)| *own &= word);
         }
     }
 
     pub(super) fn forget_acknowledgments(&mut self) {
-        let slots = std::mem::take(&mut self.slots);
-        *self = Self::default();
-        for slot in slots.iter().filter(|slot| slot.size > 0) {
-            self.has_size(slot.entry_id, i64::from(slot.size));
+        let known = std::mem::take(self);
+        for batch in known.iter() {
+            self.has_size(batch.entry_id, batch.size.unwrap_or(0));
         }
     }
 
-    /// What is known of an entry.
-    pub(super) fn get(&self, entry_id: i64) -> Option<Batch<'_>> {
-        let place = self.find(entry_id)?;
-        (self.slots[place].entry_id == entry_id).then(|| self.batch(&self.slots[place]))
-    }
-
     /// The batches, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Batch<'_>> + '_ {
-        self.slots.iter().filter(|slot| slot.entry_id != FREE).map(|slot| self.batch(slot))
+    pub(super) fn iter(&self) -> impl Iterator<Item = Batch<'_>> + Clone + '_ {
+        self.pages.iter().flat_map(|page| self.batches_of(page))
     }
 
     /// The batches by entry.
-    pub(super) fn sorted(&self) -> Vec<Batch<'_>> {
-        let mut batches = Vec::with_capacity(self.len);
-        batches.extend(self.iter());
-        batches.sort_unstable_by_key(|batch| batch.entry_id);
-        batches
+    pub(super) fn sorted(&self) -> impl Iterator<Item = Batch<'_>> + Clone + '_ {
+        let mut pages: Vec<&Page> = self.pages.iter().collect();
+        pages.sort_unstable_by_key(|page| page.number);
+        pages.into_iter().flat_map(|page| self.batches_of(page))
     }
 
-    fn batch(&self, slot: &Slot) -> Batch<'_> {
-        let left = match slot.form {
+    fn batches_of<'a>(&'a self, page: &'a Page) -> impl Iterator<Item = Batch<'a>> + Clone + 'a {
+        let is_known = |at: &usize| page.sizes[*at] > 0 || page.forms[*at] != Form::Nothing;
+        (0..PAGE).filter(is_known).map(|at| self.batch(page, at))
+    }
+
+    fn batch<'a>(&'a self, page: &'a Page, at: usize) -> Batch<'a> {
+        let left = page.left[at];
+        let left = match page.forms[at] {
             Form::Nothing => None,
-            Form::Endless => Some(Left { words: Words::One([slot.left]), is_endless: true }),
-            Form::Ended => Some(Left { words: Words::One([slot.left]), is_endless: false }),
+            Form::Endless => Some(Left { words: Words::One([left]), is_endless: true }),
+            Form::Ended => Some(Left { words: Words::One([left]), is_endless: false }),
             Form::Long => {
-                let header = Header::of(self.words[slot.left as usize]);
-                let start = slot.left as usize + 1;
+                let header = Header::of(self.words[left as usize]);
+                let start = left as usize + 1;
                 let words = Words::Many(&self.words[start..start + header.len]);
                 Some(Left { words, is_endless: header.is_endless })
             }
         };
-        let size = (slot.size > 0).then_some(i64::from(slot.size));
-        Batch { entry_id: slot.entry_id, size, left }
+        let size = (page.sizes[at] > 0).then_some(i64::from(page.sizes[at]));
+        Batch { entry_id: page.number * PAGE as i64 + at as i64, size, left }
     }
 
-    /// The place of an entry's slot, or of the free one where it belongs.
+    /// The slot of an entry, on a new page if that was not known.
     #[inline]
-    fn find(&self, entry_id: i64) -> Option<usize> {
-        let mask = self.slots.len().checked_sub(1)?;
-        let mut mix = Mix::default();
-        mix.write_i64(entry_id / NEIGHBOURS as i64);
-        let mut place = (mix.finish() as usize ^ entry_id as usize) & mask;
-        while self.slots[place].entry_id != entry_id && self.slots[place].entry_id != FREE {
-            place = (place + 1) & mask;
+    fn slot(&mut self, entry_id: i64) -> Slot {
+        let (number, at) = (entry_id >> PAGE.trailing_zeros(), entry_id as usize % PAGE);
+        let page = self.last as usize;
+        match self.pages.get(page) {
+            Some(known) if known.number == number => Slot { page, at },
+            _ => Slot { page: self.page(number), at },
         }
-        Some(place)
     }
 
-    /// The slot of an entry, a new one if it was not known.
-    #[inline]
-    fn slot(&mut self, entry_id: i64) -> &mut Slot {
-        let place = match self.find(entry_id) {
-            Some(place) if self.slots[place].entry_id == entry_id => place,
-            Some(place) if 8 * (self.len + 1) <= 7 * self.slots.len() => self.take(place, entry_id),
-            _ => {
-                self.grow();
-                let place = self.find(entry_id).expect("there are slots");
-                self.take(place, entry_id)
-            }
-        };
-        &mut self.slots[place]
+    fn page(&mut self, number: i64) -> usize {
+        let pages = &mut self.pages;
+        self.last = *self.places.entry(number).or_insert_with(|| {
+            pages.push(Page {
+                number,
+                left: [u64::MAX; PAGE],
+                sizes: [0; PAGE],
+                forms: [Form::Nothing; PAGE],
+            });
+            pages.len() as u32 - 1
+        });
+        self.last as usize
     }
 
     /// The same, of a batch of `size` messages at least.
     #[inline]
-    fn sized(&mut self, entry_id: i64, size: i64) -> &mut Slot {
+    fn sized(&mut self, entry_id: i64, size: i64) -> Slot {
         let slot = self.slot(entry_id);
-        slot.size = slot.size.max(size.max(0) as u32);
+        let known = &mut self.pages[slot.page].sizes[slot.at];
+        *known = (*known).max(size.max(0) as u32);
         slot
     }
 
-    fn take(&mut self, place: usize, entry_id: i64) -> usize {
-        self.len += 1;
-        self.slots[place] = Slot { entry_id, ..EMPTY };
-        place
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let slots = vec![EMPTY; (2 * self.slots.len()).max(SLOTS_MIN)];
-        for slot in std::mem::replace(&mut self.slots, slots) {
-            if slot.entry_id != FREE {
-                let place = self.find(slot.entry_id).expect("there are slots");
-                self.slots[place] = slot;
-            }
-        }
-    }
-
     /// The words of a set, made explicit up to `count` of them; fewer if the set ends before.
-    fn reach(&mut self, entry_id: i64, count: usize) -> &mut [u64] {
-        let Slot { form, left, size, .. } = *self.slot(entry_id);
-        if form == Form::Ended || (form != Form::Long && count <= 1) {
-            let slot = self.slot(entry_id);
-            slot.form = if form == Form::Nothing { Form::Endless } else { form };
-            return std::slice::from_mut(&mut slot.left);
+    fn reach(&mut self, slot: Slot, count: usize) -> &mut [u64] {
+        let page = &mut self.pages[slot.page];
+        let (form, left) = (&mut page.forms[slot.at], &mut page.left[slot.at]);
+        if *form == Form::Ended || (*form != Form::Long && count <= 1) {
+            *form = Form::Endless.max(*form);
+            return std::slice::from_mut(left);
         }
-        let known = match form {
-            Form::Long => Header::of(self.words[left as usize]),
+        let known = match *form {
+            Form::Long => Header::of(self.words[*left as usize]),
             _ => Header { len: 1, room: 0, is_endless: true },
         };
-        let mut start = left as usize;
+        let mut start = *left as usize;
         if known.is_endless && known.len < count {
             if count > known.room {
-                let most = (size as usize).div_ceil(64);
+                let most = (page.sizes[slot.at] as usize).div_ceil(64);
                 let room = count.max(most.min(2 * known.room));
                 start = self.words.len();
                 self.words.resize(start + 1 + room, u64::MAX);
-                match form {
+                match *form {
                     Form::Long => {
-                        let from = left as usize + 1;
+                        let from = *left as usize + 1;
                         self.words.copy_within(from..from + known.len, start + 1);
                     }
-                    _ => self.words[start + 1] = left,
+                    _ => self.words[start + 1] = *left,
                 }
                 self.words[start] = Header { len: count, room, is_endless: true }.word();
-                let slot = self.slot(entry_id);
-                (slot.form, slot.left) = (Form::Long, start as u64);
+                (*form, *left) = (Form::Long, start as u64);
             } else {
                 self.words[start] = Header { len: count, ..known }.word();
             }
@@ -315,12 +302,12 @@ impl Batches {
     }
 
     /// Joins the words of an ack set where one word does not hold the outcome.
-    fn join_long(&mut self, entry_id: i64, words: &[i64]) {
-        let own = self.reach(entry_id, words.len().max(2));
+    fn join_long(&mut self, slot: Slot, words: &[i64]) {
+        let own = self.reach(slot, words.len().max(2));
         for (index, own) in own.iter_mut().enumerate() {
             *own &= words.get(index).map_or(0, |word| word.cast_unsigned());
         }
-        let start = self.slot(entry_id).left as usize;
+        let start = self.pages[slot.page].left[slot.at] as usize;
         let header = Header::of(self.words[start]);
         let len = header.len.min(words.len());
         self.words[start] = Header { len, is_endless: false, ..header }.word();

@@ -5,31 +5,34 @@
 
 use super::rows::{Codes, Rows};
 
-/// Columns by pair.
-pub(super) struct ByPair<'a> {
+/// Columns by pair, in memory that is used again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ByPair {
     /// The place of each row as it was given.
     pub(super) given: Vec<u32>,
     pub(super) pairs: Vec<u32>,
-    rows: Rows<'a>,
+    /// Where each row goes.
+    places: Vec<u32>,
     integers: [Vec<i64>; 7],
     codes: [Vec<i32>; 3],
 }
 
-impl<'a> ByPair<'a> {
-    pub(super) fn new(rows: &Rows<'a>, pairs: &[u32], count: usize) -> Self {
-        let mut places = vec![0_u32; count + 1];
+impl ByPair {
+    /// Takes rows, which are of `count` pairs.
+    pub(super) fn take(&mut self, rows: &Rows<'_>, pairs: &[u32], count: usize) {
+        let mut next = vec![0_u32; count + 1];
         for pair in pairs {
-            places[*pair as usize + 1] += 1;
+            next[*pair as usize + 1] += 1;
         }
-        for pair in 1..places.len() {
-            places[pair] += places[pair - 1];
+        for pair in 1..next.len() {
+            next[pair] += next[pair - 1];
         }
-        let place = |pair: &u32| {
-            let next = &mut places[*pair as usize];
+        self.places.clear();
+        self.places.extend(pairs.iter().map(|pair| {
+            let next = &mut next[*pair as usize];
             *next += 1;
             *next - 1
-        };
-        let places: Vec<u32> = pairs.iter().map(place).collect();
+        }));
         let (starts, ends) = rows.ack_sets.unzip();
         let integers = [
             Some(rows.ledger_ids),
@@ -42,23 +45,25 @@ impl<'a> ByPair<'a> {
         ];
         let codes =
             [rows.subscriptions.codes, rows.kinds.codes, rows.files.and_then(|own| own.codes)];
-        let given: Vec<u32> = (0..pairs.len() as u32).collect();
-        Self {
-            given: moved(&given, &places),
-            pairs: moved(pairs, &places),
-            rows: *rows,
-            integers: integers.map(|own| own.map_or(vec![], |own| moved(own, &places))),
-            codes: codes.map(|own| own.map_or(vec![], |own| moved(own, &places))),
+        for (column, own) in integers.into_iter().zip(&mut self.integers) {
+            move_to(own, column.unwrap_or_default(), &self.places);
+        }
+        for (column, own) in codes.into_iter().zip(&mut self.codes) {
+            move_to(own, column.unwrap_or_default(), &self.places);
+        }
+        move_to(&mut self.pairs, pairs, &self.places);
+        self.given.resize(pairs.len(), 0);
+        for (row, place) in self.places.iter().enumerate() {
+            self.given[*place as usize] = row as u32;
         }
     }
 
-    /// The rows; their topics are those of their pairs.
-    pub(super) fn rows(&self) -> Rows<'_> {
+    /// The rows that were taken; their topics are those of their pairs.
+    pub(super) fn rows<'a>(&'a self, known: &Rows<'a>) -> Rows<'a> {
         let [ledger_ids, entry_ids, indexes, sizes, starts, ends, sequences] =
             self.integers.each_ref().map(Vec::as_slice);
         let [subscriptions, kinds, files] = self.codes.each_ref().map(Vec::as_slice);
         let coded = |known: Codes<'a>, codes| Codes { codes: known.codes.map(|_| codes), ..known };
-        let known = &self.rows;
         Rows {
             topics: Codes { codes: None, ..known.topics },
             subscriptions: coded(known.subscriptions, subscriptions),
@@ -75,10 +80,10 @@ impl<'a> ByPair<'a> {
     }
 }
 
-fn moved<T: Copy + Default>(column: &[T], places: &[u32]) -> Vec<T> {
-    let mut moved = vec![T::default(); column.len()];
+/// Puts each value of a column where its row goes.
+fn move_to<T: Copy + Default>(moved: &mut Vec<T>, column: &[T], places: &[u32]) {
+    moved.resize(column.len(), T::default());
     for (value, place) in column.iter().zip(places) {
         moved[*place as usize] = *value;
     }
-    moved
 }

@@ -263,8 +263,7 @@ fn take_entries(reader: &mut FrameReader<'_>) -> Result<EntrySet> {
 }
 
 fn put_batches(out: &mut FrameWriter, batches: &Batches) {
-    let sorted = batches.sorted();
-    let sizes = sorted.iter().filter_map(|batch| Some((batch.entry_id, batch.size?)));
+    let sizes = batches.sorted().filter_map(|batch| Some((batch.entry_id, batch.size?)));
     out.varint(sizes.clone().count() as u64);
     let mut before = 0;
     for (entry_id, size) in sizes {
@@ -272,7 +271,7 @@ fn put_batches(out: &mut FrameWriter, batches: &Batches) {
         out.varint(size.cast_unsigned());
         before = entry_id;
     }
-    let sets = sorted.iter().filter_map(|batch| Some((batch.entry_id, batch.left.as_ref()?)));
+    let sets = batches.sorted().filter_map(|batch| Some((batch.entry_id, batch.left?)));
     out.varint(sets.clone().count() as u64);
     before = 0;
     for (entry_id, left) in sets {

@@ -28,8 +28,21 @@ impl Texts {
         self.end();
     }
 
+    /// Adds bytes to the last text; the first are taken as they are.
+    fn append(&mut self, bytes: Vec<u8>) {
+        append(&mut self.bytes, bytes);
+    }
+
     fn end(&mut self) {
         self.offsets.push(self.bytes.len() as i32);
+    }
+}
+
+/// Moves values behind others, without a copy where there are none: those of one subscription may take some 100 MB.
+fn append<T: Clone>(all: &mut Vec<T>, values: Vec<T>) {
+    match all.is_empty() {
+        true => *all = values,
+        false => all.extend_from_slice(&values),
     }
 }
 
@@ -114,7 +127,7 @@ impl CursorColumns {
             self.put_nothing();
         } else {
             let found = partials.cursor(pair, batch_index_acks);
-            if let Err(error) = found.and_then(|cursor| self.put(&cursor)) {
+            if let Err(error) = found.and_then(|cursor| self.put(cursor)) {
                 self.errors.push((self.rows, error.to_string()));
                 self.put_nothing();
             }
@@ -128,18 +141,12 @@ impl CursorColumns {
         self.ledger_offsets.push(self.ledger_ids.len() as i32);
     }
 
-    fn put(&mut self, cursor: &Cursor) -> Result<()> {
+    fn put(&mut self, cursor: Cursor) -> Result<()> {
         let info = &cursor.info;
         let compact = info.encode(Form::Compact)?;
-        let mut smaller = info.encode(Form::PulsarRanges)?;
-        let ranges_bytes = smaller.len();
-        let mut long_array_bytes = NULL;
-        if let Ok(long_array) = info.encode(Form::PulsarLongArray) {
-            long_array_bytes = long_array.len() as i64;
-            if long_array.len() < smaller.len() {
-                smaller = long_array;
-            }
-        }
+        let compact_bytes = compact.len() as i64;
+        self.compact.append(compact);
+        let (ranges_bytes, long_array_bytes) = info.put_smaller(&mut self.position_info.bytes);
         let deleted = &info.individually_deleted;
         let integers = [
             info.mark_delete.ledger_id,
@@ -149,32 +156,31 @@ impl CursorColumns {
             cursor.backlog_entries(),
             cursor.unacked_messages(),
             ranges_bytes as i64,
-            long_array_bytes,
-            compact.len() as i64,
+            long_array_bytes.map_or(NULL, |bytes| bytes as i64),
+            compact_bytes,
         ];
         for (column, value) in self.integers.iter_mut().zip(integers) {
             column.push(value);
         }
         write!(self.individually_deleted.bytes, "{deleted}").expect("a vector takes all");
-        self.position_info.bytes.extend_from_slice(&smaller);
-        self.compact.bytes.extend_from_slice(&compact);
         if let Some(packed) = cursor.packed_sizes() {
-            self.batch_sizes.bytes.extend_from_slice(&packed);
+            self.batch_sizes.append(packed);
         }
         self.batch_acked.extend(cursor.acked_in_batches());
-        for (position, words) in &info.batch_deleted {
+        for (position, _) in info.batch_deleted.iter() {
             let keys = &mut self.batch_keys;
             put_decimal(&mut keys.bytes, position.ledger_id);
             keys.bytes.push(b':');
             put_decimal(&mut keys.bytes, position.entry_id);
             keys.end();
-            self.words.extend_from_slice(words);
-            self.word_offsets.push(self.words.len() as i32);
         }
+        let start = self.words.len();
+        self.word_offsets.extend(info.batch_deleted.ends().iter().map(|end| (start + end) as i32));
         for (ledger_id, entries) in cursor.ledgers.iter() {
             self.ledger_ids.push(ledger_id);
             self.entries.push(entries);
         }
+        append(&mut self.words, cursor.info.batch_deleted.into_words());
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The cursor that a subscription's partial leads to, by the mark-delete rule.
 
+use std::cmp::Ordering;
 use std::io::Write;
 
 use flate2::Compression;
@@ -9,8 +10,38 @@ use super::{Batch, Ledger, Pair, Partials, TOPIC};
 use crate::error::{Error, Result};
 use crate::ledgers::Ledgers;
 use crate::position::Position;
-use crate::position_info::PositionInfo;
+use crate::position_info::{AckSets, PositionInfo};
 use crate::range_set::PositionRangeSet;
+
+/// Entries of one ledger that follow each other and hold batches of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeRun {
+    /// The ledger.
+    pub ledger_id: i64,
+    /// The first entry.
+    pub first_entry_id: i64,
+    /// How many entries.
+    pub count: i64,
+    /// Messages of each.
+    pub size: i64,
+}
+
+impl SizeRun {
+    /// The entry behind the last.
+    #[must_use]
+    pub fn end(&self) -> i64 {
+        self.first_entry_id.saturating_add(self.count)
+    }
+
+    fn contains(&self, Position { ledger_id, entry_id }: Position) -> bool {
+        self.ledger_id == ledger_id && (self.first_entry_id..self.end()).contains(&entry_id)
+    }
+
+    /// Whether all its entries come before a position.
+    fn is_before(&self, position: Position) -> bool {
+        Position::new(self.ledger_id, self.end() - 1) < position
+    }
+}
 
 /// One subscription once all its events are folded.
 #[derive(Debug, Clone)]
@@ -20,7 +51,7 @@ pub struct Cursor {
     /// The topic's ledgers.
     pub ledgers: Ledgers,
     /// Messages of each entry that holds a batch, by position.
-    pub sizes: Vec<(Position, i64)>,
+    pub sizes: Vec<SizeRun>,
 }
 
 impl Cursor {
@@ -36,44 +67,48 @@ impl Cursor {
     /// Messages not acknowledged: an entry is one, a batch as many as are left of it.
     #[must_use]
     pub fn unacked_messages(&self) -> i64 {
-        let mut partly = self.info.batch_deleted.iter().peekable();
+        let partly = self.info.batch_deleted.iter();
         let mut left = self.backlog_entries();
-        for (position, size) in self.sizes_beyond() {
-            // Both are in order. A set without a size is one that an ack set brought.
-            while let Some((_, words)) = partly.next_if(|(at, _)| *at < position) {
-                left += ones(words) - 1;
+        left += partly.clone().map(|(_, words)| ones(words) - 1).sum::<i64>();
+        let mut partly = partly.map(|(position, _)| position).peekable();
+        let mut acked = self.info.individually_deleted.ranges().peekable();
+        for run in self.sizes_beyond() {
+            let (ledger_id, first) = (run.ledger_id, run.first_entry_id);
+            let end = run.end().min(self.ledgers.entries(ledger_id).unwrap_or(0)).max(first);
+            // All of them are in order. A set without a size is one that an ack set brought.
+            while partly.next_if(|at| *at < Position::new(ledger_id, first)).is_some() {}
+            let mut open = end - first;
+            while partly.next_if(|at| *at < Position::new(ledger_id, end)).is_some() {
+                open -= 1;
             }
-            let Position { ledger_id, entry_id } = *position;
-            if partly.peek().is_none_or(|(at, _)| *at != position)
-                && !self.info.individually_deleted.contains(ledger_id, entry_id)
-                && self.ledgers.contains(*position)
-            {
-                left += size - 1;
+            while let Some(range) = acked.peek().copied() {
+                let upper = range.upper_entry_inclusive;
+                if range.ledger_id == ledger_id {
+                    let lower = range.lower_entry_exclusive.max(first - 1);
+                    open -= (upper.min(end - 1) - lower).max(0);
+                }
+                // A range may reach into the next run.
+                if (range.ledger_id, upper) >= (ledger_id, end) {
+                    break;
+                }
+                acked.next();
             }
+            left += (run.size - 1) * open;
         }
-        left + partly.map(|(_, words)| ones(words) - 1).sum::<i64>()
+        left
     }
 
     /// The batches beyond the mark-delete position: columns of ledger ids, first entry ids, counts of entries that
     /// follow each other, and the size of each of them, little-endian int64, compressed with zlib; none without any.
     #[must_use]
     pub fn packed_sizes(&self) -> Option<Vec<u8>> {
-        let mut columns: [Vec<i64>; 4] = Default::default();
-        let mut next = None;
-        for (Position { ledger_id, entry_id }, size) in self.sizes_beyond() {
-            if next == Some((*ledger_id, *entry_id, *size)) {
-                *columns[2].last_mut().expect("a run began") += 1;
-            } else {
-                for (column, value) in columns.iter_mut().zip([*ledger_id, *entry_id, 1, *size]) {
-                    column.push(value);
-                }
-            }
-            next = Some((*ledger_id, entry_id + 1, *size));
-        }
-        next?;
+        let runs = self.sizes_beyond();
+        runs.clone().next()?;
         let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
+        let columns: [fn(SizeRun) -> i64; 4] =
+            [|run| run.ledger_id, |run| run.first_entry_id, |run| run.count, |run| run.size];
         for column in columns {
-            let bytes: Vec<u8> = column.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let bytes: Vec<u8> = runs.clone().flat_map(|run| column(run).to_le_bytes()).collect();
             packed.write_all(&bytes).expect("a vector takes all");
         }
         Some(packed.finish().expect("a vector takes all"))
@@ -82,10 +117,10 @@ impl Cursor {
     /// How many messages of each ack set's batch are acknowledged. At least that many, and perhaps more, where the
     /// batch's size is not known, or not beyond the ack set: then the number is negative, less 1 (-4: 3 at least).
     pub fn acked_in_batches(&self) -> impl Iterator<Item = i64> + '_ {
-        let mut sizes = self.sizes_beyond().iter().peekable();
+        let mut sizes = self.sizes_beyond().peekable();
         self.info.batch_deleted.iter().map(move |(position, words)| {
-            while sizes.next_if(|(at, _)| at < position).is_some() {}
-            let size = sizes.peek().filter(|(at, _)| at == position).map_or(1, |(_, size)| *size);
+            while sizes.next_if(|run| run.is_before(position)).is_some() {}
+            let size = sizes.peek().filter(|run| run.contains(position)).map_or(1, |run| run.size);
             let last = words.last().map_or(0, |word| i64::from(word.leading_zeros()));
             // The index of the last message that is not acknowledged, -1 without one.
             let last_left = 64 * words.len() as i64 - 1 - last;
@@ -97,10 +132,17 @@ impl Cursor {
     }
 
     /// The sizes of the batches beyond the mark-delete position.
-    #[must_use]
-    pub fn sizes_beyond(&self) -> &[(Position, i64)] {
-        let start = self.sizes.partition_point(|(at, _)| *at <= self.info.mark_delete);
-        &self.sizes[start..]
+    pub fn sizes_beyond(&self) -> impl Iterator<Item = SizeRun> + Clone + '_ {
+        let Position { ledger_id, entry_id } = self.info.mark_delete;
+        let start = self.sizes.partition_point(|run| run.is_before(self.info.mark_delete));
+        self.sizes[start..].iter().filter_map(move |run| {
+            let cut = match run.ledger_id == ledger_id {
+                true => (entry_id + 1 - run.first_entry_id).clamp(0, run.count),
+                false => 0,
+            };
+            let first_entry_id = run.first_entry_id + cut;
+            (cut < run.count).then_some(SizeRun { first_entry_id, count: run.count - cut, ..*run })
+        })
     }
 }
 
@@ -144,7 +186,7 @@ impl Partials {
             }
         }
         refuse_unpublished(&parts, &ledgers, up_to)?;
-        let (partly, sizes) = batches_of(&parts, &mut acked)?;
+        let (mut partly, sizes) = batches_of(&parts, &mut acked)?;
 
         let mut mark_delete = ledgers.first_position().unwrap_or(Position::new(0, -1));
         if let Some((_, position)) = known.seek {
@@ -160,11 +202,11 @@ impl Partials {
         advance(&mut mark_delete, &mut acked, &ledgers);
         let mut info = PositionInfo::new(mark_delete);
         if batch_index_acks {
-            let is_open = |position: &Position| {
-                *position > mark_delete && !acked.contains(position.ledger_id, position.entry_id)
+            let is_open = |position: Position| {
+                position > mark_delete && !acked.contains(position.ledger_id, position.entry_id)
             };
-            let partly = partly.into_iter().filter(|(position, _)| is_open(position));
-            info.batch_deleted = partly.collect();
+            partly.retain(is_open);
+            info.batch_deleted = partly;
         }
         info.individually_deleted = acked;
         Ok(Cursor { info, sizes, ledgers })
@@ -207,20 +249,25 @@ impl<'a> Part<'a> {
     }
 
     /// The batches by entry, of which the size is the larger of both.
-    fn batches(&self) -> Vec<Batch<'a>> {
-        let mut batches = self.own.batches.sorted();
-        let Some(topic) = self.topic.filter(|topic| !topic.batches.is_empty()) else {
-            return batches;
-        };
-        for batch in &mut batches {
-            let told = topic.batches.get(batch.entry_id);
-            batch.size = batch.size.max(told.and_then(|told| told.size));
-        }
-        let is_new = |batch: &Batch<'_>| self.own.batches.get(batch.entry_id).is_none();
-        let told = topic.batches.iter().filter(is_new);
-        batches.extend(told.map(|batch| Batch { left: None, ..batch }));
-        batches.sort_unstable_by_key(|batch| batch.entry_id);
-        batches
+    fn batches(&self) -> impl Iterator<Item = Batch<'a>> + use<'a> {
+        let mut own = self.own.batches.sorted().peekable();
+        let topic = self.topic.into_iter().flat_map(|topic| topic.batches.sorted());
+        let mut told = topic.map(|batch| Batch { left: None, ..batch }).peekable();
+        std::iter::from_fn(move || {
+            let order = match (own.peek(), told.peek()) {
+                (Some(own), Some(told)) => own.entry_id.cmp(&told.entry_id),
+                (None, _) => Ordering::Greater,
+                (_, None) => Ordering::Less,
+            };
+            match order {
+                Ordering::Less => own.next(),
+                Ordering::Greater => told.next(),
+                Ordering::Equal => own
+                    .next()
+                    .zip(told.next())
+                    .map(|(own, told)| Batch { size: own.size.max(told.size), ..own }),
+            }
+        })
     }
 }
 
@@ -283,23 +330,18 @@ fn partly_acked(part: &Ledger) -> impl Iterator<Item = i64> + '_ {
     part.batches.iter().filter(|batch| batch.left.is_some()).map(|batch| batch.entry_id)
 }
 
-type Partly = Vec<(Position, Vec<i64>)>;
-type Sizes = Vec<(Position, i64)>;
-
-/// The ack sets of partly acknowledged entries and the sizes of all batches, by position; entries of which
-/// nothing is left join `acked`.
-fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(Partly, Sizes)> {
+/// The ack sets of partly acknowledged entries and the sizes of all batches; entries of which nothing is left
+/// join `acked`.
+fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSets, Vec<SizeRun>)> {
     let first_published = parts.iter().find(|part| part.entries() > 0).map(|part| part.ledger_id);
-    let (mut partly, mut sizes) = (Partly::new(), Sizes::new());
+    let (mut partly, mut sizes) = (AckSets::default(), Vec::new());
     let mut words = Vec::new();
     for part in parts {
-        let batches = part.batches();
-        sizes.reserve_exact(batches.len());
         let is_published = first_published.is_some_and(|first| part.ledger_id >= first);
-        for batch in batches {
+        for batch in part.batches() {
             let position = Position::new(part.ledger_id, batch.entry_id);
             if let Some(size) = batch.size {
-                sizes.push((position, size));
+                put_size(&mut sizes, position, size);
             }
             let Some(left) = batch.left else { continue };
             let size = match (left.greatest_acked(), batch.size) {
@@ -330,11 +372,21 @@ fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(Partl
             if words.is_empty() {
                 acked.add(position.ledger_id, position.entry_id)?;
             } else {
-                partly.push((position, words.clone()));
+                partly.push(position, &words);
             }
         }
     }
     Ok((partly, sizes))
+}
+
+/// Adds a batch behind those that are known.
+fn put_size(sizes: &mut Vec<SizeRun>, Position { ledger_id, entry_id }: Position, size: i64) {
+    match sizes.last_mut() {
+        Some(run) if run.ledger_id == ledger_id && run.end() == entry_id && run.size == size => {
+            run.count += 1;
+        }
+        _ => sizes.push(SizeRun { ledger_id, first_entry_id: entry_id, count: 1, size }),
+    }
 }
 
 /// Moves the mark-delete position over connected ranges and over the borders of ledgers.

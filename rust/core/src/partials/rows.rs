@@ -141,21 +141,23 @@ impl Partials {
         let mut refused = |row: usize| {
             first_flawed = Some(first_flawed.map_or(row, |first: usize| first.min(row)));
         };
-        let pairs = pairs.of_rows(self, rows);
+        let mut memory = std::mem::take(&mut self.memory);
+        pairs.of_rows(self, rows, &mut memory.pairs);
+        let Memory { pairs, by_pair } = &mut memory;
         let together = self.takes_together(rows);
-        let is_mixed = runs(&pairs) >= pairs.len() / RUN;
+        let is_mixed = runs(pairs) >= pairs.len() / RUN;
         if together && !is_mixed {
-            self.take_together(rows, &pairs, |partials, pair, row| {
+            self.take_together(rows, pairs, |partials, pair, row| {
                 if !partials.take_one(rows, pair, row) {
                     refused(row);
                 }
             });
         } else if together && self.pairs.len() <= pairs.len() / RUN {
-            let sorted = ByPair::new(rows, &pairs, self.pairs.len());
-            let rows = &sorted.rows();
-            self.take_together(rows, &sorted.pairs, |partials, pair, row| {
+            by_pair.take(rows, pairs, self.pairs.len());
+            let rows = &by_pair.rows(rows);
+            self.take_together(rows, &by_pair.pairs, |partials, pair, row| {
                 if !partials.take_one(rows, pair, row) {
-                    refused(sorted.given[row] as usize);
+                    refused(by_pair.given[row] as usize);
                 }
             });
         } else if self.pairs.len() <= 2 * PAIRS_NEAR || !is_mixed {
@@ -165,11 +167,14 @@ impl Partials {
                 }
             }
         } else {
-            for row in near(&pairs, self.pairs.len()) {
+            for row in near(pairs, self.pairs.len()) {
                 if !self.take_one(rows, pairs[row as usize], row as usize) {
                     refused(row as usize);
                 }
             }
+        }
+        if memory.pairs.len() <= ROWS_KEPT_MAX {
+            self.memory = memory;
         }
         Ok(first_flawed)
     }
@@ -292,6 +297,17 @@ impl Partials {
     }
 }
 
+/// Memory of one batch of rows that the next uses again: new memory costs more than what is written to it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    /// The pair of each row.
+    pairs: Vec<u32>,
+    by_pair: ByPair,
+}
+
+/// Rows whose memory is kept for the next batch: some tens of MB.
+const ROWS_KEPT_MAX: usize = 1 << 20;
+
 /// Pairs whose ledgers fit the second-level cache together.
 const PAIRS_NEAR: usize = 256;
 
@@ -326,20 +342,23 @@ fn near(pairs: &[u32], count: usize) -> Vec<u32> {
 
 impl PairsOfBatch {
     /// The pair of each row.
-    fn of_rows(&mut self, partials: &mut Partials, rows: &Rows<'_>) -> Vec<u32> {
+    fn of_rows(&mut self, partials: &mut Partials, rows: &Rows<'_>, pairs: &mut Vec<u32>) {
         let count = rows.ledger_ids.len();
-        if count == 0 || (rows.topics.codes.is_none() && rows.subscriptions.codes.is_none()) {
-            return vec![if count == 0 { UNMET } else { self.get(partials, rows, (0, 0)) }; count];
+        pairs.clear();
+        if count == 0 {
+            return;
+        }
+        if rows.topics.codes.is_none() && rows.subscriptions.codes.is_none() {
+            return pairs.resize(count, self.get(partials, rows, (0, 0)));
         }
         let mut last = (usize::MAX, usize::MAX, 0);
-        let pair = (0..count).map(|row| {
+        pairs.extend((0..count).map(|row| {
             let codes = (rows.topics.code(row), rows.subscriptions.code(row));
             if (last.0, last.1) != codes {
                 last = (codes.0, codes.1, self.get(partials, rows, codes));
             }
             last.2
-        });
-        pair.collect()
+        }));
     }
 
     fn new(rows: &Rows<'_>) -> Self {
@@ -441,9 +460,13 @@ impl Rows<'_> {
     /// Whether no batch index, size or ack set is negative or beyond the limit.
     pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
         let within = |column: Option<&[i64]>, most: i64| {
-            column.unwrap_or_default().iter().fold(true, |all, value| {
-                all & ((0 <= *value) & (*value <= most) | (*value == NULL))
-            })
+            let column = column.unwrap_or_default();
+            // Bits that no value but null has, and the sign of others: processors do this with several at a time.
+            let (values, negative) = column.iter().fold((0, 0), |(values, negative), value| {
+                (values | (value & i64::MAX), negative | ((value >> 63) & value & i64::MAX))
+            });
+            negative == 0 && values <= most
+                || column.iter().all(|value| (0..=most).contains(value) || *value == NULL)
         };
         let (starts, ends) = self.ack_sets.unwrap_or_default();
         let sets = starts.iter().zip(ends);
@@ -455,7 +478,7 @@ impl Rows<'_> {
     }
 
     #[inline]
-    fn order(&self, row: usize) -> Order {
+    pub(super) fn order(&self, row: usize) -> Order {
         let file = self.files.map_or(0, |files| files.number(row) as u32);
         Order { file, sequence: self.sequences.map_or(NULL, |column| column[row]) }
     }

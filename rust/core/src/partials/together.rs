@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::rows::{Action, Rows};
-use super::{Ledger, NULL, Partials, TOPIC};
+use super::{Ledger, NULL, Pair, Partials, TOPIC};
 
 /// Rows of one ledger that are worth it.
 const RUN_MIN: usize = 8;
@@ -26,6 +26,8 @@ const OTHER: u8 = 16;
 pub(super) struct Together {
     /// By code.
     does: Vec<u8>,
+    /// Rows that say that an entry exists, and those that acknowledge.
+    rows: [Vec<u32>; 2],
     acked: Vec<i64>,
     bits: Vec<u64>,
 }
@@ -42,7 +44,8 @@ impl Together {
             _ => OTHER,
         };
         let does = rows.kinds.numbers.iter().map(does).collect();
-        Self { does, acked: vec![0; RUN_MAX], bits: Vec::new() }
+        let rows = [vec![0; RUN_MAX], vec![0; RUN_MAX]];
+        Self { does, rows, acked: vec![0; RUN_MAX], bits: Vec::new() }
     }
 
     /// Takes what rows say of batches; gathers the entries acknowledged whole in `acked`, and returns how many there
@@ -53,32 +56,41 @@ impl Together {
         rows: &Rows<'_>,
         run: Range<usize>,
     ) -> (usize, i64) {
-        let (mut acked, mut up_to) = (0, -2);
-        let mut told = (-1, 0);
+        // By what they do, without a branch on it.
+        let [exist, acks] = &mut self.rows;
+        let (mut exist_count, mut acks_count) = (0, 0);
         for row in run {
             let does = self.does[rows.kinds.code(row)];
-            if does & (EXISTS | ACK | UP_TO) == 0 {
-                continue;
-            }
+            exist[exist_count] = row as u32;
+            exist_count += usize::from(does & EXISTS != 0);
+            acks[acks_count] = row as u32;
+            acks_count += usize::from(does & (ACK | UP_TO) != 0);
+        }
+        let mut told = (-1, 0);
+        for row in &exist[..exist_count] {
+            let row = *row as usize;
             let entry_id = rows.entry_ids[row];
             let (index, size) = rows.batch(row);
-            if does & EXISTS != 0 {
-                let size = if size == NULL { index.saturating_add(1) } else { size };
-                // Each message of a batch says the same.
-                if told.0 != entry_id || told.1 < size {
-                    told = (entry_id, size);
-                    ledger.batches.has_size(entry_id, size);
-                }
-                continue;
-            }
-            if rows.is_whole(row) {
+            let size = if size == NULL { index.saturating_add(1) } else { size };
+            // Each message of a batch says the same.
+            if told.0 != entry_id || told.1 < size {
+                told = (entry_id, size);
                 ledger.batches.has_size(entry_id, size);
+            }
+        }
+        let (mut acked, mut up_to) = (0, -2);
+        for row in &acks[..acks_count] {
+            let row = *row as usize;
+            let entry_id = rows.entry_ids[row];
+            let is_up_to = self.does[rows.kinds.code(row)] & UP_TO != 0;
+            if rows.is_whole(row) {
+                ledger.batches.has_size(entry_id, rows.batch(row).1);
                 self.acked[acked] = entry_id;
-                acked += usize::from(does & ACK != 0);
-                up_to = up_to.max(if does & UP_TO != 0 { entry_id } else { -2 });
+                acked += usize::from(!is_up_to);
+                up_to = up_to.max(if is_up_to { entry_id } else { -2 });
             } else {
-                ledger.take_part(entry_id, rows.part(row), does & UP_TO != 0);
-                up_to = up_to.max(if does & UP_TO != 0 { entry_id - 1 } else { -2 });
+                ledger.take_part(entry_id, rows.part(row), is_up_to);
+                up_to = up_to.max(if is_up_to { entry_id - 1 } else { -2 });
             }
         }
         (acked, up_to)
@@ -136,6 +148,24 @@ impl Partials {
         }
     }
 
+    /// Whether a seek makes the acknowledgments of a run void, all or none; nothing if it does so to a part.
+    fn are_void(&self, known: &Pair, rows: &Rows<'_>, run: Range<usize>) -> Option<bool> {
+        if known.seek.is_none() {
+            return Some(false);
+        }
+        let mut least = rows.order(run.start);
+        let mut greatest = least;
+        for order in run.map(|row| rows.order(row)) {
+            if order.file != least.file {
+                return None;
+            }
+            least.sequence = least.sequence.min(order.sequence);
+            greatest.sequence = greatest.sequence.max(order.sequence);
+        }
+        let is_void = self.voiding_seek(known, greatest).is_some();
+        (is_void == self.voiding_seek(known, least).is_some()).then_some(is_void)
+    }
+
     /// Takes rows of one ledger; takes none and returns false where one of them has to be looked at.
     fn take_run(
         &mut self,
@@ -146,11 +176,13 @@ impl Partials {
         run: Range<usize>,
     ) -> bool {
         let known = &self.pairs[pair as usize];
-        if known.seek.is_some() {
-            return false;
-        }
         let is_topic = known.subscription == TOPIC;
         let has_batches = rows.has_batches();
+        let is_void = match self.are_void(known, rows, run.clone()) {
+            // What is void says how large its batch is.
+            Some(is_void) if !(is_void && has_batches) => is_void,
+            _ => return false,
+        };
         let (mut signs, mut all, mut greatest) = (ledger_id, 0, -1);
         let (mut exists, mut up_to, mut acked) = (-1, -2, 0);
         for row in run.clone() {
@@ -175,6 +207,9 @@ impl Partials {
         let ledger = &mut self.ledgers[ledger as usize];
         if all & EXISTS != 0 {
             ledger.has_entry(exists);
+        }
+        if is_void {
+            return true;
         }
         if has_batches {
             (acked, up_to) = together.take_batches(ledger, rows, run);

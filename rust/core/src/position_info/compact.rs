@@ -53,7 +53,7 @@ mod section {
 
 /// Writes a whole state.
 pub(crate) fn encode(info: &PositionInfo) -> Result<Vec<u8>> {
-    let mut bits = BitWriter::default();
+    let mut bits = BitWriter::behind(vec![MAGIC, VERSION, 0, 0, 0, 0, 0]);
     put_body(&mut bits, info);
     seal(bits.finish())
 }
@@ -93,18 +93,19 @@ impl Body<'_> {
     }
 }
 
-/// Puts header and checksum before a body, compressed where that makes it smaller.
-fn seal(body: Vec<u8>) -> Result<Vec<u8>> {
-    let mut entry = vec![MAGIC, VERSION, 0, 0, 0, 0, 0];
+/// Completes the header before a body, which is compressed where that makes it smaller.
+fn seal(mut entry: Vec<u8>) -> Result<Vec<u8>> {
+    let body = &entry[HEADER_BYTES..];
     if body.len() >= COMPRESS_FROM_BYTES {
-        put_varint(&mut entry, body.len() as u64);
-        entry.extend_from_slice(&Compression::Zstd.compress(&body)?);
-    }
-    if entry.len() > HEADER_BYTES && entry.len() < HEADER_BYTES + body.len() {
-        entry[2] |= COMPRESSED;
-    } else {
-        entry.truncate(HEADER_BYTES);
-        entry.extend_from_slice(&body);
+        let mut size = Vec::new();
+        put_varint(&mut size, body.len() as u64);
+        let compressed = Compression::Zstd.compress(body)?;
+        if size.len() + compressed.len() < body.len() {
+            entry.truncate(HEADER_BYTES);
+            entry.extend_from_slice(&size);
+            entry.extend_from_slice(&compressed);
+            entry[2] |= COMPRESSED;
+        }
     }
     let checksum = checksum(&entry);
     entry[3..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Form, PositionInfo};
+use super::{AckSets, Form, PositionInfo};
 use crate::error::{Error, Result};
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;
@@ -29,7 +29,7 @@ pub struct Loss {
     /// Ranges over a ledger's end that the form cannot hold.
     pub spanning_ranges: Vec<(Position, Position)>,
     /// Partly acknowledged entries.
-    pub batch_deleted: BTreeMap<Position, Vec<i64>>,
+    pub batch_deleted: AckSets,
     /// Redelivery counts that the form cannot hold.
     pub redelivery_counts: BTreeMap<Position, i64>,
     /// Why; empty when nothing is left out.
@@ -99,8 +99,8 @@ impl PositionInfo {
     /// With the first `batches` partly acknowledged entries; the others are lost.
     fn cut_batches_to(&self, batches: usize, loss: &mut Loss) -> Self {
         let mut kept = self.clone();
-        if let Some(&first_lost) = self.batch_deleted.keys().nth(batches) {
-            loss.batch_deleted = kept.batch_deleted.split_off(&first_lost);
+        if batches < kept.batch_deleted.len() {
+            loss.batch_deleted = kept.batch_deleted.split_off(batches);
         }
         kept
     }

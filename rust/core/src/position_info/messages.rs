@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::AckSets;
 use super::budget::Budget;
 use super::wire::{
     Reader, Value, put_bytes_field, put_int_field, put_length, put_varint, tag_length,
@@ -217,10 +218,11 @@ pub(crate) fn each_int(value: Value<'_>, mut each: impl FnMut(i64) -> Result<()>
     }
 }
 
-/// `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}`; a position that comes twice has its last set.
+/// `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}`, in any order; [`AckSets::sort`] comes last. A position that
+/// comes twice has its last set.
 pub(crate) fn read_batch(
     mut message: Reader<'_>,
-    batch_deleted: &mut BTreeMap<Position, Vec<i64>>,
+    batch_deleted: &mut AckSets,
     budget: &mut Budget,
 ) -> Result<()> {
     let offset = message.offset();
@@ -236,18 +238,13 @@ pub(crate) fn read_batch(
     let position =
         position.ok_or_else(|| Error::corrupt(offset, "batch indexes without a position"))?;
     budget.spend(MAP_ENTRY_BYTES)?;
-    set.words.shrink_to_fit();
-    batch_deleted.insert(position, set.words);
+    batch_deleted.push(position, &set.words);
     Ok(())
 }
 
 /// Appends the batch-index sets as fields `number`, their words unpacked as Pulsar writes them.
-pub(crate) fn put_batches(
-    out: &mut Vec<u8>,
-    number: u32,
-    batch_deleted: &BTreeMap<Position, Vec<i64>>,
-) {
-    for (&position, words) in batch_deleted {
+pub(crate) fn put_batches(out: &mut Vec<u8>, number: u32, batch_deleted: &AckSets) {
+    for (position, words) in batch_deleted.iter() {
         let position_bytes = position_length(position);
         put_length(
             out,

@@ -47,6 +47,28 @@ impl PositionInfo {
             _ => Form::PulsarRanges,
         }
     }
+
+    /// Appends the smaller of Pulsar's forms, and returns how many bytes ranges and the long array take; none if the
+    /// long array cannot hold the state.
+    pub(crate) fn put_smaller(&self, out: &mut Vec<u8>) -> (usize, Option<usize>) {
+        let start = out.len();
+        let (mut ranges, mut arrays) = (Vec::new(), Vec::new());
+        put_all_ranges(&mut ranges, INDIVIDUAL_DELETED_MESSAGES, self);
+        put_mark_delete(out, self);
+        let before_ranges = out.len();
+        put_properties_and_batches(out, self);
+        let fits = put_long_arrays(&mut arrays, out.len() - start, self).is_ok();
+        let chosen = if fits && arrays.len() < ranges.len() {
+            out.extend_from_slice(&arrays);
+            &arrays
+        } else {
+            out.splice(before_ranges..before_ranges, ranges.iter().copied());
+            &ranges
+        };
+        put_idle_since_and_unknown(out, self);
+        let common = out.len() - start - chosen.len();
+        (common + ranges.len(), fits.then_some(common + arrays.len()))
+    }
 }
 
 /// Reads a `PositionInfo`.
@@ -87,6 +109,7 @@ pub(crate) fn decode(bytes: &[u8], max_bytes: usize) -> Result<(PositionInfo, Fo
     let (form, acks) = deleted.finish(&budget)?;
     info.individually_deleted = acks.set;
     info.spanning_ranges = acks.spanning;
+    info.batch_deleted.sort();
     Ok((info, form))
 }
 
@@ -110,30 +133,36 @@ pub(crate) fn put_all_ranges(out: &mut Vec<u8>, number: u32, info: &PositionInfo
 
 /// Writes acknowledged entries as bit sets.
 pub(crate) fn encode_long_array(info: &PositionInfo) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    put_mark_delete(&mut out, info);
+    put_properties_and_batches(&mut out, info);
+    put_long_arrays(&mut out, 0, info)?;
+    put_idle_since_and_unknown(&mut out, info);
+    Ok(out)
+}
+
+/// Appends the acknowledged entries of each ledger as a bit set to a message of `before` bytes more than `out`.
+fn put_long_arrays(out: &mut Vec<u8>, before: usize, info: &PositionInfo) -> Result<()> {
     if let Some((lower, upper)) = info.spanning_ranges.first() {
         return Err(Error::Limit(format!(
             "{} cannot hold the range ({lower}..{upper}] over a ledger's end",
             Form::PulsarLongArray
         )));
     }
-    let mut out = Vec::new();
-    put_mark_delete(&mut out, info);
-    put_properties_and_batches(&mut out, info);
     for ledger_id in info.individually_deleted.ledger_ids() {
         let words = info.individually_deleted.words_of(ledger_id)?;
         let length = long_list_length(ledger_id, unpacked_length(&words));
-        if length > MESSAGE_BYTES_MAX - out.len().min(MESSAGE_BYTES_MAX) {
+        if length > MESSAGE_BYTES_MAX - (before + out.len()).min(MESSAGE_BYTES_MAX) {
             return Err(Error::Limit(format!(
                 "{} would take more than the {MESSAGE_BYTES_MAX} bytes of a message",
                 Form::PulsarLongArray
             )));
         }
-        put_length(&mut out, INDIVIDUAL_DELETED_MESSAGE_RANGES, length);
-        put_int_field(&mut out, 1, ledger_id);
-        put_words(&mut out, &words);
+        put_length(out, INDIVIDUAL_DELETED_MESSAGE_RANGES, length);
+        put_int_field(out, 1, ledger_id);
+        put_words(out, &words);
     }
-    put_idle_since_and_unknown(&mut out, info);
-    Ok(out)
+    Ok(())
 }
 
 fn put_mark_delete(out: &mut Vec<u8>, info: &PositionInfo) {

@@ -11,6 +11,11 @@ pub(super) struct BitWriter {
 }
 
 impl BitWriter {
+    /// Behind these bytes.
+    pub(super) fn behind(out: Vec<u8>) -> Self {
+        Self { out, ..Self::default() }
+    }
+
     /// The `width` lowest bits of `value`, which has no others.
     #[inline]
     pub(super) fn put(&mut self, value: u64, width: u32) {

@@ -6,23 +6,24 @@ use super::bits::{BitReader, BitWriter};
 use super::column::Code;
 use crate::error::Result;
 use crate::position::Position;
+use crate::position_info::AckSets;
 use crate::position_info::budget::Budget;
 use crate::position_info::messages::MAP_ENTRY_BYTES;
 
 /// Positions in order: the ledger less the one before, and the entry, less the one before and 1 in its ledger.
-fn position_numbers(positions: impl Iterator<Item = Position>) -> Vec<[u64; 2]> {
+fn position_numbers(
+    positions: impl Iterator<Item = Position> + Clone,
+) -> impl Iterator<Item = [u64; 2]> + Clone {
     let mut before: Option<Position> = None;
-    positions
-        .map(|position| {
-            let ledger = position.ledger_id.abs_diff(before.map_or(0, |before| before.ledger_id));
-            let entry = match before {
-                Some(before) if ledger == 0 => position.entry_id.abs_diff(before.entry_id + 1),
-                _ => position.entry_id as u64,
-            };
-            before = Some(position);
-            [ledger, entry]
-        })
-        .collect()
+    positions.map(move |position| {
+        let ledger = position.ledger_id.abs_diff(before.map_or(0, |before| before.ledger_id));
+        let entry = match before {
+            Some(before) if ledger == 0 => position.entry_id.abs_diff(before.entry_id + 1),
+            _ => position.entry_id as u64,
+        };
+        before = Some(position);
+        [ledger, entry]
+    })
 }
 
 /// The position that the numbers put behind `before`.
@@ -37,13 +38,17 @@ fn position_behind(before: Option<Position>, numbers: [u64; 2]) -> Option<Positi
 }
 
 /// Rows of numbers, a code a column, the rows one behind the other.
-fn put_rows<const N: usize>(bits: &mut BitWriter, rows: &[[u64; N]]) {
-    bits.put_varint(rows.len() as u64);
+fn put_rows<const N: usize>(
+    bits: &mut BitWriter,
+    count: usize,
+    rows: impl Iterator<Item = [u64; N]> + Clone,
+) {
+    bits.put_varint(count as u64);
     let codes: [Code; N] =
-        std::array::from_fn(|column| Code::cheapest(rows.iter().map(move |row| row[column])).0);
+        std::array::from_fn(|column| Code::cheapest(rows.clone().map(move |row| row[column])).0);
     codes.iter().for_each(|code| code.put_header(bits));
     for row in rows {
-        codes.iter().zip(row).for_each(|(code, number)| code.put(bits, *number));
+        codes.iter().zip(row).for_each(|(code, number)| code.put(bits, number));
     }
     bits.align();
 }
@@ -73,61 +78,53 @@ fn each_row<const N: usize>(
 }
 
 /// Writes partly acknowledged entries: rows of positions and word counts, then all words as one column.
-pub(super) fn put_batches(bits: &mut BitWriter, batches: &BTreeMap<Position, Vec<i64>>) {
-    let rows: Vec<_> = position_numbers(batches.keys().copied())
-        .into_iter()
-        .zip(batches.values())
-        .map(|([ledger, entry], words)| [ledger, entry, words.len() as u64])
-        .collect();
-    put_rows(bits, &rows);
-    let words: Vec<_> = batches.values().flatten().map(|word| [word.cast_unsigned()]).collect();
-    put_rows(bits, &words);
+pub(super) fn put_batches(bits: &mut BitWriter, batches: &AckSets) {
+    let rows = position_numbers(batches.iter().map(|(position, _)| position))
+        .zip(batches.iter())
+        .map(|([ledger, entry], (_, words))| [ledger, entry, words.len() as u64]);
+    put_rows(bits, batches.len(), rows);
+    let words = batches.words();
+    put_rows(bits, words.len(), words.iter().map(|word| [word.cast_unsigned()]));
 }
 
 /// Reads partly acknowledged entries.
-pub(super) fn take_batches(
-    bits: &mut BitReader<'_>,
-    budget: &mut Budget,
-) -> Result<BTreeMap<Position, Vec<i64>>> {
-    let mut batches = BTreeMap::new();
-    let mut lengths = Vec::new();
+pub(super) fn take_batches(bits: &mut BitReader<'_>, budget: &mut Budget) -> Result<AckSets> {
+    let (mut positions, mut words) = (Vec::new(), Vec::new());
     let mut before = None;
     each_row(bits, budget, MAP_ENTRY_BYTES, |bits, [ledger, entry, length]| {
         let position = position_behind(before, [ledger, entry])
             .ok_or_else(|| bits.refuse("a position of more than 63 bits"))?;
         before = Some(position);
-        batches.insert(position, Vec::new());
-        lengths.push(length);
+        positions.push((position, length));
         Ok(())
     })?;
-    // The words come in the order of their positions, so each set is filled before the next.
-    let mut sets = batches.values_mut().zip(lengths);
-    let mut set: Option<(&mut Vec<i64>, u64)> = None;
-    each_row(bits, budget, size_of::<i64>(), |bits, [word]| {
-        while set.as_ref().is_none_or(|(_, left)| *left == 0) {
-            set = Some(sets.next().ok_or_else(|| bits.refuse("words of no position"))?);
-        }
-        if let Some((words, left)) = &mut set {
-            words.push(word.cast_signed());
-            *left -= 1;
-        }
+    each_row(bits, budget, size_of::<i64>(), |_, [word]| {
+        words.push(word.cast_signed());
         Ok(())
     })?;
-    let missing = set.map_or(0, |(_, left)| left) > 0 || sets.any(|(_, left)| left > 0);
-    if missing || batches.values().any(|words| words.last() == Some(&0)) {
-        return Err(bits.refuse("words are missing or end in zeros"));
+    let (mut batches, mut left) = (AckSets::default(), words.as_slice());
+    for (position, length) in positions {
+        let set = usize::try_from(length).ok().and_then(|length| left.split_at_checked(length));
+        match set {
+            Some((own, rest)) if own.last() != Some(&0) => {
+                batches.push(position, own);
+                left = rest;
+            }
+            _ => return Err(bits.refuse("words are missing or end in zeros")),
+        }
     }
-    Ok(batches)
+    match left.is_empty() {
+        true => Ok(batches),
+        false => Err(bits.refuse("words of no position")),
+    }
 }
 
 /// Writes redelivery counts.
 pub(super) fn put_counts(bits: &mut BitWriter, counts: &BTreeMap<Position, i64>) {
-    let rows: Vec<_> = position_numbers(counts.keys().copied())
-        .into_iter()
+    let rows = position_numbers(counts.keys().copied())
         .zip(counts.values())
-        .map(|([ledger, entry], count)| [ledger, entry, count.cast_unsigned()])
-        .collect();
-    put_rows(bits, &rows);
+        .map(|([ledger, entry], count)| [ledger, entry, count.cast_unsigned()]);
+    put_rows(bits, counts.len(), rows);
 }
 
 /// Reads redelivery counts.
@@ -159,7 +156,7 @@ pub(super) fn put_spanning(bits: &mut BitWriter, ranges: &[(Position, Position)]
             [lower.ledger_id as u64, entry(lower.entry_id), ledgers, entry(upper.entry_id)]
         })
         .collect();
-    put_rows(bits, &rows);
+    put_rows(bits, ranges.len(), rows.iter().copied());
 }
 
 /// Reads ranges over ledgers' ends.
