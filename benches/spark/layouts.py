@@ -147,7 +147,9 @@ def _traffic() -> list[Event]:
             client.subscribe("orders", str(kind), consumer_type=kind, batch_index_ack_enabled=True)
             for kind in (pulsar.ConsumerType.Shared, pulsar.ConsumerType.Failover)
         ]
-        producer = client.create_producer("orders", batching_enabled=True, batching_max_messages=10, block_if_queue_full=True)
+        producer = client.create_producer(
+            "orders", batching_enabled=True, batching_max_messages=10, block_if_queue_full=True
+        )
         for number in range(RECORDED):
             producer.send_async(b"%d" % number, None)
         producer.flush()
