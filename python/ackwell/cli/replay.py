@@ -55,7 +55,7 @@ def replay(
         ackwell replay --json --at 1000 trace.jsonl.gz
     """
     from ackwell.errors import EventError
-    from ackwell.replay.cursor_rows import CursorRow, cursor_rows
+    from ackwell.replay.cursor_rows import cursor_rows
     from ackwell.replay.files import event_files, fold_files
     from ackwell.replay.states import named_where, start_all, states_of
 
@@ -68,7 +68,7 @@ def replay(
             from ackwell.spark import replay_files as replay_on_spark
 
             states = replay_on_spark(files, at=at)
-            rows = [CursorRow.of(state) for state in states]
+            rows = [state.row() for state in states]
         else:
             noted = errors if keep_going else None
             with named_where(files, at, noted):

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.replay.fold import Fold
     from ackwell.replay.resets import Name
-    from ackwell.replay.states import SubscriptionState
 
     Ints = NDArray[np.int64]
 
@@ -54,21 +53,6 @@ class CursorRow(NamedTuple):
     backlog_entries: int
     lost: Count
     """Acknowledged messages that come back after a graceful restart with 4.2's settings."""
-
-    @classmethod
-    def of(cls, state: SubscriptionState) -> CursorRow:
-        """Return the row of a state."""
-        cursor = state.cursor
-        return cls(
-            state.topic,
-            state.subscription,
-            str(cursor.mark_delete_position),
-            str(cursor.individually_deleted),
-            len(cursor.individually_deleted),
-            cursor.batch_deleted,
-            cursor.backlog_entries,
-            state.restart_loss().messages,
-        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the state under the names that Pulsar's own tools print."""

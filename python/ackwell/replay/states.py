@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.errors import EventError, ProtocolError
+from ackwell.replay.cursor_rows import CursorRow
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import IN_TRANSACTION, Event
 from ackwell.replay.files import fold_files, raise_first_flaw, read_events
@@ -46,6 +47,20 @@ class SubscriptionState:
         from ackwell.broker.restart import restart_loss
 
         return restart_loss(self.cursor.to_state(), settings, batch_sizes=BatchSizes(of=self.batch_sizes))
+
+    def row(self) -> CursorRow:
+        """Return the state as it is printed."""
+        cursor = self.cursor
+        return CursorRow(
+            self.topic,
+            self.subscription,
+            str(cursor.mark_delete_position),
+            str(cursor.individually_deleted),
+            len(cursor.individually_deleted),
+            cursor.batch_deleted,
+            cursor.backlog_entries,
+            self.restart_loss().messages,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the state under the names that Pulsar's own tools print."""

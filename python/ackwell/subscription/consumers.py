@@ -22,7 +22,6 @@ from ackwell.position import Position
 from ackwell.subscription.ack_timeouts import AckTimeouts
 from ackwell.subscription.consumer import Consumer
 from ackwell.subscription.draining import DrainingHashes
-from ackwell.subscription.reads import Read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -334,9 +333,10 @@ class Consumers(EqualByState):
             if wanted
         )
 
-    def begin_read(self, entries: int, messages: int) -> Read:
-        """Return a read of so many entries, which hold so many messages."""
-        return Read(self, self._settings, entries, messages)
+    @property
+    def settings(self) -> SubscriptionSettings:
+        """The limits and delays."""
+        return self._settings
 
     @property
     def read_max(self) -> int:

@@ -8,6 +8,7 @@ from ackwell.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.subscription.policies import ByKey
+from ackwell.subscription.reads import Read
 from ackwell.subscription.stall import stall
 from ackwell.subscription.undelivered import Undelivered
 
@@ -217,7 +218,7 @@ class Dispatcher:
         read = entries.pick(slice(start, start + size))
         messages = read.entries if read.sizes is None else int(read.sizes.sum())
         policy.begin_round()
-        policy.read = consumers.begin_read(read.entries, messages)
+        policy.read = Read(consumers, read.entries, messages)
         return read
 
     def _end_read(self) -> None:

@@ -14,22 +14,19 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.consumer import Consumer, ConsumerKey
     from ackwell.subscription.consumers import Consumers
-    from ackwell.subscription.settings import SubscriptionSettings
 
 _WEIGHT = 0.9
 """`Consumer.avgPercent`: how much of the mean size before stays in the new one."""
 
 
 class Read:
-    """The read under way."""
+    """The read under way: so many entries, which hold so many messages."""
 
     __slots__ = ("_allowed", "_consumers", "_mean", "_messages", "_sent", "_settings")
 
-    def __init__(
-        self, consumers: Consumers, settings: SubscriptionSettings, entries: int, messages: int
-    ) -> None:
+    def __init__(self, consumers: Consumers, entries: int, messages: int) -> None:
         self._consumers = consumers
-        self._settings = settings
+        self._settings = consumers.settings
         self._mean = max(messages // entries, 1)
         self._messages = messages
         """The messages of the entries that nobody got yet."""

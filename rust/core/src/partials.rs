@@ -21,6 +21,7 @@ mod by_pair;
 mod bytes;
 mod columns;
 mod cursor;
+mod events;
 mod joining;
 mod rows;
 mod together;
@@ -32,14 +33,15 @@ use std::hash::{BuildHasherDefault, Hasher};
 pub use bytes::VERSION;
 pub use columns::{CursorColumns, INTEGERS, Texts};
 pub use cursor::{Cursor, SizeRun};
-pub use rows::{Action, Codes, Rows};
+pub use events::{Action, Codes, Rows};
 
 use crate::ledgers::Ledgers;
 use crate::position::Position;
 use crate::position_info::PositionInfo;
 use crate::range_set::EntrySet;
 use batches::{Batch, Batches};
-use rows::{Memory, Part};
+use events::Part;
+use rows::Memory;
 
 /// Means null in a column; no id, index, size or sequence is negative.
 pub const NULL: i64 = i64::MIN;

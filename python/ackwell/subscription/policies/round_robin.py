@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.subscription.policies.base import why
+from ackwell.subscription.reads import Read
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.policies.base import Owners
-    from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
 
 
@@ -151,7 +151,7 @@ class RoundRobin(EqualByState):
         lengths: list[int] = []
         for start in range(0, count, size):
             done, stop = start, min(start + size, count)
-            read = everybody.begin_read(stop - start, ends[stop] - ends[start])
+            read = Read(everybody, stop - start, ends[stop] - ends[start])
             while done < stop:
                 place = (place + 1) % len(first)
                 taken = min(read.share(first[place]), stop - done)

@@ -3,7 +3,7 @@
 //! Row by row, each would wait for the memory of its subscription. The columns are written anew instead, so that the
 //! rows of one pair follow each other, in their own order: each column is read once from its start to its end.
 
-use super::rows::{Codes, Rows};
+use super::events::{Codes, Rows};
 
 /// Columns by pair, in memory that is used again.
 #[derive(Debug, Clone, Default)]

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::rows::{Action, Rows};
+use super::events::{Action, Rows};
 use super::{Ledger, NULL, Pair, Partials, TOPIC};
 
 /// Rows of one ledger that are worth it.

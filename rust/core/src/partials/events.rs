@@ -1,0 +1,279 @@
+//! What a fold is given: columns of events, and what each kind does.
+
+use super::{Flaw, NULL, Order, TOPIC};
+use crate::error::{Error, Result};
+use crate::position::Position;
+
+/// What a kind of event does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing to a cursor.
+    Nothing,
+    /// Nothing either, but the event must have a position.
+    Placed,
+    /// The entry exists.
+    Exists,
+    /// The entry, or a part of it, is acknowledged.
+    Ack,
+    /// Everything up to the entry, or to a part of it, is acknowledged.
+    UpTo,
+    /// The same, or everything published so far where there is no position.
+    Clear,
+    /// The position is the next to be read; acknowledgments before it are void.
+    Seek,
+    /// The topic has no ledger before the position's any more.
+    Trim,
+    /// The subscription is deleted.
+    Delete,
+    /// An acknowledgment that may or may not count.
+    InTransaction,
+    /// The kind is not known.
+    Unknown,
+    /// The kind is null.
+    Missing,
+    /// An acknowledgment that does not count, for its transaction was not committed; it says how large its batch is.
+    Void,
+    /// Nothing to a cursor, but the event must name a subscription.
+    Named,
+    /// The entry exists, for the subscription got it.
+    Delivered,
+}
+
+impl Action {
+    /// The actions in the order of their numbers.
+    pub const ALL: [Self; 15] = [
+        Self::Nothing,
+        Self::Placed,
+        Self::Exists,
+        Self::Ack,
+        Self::UpTo,
+        Self::Clear,
+        Self::Seek,
+        Self::Trim,
+        Self::Delete,
+        Self::InTransaction,
+        Self::Unknown,
+        Self::Missing,
+        Self::Void,
+        Self::Named,
+        Self::Delivered,
+    ];
+
+    /// Whether it happens to a subscription, not to a topic.
+    pub(super) fn needs_subscription(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Exists | Self::Trim | Self::Unknown | Self::Missing)
+    }
+
+    pub(super) fn needs_position(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Named | Self::Clear | Self::Delete)
+    }
+}
+
+/// A column of names: a code a row, and the number of each code.
+#[derive(Debug, Clone, Copy)]
+pub struct Codes<'a> {
+    /// A code a row; none where each row has code 0.
+    pub codes: Option<&'a [i32]>,
+    /// The number of each code.
+    pub numbers: &'a [i32],
+}
+
+/// Columns of events, all of one length; [`NULL`] for null.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// The topic.
+    pub topics: Codes<'a>,
+    /// The subscription.
+    pub subscriptions: Codes<'a>,
+    /// What happened: numbers are those of [`Action::ALL`].
+    pub kinds: Codes<'a>,
+    /// The position's ledger.
+    pub ledger_ids: &'a [i64],
+    /// The position's entry.
+    pub entry_ids: &'a [i64],
+    /// The message's index in its batch.
+    pub batch_indexes: Option<&'a [i64]>,
+    /// How many messages the batch holds.
+    pub batch_sizes: Option<&'a [i64]>,
+    /// Where each row's ack set begins and ends in `words`; bit set = not acknowledged.
+    pub ack_sets: Option<(&'a [i64], &'a [i64])>,
+    /// The words of all ack sets.
+    pub words: &'a [i64],
+    /// Orders the events of one file; without it no row is ordered.
+    pub sequences: Option<&'a [i64]>,
+    /// The file; without it all rows are of the file without a name.
+    pub files: Option<Codes<'a>>,
+}
+
+/// What an acknowledgment of a part of an entry says of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) index: i64,
+    pub(super) size: i64,
+    pub(super) words: Option<&'a [i64]>,
+}
+
+impl Rows<'_> {
+    pub(super) fn check(&self, files: usize) -> Result<()> {
+        let length = self.ledger_ids.len();
+        let optional = [self.batch_indexes, self.batch_sizes, self.sequences];
+        let codes = [Some(self.topics), Some(self.subscriptions), Some(self.kinds), self.files];
+        let mut lengths = vec![self.entry_ids.len()];
+        lengths.extend(optional.iter().flatten().map(|column| column.len()));
+        lengths.extend(codes.iter().flatten().filter_map(|column| column.codes).map(<[i32]>::len));
+        if let Some((starts, ends)) = self.ack_sets {
+            lengths.extend([starts.len(), ends.len()]);
+        }
+        if lengths.iter().any(|other| *other != length) {
+            return Err(Error::Value("columns of different lengths".into()));
+        }
+        for column in codes.into_iter().flatten() {
+            column.check()?;
+        }
+        within(self.kinds.numbers, Action::ALL.len(), "an action")?;
+        within(self.files.map_or(&[], |column| column.numbers), files, "a file")?;
+        if let Some((starts, ends)) = self.ack_sets {
+            let fits = |(start, end): (&i64, &i64)| {
+                *start == NULL || (0 <= *start && start <= end && *end <= self.words.len() as i64)
+            };
+            if !starts.iter().zip(ends).all(fits) {
+                return Err(Error::Value("an ack set outside its words".into()));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn action(&self, row: usize) -> Action {
+        Action::ALL[self.kinds.number(row) as usize]
+    }
+
+    pub(super) fn position(&self, row: usize) -> Position {
+        Position::new(self.ledger_ids[row], self.entry_ids[row])
+    }
+
+    #[inline]
+    pub(super) fn batch(&self, row: usize) -> (i64, i64) {
+        let index = self.batch_indexes.map_or(NULL, |column| column[row]);
+        (index, self.batch_sizes.map_or(NULL, |column| column[row]))
+    }
+
+    #[inline]
+    pub(super) fn ack_set(&self, row: usize) -> Option<&[i64]> {
+        let (starts, ends) = self.ack_sets?;
+        (starts[row] != NULL).then(|| &self.words[starts[row] as usize..ends[row] as usize])
+    }
+
+    /// Whether an acknowledgment is one of the entry, not of a part of it.
+    #[inline]
+    pub(super) fn is_whole(&self, row: usize) -> bool {
+        match self.ack_set(row) {
+            Some(words) => words.iter().all(|word| *word == 0),
+            None => self.batch(row).0 == NULL,
+        }
+    }
+
+    /// The part of its entry that an acknowledgment is one of.
+    #[inline]
+    pub(super) fn part(&self, row: usize) -> Part<'_> {
+        let (index, size) = self.batch(row);
+        Part { index, size, words: self.ack_set(row) }
+    }
+
+    /// Whether a column says anything of batches.
+    pub(super) fn has_batches(&self) -> bool {
+        self.batch_indexes.is_some() || self.batch_sizes.is_some() || self.ack_sets.is_some()
+    }
+
+    /// Whether no batch index, size or ack set is negative or beyond the limit.
+    pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
+        let within = |column: Option<&[i64]>, most: i64| {
+            let column = column.unwrap_or_default();
+            // Bits that no value but null has, and the sign of others: processors do this with several at a time.
+            let (values, negative) = column.iter().fold((0, 0), |(values, negative), value| {
+                (values | (value & i64::MAX), negative | ((value >> 63) & value & i64::MAX))
+            });
+            negative == 0 && values <= most
+                || column.iter().all(|value| (0..=most).contains(value) || *value == NULL)
+        };
+        let (starts, ends) = self.ack_sets.unwrap_or_default();
+        let sets = starts.iter().zip(ends);
+        within(self.batch_indexes, size_max - 1)
+            && within(self.batch_sizes, size_max)
+            && sets.fold(true, |all, (start, end)| {
+                all & ((*start == NULL) | (end.wrapping_sub(*start) <= size_max / 64))
+            })
+    }
+
+    #[inline]
+    pub(super) fn order(&self, row: usize) -> Order {
+        let file = self.files.map_or(0, |files| files.number(row) as u32);
+        Order { file, sequence: self.sequences.map_or(NULL, |column| column[row]) }
+    }
+
+    /// What is wrong with a row.
+    #[inline]
+    pub(super) fn flaw(&self, row: usize, action: Action, batch_size_max: i64) -> Option<Flaw> {
+        let (ledger_id, entry_id) = (self.ledger_ids[row], self.entry_ids[row]);
+        let (index, size) = self.batch(row);
+        let sequence = self.sequences.map_or(0, |column| column[row]);
+        let set = self.ack_set(row).map_or(0, <[i64]>::len) as i64;
+        if (ledger_id | entry_id | sequence) >= 0
+            && entry_id < i64::MAX
+            && action != Action::Unknown
+            && action != Action::Missing
+            && index < batch_size_max
+            && size <= batch_size_max
+            && set <= batch_size_max / 64
+            && (index >= 0 || index == NULL)
+            && (size >= 0 || size == NULL)
+            && (self.subscriptions.number(row) != TOPIC || !action.needs_subscription())
+        {
+            return None;
+        }
+        let negative = |value: i64| value < 0 && value != NULL;
+        let unplaced = ledger_id == NULL || entry_id == NULL;
+        let nameless = self.subscriptions.number(row) == TOPIC && action.needs_subscription();
+        if action == Action::Missing || sequence == NULL || nameless {
+            Some(Flaw::Incomplete)
+        } else if action == Action::Unknown {
+            Some(Flaw::UnknownKind)
+        } else if unplaced && action.needs_position() {
+            Some(Flaw::NoPosition)
+        } else if [ledger_id, entry_id, sequence, index, size].into_iter().any(negative)
+            || entry_id == i64::MAX
+        {
+            Some(Flaw::Negative)
+        } else if index >= batch_size_max || size > batch_size_max || set > batch_size_max / 64 {
+            Some(Flaw::BatchTooLarge)
+        } else {
+            None
+        }
+    }
+}
+
+impl Codes<'_> {
+    #[inline]
+    pub(super) fn code(&self, row: usize) -> usize {
+        self.codes.map_or(0, |codes| codes[row] as usize)
+    }
+
+    #[inline]
+    pub(super) fn number(&self, row: usize) -> i32 {
+        self.numbers[self.code(row)]
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        match self.codes {
+            Some(codes) => within(codes, self.numbers.len(), "a code"),
+            None => within(&[0], self.numbers.len(), "a code"),
+        }
+    }
+}
+
+fn within(values: &[i32], end: usize, what: &str) -> Result<()> {
+    match values.iter().all(|value| usize::try_from(*value).is_ok_and(|value| value < end)) {
+        true => Ok(()),
+        false => Err(Error::Value(format!("{what} that is not known"))),
+    }
+}
