@@ -79,7 +79,6 @@ __all__ = [
     "TimeWheel",
     "TripleLongHeap",
     "__version__",
-    "replay_events",
 ]
 
 # A native class cannot inherit from them.
@@ -89,7 +88,6 @@ Mapping.register(PendingAcks)
 if TYPE_CHECKING:
     from ackwell.cursor_settings import CursorSettings
     from ackwell.delayed import DelayedDeliveryTracker
-    from ackwell.replay.local import replay_events
     from ackwell.saving.journal import Journal
     from ackwell.store import MemoryStore, SqliteStore
     from ackwell.subscription import Subscription, SubscriptionSettings
@@ -104,7 +102,6 @@ else:
         "SqliteStore": "ackwell.store",
         "Subscription": "ackwell.subscription",
         "SubscriptionSettings": "ackwell.subscription",
-        "replay_events": "ackwell.replay.local",
     }
 
     def __getattr__(name):

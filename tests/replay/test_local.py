@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackwell import replay_events
 from ackwell.errors import EventError, ProtocolError, SchemaError
 from ackwell.replay.checking import check_events
+from ackwell.replay.local import replay_events
 from ackwell.replay.tables import CURSORS
 from tests.commands import ackwell
 
