@@ -53,7 +53,7 @@ def test_a_column_with_none_is_read(
     (state,) = replay_files([path])
     assert row.topic == state.topic
     assert row.individually_deleted == str(state.cursor.individually_deleted)
-    assert row.batch_deleted == {"1:3": [1]} if "batch_size" in columns else {}
+    assert row.batch_deleted == ({"1:3": [1]} if "batch_size" in columns else {})
 
 
 @pytest.mark.parametrize("strategy", ["files", "rows"])

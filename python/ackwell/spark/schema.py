@@ -105,16 +105,11 @@ def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
             columns.append(F.lit(None).cast(field.dataType).alias(field.name))
         elif len(present) > 1:
             wrong.append(f"columns {' and '.join(repr(each.name) for each in present)} differ in case only")
-        elif _is_time(present[0].dataType) and field.name.endswith("_ms"):
-            time = F.col(f"`{present[0].name}`").cast("timestamp")
-            columns.append(F.unix_millis(time).alias(field.name))
-        elif isinstance(present[0].dataType, _DOUBLES) and isinstance(field.dataType, LongType):
-            columns.append(_whole(present[0].name).alias(field.name))
-        elif not _fits(present[0].dataType, field.dataType):
+        elif (read := _read(present[0], field)) is None:
             kind = present[0].dataType.simpleString()
             wrong.append(f"column {present[0].name!r} is {kind}, expected {field.dataType.simpleString()}")
         else:
-            columns.append(F.col(f"`{present[0].name}`").cast(field.dataType).alias(field.name))
+            columns.append(read.alias(field.name))
     if wrong:
         raise SchemaError(f"{what}: {'; '.join(wrong)}")
     return given.select(*columns)
@@ -135,12 +130,31 @@ def crossing(events: DataFrame) -> DataFrame:
     return rows
 
 
+def _read(present: StructField, field: StructField) -> Column | None:
+    """Return a column in the type of its field; None if it can mean nothing of it."""
+    value = F.col(f"`{present.name}`")
+    if _is_time(present.dataType) and field.name.endswith("_ms"):
+        return F.unix_millis(value.cast("timestamp"))
+    if isinstance(present.dataType, _DOUBLES) and isinstance(field.dataType, LongType):
+        return _whole(present.name)
+    if isinstance(present.dataType, IntegerType) and isinstance(field.dataType, ArrayType):
+        return _nothing(present.name, field.dataType)
+    return value.cast(field.dataType) if _fits(present.dataType, field.dataType) else None
+
+
 def _whole(name: str) -> Column:
     """Return the whole numbers of a column of doubles, as pandas writes integers with None among them."""
     value = F.col(f"`{name}`")
     message = F.concat(F.lit(f"column {name!r} holds what is not a 64-bit integer: "), value.cast("string"))
     is_whole = value.isNull() | ((F.floor(value) == value) & (F.abs(value) < 2.0**63))
     return F.when(is_whole, value.cast("bigint")).otherwise(F.raise_error(message))
+
+
+def _nothing(name: str, kind: DataType) -> Column:
+    """Return nulls for a column without any value, which Spark reads from Parquet as one of integers."""
+    value = F.col(f"`{name}`")
+    message = F.concat(F.lit(f"column {name!r} is not {kind.simpleString()}: "), value.cast("string"))
+    return F.when(value.isNull(), F.lit(None).cast(kind)).otherwise(F.raise_error(message).cast(kind))
 
 
 def _is_time(present: DataType) -> bool:
