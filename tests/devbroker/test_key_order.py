@@ -153,7 +153,8 @@ def test_a_history_with_crashes_of_the_broker_breaks_nothing(as_: str) -> None:
         session.client.close()
     kinds = Counter(event.kind for event in events)
     assert kinds[Kind.BROKER_RESTART] == 4
-    assert kinds[Kind.NACK] > 300
+    # How many of them a session has depends on how quickly its client receives.
+    assert kinds[Kind.NACK] > 50
     assert check_history(events) == []
 
 

@@ -74,7 +74,7 @@ def test_a_command_of_a_newer_peer_is_none_that_we_know() -> None:
 
 
 def test_a_command_without_a_required_field_is_refused() -> None:
-    with pytest.raises(FrameError, match="no CommandFlow: without consumer_id"):
+    with pytest.raises(FrameError, match="not a CommandFlow: without consumer_id"):
         decode(encode(CommandType.FLOW, messages.CommandPing()))
 
 

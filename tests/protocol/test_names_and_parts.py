@@ -177,7 +177,7 @@ def test_a_compression_that_is_none_is_refused(kind: int) -> None:
     with pytest.raises(FrameError, match=f"compression type {kind}; expected 0 to 4"):
         uncompressed(given)
     assert uncompressed(given._replace(metadata=messages.MessageMetadata())) == b"x"
-    with pytest.raises(FrameError, match="a body that is no LZ4"):
+    with pytest.raises(FrameError, match="a body that is not LZ4"):
         uncompressed(given._replace(metadata=messages.MessageMetadata(compression=1, uncompressed_size=9)))
 
 

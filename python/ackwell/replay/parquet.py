@@ -167,9 +167,12 @@ class ParquetEvents:
         if self._parquet is None:
             return frozenset()
         kind = self._columns.get("kind")
-        if kind is not None and not fits(self._parquet.schema_arrow.field(kind).type, _TYPES["kind"]):
-            # Nothing is read of such a file: `check_columns` names the column.
-            return frozenset()
+        if kind is not None:
+            schema = self._parquet.schema_arrow
+            index = schema.get_field_index(kind)
+            if index < 0 or not fits(schema.field(index).type, _TYPES["kind"]):
+                # There are several, or it holds no names: `check_columns` says so before anything is read.
+                return frozenset()
         if kind is None:
             known = self.constants.get("kind")
             return frozenset() if known is None else frozenset([known])
