@@ -197,6 +197,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/broker/restart.py": BROKER[1:],
     "python/ackwell/broker/admin.py": ["tests/broker/test_admin.py", "tests/broker/test_collect.py"],
     "python/ackwell/broker/endpoint.py": ["tests/broker/test_admin.py", "tests/broker/test_collect.py"],
+    "python/ackwell/broker/whole_files.py": ["tests/broker/test_collect.py", "tests/rescue/test_rescue.py"],
     "python/ackwell/broker/collect.py": ["tests/broker/test_collect.py", "tests/broker/test_admin.py"],
     "python/ackwell/broker/batch_sizes.py": ["tests/broker/test_collect.py", "tests/broker/test_stats.py"],
     "python/ackwell/cli/": COMMANDS,

@@ -225,10 +225,11 @@ def test_a_bad_row_is_the_error_of_its_subscription_alone() -> None:
     assert "no position" in bad[3]
     unnumbered = followed([*rows[:2], event_row(None, "ack", 0, subscription="odd")])
     assert "no sequence" in next(each[3] for each in unnumbered if each[1] == "odd")
-    for wrong, why in ((event_row(3, "ack", 0, topic=None), "topic is null"),):
-        with pytest.raises(EventError, match=why) as error:
-            followed([wrong])
-        assert (error.value.file, error.value.line) == ("f", 3)
+    trimmed = followed([*rows[:2], event_row(3, "trim", None, subscription="")])
+    assert [(each[1], "sequence 3: no position" in each[3]) for each in trimmed] == [("good", True)]
+    with pytest.raises(EventError, match="topic is null") as error:
+        followed([event_row(3, "ack", 0, topic=None)])
+    assert (error.value.file, error.value.line) == ("f", 3)
     assert followed([*rows[:2], event_row(5, "unsubscribe", subscription="good")]) == []
 
 

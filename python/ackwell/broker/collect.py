@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 from ackwell.broker.admin import BrokerFacts, TopicAnswer
 from ackwell.broker.stats import Unread
+from ackwell.broker.whole_files import NO_FOLLOW, write_whole
 from ackwell.errors import StoreError
 
 if TYPE_CHECKING:
@@ -35,10 +36,6 @@ SCHEMA_VERSION: Final = 1
 _LOCK: Final = ".collect.lock"
 _NAME_BYTES_MAX: Final = 200
 """A file name may have 255 bytes on most file systems."""
-
-
-_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-"""Flags that open a file and no symbolic link in its place, and change no bytes."""
 
 
 class Progress(NamedTuple):
@@ -80,13 +77,13 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
             "topics": len(list(run.glob("*.json.gz"))),
             "unread": [each._asdict() for each in unread],
         }
-        _replace(run / MANIFEST, json.dumps(manifest, indent=1).encode())
+        write_whole(run / MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
 def _write(run: Path, answer: TopicAnswer) -> Path:
     file = _file(run, answer.topic)
     data = json.dumps(answer.to_json(), separators=(",", ":")).encode()
-    _replace(file, gzip.compress(data, 6, mtime=0))
+    write_whole(file, gzip.compress(data, 6, mtime=0))
     return file
 
 
@@ -95,18 +92,6 @@ def _file(run: Path, topic: str) -> Path:
     digest = hashlib.sha256(topic.encode(errors="surrogatepass")).hexdigest()[:8]
     name = quote(topic, safe="", errors="replace").lstrip(".")
     return run / f"{name[:_NAME_BYTES_MAX]}.{digest}.json.gz"
-
-
-def _replace(file: Path, data: bytes) -> None:
-    """Write a file as a whole or not at all."""
-    beside = file.with_name(f".{file.name}.tmp")
-    # Left by a run that was cut off, or laid there by somebody else: it is removed, and never followed.
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o666), "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    beside.replace(file)
 
 
 def _date(time_ms: int) -> datetime:
@@ -130,7 +115,7 @@ def _unfinished(folder: Path) -> Path | None:
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock that the operating system releases when the process ends, however it ends."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
     with os.fdopen(descriptor, "r+b") as file:

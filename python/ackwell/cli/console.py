@@ -83,6 +83,11 @@ out = _Console(soft_wrap=True)
 err = _Console(stderr=True)
 
 
+def warn(text: str) -> None:
+    """Print a text as it is to standard error, beside the result."""
+    err.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 def fail(sentence: str) -> NoReturn:
     """Print an error as one line and leave with exit code 1."""
     # A name in it may hold line ends.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackwell.cli.console import err, file_progress, print_json
+from ackwell.cli.console import file_progress, print_json, warn
 from ackwell.cli.tables import print_subscriptions
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ def replay(
     else:
         print_rows(rows)
     for message in errors.values():
-        err.print(
-            f"not replayed: {' '.join(message.splitlines())}", highlight=False, markup=False, soft_wrap=True
-        )
+        warn(f"not replayed: {' '.join(message.splitlines())}")
     if errors:
         raise EventError(f"{len(errors):,} of {len(errors) + len(rows):,} subscriptions were not replayed")
 

@@ -16,7 +16,7 @@ import typer
 
 from ackwell.cli import options
 from ackwell.cli.command import Command
-from ackwell.cli.console import EXIT_UNREAD, err, out, progress, say_unread
+from ackwell.cli.console import EXIT_UNREAD, out, progress, say_unread, warn
 
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
@@ -423,10 +423,6 @@ def _say(text: str) -> None:
     out.print(text, highlight=False, markup=False)
 
 
-def _warn(text: str) -> None:
-    err.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
 def _admin(client: Admin | None) -> Admin:
     if client is None:
         raise typer.BadParameter("give --admin URL, the address of a broker")
@@ -490,12 +486,12 @@ def _plans(file: Path) -> Iterator[Plan]:
 
 def _write(file: Path, text: str) -> None:
     """Write a file as a whole, or print it."""
+    from ackwell.broker.whole_files import write_whole
+
     if str(file) == "-":
         sys.stdout.write(text)
         return
-    beside = file.with_name(f".{file.name}.tmp")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(file)
+    write_whole(file, text.encode())
 
 
 def _show(made: Plan) -> None:
@@ -516,12 +512,12 @@ def _would(what: str, topic: str, subscription: str) -> None:
 def _say_report(report: Report, connection: Connection) -> int:
     _say(str(report))
     if connection.received:
-        _warn(f"the helper received {connection.received} messages, which come again")
+        warn(f"the helper received {connection.received} messages, which come again")
     for each in connection.errors[:5]:
-        _warn(f"the broker answered: {each}")
+        warn(f"the broker answered: {each}")
     return EXIT_MISSING if report.missing else 0
 
 
 def _say_refused(refused: RefusedError, topic: str = "", subscription: str = "") -> None:
     name = f"{subscription!r} of {topic}: " if topic else ""
-    _warn(f"refused ({refused.code}): {name}{refused}")
+    warn(f"refused ({refused.code}): {name}{refused}")

@@ -121,6 +121,11 @@ def fold_files(
     if fold is not None and not flawed and fold.partials.first_flawed() is None:
         return fold
     # The same again, with resets known and with what names the rows.
+    return fold_twice(read, begin)
+
+
+def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], None] = lambda _: None) -> Fold:
+    """Fold events that can be read twice, in any order: once for their resets, then with these known."""
     fold = Fold(find_resets(read), ordered=False, whole=True)
     begin(fold)
     for columns in read():

@@ -9,15 +9,14 @@ import pyarrow as pa
 
 from ackwell.errors import SchemaError
 from ackwell.replay.columns import COLUMNS, CURSOR_SCHEMA, Reader, cursor_batches
-from ackwell.replay.files import fold_files
-from ackwell.replay.fold import Fold
+from ackwell.replay.files import fold_files, fold_twice
 from ackwell.replay.parquet import check_columns
-from ackwell.replay.resets import find_resets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ackwell.replay.event_columns import Columns
+    from ackwell.replay.fold import Fold
 
 
 def replay_events(
@@ -94,8 +93,4 @@ def _fold_table(table: pa.Table) -> Fold:
             if batch.num_rows:
                 yield reader.columns(batch)
 
-    fold = Fold(find_resets(read), ordered=False, whole=True)
-    for columns in read():
-        fold.feed(columns)
-    fold.end()
-    return fold
+    return fold_twice(read)

@@ -8,7 +8,6 @@ needs nothing but that journal.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker import dispatch
 from ackwell.broker.admin import topic_path
+from ackwell.broker.whole_files import write_whole
 from ackwell.errors import StatsError
 from ackwell.rescue.connection import quoted
 from ackwell.rescue.refusals import RefusedError
@@ -47,17 +47,15 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
     elif before == HOLD:
         raise RefusedError("held-already", topic=topic, subscription=subscription)
     else:
-        write_whole(
-            journal,
-            {
-                "version": _JOURNAL_VERSION,
-                "admin": connection.admin.endpoint.shown_url,
-                "topic": topic,
-                "subscription": subscription,
-                "before": before,
-                "timeMs": int(time.time() * 1000),
-            },
-        )
+        value = {
+            "version": _JOURNAL_VERSION,
+            "admin": connection.admin.endpoint.shown_url,
+            "topic": topic,
+            "subscription": subscription,
+            "before": before,
+            "timeMs": int(time.time() * 1000),
+        }
+        write_whole(journal, json.dumps(value).encode())
     connection.change("hold", "POST", topic, subscription, f"{quoted(subscription)}/dispatchRate", HOLD)
     _wait_for(connection, f"{path}?applied=true", HOLD)
 
@@ -105,16 +103,6 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
                     if attempt == _RELEASES - 1:
                         raise
                     time.sleep(_RELEASE_PAUSE_S)
-
-
-def write_whole(file: Path, value: Any) -> None:
-    """Write a file as a whole, to the disk, or not at all."""
-    beside = file.with_name(f".{file.name}.tmp")
-    with beside.open("w", encoding="utf-8") as out:
-        json.dump(value, out)
-        out.flush()
-        os.fsync(out.fileno())
-    beside.replace(file)
 
 
 def read_journal(journal: Path, topic: str | None = None, subscription: str | None = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from ackwell._native import PositionRangeSet
 from ackwell.broker.admin import topic_path
+from ackwell.broker.whole_files import write_whole
 from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue.connection import quoted
-from ackwell.rescue.holding import held, write_whole
+from ackwell.rescue.holding import held
 from ackwell.rescue.planning import attachable
 from ackwell.rescue.putting_back import Report, put_back_at_once, send
 from ackwell.rescue.refusals import RefusedError
@@ -47,7 +49,8 @@ def unload(
             connection.open(topic)
             answer, before = take(connection.admin, *name, connection.facts())
             attachable(before)
-            write_whole(kept, dump(answer, subscription, connection.facts(), connection.admin.cluster))
+            value = dump(answer, subscription, connection.facts(), connection.admin.cluster)
+            write_whole(kept, json.dumps(value).encode())
         else:
             before = _read(kept)
         report = _unloaded(connection, before, unloads=unloads)
