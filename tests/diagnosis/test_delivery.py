@@ -17,6 +17,7 @@ import pytest
 from ackwell.broker.codes import codes
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
+from ackwell.diagnosis.checkup import JUDGED_VERSIONS
 from ackwell.diagnosis.delivery import BY_DESIGN, Delivering, Delivery, Facts, delivery_of
 from tests.broker.answers import answer
 from tests.diagnosis.test_doctor_lives import recorded as lives
@@ -51,10 +52,12 @@ def test_every_recorded_cause_is_named() -> None:
     }
     assert not wrong
     named = {(case["version"], case["code"]) for case in recorded()}
-    assert len({code for _, code in named}) >= 14
     versions = {version for version, _ in named}
-    assert "4.2.4" in versions
-    assert len(named) == len(versions) * len({code for _, code in named})
+    assert versions == set(JUDGED_VERSIONS)
+    for version in versions:
+        assert len({code for of, code in named if of == version}) >= 14
+    # Every scene was made on every version.
+    assert len(recorded()) == len(versions) * len({case["name"] for case in recorded()})
 
 
 def test_one_dump_never_says_stalled() -> None:
