@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,122 @@ def test_a_plan_survives_its_file_and_a_broken_file_is_named() -> None:
     for key in value:
         with pytest.raises(StatsError, match="not a plan"):
             Plan.of_json({each: value[each] for each in value if each != key}, "plan.json")
+
+
+def test_a_plan_as_json_has_everything_that_was_decided_and_checked() -> None:
+    parts = {Position(3, 9): (5,)}
+    made = plan(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown(HOLES, parts))
+    assert made.to_json() == {
+        "cluster": "standalone",
+        "brokerVersion": "4.2.4",
+        "limits": BEFORE.settings.named() if BEFORE.settings else None,
+        "topic": TOPIC,
+        "subscription": "billing",
+        "type": "Shared",
+        "restart": "graceful",
+        "snapshotTimeMs": 1_000_000,
+        "snapshotDigest": BEFORE.digest,
+        "ledgers": {"3": 20, "4": 5},
+        "now": {"markDeletePosition": "3:0", "individuallyDeletedMessages": KEPT},
+        "entries": 2,
+        "ranges": "[(3:5..3:6],(3:7..3:8]]",
+        "ackSets": {"3:9": [5]},
+        "checksPassed": [
+            "the ledgers of the snapshot are those of the topic, without a gap",
+            "the topic was loaded anew since the snapshot",
+            "the mark-delete position did not go back",
+            "2 entries before the first missing one are acknowledged, at least the limit of 2",
+        ],
+        "notKnown": [
+            "acknowledgments that were made after the snapshot",
+            "a seek that left as many acknowledgments as the limit would look the same",
+        ],
+    }
+    assert replace(Plan.of_json(made.to_json()), now=made.now) == made
+    assert made.limits["managedLedgerMaxUnackedRangesToPersist"] == 1
+
+
+def test_a_plan_that_contradicts_itself_is_not_read() -> None:
+    value = plan(BEFORE, answer("3:0", KEPT, AFTER)).to_json()
+    with pytest.raises(StatsError, match="3 entries, and ranges of 2") as caught:
+        Plan.of_json(value | {"entries": 3}, "plan.json")
+    assert caught.value.source == "plan.json"
+    wrongs: list[Any] = [None, [], 3, *(value | {key: []} for key in ("type", "ranges", "ledgers"))]
+    for wrong in wrongs:
+        with pytest.raises(StatsError, match="not a plan of `ackwell rescue plan`"):
+            Plan.of_json(wrong)
+    assert Plan.of_json(value | {"type": None}).type is None
+
+
+def test_what_is_not_known_is_said() -> None:
+    now = answer("3:-1", "[]", AFTER)
+    by_crash = plan(BEFORE, now, restart="crash")
+    assert by_crash.passed[2:] == ("by your word it was a crash, and nobody sought since the snapshot",)
+    assert by_crash.unknown == (
+        "acknowledgments that were made after the snapshot",
+        "parts of batches: the admin API does not show them (--acks)",
+    )
+    idle = plan(BEFORE, answer("3:0", HOLES, AFTER))
+    assert (idle.passed, idle.unknown) == ((), by_crash.unknown)
+
+
+def test_the_version_and_the_limits_are_the_snapshots_else_the_live_ones() -> None:
+    other = BrokerFacts(version="4.0.7", settings={"managedLedgerMaxUnackedRangesToPersist": "1"}, assumed=())
+    live = answer("3:0", KEPT, AFTER, facts=other)
+    assert plan(BEFORE, live).version == "4.2.4"
+    made = plan(answer("3:0", HOLES, {3: 20}, facts=None), live)
+    assert (made.version, made.limits["managedLedgerMaxUnackedRangesToPersist"]) == ("4.0.7", 1)
+    nobody = plan(
+        answer("3:0", HOLES, {3: 20}, facts=None), answer("3:0", KEPT, AFTER, facts=None), restart="crash"
+    )
+    assert (nobody.version, nobody.limits) == (None, {})
+
+
+def test_the_lowest_limit_of_both_counts_and_a_negative_one_keeps_nothing() -> None:
+    def facts(limit: int) -> BrokerFacts:
+        own = {"managedLedgerMaxUnackedRangesToPersist": str(limit)}
+        own["managedLedgerPersistIndividualAckAsLongArray"] = "false"
+        return BrokerFacts(version="4.2.4", settings=own, assumed=())
+
+    for before, after in ((9, 1), (1, 9)):
+        old = answer("3:0", HOLES, {3: 20}, facts=facts(before))
+        assert plan(old, answer("3:0", KEPT, AFTER, facts=facts(after))).passed[-1].endswith("limit of 2")
+    old = answer("3:0", HOLES, {3: 20}, facts=facts(2))
+    assert refused(old, answer("3:0", KEPT, AFTER, facts=facts(2))).code == "fewer-than-limit"
+    # A limit below nothing is a limit of nothing; one more is kept all the same.
+    for limit in (0, -1, -5):
+        now = answer("3:0", "[(3:1..3:2]]", AFTER, facts=facts(limit))
+        assert plan(answer("3:0", HOLES, {3: 20}, facts=facts(limit)), now).passed[-1].endswith("limit of 1")
+
+
+def test_the_words_of_a_refusal_have_their_numbers() -> None:
+    few = refused(BEFORE, answer("3:0", "[(3:1..3:2],(3:7..3:8]]", AFTER))
+    assert "only 1 entries beyond" in str(few)
+    assert "keeps at least 2." in str(few)
+    other = refused(BEFORE, answer("3:0", KEPT, {3: 19, 4: 5}))
+    assert f"ledger 3 of {TOPIC} had 20 entries and has 19 now" in str(other)
+    back = refused(BEFORE, answer("3:-1", KEPT, AFTER))
+    assert "went back from 3:0 to 3:-1" in str(back)
+    differ = refused(BEFORE, answer("3:0", KEPT, AFTER), ack_sets=shown("[(3:9..3:12]]", {}))
+    assert "(3 and 4 entries)" in str(differ)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7_199, "120 min"),
+        (7_200, "2 h"),
+        (720_000, "200 h"),
+    ],
+)
+def test_the_age_of_a_snapshot_in_words(seconds: int, words: str) -> None:
+    late = answer("3:-1", "[]", AFTER, time_ms=1_000_000 + seconds * 1_000)
+    assert f"The snapshot is {words} old" in refused(BEFORE, late).remedy
+    unknown = answer("3:-1", "[]", AFTER, time_ms=None)
+    assert "The snapshot is of unknown age" in refused(BEFORE, unknown).remedy
 
 
 def test_if_nothing_was_lost_nothing_is_planned() -> None:
@@ -251,6 +368,35 @@ def test_acknowledgments_are_cut_into_commands() -> None:
     sizes = [len(ids) for ids in commands(entries, {Position(4, 0): (1,)})]
     assert sizes == [1_000, 1_000, 501]
     assert list(commands(PositionRangeSet(), {})) == []
+
+
+def test_a_command_carries_a_thousand_positions_of_either_kind() -> None:
+    exact = list(commands(PositionRangeSet([(3, -1, 999)]), {}))
+    assert [len(ids) for ids in exact] == [1_000]
+    assert exact[0][0] == (Position(3, 0), ())
+    parts = {Position(4, entry): (entry,) for entry in range(2_001)}
+    assert [len(ids) for ids in commands(PositionRangeSet(), parts)] == [1_000, 1_000, 1]
+    assert list(commands(PositionRangeSet(), parts))[2] == [(Position(4, 2_000), (2_000,))]
+
+
+def test_what_is_left_of_a_plan_follows_from_the_ledgers_that_are_left() -> None:
+    parts = {Position(3, 9): (5,), Position(4, 1): (5,)}
+    before = answer("3:0", HOLES, {3: 20, 4: 3})
+    now = {3: 20, 4: 3, 5: 1}
+    made = plan(before, answer("3:0", KEPT, now), ack_sets=shown(HOLES, parts))
+    trimmed = answer("4:-1", "[]", {4: 3, 5: 1})
+    missing, sets = remaining(made, trimmed)
+    assert (len(missing), sets) == (0, {Position(4, 1): (5,)})
+    with pytest.raises(RefusedError) as caught:
+        remaining(made, answer("3:0", KEPT, {3: 20, 4: 2, 5: 1}))
+    assert caught.value.code == "other-entries"
+    with pytest.raises(RefusedError) as caught:
+        remaining(made, answer("3:0", KEPT, now, type="Failover"))
+    assert caught.value.code == "type-changed"
+    # A cluster that is not named is not another one.
+    live = answer("3:0", KEPT, now)
+    nameless = Snapshot(live.stats, live.shown, live.topic_shown, live.broker, None)
+    assert len(remaining(made, nameless)[0]) == 2
 
 
 def test_each_refusal_of_the_list_is_raised_in_one_place_and_has_a_test() -> None:

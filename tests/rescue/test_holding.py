@@ -1,0 +1,218 @@
+"""The hold: what is written down before it, what is waited for, and what a release puts back."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell.errors import StatsError
+from ackwell.rescue import Connection, RefusedError, held, hold, release
+from ackwell.rescue.holding import HOLD, read_journal, write_whole
+from tests.rescue.scripted import FakeAdmin
+
+TOPIC, NAME = "persistent://public/default/orders", "bil/ling"
+PATH = "persistent/public/default/orders/bil%2Fling/dispatchRate"
+APPLIED = f"{PATH}?applied=true"
+RATE = {"dispatchThrottlingRateInMsg": 7}
+
+
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the pauses that would have been made."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "time", lambda: 1_234.5678)
+    return pauses
+
+
+def connection(answers: dict[str, Any]) -> tuple[Connection, FakeAdmin]:
+    admin = FakeAdmin(answers)
+    return Connection(admin), admin  # type: ignore[arg-type]
+
+
+def journal(path: Path, before: Any = None, **changed: Any) -> Path:
+    whole = {"version": 1, "topic": TOPIC, "subscription": NAME, "before": before} | changed
+    path.write_text(json.dumps(whole))
+    return path
+
+
+def test_a_hold_is_one_message_an_hour() -> None:
+    assert HOLD == {
+        "dispatchThrottlingRateInMsg": 1,
+        "dispatchThrottlingRateInByte": 1,
+        "ratePeriodInSecond": 3600,
+        "relativeToPublishRate": False,
+    }
+
+
+def test_what_was_set_is_written_down_before_and_the_hold_is_waited_for(
+    tmp_path: Path, slept: list[float]
+) -> None:
+    made, admin = connection({PATH: RATE, APPLIED: [None, RATE, HOLD]})
+    change = admin.change
+
+    def after_the_journal(method: str, path: str, body: Any = None) -> None:
+        assert json.loads((tmp_path / "j").read_text()) == {
+            "version": 1,
+            "admin": "http://127.0.0.1:1",
+            "topic": TOPIC,
+            "subscription": NAME,
+            "before": RATE,
+            "timeMs": 1_234_567,
+        }
+        change(method, path, body)
+
+    admin.change = after_the_journal  # type: ignore[method-assign]
+    hold(made, TOPIC, NAME, tmp_path / "j")
+    assert admin.changed == [("POST", PATH, HOLD)]
+    assert admin.asked == [PATH, APPLIED, APPLIED, APPLIED]
+    assert slept == [0.1, 0.1]
+    assert [each.name for each in tmp_path.iterdir()] == ["j"]
+
+
+def test_a_hold_that_is_never_applied_is_an_error_after_30_seconds(
+    tmp_path: Path, slept: list[float]
+) -> None:
+    made, _ = connection({APPLIED: None})
+    with pytest.raises(StatsError, match=r"was accepted and is not .* after 30 s") as caught:
+        hold(made, TOPIC, NAME, tmp_path / "j")
+    assert caught.value.source == f"http://127.0.0.1:1/admin/v2/{APPLIED}"
+    assert slept == [0.1] * 300
+    # The journal is still there: the hold may come yet.
+    assert (tmp_path / "j").exists()
+
+
+def test_a_hold_without_a_journal_is_not_ours(tmp_path: Path) -> None:
+    made, admin = connection({PATH: HOLD, APPLIED: HOLD})
+    with pytest.raises(RefusedError) as caught:
+        hold(made, TOPIC, NAME, tmp_path / "j")
+    assert caught.value.code == "held-already"
+    assert (admin.changed, list(tmp_path.iterdir())) == ([], [])
+    # That of a run which died is: what was set before that run stays written down.
+    journal(tmp_path / "j", RATE)
+    hold(made, TOPIC, NAME, tmp_path / "j")
+    assert read_journal(tmp_path / "j")["before"] == RATE
+    assert admin.changed == [("POST", PATH, HOLD)]
+
+
+@pytest.mark.parametrize("other", [{"topic": f"{TOPIC}-2"}, {"subscription": "other"}])
+def test_the_journal_of_another_subscription_holds_nothing(tmp_path: Path, other: dict[str, str]) -> None:
+    made, admin = connection({PATH: None, APPLIED: HOLD})
+    file = journal(tmp_path / "j", **other)
+    with pytest.raises(RefusedError) as caught:
+        hold(made, TOPIC, NAME, file)
+    assert caught.value.code == "other-journal"
+    assert str(file) in str(caught.value)
+    with pytest.raises(RefusedError), held(made, TOPIC, NAME, file):
+        pass
+    assert (admin.changed, file.exists()) == ([], True)
+
+
+@pytest.mark.parametrize(("before", "change"), [(RATE, ("POST", PATH, RATE)), (None, ("DELETE", PATH, None))])
+def test_a_release_sets_what_was_set_before(
+    tmp_path: Path, slept: list[float], before: Any, change: Any
+) -> None:
+    made, admin = connection({PATH: [HOLD, HOLD, before]})
+    file = journal(tmp_path / "j", before)
+    assert release(made, file) == "released"
+    assert admin.changed == [change]
+    assert (admin.asked, slept) == ([PATH] * 3, [0.1])
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (RATE, "not held any more"),
+        ({"dispatchThrottlingRateInMsg": 8}, "not held any more: another rate was set since"),
+    ],
+)
+def test_a_rate_that_is_not_the_hold_is_left(tmp_path: Path, now: Any, said: str) -> None:
+    made, admin = connection({PATH: now})
+    file = journal(tmp_path / "j", RATE)
+    assert release(made, file) == said
+    assert (admin.changed, file.exists()) == ([], False)
+
+
+def test_a_hold_is_released_whatever_happens_inside(tmp_path: Path) -> None:
+    made, admin = connection({PATH: [None, HOLD, None], APPLIED: HOLD})
+
+    def fail() -> None:
+        with held(made, TOPIC, NAME, tmp_path / "j"):
+            assert [each[0] for each in admin.changed] == ["POST"]
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert [each[0] for each in admin.changed] == ["POST", "DELETE"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_hold_refuses_leaves_nothing_to_release(tmp_path: Path) -> None:
+    made, admin = connection({PATH: HOLD})
+    with pytest.raises(RefusedError), held(made, TOPIC, NAME, tmp_path / "j"):
+        pass
+    assert admin.changed == []
+
+
+def test_a_broker_that_does_not_answer_is_asked_for_two_minutes(tmp_path: Path, slept: list[float]) -> None:
+    made, admin = connection({PATH: None, APPLIED: HOLD})
+    silent, asked = 3, 0
+
+    def ask(path: str) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked <= silent:
+            raise StatsError("no answer", path)
+        return None
+
+    with held(made, TOPIC, NAME, tmp_path / "j"):
+        admin.ask = ask  # type: ignore[method-assign]
+    assert (asked, slept) == (4, [2.0] * 3)
+    assert not (tmp_path / "j").exists()
+    silent, asked = 1_000, 0
+    slept.clear()
+    with pytest.raises(StatsError, match="no answer"), held(made, TOPIC, NAME, journal(tmp_path / "j")):
+        pass
+    # The hold itself asked once; then sixty attempts, and no pause after the last.
+    assert (asked, slept) == (61, [2.0] * 59)
+    assert (tmp_path / "j").exists()
+
+
+def test_another_error_of_a_release_is_not_tried_again(tmp_path: Path, slept: list[float]) -> None:
+    made, admin = connection({PATH: None, APPLIED: HOLD})
+
+    def ask(path: str) -> Any:
+        raise RefusedError("transactions", topic=path)
+
+    with pytest.raises(RefusedError), held(made, TOPIC, NAME, tmp_path / "j"):
+        admin.ask = ask  # type: ignore[method-assign]
+    assert slept == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "1", '{"version": 1}', '{"version": 1, "topic": "t", "subscription": "s"}', '"text"'],
+)
+def test_what_is_not_a_journal_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "j").write_text(text)
+    with pytest.raises(StatsError, match="not a journal of a hold") as caught:
+        read_journal(tmp_path / "j")
+    assert caught.value.source == str(tmp_path / "j")
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_the_journal_of_another_version_is_named(tmp_path: Path, version: int) -> None:
+    with pytest.raises(StatsError, match=f"a journal of version {version}; this ackwell reads 1"):
+        read_journal(journal(tmp_path / "j", version=version))
+
+
+def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    write_whole(tmp_path / "j", {"a": "ä"})
+    with pytest.raises(TypeError):
+        write_whole(tmp_path / "j", {"b": object()})
+    assert json.loads((tmp_path / "j").read_text("utf-8")) == {"a": "ä"}

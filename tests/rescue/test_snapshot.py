@@ -1,0 +1,202 @@
+"""What a snapshot shows, how it is read from files and from a broker, and what is said of what is not one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell import PositionRangeSet
+from ackwell.broker.admin import BrokerFacts, TopicAnswer
+from ackwell.broker.collect import MANIFEST
+from ackwell.broker.stats import Unread
+from ackwell.errors import StatsError
+from ackwell.position import Position
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.rescue.snapshot import Snapshot, dump, existing, read_snapshots, snapshots_of, take
+from tests.rescue.test_plan import FACTS, HOLES, answer
+
+TOPIC = "persistent://shop/eu/orders"
+INTERNAL: dict[str, Any] = {
+    "lastConfirmedEntry": "3:9",
+    "currentLedgerEntries": 10,
+    "ledgers": [{"ledgerId": 3, "entries": 0, "size": 0}],
+    "cursors": {
+        name: {"markDeletePosition": "3:0", "individuallyDeletedMessages": "[(3:1..3:2]]"} for name in "ab"
+    },
+}
+SUBSCRIPTIONS = {"a": {"type": "Shared", "consumers": [{"consumerName": "c"}]}, "b": {"type": "None"}}
+STATS = {"subscriptions": SUBSCRIPTIONS, "msgInCounter": 5}
+NO_TYPE = "no `stats` beside `internalStats`, so the type of a subscription is not known; take the snapshot"
+
+
+def found(document: Any, file: Path) -> list[Snapshot | Unread]:
+    file.write_text(document if isinstance(document, str) else json.dumps(document))
+    return list(read_snapshots([file]))
+
+
+def document(**changed: Any) -> dict[str, Any]:
+    return {"topic": TOPIC, "t": 7, "internalStats": INTERNAL, "stats": STATS} | changed
+
+
+def test_a_snapshot_has_what_is_said_of_its_subscription_and_its_topic(tmp_path: Path) -> None:
+    first, second = found(document(cluster="east"), tmp_path / "a.json")
+    assert isinstance(first, Snapshot)
+    assert isinstance(second, Snapshot)
+    assert (first.name, second.name) == ((TOPIC, "a"), (TOPIC, "b"))
+    assert (first.type, second.type) == (SubscriptionType.SHARED, None)
+    assert (first.consumers, second.consumers) == ([{"consumerName": "c"}], [])
+    assert (first.shown, first.topic_shown, first.cluster) == (SUBSCRIPTIONS["a"], STATS, "east")
+    assert (first.broker, first.settings) == (None, None)
+    assert str(first.acked) == "[(3:-1..3:0],(3:1..3:2]]"
+
+
+def test_a_dump_says_what_its_broker_was_and_which_subscription_is_meant(tmp_path: Path) -> None:
+    source = TopicAnswer(TOPIC, "http://x", 7, INTERNAL, STATS, {})
+    written = dump(source, "b", FACTS, "east")
+    assert written == source.to_json() | {
+        "schemaVersion": 1,
+        "subscription": "b",
+        "cluster": "east",
+        "broker": {"version": FACTS.version, "settings": FACTS.settings},
+    }
+    (read,) = found(written, tmp_path / "a.json")
+    assert isinstance(read, Snapshot)
+    assert (read.name, read.cluster, read.broker) == ((TOPIC, "b"), "east", FACTS)
+    assert read.settings is not None
+    assert read.settings.max_unacked_ranges_to_persist == 1
+    assert found(written | {"subscription": "c"}, tmp_path / "a.json") == []
+
+
+def test_a_manifest_beside_says_what_the_broker_was(tmp_path: Path) -> None:
+    settings = {"managedLedgerMaxUnackedRangesToPersist": "9"}
+    (tmp_path / "orders.json").write_text(json.dumps(document()))
+    (before, _) = read_snapshots([tmp_path])
+    assert isinstance(before, Snapshot)
+    assert before.broker is None
+    (tmp_path / MANIFEST).write_text(json.dumps({"version": "4.0.7", "settings": settings, "assumed": []}))
+    read = [each for each in read_snapshots([tmp_path / "orders.json"]) if isinstance(each, Snapshot)]
+    assert [each.broker for each in read] == [BrokerFacts(version="4.0.7", settings=settings, assumed=())] * 2
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        BrokerFacts(version=None, settings={}, assumed=()),
+        BrokerFacts(version="4.2.4", settings=None, assumed=()),
+    ],
+)
+def test_settings_need_a_version_and_what_is_configured(facts: BrokerFacts) -> None:
+    assert answer("3:0", HOLES, {3: 20}, facts=facts).settings is None
+
+
+def test_what_is_not_a_snapshot_is_named_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    not_a_dump = "not a dump of `ackwell rescue snapshot` or `ackwell collect`"
+    wrongs: list[Any] = [[1], {"internalStats": []}, INTERNAL]
+    for wrong in wrongs:
+        assert found(wrong, file) == [Unread(str(file), None, not_a_dump)]
+    nothing: list[Any] = [None, {}, {"subscriptions": []}, []]
+    for stats in nothing:
+        (unread,) = found(document(stats=stats), file)
+        assert isinstance(unread, Unread)
+        assert (unread.source, unread.topic) == (str(file), TOPIC)
+        assert unread.reason.startswith(NO_TYPE)
+        assert "`ackwell rescue snapshot` or `ackwell collect`" in unread.reason
+    (broken,) = found("{", file)
+    assert isinstance(broken, Unread)
+    assert broken.source == str(file)
+    (gone,) = read_snapshots([tmp_path / "none"])
+    assert gone == Unread(str(tmp_path / "none"), None, "cannot be read: No such file or directory")
+    (tmp_path / "empty").mkdir()
+    (empty,) = read_snapshots([tmp_path / "empty"])
+    assert isinstance(empty, Unread)
+    assert empty.source == str(tmp_path / "empty")
+    assert empty.reason.startswith("no .json or .json.gz file in the folder")
+    # Those after it are read all the same.
+    file.write_text(json.dumps(document()))
+    assert len(list(read_snapshots([tmp_path / "none", file]))) == 3
+
+
+def test_a_cursor_that_cannot_be_read_is_named_and_the_other_one_is_there(tmp_path: Path) -> None:
+    cursors = INTERNAL["cursors"] | {"a": {"markDeletePosition": "x"}}
+    read = found(document(internalStats=INTERNAL | {"cursors": cursors}), tmp_path / "a.json")
+    assert [isinstance(each, Snapshot) for each in read] == [False, True]
+    # One that `stats` does not list is the broker's own; nothing is shown of it.
+    (own,) = snapshots_of(
+        document(stats={"subscriptions": {}}, internalStats=INTERNAL | {"cursors": {"a": cursors["b"]}}),
+        TOPIC,
+        "x",
+        None,
+        None,
+    )
+    assert isinstance(own, Snapshot)
+    assert (own.shown, own.type, own.consumers) == ({}, None, [])
+
+
+def test_only_entries_that_exist_are_left() -> None:
+    ranges = PositionRangeSet([(3, -1, 30), (4, -1, 2), (5, 3, 9)])
+    assert str(existing(ranges, [(3, 20), (5, 5)])) == "[(3:-1..3:19],(5:3..5:4]]"
+    assert str(existing(ranges, {3: 31, 4: 3, 5: 10}.items())) == str(ranges)
+    assert len(existing(ranges, [])) == 0
+    assert ranges.cardinality == 31 + 3 + 6
+
+
+def test_a_digest_is_of_everything_that_a_plan_follows_from() -> None:
+    whole = answer("3:0", HOLES, {3: 20})
+    others = [
+        answer("3:0", HOLES, {3: 20}, name="other"),
+        answer("3:0", HOLES, {3: 20}, topic=f"{TOPIC}-2"),
+        answer("3:0", HOLES, {3: 20}, time_ms=5),
+        answer("3:-1", HOLES, {3: 20}),
+        answer("3:0", "[]", {3: 20}),
+        answer("3:0", HOLES, {3: 21}),
+        answer("3:0", HOLES, {3: 20, 4: 0}),
+    ]
+    digests = {each.digest for each in (whole, *others)}
+    assert len(digests) == len(others) + 1
+    assert all(len(each) == 64 for each in digests)
+    assert answer("3:0", HOLES, {3: 20}).digest == whole.digest
+    # Not of what moves all the time.
+    assert answer("3:0", HOLES, {3: 20}, consumers=[{}]).digest == whole.digest
+
+
+class Answering:
+    """An admin API with one answer."""
+
+    cluster = "east"
+
+    def __init__(self, given: TopicAnswer | Unread) -> None:
+        self.given = given
+
+    def answers(self, wanted: list[str]) -> Any:
+        assert wanted == [TOPIC]
+        return iter([self.given])
+
+
+def test_one_subscription_is_taken_or_it_is_said_why_not() -> None:
+    source = TopicAnswer(TOPIC, "http://x", 7, INTERNAL, STATS, {})
+    taken, read = take(Answering(source), TOPIC, "b", FACTS)  # type: ignore[arg-type]
+    assert taken is source
+    assert (read.name, read.cluster, read.broker) == ((TOPIC, "b"), "east", FACTS)
+    assert (read.stats.source, read.stats.mark_delete_position) == ("http://x", Position(3, 0))
+    for given, reason, where in (
+        (source, "there is no subscription 'c'", TOPIC),
+        (Unread("http://x", None, "no answer"), "no answer", "http://x"),
+        (Unread("http://x", TOPIC, "no answer"), "no answer", TOPIC),
+        (source._replace(stats={}), NO_TYPE, "http://x"),
+    ):
+        with pytest.raises(StatsError) as caught:
+            take(Answering(given), TOPIC, "c", FACTS)  # type: ignore[arg-type]
+        assert caught.value.reason.startswith(reason)
+        assert caught.value.source == where
+
+
+def test_a_snapshot_is_one_moment() -> None:
+    whole = answer("3:0", HOLES, {3: 20})
+    assert replace(whole, cluster="west").cluster == "west"
+    with pytest.raises(AttributeError):
+        whole.cluster = "west"  # type: ignore[misc]

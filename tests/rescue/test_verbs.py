@@ -1,0 +1,324 @@
+"""What is made of a helper, on a cluster that only remembers: what is sent, in which order, how often."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ackwell import PositionRangeSet
+from ackwell.errors import StatsError
+from ackwell.position import Position
+from ackwell.protocol.codes import SubscriptionType
+from ackwell.rescue import RefusedError, acknowledge, copy, plan, put_back, unload, verbs
+from ackwell.rescue.putting_back import Report, put_back_at_once, send
+from ackwell.rescue.verbs import unacknowledged
+from tests.rescue.scripted import FakeAdmin
+from tests.rescue.test_plan import AFTER, BEFORE, HOLES, KEPT, TOPIC, answer
+
+if TYPE_CHECKING:
+    from ackwell.rescue.snapshot import Snapshot
+
+NAME = "billing"
+LOST = answer("3:0", KEPT, AFTER)
+WHOLE = answer("3:0", HOLES, AFTER)
+PATH = "persistent/shop/eu/orders"
+
+
+class Remembering:
+    """A cluster that shows one state after another, the last one for ever, and remembers what is done."""
+
+    def __init__(self, *states: Snapshot, answers: dict[str, Any] | None = None) -> None:
+        self.states = list(states)
+        self.admin = FakeAdmin(answers)
+        self.done: list[Any] = []
+        self.taken: list[RefusedError] = []
+        """What the next attachments raise."""
+
+    def look(self, topic: str, subscription: str) -> Snapshot:
+        self.done.append("look")
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    @contextmanager
+    def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> Iterator[None]:
+        if self.taken:
+            raise self.taken.pop(0)
+        self.done.append(("attach", subscription, kind))
+        yield
+        self.done.append("leave")
+
+    def acknowledge(self, topic: str, subscription: str, commands: Sequence[list[Any]], digest: str) -> None:
+        self.done.append(("acknowledge", subscription, list(commands), digest))
+
+    def wake(self, topic: str, subscription: str) -> int:
+        self.done.append("wake")
+        return 6
+
+    def change(
+        self, what: str, method: str, topic: str, subscription: str, path: str, body: Any = None
+    ) -> None:
+        self.done.append((what, method, subscription, path, body))
+
+    def open(self, topic: str) -> None:
+        self.done.append("open")
+
+    def facts(self) -> Any:
+        return BEFORE.broker
+
+    def acknowledged(self) -> list[tuple[int, int]]:
+        ids = [each[2] for each in self.done if isinstance(each, tuple) and each[0] == "acknowledge"]
+        return [tuple(position) for batches in ids for batch in batches for position, _ in batch]
+
+
+def other_type(kind: str, mark: str = "3:0", ranges: str = KEPT, ledgers: Any = AFTER) -> Snapshot:
+    return answer(mark, ranges, ledgers, type=kind)
+
+
+def test_what_is_missing_is_looked_for_again_when_the_helper_is_there() -> None:
+    made = plan(BEFORE, LOST)
+    cluster = Remembering(LOST, LOST, WHOLE)
+    report = put_back(made, cluster)
+    digest = hashlib.sha256(b"[(3:5..3:6],(3:7..3:8]] {}").hexdigest()
+    ids = [[(Position(3, 6), ()), (Position(3, 8), ())]]
+    assert cluster.done == [
+        "look",
+        ("attach", NAME, SubscriptionType.SHARED),
+        "look",
+        ("acknowledge", NAME, ids, digest),
+        "leave",
+        "look",
+    ]
+    assert report == Report(topic=TOPIC, subscription=NAME, sent=2, missing=0, ack_sets=0)
+    # What somebody else acknowledged in between is not sent.
+    cluster = Remembering(LOST, answer("3:0", "[(3:1..3:2],(3:3..3:4],(3:5..3:6]]", AFTER))
+    assert put_back(made, cluster).missing == 1
+    assert cluster.acknowledged() == [(3, 8)]
+    cluster = Remembering(LOST, WHOLE)
+    assert put_back(made, cluster).sent == 0
+    assert cluster.done[1:] == [("attach", NAME, SubscriptionType.SHARED), "look", "leave", "look"]
+    cluster = Remembering(WHOLE)
+    assert put_back(made, cluster).sent == 0
+    assert cluster.done == ["look", "look"]
+
+
+def test_ack_sets_alone_are_put_back_too() -> None:
+    parts = {Position(3, 9): (5,)}
+    state = BEFORE.stats
+    made = plan(
+        BEFORE,
+        WHOLE,
+        ack_sets=type(state).__mro__[1](  # the state alone
+            state.mark_delete_position, state.individually_deleted, parts
+        ),
+    )
+    cluster = Remembering(WHOLE)
+    report = put_back(made, cluster)
+    assert (report.sent, report.missing, report.ack_sets, report.waiting) == (1, 0, 1, 0)
+    assert [each[2] for each in cluster.done if each[0] == "acknowledge"] == [[[(Position(3, 9), (5,))]]]
+
+
+def test_a_key_shared_subscription_is_woken_if_anything_was_sent() -> None:
+    before = answer("3:0", HOLES, {3: 20}, type="Key_Shared")
+    lost, whole = other_type("Key_Shared"), other_type("Key_Shared", ranges=HOLES)
+    cluster = Remembering(lost, lost, whole)
+    assert put_back(plan(before, lost), cluster).waiting == 6
+    assert cluster.done[-1] == "wake"
+    cluster = Remembering(whole)
+    assert put_back(plan(before, lost), cluster).waiting == 0
+    assert "wake" not in cluster.done
+
+
+def test_a_report_says_what_was_done() -> None:
+    def said(**numbers: int) -> str:
+        whole = {"sent": 1_234, "missing": 0, "ack_sets": 0, "waiting": 0} | numbers
+        return str(Report(topic="t", subscription="s", **whole))
+
+    assert said() == "'s' of t: 1,234 acknowledgments put back, 0 are still missing"
+    assert said(sent=0, ack_sets=2, waiting=3) == "'s' of t: nothing is missing"
+    assert said(missing=1_000).endswith("put back, 1,000 are still missing")
+    assert said(ack_sets=1_000).endswith("; 1,000 of them are ack sets, which cannot be read back")
+    assert said(waiting=1_000).endswith("still missing; 1,000 entries wait to be delivered again")
+    assert said(ack_sets=1, waiting=1).endswith("read back; 1 entries wait to be delivered again")
+
+
+def test_nothing_to_send_is_no_command() -> None:
+    cluster = Remembering(WHOLE)
+    assert send(cluster, (TOPIC, NAME), PositionRangeSet(), {}) == 0
+    assert cluster.done == []
+    assert send(cluster, (TOPIC, NAME), PositionRangeSet([(3, -1, 1_200)]), {Position(4, 0): (1,)}) == 1_202
+
+
+def test_what_our_own_unload_forgot_is_planned_with_the_helper_there() -> None:
+    cluster = Remembering(LOST, WHOLE)
+    report = put_back_at_once(BEFORE, cluster)
+    assert (report.sent, report.missing) == (2, 0)
+    assert cluster.done[:2] == [("attach", NAME, SubscriptionType.SHARED), "look"]
+    with pytest.raises(RefusedError) as caught:
+        put_back_at_once(answer("3:0", HOLES, {3: 20}, type="None"), cluster)
+    assert caught.value.code == "no-type"
+
+
+# An unload
+
+APPLIED = {f"{PATH}/billing/dispatchRate?applied=true": None}
+
+
+def unloaded(cluster: Remembering, folder: Path, **options: Any) -> Report:
+    return unload(cluster, TOPIC, NAME, journal=folder / "j", hold=False, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `take` give the state of before."""
+    from ackwell.broker.admin import TopicAnswer
+
+    internal = {
+        "lastConfirmedEntry": "3:19",
+        "currentLedgerEntries": 20,
+        "ledgers": [{"ledgerId": 3, "entries": 0, "size": 0}],
+        "cursors": {NAME: {"markDeletePosition": "3:0", "individuallyDeletedMessages": HOLES}},
+    }
+    shown = {"subscriptions": {NAME: dict(BEFORE.shown)}}
+    monkeypatch.setattr(
+        verbs, "take", lambda *_: (TopicAnswer(TOPIC, "x", 1_000_000, internal, shown, {}), BEFORE)
+    )
+
+
+@pytest.mark.usefixtures("takes")
+def test_an_unload_looks_opens_unloads_and_puts_back(tmp_path: Path) -> None:
+    cluster = Remembering(BEFORE, LOST, WHOLE)
+    assert unloaded(cluster, tmp_path).sent == 2
+    assert [each if isinstance(each, str) else each[0] for each in cluster.done] == [
+        "look",
+        "open",
+        "unload",
+        "attach",
+        "look",
+        "acknowledge",
+        "leave",
+        "look",
+    ]
+    assert cluster.done[2] == ("unload", "PUT", NAME, "unload", None)
+    assert cluster.acknowledged() == [(3, 6), (3, 8)]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("takes")
+def test_a_run_that_died_is_brought_to_its_end_without_another_unload(tmp_path: Path) -> None:
+    cluster = Remembering(BEFORE, LOST)
+    cluster.taken = [RefusedError("transactions", topic=TOPIC)]
+    with pytest.raises(RefusedError):
+        unloaded(cluster, tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["j.snapshot.json"]
+    cluster = Remembering(LOST, LOST, WHOLE)
+    assert unloaded(cluster, tmp_path).sent == 2
+    assert not any(each[0] == "unload" or each == "open" for each in cluster.done)
+    assert list(tmp_path.iterdir()) == []
+    # What is not a snapshot stops it.
+    (tmp_path / "j.snapshot.json").write_text("[1]")
+    with pytest.raises(StatsError, match="not a dump"):
+        unloaded(Remembering(LOST), tmp_path)
+
+
+@pytest.mark.usefixtures("takes")
+def test_a_seat_is_tried_for_five_times_each_after_an_unload(tmp_path: Path) -> None:
+    busy = RefusedError("seat-taken", subscription=NAME)
+    cluster = Remembering(BEFORE, LOST, WHOLE)
+    cluster.taken = [busy] * 4
+    assert unloaded(cluster, tmp_path).sent == 2
+    assert sum(each[0] == "unload" for each in cluster.done) == 5
+    cluster = Remembering(BEFORE, LOST)
+    cluster.taken = [busy] * 9
+    with pytest.raises(RefusedError) as caught:
+        unloaded(cluster, tmp_path)
+    assert (caught.value.code, len(cluster.taken)) == ("seat-taken", 4)
+    # Brought to its end, it unloads nothing and so tries once.
+    with pytest.raises(RefusedError):
+        unloaded(cluster, tmp_path)
+    assert len(cluster.taken) == 3
+    # Any other refusal ends it at once.
+    (tmp_path / "j.snapshot.json").unlink()
+    cluster.taken = [RefusedError("transactions", topic=TOPIC), busy]
+    with pytest.raises(RefusedError):
+        unloaded(cluster, tmp_path)
+    assert len(cluster.taken) == 1
+
+
+@pytest.mark.usefixtures("takes")
+def test_what_cannot_be_attached_to_is_not_unloaded(tmp_path: Path) -> None:
+    cluster = Remembering(answer("3:0", HOLES, {3: 20}, type="None"))
+    with pytest.raises(RefusedError) as caught:
+        unloaded(cluster, tmp_path)
+    assert (caught.value.code, cluster.done) == ("no-type", ["look"])
+
+
+# A copy, and single entries
+
+
+def copied(*made: Snapshot, source: Snapshot = WHOLE) -> tuple[Remembering, Report]:
+    cluster = Remembering(source, *made, answers={f"{PATH}/subscriptions": ["billing", "x"]})
+    cluster.admin.answered[f"{PATH}/subscriptions"] = [["billing", "x"]]
+    return cluster, copy(cluster, TOPIC, NAME, "a/b")  # type: ignore[arg-type]
+
+
+def test_a_copy_begins_at_the_mark_delete_position_and_gets_the_rest() -> None:
+    new = answer("3:0", "[]", AFTER, name="a/b")
+    cluster, report = copied(new, answer("3:0", HOLES, AFTER, name="a/b"))
+    assert cluster.done[1] == (
+        "create",
+        "PUT",
+        "a/b",
+        "subscription/a%2Fb",
+        {"ledgerId": 3, "entryId": 0},
+    )
+    assert cluster.acknowledged() == [(3, 2), (3, 4), (3, 6), (3, 8)]
+    assert ("attach", "a/b", SubscriptionType.SHARED) in cluster.done
+    assert report == Report(topic=TOPIC, subscription="a/b", sent=4, missing=0, ack_sets=0)
+    # One too few and one too many are both told.
+    _, report = copied(new, answer("3:0", "[(3:1..3:2],(3:3..3:4],(3:5..3:6],(3:9..3:10]]", AFTER))
+    assert report.missing == 2
+    # Nothing beyond the mark-delete position: no helper.
+    none = answer("3:0", "[]", AFTER)
+    cluster, report = copied(none, source=none)
+    assert (report.sent, report.missing, len(cluster.done)) == (0, 0, 3)
+    # A source that no consumer came to can be copied all the same.
+    _, report = copied(new, WHOLE, source=answer("3:0", HOLES, AFTER, type="None"))
+    assert report.sent == 4
+
+
+def test_a_copy_takes_nobodys_name() -> None:
+    cluster = Remembering(WHOLE)
+    cluster.admin.answered[f"{PATH}/subscriptions"] = [["x", "new"]]
+    with pytest.raises(RefusedError) as caught:
+        copy(cluster, TOPIC, NAME, "new")  # type: ignore[arg-type]
+    assert (caught.value.code, cluster.done) == ("exists", ["look"])
+
+
+def test_single_entries_are_acknowledged_if_they_are_not() -> None:
+    cluster = Remembering(LOST, LOST, WHOLE)
+    report = acknowledge(cluster, TOPIC, NAME, [(3, 2), (3, 8), (3, 6)])  # type: ignore[arg-type]
+    assert report == Report(topic=TOPIC, subscription=NAME, sent=2, missing=0, ack_sets=0)
+    assert cluster.acknowledged() == [(3, 6), (3, 8)]
+    assert "wake" not in cluster.done
+    cluster = Remembering(LOST)
+    assert acknowledge(cluster, TOPIC, NAME, [(3, 6)]).missing == 1  # type: ignore[arg-type]
+    cluster = Remembering(WHOLE)
+    assert acknowledge(cluster, TOPIC, NAME, [(3, 2)]).sent == 0  # type: ignore[arg-type]
+    assert cluster.done == ["look"]
+    cluster = Remembering(other_type("Key_Shared"))
+    acknowledge(cluster, TOPIC, NAME, [(3, 6)])  # type: ignore[arg-type]
+    assert cluster.done[-1] == "wake"
+
+
+def test_what_is_not_an_entry_is_refused_with_its_position() -> None:
+    assert len(unacknowledged(LOST, [(3, 19), (4, 4)])) == 2
+    for wrong in ((3, 20), (4, 5), (5, 0), (3, -1)):
+        with pytest.raises(RefusedError, match=f"has no entry {wrong[0]}:{wrong[1]}") as caught:
+            unacknowledged(LOST, [(3, 6), wrong])
+        assert caught.value.code == "no-such-entry"
+    with pytest.raises(RefusedError, match="replicated"):
+        unacknowledged(answer("3:0", KEPT, AFTER, isReplicated=True), [(3, 6)])
