@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType
-from ackwell.protocol.frames import decode, encode, frame, split
+from ackwell.protocol.frames import FrameReader, decode, encode, frame, split
 from ackwell.protocol.hot import message_frame, message_frames, receipt_frame
 
 IDS = st.integers(0, 2**40)
@@ -101,3 +102,40 @@ def test_a_command_written_in_another_order_is_read_all_the_same() -> None:
     other = usual[2:] + usual[:2]
     assert split(other) == (0, b"")
     assert decode(other) == decode(usual)
+
+
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 16_383, 16_384, 2**31])
+@pytest.mark.parametrize("partition", [-1, 0, 5])
+@pytest.mark.parametrize("epoch", [None, 0, 300])
+def test_a_message_s_frame_has_each_field_that_was_given(
+    count: int, partition: int, epoch: int | None
+) -> None:
+    written = message_frame(
+        1, 2, 3, b"x", partition=partition, redelivery_count=count, ack_set=[5, -1], epoch=epoch
+    )
+    (found,) = FrameReader().feed(written)
+    read = decode(found.command).message
+    assert (found.payload, read.consumer_id, list(read.ack_set)) == (b"x", 1, [5, -1])
+    assert (read.message_id.ledgerId, read.message_id.entryId) == (2, 3)
+    assert (read.message_id.partition, read.message_id.HasField("partition")) == (partition, partition >= 0)
+    assert (read.redelivery_count, read.HasField("redelivery_count")) == (count, count > 0)
+    assert (read.HasField("consumer_epoch"), read.consumer_epoch) == (epoch is not None, epoch or 0)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 127, 128, 16_383, 16_384, 2**31, 2**63 - 1])
+def test_a_number_of_a_receipt_may_have_any_length(number: int) -> None:
+    asked = max(number, 0)
+    (found,) = FrameReader().feed(receipt_frame(asked, number, asked, number, highest_sequence_id=asked))
+    read = decode(found.command).message
+    assert (read.producer_id, read.sequence_id) == (asked, number % 2**64)
+    assert (read.message_id.ledgerId, read.message_id.entryId) == (asked, number % 2**64)
+    assert read.highest_sequence_id == asked
+
+
+@pytest.mark.parametrize("number", [0, 127, 128, 16_383, 16_384, 2**63 - 1])
+def test_many_frames_hold_numbers_of_any_length(number: int) -> None:
+    rows = [(number, 0), (0, number), (number, number)]
+    frames = message_frames(number, [row[0] for row in rows], [row[1] for row in rows], [b"", b"a", b"bc"])
+    read = [decode(each.command).message for each in FrameReader().feed(b"".join(frames))]
+    assert [(each.message_id.ledgerId, each.message_id.entryId) for each in read] == rows
+    assert {each.consumer_id for each in read} == {number}

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ackwell.errors import FrameError
 from ackwell.protocol import messages
 from ackwell.subscription import AckType, CommandAck, MessageId, TransactionId
 
@@ -41,6 +42,47 @@ def test_every_row_of_the_table_is_a_message() -> None:
     assert len(rows) > 70
     for name, fields in rows.items():
         assert len(messages.message(name).DESCRIPTOR.fields) == len(fields)
+
+
+def test_a_message_is_one_class_however_often_it_is_asked_for() -> None:
+    assert messages.message("CommandAck") is messages.message("CommandAck") is messages.CommandAck
+    assert isinstance(messages.parse("CommandPing", b""), messages.CommandPing)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("CommandSend", "num_messages", 1),
+        ("CommandSubscribe", "durable", True),
+        ("CommandSubscribe", "force_topic_creation", True),
+        ("CommandProducerSuccess", "last_sequence_id", -1),
+        ("MessageIdData", "partition", -1),
+        ("MessageIdData", "batch_index", -1),
+        ("CommandAck", "request_id", 0),
+    ],
+)
+def test_a_field_that_is_not_there_has_the_protocol_s_default(name: str, field: str, value: object) -> None:
+    assert getattr(messages.message(name)(), field) == value
+    assert not messages.message(name)().HasField(field)
+
+
+def test_what_is_required_is_asked_for_and_what_is_optional_is_not() -> None:
+    with pytest.raises(FrameError, match=r"^0 bytes that are not a CommandAck: without consumer_id$"):
+        messages.parse("CommandAck", b"")
+    with pytest.raises(FrameError, match=r"^2 bytes that are not a CommandAck: without ack_type$"):
+        messages.parse("CommandAck", b"\x08\x01")
+    read = messages.parse("CommandAck", b"\x08\x01\x10\x00")
+    assert (read.consumer_id, read.ack_type, len(read.message_id)) == (1, 0, 0)
+    with pytest.raises(FrameError, match=r"^1 bytes that are not a CommandAck: "):
+        messages.parse("CommandAck", b"\xff")
+    with pytest.raises(KeyError):
+        messages.message("Nothing")
+
+
+def test_a_name_in_small_letters_is_an_attribute_of_nothing() -> None:
+    for name in ("nothing", "_private", "commandAck"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(messages, name)
 
 
 def test_a_name_that_is_no_message_is_an_attribute_error() -> None:

@@ -35,4 +35,5 @@ def run(*works: Callable[[], None]) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert errors == []
+    for error in errors:
+        raise error
