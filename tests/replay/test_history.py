@@ -147,3 +147,202 @@ def test_the_command_says_what_is_wrong_and_exits_with_3(tmp_path: Path) -> None
         assert (result.exit_code, result.stdout.strip()) == (code, words)
     result = CliRunner().invoke(app, ["history", "--json", "--at-rest", str(trace)])
     assert [each["rule"] for each in json.loads(result.stdout)] == ["overtaken", *["never-delivered"] * 3]
+
+
+CRASH = {"kind": "broker_restart", "detail": "crash"}
+ANSWERED = {"kind": "result", "detail": RECEIPT}
+AGAIN = [(Rule.ACKED_AGAIN, 0)]
+
+
+def test_a_violation_in_words_and_as_json() -> None:
+    (found,) = check_history(events(*PUBLISHED, *OPEN, got(0), said("nack", 0), got(1)))
+    assert str(found) == "t s: event 8, 3:1 overtaken 3:0"
+    assert found.to_json() == {
+        "rule": "overtaken",
+        "topic": "t",
+        "subscription": "s",
+        "position": "3:1",
+        "sequence": 8,
+        "other": "3:0",
+    }
+    (found,) = check_history(events(*PUBLISHED, got(0), said("ack", 0), got(0)))
+    assert str(found) == "t s: event 7, 3:0 acked-again"
+    assert found.to_json()["other"] is None
+    (found,) = check_history(events(*PUBLISHED[:1], *OPEN), at_rest=True)
+    assert str(found) == "t s: event 0, 3:0 never-delivered"
+
+
+def test_the_least_that_waits_is_the_one_that_is_overtaken() -> None:
+    back = [said("nack", 2), said("nack", 0), said("nack", 1)]
+    found = check_history(events(*PUBLISHED, *OPEN, got(0), got(1), got(2), *back, got(3), got(1)))
+    assert [(each.position.entry_id, each.other) for each in found] == [(3, (3, 0)), (1, (3, 0))]
+    # Given back twice it waits once, and is gone when it is delivered.
+    assert broken(got(0), said("nack", 0), said("nack", 0), got(0), got(1)) == []
+    assert broken(got(0), said("nack", 0), got(0), said("nack", 0), got(1)) == [(Rule.OVERTAKEN, 1)]
+    # What came before in the key may pass what waits behind it.
+    assert broken(got(0), got(1), said("nack", 0), said("nack", 1), got(0), got(2)) == [(Rule.OVERTAKEN, 2)]
+    assert broken(got(0), got(1), said("nack", 1), said("nack", 0), got(0), got(1), got(2)) == []
+
+
+def test_every_later_message_of_a_key_is_out_of_order_until_the_last_one_is_passed() -> None:
+    assert broken(got(2), got(0), got(1), got(3)) == [(Rule.OUT_OF_ORDER, 0), (Rule.OUT_OF_ORDER, 1)]
+    (first, _) = check_history(events(*PUBLISHED, *OPEN, got(2), got(0), got(1)))
+    assert first.other == (3, 2)
+    # Only the first delivery counts.
+    assert broken(got(0), got(1), said("nack", 0), said("nack", 1), got(0), got(1)) == []
+    # On another type there is no order, and without the word of a consumer none is known.
+    for opened in ({**OPEN[0], "detail": "Shared"}, {**OPEN[0], "detail": None}):
+        found = check_history(events(*PUBLISHED, opened, got(2), got(0)))
+        assert found == []
+    # A consumer that does not say its type leaves what is known.
+    assert broken({**OPEN[0], "detail": None}, got(2), got(0)) == [(Rule.OUT_OF_ORDER, 0)]
+
+
+def test_a_key_may_come_with_the_delivery() -> None:
+    lines = [*OPEN, got(0, key="k"), said("nack", 0), got(1, key="k")]
+    assert [each.rule for each in check_history(events(*lines))] == [Rule.OVERTAKEN]
+    # That of the first event counts.
+    lines = [*OPEN, got(0, key="k"), said("nack", 0), got(1, key="l"), got(1, key="k")]
+    assert check_history(events(*lines)) == []
+
+
+def test_subscriptions_and_topics_are_judged_apart() -> None:
+    def of(subscription: str, topic: str = "t") -> list[dict[str, Any]]:
+        lines = [*OPEN, got(0), said("nack", 0), got(1)]
+        return [{"subscription": subscription, "topic": topic} | line for line in lines]
+
+    both = events(*PUBLISHED, *of("s"), *of("r"))
+    assert [(each.topic, each.subscription) for each in check_history(both)] == [("t", "s"), ("t", "r")]
+    # The keys of one topic say nothing of another.
+    assert check_history(events(*PUBLISHED, *of("s", "u"))) == []
+    # A restart of the broker is one for every subscription of the topic.
+    restarted = events(*PUBLISHED, *of("s")[:2], *of("r")[:2], CRASH, *of("s")[3:], *of("r")[3:])
+    assert [each.subscription for each in check_history(restarted)] == ["s", "r"]
+
+
+def test_a_part_of_a_batch_is_not_the_entry() -> None:
+    assert broken(got(0), said("ack", 0, batch_index=0, batch_size=2), said("nack", 0), got(0)) == []
+    cumulative = said("ack_cumulative", 1, batch_index=0, batch_size=2)
+    assert broken(got(0), got(1), cumulative, got(1)) == []
+    assert broken(got(0), got(1), cumulative, got(0)) == AGAIN
+    assert broken(got(0), got(1), said("ack_cumulative", 1, ack_set=[2]), got(1)) == []
+    # It makes the broker forget the count.
+    counted = [got(0, redelivery_count=2), said("ack", 0, batch_index=0, batch_size=2), said("nack", 0)]
+    assert broken(*counted, got(0)) == []
+
+
+def test_a_cumulative_acknowledgment_never_goes_back_and_one_in_a_transaction_waits() -> None:
+    lines = [got(0), got(1), said("ack_cumulative", 1), said("ack_cumulative", 0)]
+    assert broken(*lines, got(1)) == [(Rule.ACKED_AGAIN, 1)]
+    assert broken(got(0), said("ack_cumulative", 0, transaction="1:1"), got(0)) == []
+    # What it passed is with nobody any more, and its count begins anew.
+    assert broken(got(0, redelivery_count=3), said("ack_cumulative", 0), got(0)) == AGAIN
+    assert broken(got(0), got(1), said("ack_cumulative", 0), said("nack", 1), got(2)) == [(Rule.OVERTAKEN, 2)]
+
+
+def test_a_nack_without_a_name_is_of_whoever_has_the_message() -> None:
+    nack = {"kind": "nack", "entry_id": 0}
+    assert broken(got(0), nack, got(1)) == [(Rule.OVERTAKEN, 1)]
+    # Nobody has it: nothing is given back.
+    assert broken(said("nack", 0), got(1)) == []
+    assert broken(got(0), said("ack", 0), said("nack", 0), got(1)) == []
+
+
+def test_only_a_receipt_says_that_an_acknowledgment_is_durable() -> None:
+    acked = [got(0), said("ack", 0)]
+    receipt = ANSWERED | {"entry_id": 0}
+    assert broken(*acked, receipt, got(0)) == [(Rule.RECEIPT_LOST, 0)]
+    assert broken(*acked, receipt | {"detail": "other"}, CRASH, got(0)) == []
+    assert broken(*acked, ANSWERED | {"entry_id": 1}, CRASH, got(0)) == []
+    # It may come before what it answers is seen.
+    assert broken(got(0), receipt, said("ack", 0), CRASH, got(0)) == [(Rule.RECEIPT_LOST, 0)]
+    upto = [got(0), got(1), got(2), said("ack_cumulative", 1)]
+    assert broken(*upto, ANSWERED | {"entry_id": 1}, CRASH, got(0)) == AGAIN
+    assert broken(*upto, ANSWERED | {"entry_id": 0}, CRASH, got(0)) == []
+    # A crash comes only once to what was not answered.
+    assert broken(*acked, CRASH, got(0), said("ack", 0), receipt, CRASH, got(0)) == [(Rule.RECEIPT_LOST, 0)]
+
+
+@pytest.mark.parametrize("kind", ["skip", "expire"])
+def test_what_the_broker_moved_itself_is_durable(kind: str) -> None:
+    assert broken(got(0), got(1), said(kind, 0), CRASH, got(0)) == AGAIN
+    assert broken(got(0), got(1), said(kind, 0), got(1)) == []
+
+
+def test_a_trim_is_of_what_comes_before() -> None:
+    assert broken(got(0), got(1), said("trim", 1), got(0)) == AGAIN
+    assert broken(got(0), got(1), said("trim", 1), got(1)) == []
+
+
+def test_a_seek_begins_anew_with_its_position() -> None:
+    lines = [got(0, redelivery_count=1), got(1), said("ack", 1), said("seek", 1)]
+    assert broken(*lines, got(1), got(2)) == []
+    assert broken(*lines, got(0)) == AGAIN
+    assert broken(got(2), said("seek", 0), got(0)) == []
+
+
+def test_a_cleared_backlog_is_everything_that_was_published() -> None:
+    assert broken({"kind": "clear_backlog"}, got(3)) == [(Rule.ACKED_AGAIN, 3)]
+    assert broken({"kind": "clear_backlog"}, at_rest=True) == []
+    assert check_history(events({"kind": "clear_backlog"}, got(0))) == []
+
+
+def test_redelivery_counts_are_forgotten_with_the_last_consumer_alone() -> None:
+    two = [{"kind": "consumer_open", "consumer": "b", "detail": "Key_Shared"}]
+    left = {"kind": "consumer_close", "consumer": "b"}
+    counted = got(0, redelivery_count=2)
+    assert broken(*two, counted, left, got(0)) == [(Rule.COUNT_FELL, 0)]
+    assert broken(*two, counted, left, {**left, "consumer": "a"}, got(0)) == []
+    assert broken(*two, counted, {"kind": "client_closed"}, got(0)) == []
+    # All had left: the next one that comes and goes is the last again.
+    gone = [{"kind": "client_closed"}, *OPEN, counted, {**left, "consumer": "a"}]
+    assert broken(*two, *gone, got(0)) == []
+
+
+def test_a_consumer_that_leaves_gives_back_its_own_alone() -> None:
+    two = {"kind": "consumer_open", "consumer": "b", "detail": "Key_Shared"}
+    lines = [two, got(0), got(1) | {"consumer": "b"}]
+    for left in ("consumer_close", "redeliver_unacked"):
+        # The other one has entry 1, so entry 2 overtakes entry 0 alone.
+        found = check_history(events(*PUBLISHED, *OPEN, *lines, {"kind": left, "consumer": "a"}, got(2)))
+        assert [each.other for each in found] == [(3, 0)]
+        found = check_history(events(*PUBLISHED, *OPEN, *lines, {"kind": left, "consumer": "b"}, got(2)))
+        assert [each.other for each in found] == [(3, 1)]
+    # What went to somebody else since is not given back.
+    lines = [two, got(0), got(0) | {"consumer": "b"}, {"kind": "consumer_close", "consumer": "a"}]
+    assert broken(*lines, got(1)) == []
+
+
+def test_a_transaction_acknowledges_when_it_is_committed_and_gives_back_when_it_is_aborted() -> None:
+    one, two = (said("ack", number, transaction=f"1:{number}") for number in (0, 1))
+    commit, abort = ({"kind": kind, "transaction": "1:0"} for kind in ("commit", "abort"))
+    assert broken(got(0), got(1), one, two, commit, got(0), got(1)) == AGAIN
+    assert broken(got(0), got(1), one, two, abort, got(2)) == [(Rule.OVERTAKEN, 2)]
+    found = check_history(events(*PUBLISHED, *OPEN, got(0), got(1), one, two, abort, got(2)))
+    assert [each.other for each in found] == [(3, 0)]
+    # A second end changes nothing.
+    assert broken(got(0), one, commit, abort, got(1)) == []
+    # At rest what a transaction holds has its place.
+    held = [got(0), one, {"kind": "consumer_close", "consumer": "a"}]
+    assert (Rule.NEVER_DELIVERED, 0) not in broken(*held, at_rest=True)
+
+
+def test_what_an_aborted_transaction_published_need_not_come() -> None:
+    published = [{**each, "transaction": f"1:{at % 2}"} for at, each in enumerate(PUBLISHED)]
+    lines = events(*published, {"kind": "abort", "transaction": "1:1", "subscription": ""}, *OPEN)
+    assert [each.position.entry_id for each in check_history(lines, at_rest=True)] == [0, 2]
+    # That of a subscription is about its acknowledgments.
+    lines = events(*published, *OPEN, {"kind": "abort", "transaction": "1:1"})
+    assert len(check_history(lines, at_rest=True)) == 4
+
+
+def test_after_a_crash_what_may_be_acknowledged_need_not_come_but_may() -> None:
+    lines = [got(0), got(1), said("ack", 0), CRASH]
+    assert broken(*lines, got(1), got(2), got(3), at_rest=True) == []
+    assert broken(*lines, got(0), said("nack", 0), got(1), at_rest=True)[0] == (Rule.OVERTAKEN, 1)
+    assert (Rule.NEVER_DELIVERED, 0) in broken(*lines, got(0), said("nack", 0), at_rest=True)
+    # What was with the consumer waits.
+    assert broken(got(0), got(1), CRASH, got(2)) == [(Rule.OVERTAKEN, 2)]
+    # A graceful unload loses nothing.
+    unload = {"kind": "unload"}
+    assert broken(got(0), said("ack", 0), unload, got(0)) == AGAIN
