@@ -1,0 +1,109 @@
+"""The command line as a contract: every argument and option with its default, its limits and its choices."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from tests.cli.test_help import COMMANDS
+from tests.commands import ackwell
+
+ADMIN = """--admin --token-file --trust-host… --tls-trust-certs --tls-cert --tls-key --tls-allow-insecure
+    --timeout=30.0≥0.1 --concurrency=8≥1≤256"""
+
+MODE = "--mode=error(error overwrite append ignore)"
+AUDIT = "--audit=ackwell-rescue.audit.jsonl"
+
+# `!` is required, `…` repeatable, `=` the default, `≥` and `≤` the limits; the choices are in parentheses.
+OPTIONS = {
+    "replay": "sources!… --spark --json --save --replace --at≥0 --start-from… --keep-going --threads=1≥1",
+    "history": "sources!… --at-rest --json",
+    "inspect": "files!… --ledger --compression --broker-version --broker-setting… --json",
+    "doctor": f"""sources… --broker-version --broker-setting… --restart=both(graceful crash both)
+        --messages-per-entry≥1 --format=table(table json jsonl prometheus) --html --watch≥1
+        --explain --fail-on=at-risk(at-risk losing never) {ADMIN}""",
+    "collect": f"topics… -o/--output=stats {ADMIN}",
+    "holes": f"sources… --format=table(table json prometheus) {ADMIN}",
+    "diff": "before! after! --subscription --compression --ledger --json",
+    "what-if": f"""move!(seek reset-cursor skip expire clear-backlog) source! subscription! --to --entries=0≥0
+        --verify --broker-version --json {ADMIN}""",
+    "convert": "source! target! --to! --max-ranges≥0 --max-bytes≥0 --lossy --subscription --compression",
+    "delay-advise": "delays! --tolerance=1s --rate=1000.0 --share=1.0 --entries-per-ledger=50000≥1 --json",
+    "dev-broker": """--port=6650≥0≤65535 --admin-port=8080≥0≤65535 --host=127.0.0.1 --as=4.2 --namespace…
+        --load… --data""",
+    "record": """--broker! --output/-o! --listen=127.0.0.1:6651 --format=jsonl(jsonl parquet)
+        --events-per-file=1000000≥1 --payloads --tls-cert --tls-key --tls-trust""",
+    "events check": "sources!… --json",
+    "rescue snapshot": f"topic! subscription! -o/--output=before.json {ADMIN}",
+    "rescue plan": f"""snapshots!… --acks --restart=graceful(graceful crash both) -o/--output=plan.json
+        {ADMIN}""",
+    "rescue apply": f"plan_file! --broker --yes {AUDIT} {ADMIN}",
+    "rescue unload": f"""topic! subscription! --hold/--no-hold=True --journal --broker --yes
+        {AUDIT} {ADMIN}""",
+    "rescue hold": f"topic! subscription! --journal! --yes {AUDIT} {ADMIN}",
+    "rescue release": f"--journal! topic subscription --broker --yes {AUDIT} {ADMIN}",
+    "rescue copy": f"topic! subscription! new! --broker --yes {AUDIT} {ADMIN}",
+    "rescue ack": f"topic! subscription! positions!… --broker --yes {AUDIT} {ADMIN}",
+    "spark replay": f"""--input/-i!… --strategy=auto(auto files rows) --output/-o! --master --format=parquet
+        {MODE} --json""",
+    "spark audit": f"""--input/-i!… --broker-version --broker-setting… --output/-o! --master --format=parquet
+        {MODE} --json""",
+    "spark sizing": f"""--input/-i!… --width… --output/-o! --master --format=parquet {MODE} --json""",
+    "spark stream": """--input/-i! --output/-o! --checkpoint! --master --format=parquet --once/--no-once
+        --files=8≥1""",
+    "spark generate": f"""--subscriptions=200≥1 --entries=1000000≥1 --hot-share=0.5≥0≤1
+        --receives/--no-receives --seed=0 --output/-o! --master --format=parquet {MODE}
+        --json""",
+}
+
+
+def written(option: Any) -> str:
+    text = "/".join((*option.opts, *option.secondary_opts))
+    if option.required:
+        text += "!"
+    if option.multiple or option.nargs != 1:
+        text += "…"
+    if option.default is not None and option.default is not False:
+        text += f"={option.default.value if isinstance(option.default, Enum) else option.default}"
+    for sign, limit in (("≥", "min"), ("≤", "max")):
+        if getattr(option.type, limit, None) is not None:
+            text += f"{sign}{getattr(option.type, limit)}"
+    if hasattr(option.type, "choices"):
+        text += f"({' '.join(str(getattr(each, 'value', each)) for each in option.type.choices)})"
+    return text
+
+
+def test_the_table_has_every_command() -> None:
+    assert list(OPTIONS) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_options_of_a_command_are_those_of_the_table(name: str) -> None:
+    assert " ".join(map(written, COMMANDS[name].params)) == " ".join(OPTIONS[name].split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "replay --at -1 x",
+        "replay --threads 0 x",
+        "doctor --messages-per-entry 0 x",
+        "doctor --watch 0 x",
+        "doctor --timeout 0.09 x",
+        "doctor --concurrency 0 x",
+        "doctor --concurrency 257 x",
+        "what-if skip --entries -1 x s",
+        "convert --max-ranges -1 --to pulsar-ranges a b",
+        "convert --max-bytes -1 --to pulsar-ranges a b",
+        "delay-advise --entries-per-ledger 0 x",
+        "dev-broker --port 65536",
+        "dev-broker --admin-port -1",
+        "record --events-per-file 0 --broker pulsar://x:1 -o out",
+    ],
+)
+def test_what_is_beyond_a_limit_is_a_wrong_command_line(line: str) -> None:
+    done = ackwell(*line.split())
+    assert (done.code, done.out) == (2, "")
+    assert "is not in the range" in done.err
