@@ -459,3 +459,54 @@ def test_a_position_that_is_twice_in_a_batch_or_there_already_waits_once(
         tracker.add_many([5_000] * len(batch), [3] * len(batch), batch, 0)
         assert sorted(entry_id for _, _, entry_id in tracker.index) == sorted({*batch, 3})
         assert len(tracker) == len({*batch, 3})
+
+
+def test_times_reach_from_the_least_int64_to_the_greatest() -> None:
+    tracker = DelayedDeliveryTracker(TripleLongHeap(), strict=True)
+    least, greatest = -(2**63), 2**63 - 1
+    assert tracker.cutoff(np.int64(least)) == least  # type: ignore[arg-type]
+    assert not tracker.add(least, 3, 0, now_ms=least)
+    assert tracker.add(greatest, 3, 0, now_ms=greatest - 1)
+    assert tracker.add(np.int64(greatest), 3, 1, now_ms=np.int64(least))  # type: ignore[arg-type]
+    assert tracker.next_wakeup() == greatest
+    assert not tracker.has_due(greatest - 1)
+    assert len(tracker.pop_due(greatest, 10)[0]) == 2
+
+
+def test_after_a_refused_message_nothing_is_tried_until_memory_is_freed() -> None:
+    class Counting(reference.TripleLongHeap):
+        tried = 0
+
+        def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
+            self.tried += 1
+            return super().add(deliver_at_ms, ledger_id, entry_id)
+
+    index = Counting()
+    tracker = DelayedDeliveryTracker(index, strict=True)
+    assert tracker.add(10, 3, 0, now_ms=0)
+    tracker.max_bytes = 0
+    tried = index.tried
+    for _ in range(5):
+        with pytest.raises(LimitError, match=r"^1 more would exceed"):
+            tracker.add(11, 3, 1, now_ms=0)
+    assert index.tried == tried + 1
+    assert (len(tracker), tracker.contains(3, 1), tracker.contains(3, 2)) == (1, False, False)
+    # Several at once may be too many where one is not.
+    tracker = DelayedDeliveryTracker(TripleLongHeap(), strict=True)
+    tracker.max_bytes = tracker.nbytes
+    with pytest.raises(LimitError, match=r"^2 more would exceed .* bytes of delayed messages, 0 wait; "):
+        tracker.add_many([11, 12], [3, 3], [1, 2], now_ms=0)
+    assert not tracker._full
+    # A message that goes frees memory, so one is tried again.
+    tracker = DelayedDeliveryTracker(index, strict=True, max_bytes=0)
+    for free in (lambda: tracker.remove(10, 3, 0), lambda: tracker.clear()):
+        with pytest.raises(LimitError):
+            tracker.add(11, 3, 1, now_ms=0)
+        tried = index.tried
+        free()
+        with pytest.raises(LimitError):
+            tracker.add(11, 3, 1, now_ms=0)
+        assert index.tried == tried + 1
+        tracker.max_bytes = None
+        tracker.add(10, 3, 0, now_ms=0)
+        tracker.max_bytes = 0

@@ -59,6 +59,9 @@ BROKER = [
 
 DIAGNOSIS = [
     "tests/diagnosis/test_doctor.py",
+    "tests/diagnosis/test_codes.py",
+    "tests/diagnosis/test_delivery.py",
+    "tests/diagnosis/test_what_if.py",
     "tests/diagnosis/test_holes.py",
     "tests/diagnosis/test_inspect.py",
     "tests/diagnosis/test_delay_advice.py",
@@ -70,6 +73,8 @@ DIAGNOSIS = [
 COMMANDS = [
     "tests/cli/test_tables.py",
     "tests/cli/test_errors.py",
+    "tests/cli/test_options.py",
+    "tests/cli/test_small_commands.py",
     "tests/cli/test_operators.py",
     "tests/cli/test_addresses.py",
     "tests/hostile/test_arguments.py",
@@ -197,7 +202,10 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/broker/restart.py": BROKER[1:],
     "python/ackwell/broker/admin.py": ["tests/broker/test_admin.py", "tests/broker/test_collect.py"],
     "python/ackwell/broker/endpoint.py": ["tests/broker/test_admin.py", "tests/broker/test_collect.py"],
-    "python/ackwell/broker/whole_files.py": ["tests/broker/test_collect.py", "tests/rescue/test_rescue.py"],
+    "python/ackwell/broker/whole_files.py": [
+        "tests/broker/test_whole_files.py",
+        "tests/broker/test_collect.py",
+    ],
     "python/ackwell/broker/collect.py": ["tests/broker/test_collect.py", "tests/broker/test_admin.py"],
     "python/ackwell/broker/batch_sizes.py": ["tests/broker/test_collect.py", "tests/broker/test_stats.py"],
     "python/ackwell/cli/": COMMANDS,
@@ -218,6 +226,10 @@ JUDGES: dict[str, list[str]] = {
     ],
     "python/ackwell/rescue/": [
         "tests/rescue/test_plan.py",
+        "tests/rescue/test_connection.py",
+        "tests/rescue/test_holding.py",
+        "tests/rescue/test_snapshot.py",
+        "tests/rescue/test_verbs.py",
         "tests/rescue/test_rescue.py",
         "tests/rescue/test_histories.py",
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from ackwell.errors import StatsError
 from ackwell.rescue import Connection, RefusedError, held, hold, release
-from ackwell.rescue.holding import HOLD, read_journal, write_whole
+from ackwell.rescue.holding import HOLD, read_journal
 from tests.rescue.scripted import FakeAdmin
 
 TOPIC, NAME = "persistent://public/default/orders", "bil/ling"
@@ -209,10 +209,3 @@ def test_what_is_not_a_journal_is_named(tmp_path: Path, text: str) -> None:
 def test_the_journal_of_another_version_is_named(tmp_path: Path, version: int) -> None:
     with pytest.raises(StatsError, match=f"a journal of version {version}; this ackwell reads 1"):
         read_journal(journal(tmp_path / "j", version=version))
-
-
-def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_whole(tmp_path / "j", {"a": "ä"})
-    with pytest.raises(TypeError):
-        write_whole(tmp_path / "j", {"b": object()})
-    assert json.loads((tmp_path / "j").read_text("utf-8")) == {"a": "ä"}

@@ -1,0 +1,39 @@
+"""A file is there as a whole or as it was before, and what lies in its way is never followed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ackwell.broker.whole_files import write_whole
+
+
+def test_a_file_is_written_and_written_again_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    for data in (b"first", b"", b"the third\n"):
+        write_whole(tmp_path / "a", data)
+        assert (tmp_path / "a").read_bytes() == data
+        assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_was_left_beside_it_is_removed_and_a_link_there_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"kept")
+    (tmp_path / ".a.tmp").symlink_to(tmp_path / "precious")
+    write_whole(tmp_path / "a", b"new")
+    (tmp_path / ".a.tmp").write_bytes(b"left by a run that was cut off")
+    write_whole(tmp_path / "a", b"newer")
+    assert (tmp_path / "precious").read_bytes() == b"kept"
+    assert ((tmp_path / "a").read_bytes(), (tmp_path / "a").is_symlink()) == (b"newer", False)
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_whole(tmp_path / "a", b"old")
+
+    def fail(descriptor: int) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="full"):
+        write_whole(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"old"
