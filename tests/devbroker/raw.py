@@ -63,7 +63,7 @@ class RawClient:
 
     def publish(self, sequence_id: int, body: bytes, producer_id: int = 1, **metadata: Any) -> Any:
         described = messages.MessageMetadata(
-            producer_name="p", sequence_id=sequence_id, publish_time=1, **metadata
+            **({"producer_name": "p", "sequence_id": sequence_id, "publish_time": 1} | metadata)
         )
         txn = {name: value for name, value in metadata.items() if name.startswith("txnid")}
         self.send(

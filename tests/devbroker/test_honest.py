@@ -33,7 +33,7 @@ def status(broker: Broker, method: str, path: str, body: Any = None) -> tuple[in
 
 
 @pytest.mark.parametrize(
-    "policy", ["nonsense", "messageTTL", "backlogQuota", "maxProducersPerTopic", "retention"]
+    "policy", ["nonsense", "dispatchRate", "backlogQuota", "maxProducersPerTopic", "persistence"]
 )
 def test_a_policy_that_would_do_nothing_is_refused_by_name(broker: Broker, policy: str) -> None:
     for method in ("PUT", "POST"):

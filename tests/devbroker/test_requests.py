@@ -566,17 +566,18 @@ def test_policies_are_set_read_and_removed(broker: Offline) -> None:
     assert broker.admin("GET", space) == {"deduplication": False}
     assert broker.admin("DELETE", f"{space}/deduplication") is None
     assert broker.admin("GET", space) == {}
-    status, why = broker.admin("POST", f"{space}/retention", {})
+    status, why = broker.admin("POST", f"{space}/backlogQuota", {})
     assert (status, why) == (
         501,
-        f"the dev broker does not do 'retention' of a namespace; it does {', '.join(POLICIES)}",
+        f"the dev broker does not do 'backlogQuota' of a namespace; it does {', '.join(POLICIES)}",
     )
     made = "admin/v2/namespaces/public/other"
     assert (
         broker.admin("PUT", made, {"bundles": {}, "replication_clusters": [], "deduplication": True}) is None
     )
     assert broker.admin("GET", f"{made}/deduplication") is True
-    assert broker.admin("PUT", "admin/v2/namespaces/public/third", {"retention": 1})[0] == 501
+    assert broker.admin("PUT", "admin/v2/namespaces/public/third", {"persistence": 1})[0] == 501
+    assert broker.admin("PUT", "admin/v2/namespaces/public/third", {"retention": 1})[0] == 412
     none = "admin/v2/namespaces/public/none"
     for method, path in (
         ("GET", ""),
@@ -585,6 +586,30 @@ def test_policies_are_set_read_and_removed(broker: Offline) -> None:
         ("DELETE", "/deduplication"),
     ):
         assert broker.admin(method, none + path) == (404, "Namespace public/none not found")
+
+
+@pytest.mark.parametrize(
+    ("policy", "value", "why"),
+    [
+        ("messageTTL", -1, "message TTL: -1"),
+        ("messageTTL", "60", "message TTL: '60'"),
+        ("messageTTL", True, "message TTL: True"),
+        ("messageTTL", None, "message TTL: None"),
+        ("retention", 5, "retention policy: 5"),
+        ("retention", {"retentionTimeInMinutes": -2}, "from -1 on"),
+        ("retention", {"retentionSizeInMB": 2**31}, "from -1 on"),
+        ("retention", {"retentionTimeInMinutes": 10}, "a limit of 0"),
+        ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 1}, "a limit of 0"),
+    ],
+)
+def test_a_value_that_a_broker_refuses_changes_nothing(
+    broker: Offline, policy: str, value: Any, why: str
+) -> None:
+    space = "admin/v2/namespaces/public/default"
+    status, said = broker.admin("POST", f"{space}/{policy}", value)
+    assert status == 412
+    assert why in said
+    assert broker.admin("GET", space) == {}
 
 
 def test_the_backlog_of_a_namespace_is_cleared_of_all_subscriptions_or_of_one_name(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.policies import Retention
     from ackwell.devbroker.shared import Shared
 
     Ledger = list[Entry] | LoadedLedger
@@ -43,6 +44,10 @@ class Log:
         """Whether any entry is delayed."""
         self.sizes = {ledger_id: _bytes_of(entries)[0] for ledger_id, entries in self.entries.items()}
         """The bytes of each ledger."""
+        self._closed_ms = {
+            ledger_id: _last_published_ms(entries) for ledger_id, entries in self.entries.items()
+        }
+        """When each ledger was closed; of one that was read, when its last entry was published."""
         self.held_bytes = sum(_bytes_of(entries)[1] for entries in self.entries.values())
         """The bytes in memory."""
         self.last_confirmed: Position | None = None
@@ -83,10 +88,23 @@ class Log:
         """Close the open ledger and open the next one; an empty one stays open."""
         if self._open_id >= 0 and not self._open:
             return
+        if self._open_id >= 0:
+            self._closed_ms[self._open_id] = self._shared.clock.now_ms()
         self._open_id = self._shared.next_number("ledger")
         self._open = self.entries[self._open_id] = []
         self.sizes[self._open_id] = 0
         self.ledgers.add(self._open_id)
+
+    def first_kept(self, before: int, kept: Retention) -> int:
+        """Return the first ledger that stays if those before one are consumed: the retention keeps it."""
+        rest_bytes, now_ms = self.nbytes, self._shared.clock.now_ms()
+        for ledger_id, size_bytes in self.sizes.items():
+            if ledger_id >= min(before, self._open_id):
+                break
+            rest_bytes -= size_bytes
+            if not kept.deletes(now_ms - self._closed_ms[ledger_id], rest_bytes):
+                return ledger_id
+        return before
 
     def trim_before(self, ledger_id: int) -> bool:
         """Delete the ledgers before one, never the open one; return whether there were any."""
@@ -94,7 +112,7 @@ class Log:
         gone = [each for each in self.entries if each < ledger_id]
         for each in gone:
             freed = _bytes_of(self.entries.pop(each))[1]
-            del self.sizes[each]
+            del self.sizes[each], self._closed_ms[each]
             self.held_bytes -= freed
             self._shared.give_memory(freed)
         if gone:
@@ -141,6 +159,10 @@ def _delays(entries: Ledger) -> bool:
     if isinstance(entries, LoadedLedger):
         return entries.delays
     return any(entry.deliver_at_ms for entry in entries)
+
+
+def _last_published_ms(entries: Ledger) -> int:
+    return entries[len(entries) - 1].publish_ms if len(entries) else 0
 
 
 def _bytes_of(entries: Ledger) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.coordinator import Coordinator
 from ackwell.devbroker.kept import KeptMap
-from ackwell.devbroker.policies import unacked_limits
+from ackwell.devbroker.policies import AGES_CHECKED_MS, ttl_seconds, unacked_limits
 from ackwell.devbroker.pump import deliver
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.restarts import Restarted, survive
@@ -69,6 +69,7 @@ class State:
         self.partitioned[COORDINATORS] = 1
         for name in (*self.settings.namespaces, SYSTEM):
             self.shared.policies.setdefault(name, {})
+        self.clock.call_at(self.clock.now_ms() + AGES_CHECKED_MS, self._check_ages)
 
     def reset(self) -> None:
         """Delete everything but what is there from the start; nobody is connected."""
@@ -179,6 +180,16 @@ class State:
                 for each in topic.subscriptions.values():
                     each.subscription.limit_unacked(*limits)
                     each.wake()
+
+    def _check_ages(self) -> None:
+        """Delete what is too old by its namespace's time to live and retention, and look again later."""
+        for topic in self.topics.values():
+            seconds = ttl_seconds(self.shared.policies.get(topic.name.in_namespace, {}))
+            for each in topic.subscriptions.values() if seconds else ():
+                each.expire_older_than(seconds)
+            topic.trim()
+        self.clock.call_at(self.clock.now_ms() + AGES_CHECKED_MS, self._check_ages)
+        self.shared.run_woken()
 
     def tenants(self) -> set[str]:
         """Return the tenants: those that have a namespace, and those that were made."""

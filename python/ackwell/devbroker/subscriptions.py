@@ -323,6 +323,15 @@ class TopicSubscription:
         # A broker's search may end before that position.
         self._moved(Kind.EXPIRE, self.cursor.mark_delete_position)
 
+    def expire_older_than(self, seconds: int) -> None:
+        """Acknowledge what was published longer than so many seconds ago."""
+        log = self.content.log
+        last = log.ledgers.previous_valid(
+            *log.first_published_at(self.content.clock.now_ms() - 1000 * seconds)
+        )
+        if last.entry_id >= 0:
+            self.expire(last)
+
     def clear_backlog(self) -> None:
         """Acknowledge everything, for an operator."""
         self.subscription.clear_backlog()

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.admin.requests import HttpError
-from ackwell.devbroker.policies import POLICIES
+from ackwell.devbroker.policies import POLICIES, check_value
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Backend, Request
@@ -35,7 +35,7 @@ def create(backend: Backend, request: Request, namespace: str, _: list[str]) -> 
         raise HttpError(HTTPStatus.CONFLICT, "Namespace already exists")
     given = dict(request.json() or {})
     for name in given.keys() - _OF_CLUSTERS:
-        check_policy(name)
+        check_policy(name, given[name])
     backend.state.shared.policies[namespace] = given
 
 
@@ -70,8 +70,9 @@ def policy(backend: Backend, _request: Request, namespace: str, rest: list[str])
 def set_policy(backend: Backend, request: Request, namespace: str, rest: list[str]) -> None:
     """Set a policy; 501 for one that would change nothing here."""
     existing_namespace(backend, namespace)
-    check_policy(rest[0])
-    backend.state.set_policy(namespace, rest[0], request.json())
+    value = request.json()
+    check_policy(rest[0], value)
+    backend.state.set_policy(namespace, rest[0], value)
 
 
 def clear_backlog(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:
@@ -90,13 +91,17 @@ def unload(backend: Backend, _request: Request, namespace: str, _: list[str]) ->
             backend.state.unload(topic)
 
 
-def check_policy(name: str) -> None:
-    """Refuse a policy that the dev broker does not keep to."""
+def check_policy(name: str, value: Any) -> None:
+    """Refuse a policy that the dev broker does not keep to, and a value that a broker refuses."""
     if name not in POLICIES:
         raise HttpError(
             HTTPStatus.NOT_IMPLEMENTED,
             f"the dev broker does not do {name!r} of a namespace; it does {', '.join(POLICIES)}",
         )
+    try:
+        check_value(name, value)
+    except ValueError as error:
+        raise HttpError(HTTPStatus.PRECONDITION_FAILED, str(error)) from None
 
 
 def remove_policy(backend: Backend, _request: Request, namespace: str, rest: list[str]) -> None:

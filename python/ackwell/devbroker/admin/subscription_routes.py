@@ -82,7 +82,7 @@ def skip(backend: Backend, _request: Request, topic: TopicName, rest: list[str])
 def expire(backend: Backend, _request: Request, topic: TopicName, rest: list[str]) -> None:
     """Acknowledge what was published longer than so many seconds ago."""
     for each in subscriptions(backend, topic, rest[1]):
-        _expire(each, number(rest[3]))
+        each.expire_older_than(number(rest[3]))
 
 
 def expire_up_to(backend: Backend, request: Request, topic: TopicName, rest: list[str]) -> None:
@@ -114,15 +114,7 @@ def expire_all(backend: Backend, _request: Request, topic: TopicName, rest: list
     """Do that for every subscription."""
     for each in with_partitions(backend, topic):
         for subscription in each.subscriptions.values():
-            _expire(subscription, number(rest[2]))
-
-
-def _expire(subscription: TopicSubscription, seconds: int) -> None:
-    content = subscription.content
-    position = content.log.first_published_at(content.clock.now_ms() - 1000 * seconds)
-    before = content.log.ledgers.previous_valid(*position)
-    if before.entry_id >= 0:
-        subscription.expire(before)
+            subscription.expire_older_than(number(rest[2]))
 
 
 def _position(content: TopicContent, given: Any) -> tuple[int, int]:
