@@ -81,6 +81,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "after.stats.json",
         "dumps/a.json",
         "stats/a.json",
+        "monday/a.json",
+        "tuesday/a.json",
     ):
         Path(target).parent.mkdir(exist_ok=True)
         shutil.copy(stats, target)

@@ -210,6 +210,70 @@ def test_a_difference_of_bytes_alone_counts_what_the_mark_delete_position_passed
     assert (str(back.acked), str(back.unacked)) == ("[]", "[(3:5..3:9]]")
 
 
+def answer_of(topic: str, ranges: str) -> str:
+    told = answer(ranges, entries=20)
+    told["internalStats"]["cursors"]["sub"] |= {"individuallyDeletedMessages": ranges}
+    return json.dumps({topic: told})
+
+
+def test_folders_are_compared_subscription_by_subscription(tmp_path: Path) -> None:
+    for folder, topics in (
+        ("a", {"one": "[(3:0..3:1]]", "two": "[(3:0..3:5]]", "gone": "[]"}),
+        ("b", {"one": "[(3:0..3:4]]", "two": "[(3:0..3:5]]", "new": "[]"}),
+    ):
+        (tmp_path / folder).mkdir()
+        for topic, ranges in topics.items():
+            text = answer_of(f"persistent://p/d/{topic}", ranges)
+            (tmp_path / folder / f"{topic}-{folder}.json").write_text(text)
+    code, output = command("diff", tmp_path / "a", tmp_path / "b")
+    assert code == 3
+    assert [line.strip() for line in output.splitlines() if line] == [
+        "p/d/one · sub", "acked since: 3", "no longer acked: 0", "ack sets: 0",
+        "2 in both, 1 differ", "only in A: p/d/gone · sub", "only in B: p/d/new · sub",
+    ]  # fmt: skip
+    found = json.loads(command("diff", "--json", tmp_path / "a", tmp_path / "b")[1])
+    assert [each["ackedEntries"] for each in found["subscriptions"]] == [3, 0]
+    assert command("diff", tmp_path / "a", tmp_path / "a")[0] == 0
+    (tmp_path / "b/broken.json").write_text("{")
+    unread = ackwell("diff", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert unread.code == 5
+    assert "not read: " in held(unread).err
+
+
+def test_of_several_dumps_in_a_folder_the_newest_is_compared(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name, ranges in (("1", "[(3:0..3:9]]"), ("2", "[(3:0..3:1]]")):
+        (tmp_path / f"a/{name}.json").write_text(answer_of("persistent://p/d/one", ranges))
+    one = tmp_path / "one.json"
+    one.write_text(answer_of("persistent://p/d/one", "[(3:0..3:2]]"))
+    found = json.loads(command("diff", "--json", tmp_path / "a", one)[1])
+    assert found["subscriptions"][0]["ackedEntries"] == 1
+
+
+def test_a_list_of_many_subscriptions_ends_on_a_screen(tmp_path: Path) -> None:
+    for folder, ranges in (("a", "[]"), ("b", "[(3:0..3:4]]")):
+        (tmp_path / folder).mkdir()
+        for n in range(40):
+            (tmp_path / f"{folder}/{n}.json").write_text(answer_of(f"persistent://p/d/{n}", ranges))
+    output = command("diff", tmp_path / "a", tmp_path / "b")[1]
+    assert output.count("acked since") == 30
+    assert "and 10 more that differ" in output
+
+
+def test_two_different_topics_are_named_and_not_compared(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text(answer_of(f"persistent://p/d/{name}", "[]"))
+        (tmp_path / f"of {name}").mkdir()
+        (tmp_path / f"of {name}" / "x.json").write_text(answer_of(f"persistent://p/d/{name}", "[]"))
+    files = ackwell("diff", str(tmp_path / "one.json"), str(tmp_path / "two.json"))
+    assert files.code == ERROR
+    assert "one.json: is of topic persistent://p/d/one, and " in held(files).err
+    assert "a position of one means nothing in the other" in files.err
+    folders = ackwell("diff", str(tmp_path / "of one"), str(tmp_path / "of two"))
+    assert folders.code == ERROR
+    assert "here is 'sub' of persistent://p/d/one, there 'sub' of persistent://p/d/two" in held(folders).err
+
+
 def test_converting_keeps_everything_or_refuses(tmp_path: Path) -> None:
     source, target = tmp_path / "source.bin", tmp_path / "target.bin"
     source.write_bytes(STATE.encode("pulsar-ranges"))

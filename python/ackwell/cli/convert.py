@@ -45,7 +45,7 @@ def convert(
 
     if to not in FORMATS:
         raise typer.BadParameter(f"unknown format {to!r}; known are {', '.join(FORMATS)}", param_hint="--to")
-    info, _ = read_position_info(source, subscription=subscription, compression=compression)
+    info = read_position_info(source, subscription=subscription, compression=compression)
     if lossy:
         data, report = info.encode_with_report(to, max_ranges=max_ranges, max_bytes=max_bytes)
         if report:

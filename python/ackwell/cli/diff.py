@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
-from ackwell.cli.console import out, print_json
+from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, say_unread
 from ackwell.cli.ledger import Ledger  # noqa: TC001
+from ackwell.cli.tables import print_subscriptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ackwell.diagnosis.difference import Difference, Differences, Name
 
 SHOWN = 2_000
 """Characters of a list of ranges; --json has all."""
+
+ROWS = 30
+"""Subscriptions of a folder that are listed; --json has all."""
 
 
 def diff(
     before: Annotated[
         Path,
         typer.Argument(
-            metavar="A", help="Persisted bytes, a file of saved cursors, or an answer of a broker."
+            metavar="A",
+            help="Persisted bytes, a file of saved cursors, an answer of a broker, or a folder of answers.",
         ),
     ],
-    after: Annotated[Path, typer.Argument(metavar="B", help="A later state of the same cursor.")],
+    after: Annotated[
+        Path, typer.Argument(metavar="B", help="A later state of the same cursor, or of the same folder.")
+    ],
     subscription: Annotated[
         str | None, typer.Option(metavar="NAME", help="The subscription, if an answer has several.")
     ] = None,
@@ -36,25 +48,67 @@ def diff(
     Examples
     --------
         ackwell diff before.stats.json after.stats.json
+        ackwell diff monday/ tuesday/
         ackwell diff --json before.stats.json.gz cursor-ledger-entry.bin
 
-    Exit code: 0 when both are the same, 3 when they differ.
+    Exit code: 0 when both are the same, 3 when they differ, 5 when some of a
+    folder could not be read.
     """
-    from ackwell.diagnosis.difference import difference, read_state
+    from ackwell.diagnosis.difference import difference, differences, read_state
 
-    states = (
-        read_state(path, subscription=subscription, compression=compression, ledger=ledger)
-        for path in (before, after)
+    if before.is_dir() or after.is_dir():
+        many = differences(before, after, subscription=subscription)
+        for unread in many.unread:
+            say_unread(unread)
+        if as_json:
+            print_json(many.to_json())
+        else:
+            _print_many(many)
+        raise typer.Exit(EXIT_UNREAD if many.unread else 3 if many else 0)
+    found = difference(
+        *(
+            read_state(path, subscription=subscription, compression=compression, ledger=ledger)
+            for path in (before, after)
+        )
     )
-    found = difference(*states)
     if as_json:
         print_json(found.to_json())
     else:
-        for what, ranges in (("acknowledged since", found.acked), ("no longer acknowledged", found.unacked)):
-            text = str(ranges)
-            cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}… (--json has all)"
-            out.print(Text(f"{what}: {ranges.cardinality:,} entries {cut if len(ranges) else ''}"))
-        out.print(f"ack sets that differ: {len(found.ack_sets):,}", highlight=False)
-        if not found.ledgers_known:
-            out.print("the bytes do not show where ledgers end: taken to be at the greatest entry named")
+        _print(found)
     raise typer.Exit(3 if found else 0)
+
+
+def _print(found: Difference) -> None:
+    for what, ranges in (("acknowledged since", found.acked), ("no longer acknowledged", found.unacked)):
+        text = str(ranges)
+        cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}… (--json has all)"
+        out.print(Text(f"{what}: {ranges.cardinality:,} entries {cut if len(ranges) else ''}"))
+    out.print(f"ack sets that differ: {len(found.ack_sets):,}", highlight=False)
+    if not found.ledgers_known:
+        out.print("the bytes do not show where ledgers end: taken to be at the greatest entry named")
+
+
+def _print_many(found: Differences) -> None:
+    changed = [(name, each) for name, each in found.both.items() if each]
+    changed.sort(key=lambda pair: -pair[1].unacked.cardinality)
+    rows = [
+        (
+            topic,
+            name,
+            [f"{each.acked.cardinality:,}", f"{each.unacked.cardinality:,}", f"{len(each.ack_sets):,}"],
+        )
+        for (topic, name), each in changed[:ROWS]
+    ]
+    print_subscriptions(("acked since", "no longer acked", "ack sets"), rows)
+    if len(changed) > ROWS:
+        out.print(f"… and {len(changed) - ROWS:,} more that differ (--json has all)", highlight=False)
+    out.print(f"{len(found.both):,} in both, {len(changed):,} differ", highlight=False)
+    _print_only("A", found.only_before)
+    _print_only("B", found.only_after)
+
+
+def _print_only(where: str, names: Sequence[Name]) -> None:
+    for topic, subscription in names[:ROWS]:
+        out.print(Text(f"only in {where}: {name_of(topic)} · {name_of(subscription)}"))
+    if len(names) > ROWS:
+        out.print(f"only in {where}: {len(names) - ROWS:,} more (--json has all)", highlight=False)

@@ -1,8 +1,8 @@
 """What changed between two states of a cursor: acknowledged since, and no longer acknowledged.
 
 A state is read from persisted bytes of any form, or from the answer of a broker; only the latter knows
-how many entries a ledger has. Where neither does, a ledger is taken to end at the greatest entry that
-either state names.
+how many entries a ledger has. If neither does, a ledger is taken to end at the greatest entry that either
+state names. Two folders of answers are compared subscription by subscription.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ackwell.broker.stats import SubscriptionStats, Unread, parse_stats, read_each
 from ackwell.cursor_rules import acknowledged
 from ackwell.cursor_state import CursorState
 from ackwell.errors import StatsError
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
     from ackwell.diagnosis.inspection import Inspection
     from ackwell.position import Position
+
+
+Name: TypeAlias = tuple[str, str]
+"""A topic and a subscription."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,69 @@ class Difference:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What changed between two sources of many subscriptions each."""
+
+    both: Mapping[Name, Difference]
+    """Every subscription that both have, in order of the names."""
+    only_before: Sequence[Name]
+    only_after: Sequence[Name]
+    unread: Sequence[Unread]
+    """Files that could not be used."""
+
+    def __bool__(self) -> bool:
+        return bool(any(self.both.values()) or self.only_before or self.only_after)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "subscriptions": [
+                {"topic": topic, "subscription": subscription, **found.to_json()}
+                for (topic, subscription), found in self.both.items()
+            ],
+            "onlyBefore": [list(name) for name in self.only_before],
+            "onlyAfter": [list(name) for name in self.only_after],
+            "unread": [
+                {"source": each.source, "topic": each.topic, "reason": each.reason} for each in self.unread
+            ],
+        }
+
+
+def differences(before: Path, after: Path, *, subscription: str | None = None) -> Differences:
+    """Compare the answers of brokers in two files or folders; of several of a subscription, the newest.
+
+    Raises `StatsError` if no subscription is in both.
+    """
+    unread: list[Unread] = []
+    first, second = (_newest(source, subscription, unread) for source in (before, after))
+    both = {name: difference(first[name], second[name]) for name in sorted(first.keys() & second.keys())}
+    if not both:
+        raise StatsError(
+            f"no subscription is here and in {after}; here is {_some(first)}, there {_some(second)}",
+            str(before),
+        )
+    return Differences(both, sorted(first.keys() - both), sorted(second.keys() - both), unread)
+
+
+def _newest(source: Path, subscription: str | None, unread: list[Unread]) -> dict[Name, SubscriptionStats]:
+    newest: dict[Name, SubscriptionStats] = {}
+    for found in read_each([source]):
+        if isinstance(found, Unread):
+            unread.append(found)
+        elif subscription in (None, found.subscription):
+            name = found.topic, found.subscription
+            if name not in newest or (found.time_ms or 0) >= (newest[name].time_ms or 0):
+                newest[name] = found
+    return newest
+
+
+def _some(names: Iterable[Name]) -> str:
+    """Name the first few."""
+    each = [f"{subscription!r} of {topic}" for topic, subscription in sorted(names)]
+    return ", ".join(each[:3]) + (f" and {len(each) - 3:,} more" if len(each) > 3 else "") or "none"
+
+
 def read_state(
     path: str | Path,
     *,
@@ -61,8 +129,8 @@ def read_state(
     ledger: str | None = None,
 ) -> CursorState:
     """Read the acknowledgments of one subscription; see `read_position_info`."""
-    found = read_position_info(path, subscription=subscription, compression=compression, ledger=ledger)
-    return CursorState.of(*found)
+    found = _read(path, subscription, compression, ledger)
+    return found if isinstance(found, SubscriptionStats) else CursorState.of(found)
 
 
 def read_position_info(
@@ -71,20 +139,26 @@ def read_position_info(
     subscription: str | None = None,
     compression: str | None = None,
     ledger: str | None = None,
-) -> tuple[PositionInfo, Ledgers | None]:
+) -> PositionInfo:
     """Read the state of one subscription from persisted bytes, a store's file, or the answer of a broker.
 
-    The ledgers are those of the answer; bytes and stores hold none. Raises `StatsError` if an answer has
-    several subscriptions and `subscription` names none of them, or if a store's file has several ledgers
-    and `ledger` names none. `CorruptStateError` for bytes that are not a state.
+    Raises `StatsError` if an answer has several subscriptions and `subscription` names none of them, or if
+    a store's file has several ledgers and `ledger` names none. `CorruptStateError` for bytes that are not a
+    state.
     """
+    found = _read(path, subscription, compression, ledger)
+    return found.to_position_info() if isinstance(found, SubscriptionStats) else found
+
+
+def _read(
+    path: str | Path, subscription: str | None, compression: str | None, ledger: str | None
+) -> SubscriptionStats | PositionInfo:
     from ackwell.broker.documents import GZIP_MAGIC
-    from ackwell.broker.stats import parse_stats
     from ackwell.diagnosis.inspection import inspect, inspect_store, is_store
 
     path = Path(path)
     if is_store(path):
-        return _stored(inspect_store(path, ledger)), None
+        return _stored(inspect_store(path, ledger))
     data = path.read_bytes()
     if data[:1] not in (b"{", b"[", b"<") and data[:2] != GZIP_MAGIC:
         inspection = inspect(data, source=str(path), compression=compression)
@@ -92,13 +166,13 @@ def read_position_info(
             raise StatsError(
                 f"the state is in cursor ledger {inspection.cursor_ledger_id}, not here", str(path)
             )
-        return inspection.info, None
-    found = [stats for stats in parse_stats(data, str(path)) if subscription in (None, stats.subscription)]
+        return inspection.info
+    answers = list(parse_stats(data, str(path)))
+    found = [stats for stats in answers if subscription in (None, stats.subscription)]
     if len(found) != 1:
-        names = ", ".join(stats.subscription for stats in parse_stats(data, str(path)))
+        names = ", ".join(stats.subscription for stats in answers)
         raise StatsError(f"name one subscription with --subscription; here are: {names or 'none'}", str(path))
-    (stats,) = found
-    return stats.to_position_info(), stats.ledgers
+    return found[0]
 
 
 def _stored(found: Sequence[Inspection]) -> PositionInfo:
@@ -113,7 +187,11 @@ def _stored(found: Sequence[Inspection]) -> PositionInfo:
 
 
 def difference(before: CursorState, after: CursorState) -> Difference:
-    """Compare two states; O(ranges + ledgers)."""
+    """Compare two states; O(ranges + ledgers).
+
+    Raises `StatsError` for answers of two different topics.
+    """
+    _refuse_two_topics(before, after)
     ledgers = _ledgers((before, after))
     first, second = (
         acknowledged(ledgers, state.mark_delete_position, state.individually_deleted)
@@ -130,6 +208,19 @@ def difference(before: CursorState, after: CursorState) -> Difference:
         },
         ledgers_known=any(state.ledgers is not None for state in (before, after)),
     )
+
+
+def _refuse_two_topics(before: CursorState, after: CursorState) -> None:
+    if not (isinstance(before, SubscriptionStats) and isinstance(after, SubscriptionStats)):
+        return
+    # An answer that does not name its topic has its source as a name.
+    named = before.topic != before.source and after.topic != after.source
+    if named and before.topic != after.topic:
+        raise StatsError(
+            f"is of topic {before.topic}, and {after.source} of {after.topic}: "
+            "a position of one means nothing in the other",
+            before.source,
+        )
 
 
 def _ledgers(states: Iterable[CursorState]) -> Ledgers:
