@@ -24,6 +24,7 @@ from ackwell._native import (
     TripleLongHeap,
 )
 from ackwell.cursor import Cursor
+from ackwell.drawing import of_ranges
 from ackwell.errors import (
     AckwellError,
     CorruptStateError,
@@ -84,6 +85,8 @@ __all__ = [
 # A native class cannot inherit from them.
 MutableMapping.register(LongMap)
 Mapping.register(PendingAcks)
+PositionRangeSet._repr_html_ = lambda self: of_ranges(self).html()  # type: ignore[method-assign]
+PositionRangeSet.__rich__ = lambda self: of_ranges(self).on_a_terminal()  # type: ignore[method-assign]
 
 if TYPE_CHECKING:
     from ackwell.cursor_settings import CursorSettings

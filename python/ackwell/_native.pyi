@@ -597,6 +597,9 @@ class PositionRangeSet:
     (True, 7, 2)
     """
     __hash__: ClassVar[None]  # type: ignore[assignment]
+    # Python adds these two: `ackwell.drawing`.
+    def _repr_html_(self) -> str: ...
+    def __rich__(self) -> object: ...
     def __new__(cls, ranges: Iterable[tuple[int, int, int]] | None = None) -> Self: ...
     @classmethod
     def parse(cls, text: str) -> Self:

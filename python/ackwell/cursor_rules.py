@@ -26,6 +26,7 @@ from ackwell.carried import Loaded
 from ackwell.changes import TrackedDict
 from ackwell.cursor_settings import CursorSettings
 from ackwell.cursor_state import CursorState
+from ackwell.drawing import Drawing, Drawn
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
 from ackwell.position import Position
@@ -42,7 +43,7 @@ _INT64_MAX: Final = 2**63 - 1
 _EARLIEST: Final = (-1, -1)
 
 
-class CursorRules:
+class CursorRules(Drawn):
     """A cursor in memory: its state, and what acknowledgments do to it. `Cursor` adds saves."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -408,6 +409,20 @@ class CursorRules:
             f"<Cursor at {self._mark_delete}, {len(self._individually_deleted)} ranges, "
             f"{len(self._ack_sets)} partly acknowledged batches>"
         )
+
+    def drawing(self) -> Drawing:
+        """Return what a notebook and a terminal show."""
+        from ackwell.drawing.ledger_map import Line
+
+        ranges = self.individually_deleted
+        numbers = {
+            "backlog entries": self.backlog_entries,
+            "acknowledged beyond": ranges.cardinality,
+            "ranges": len(ranges),
+            "partly acknowledged batches": len(self._ack_sets),
+        }
+        line = Line.beyond(self._ledgers, self._mark_delete)
+        return Drawing(f"Cursor at {self._mark_delete}", numbers, line, ranges)
 
     def _between(self, lower: Position, upper: Position) -> PositionRangeSet:
         """Return the existing positions of a range that goes over the border of a ledger."""

@@ -216,6 +216,7 @@ JUDGES: dict[str, list[str]] = {
         *(each for each in DEVBROKER if "requests" not in each),
     ],
     "python/ackwell/diagnosis/": DIAGNOSIS,
+    "python/ackwell/drawing/": ["tests/drawing/test_drawing.py", "tests/diagnosis/test_report.py"],
     "python/ackwell/recording/": RECORDING,
     "python/ackwell/spark/": SPARK,
     "python/ackwell/replay/": REPLAY,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.drawing import Drawing, Drawn
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay.cursor_rows import CursorRow
 from ackwell.replay.event_columns import columns_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionState:
+class SubscriptionState(Drawn):
     """One subscription after its events."""
 
     topic: str
@@ -70,6 +71,12 @@ class SubscriptionState:
             **self.cursor.to_state().to_json(),
             "backlogEntries": self.cursor.backlog_entries,
         }
+
+    def drawing(self) -> Drawing:
+        """Return what a notebook and a terminal show."""
+        title = f"{self.subscription} of {self.topic}"
+        of_cursor = self.cursor.drawing()
+        return replace(of_cursor, title=title, numbers={"state": of_cursor.title, **of_cursor.numbers})
 
 
 class Replay:

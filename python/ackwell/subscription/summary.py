@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
+
+from ackwell.drawing import Drawing, Drawn
 
 if TYPE_CHECKING:
     from ackwell.position import Position
@@ -28,7 +30,7 @@ class ConsumerSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Drawn):
     """One subscription at one time."""
 
     backlog_entries: int
@@ -54,6 +56,16 @@ class Summary:
     consumers: tuple[ConsumerSummary, ...]
     nbytes: dict[str, int] = field(default_factory=dict)
     """Heap bytes of each structure."""
+
+    def drawing(self) -> Drawing:
+        """Return what a notebook and a terminal show."""
+        numbers = {each.name.replace("_", " "): getattr(self, each.name) for each in fields(self)}
+        rows = [
+            {each.name.replace("_", " "): getattr(consumer, each.name) for each in fields(consumer)}
+            for consumer in numbers.pop("consumers")
+        ]
+        numbers["nbytes"] = sum(self.nbytes.values())
+        return Drawing(f"Subscription with {len(rows):,} consumers", numbers, rows=rows)
 
 
 def summarize(state: State, stall: Undelivered | None, hole: Position | None, hole_age_ms: int) -> Summary:

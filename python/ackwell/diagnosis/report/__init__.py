@@ -154,13 +154,14 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
 
     from ackwell.cursor_state import size_in
     from ackwell.diagnosis.inspection import FORMS
-    from ackwell.diagnosis.report.backlog import backlog_figure, densest_row, history_figure, runs
+    from ackwell.diagnosis.report.backlog import backlog_figure, history_figure, line_of
 
     figures: dict[str, Any] = {}
     left = DETAIL_RUNS
     for number, found in enumerate(subscriptions[:FIGURES]):
-        needed = runs(found.now)
-        in_detail = needed <= left and densest_row(found.now) <= DETAIL_RUNS_OF_A_ROW
+        ranges = found.now.stats.individually_deleted
+        needed = len(ranges)
+        in_detail = needed <= left and line_of(found.now).densest_row(ranges) <= DETAIL_RUNS_OF_A_ROW
         left -= needed if in_detail else 0
         found.detail = "every entry" if in_detail else "shares of entries"
         info = found.now.stats.to_position_info()

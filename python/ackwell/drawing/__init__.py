@@ -1,0 +1,111 @@
+"""Values that show themselves, in a notebook as HTML and with Rich in a terminal.
+
+A `Drawing` says what is shown: numbers, rows of a table, and where acknowledged entries lie. `ledger_map`
+draws that, for the HTML report, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ackwell._native import PositionRangeSet
+    from ackwell.drawing.ledger_map import Line
+
+
+class Drawn:
+    """What has a `drawing`; notebooks call `_repr_html_`, Rich calls `__rich__`."""
+
+    __slots__ = ()
+
+    def drawing(self) -> Drawing:
+        """Return what is shown of the value."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return self.drawing().html()
+
+    def __rich__(self) -> RenderableType:
+        return self.drawing().on_a_terminal()
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What is shown of a value.
+
+    >>> print(Drawing("Cursor at 3:0", {"ranges": 2}).html())
+    <div><b>Cursor at 3:0</b><table><tr><td>ranges</td><td>2</td></tr></table></div>
+    """
+
+    title: str
+    numbers: Mapping[str, object]
+    line: Line | None = None
+    """The ledgers of the map; None for no map."""
+    ranges: PositionRangeSet | None = None
+    """What is acknowledged in them."""
+    rows: Sequence[Mapping[str, object]] = ()
+    """A table below it; all rows have the same keys."""
+
+    def html(self) -> str:
+        """Return it as HTML that takes its colours from the page around it. O(ranges)."""
+        parts = [f"<b>{_html(self.title)}</b>"]
+        parts.append(_table([(f"<td>{_html(key)}</td>", [value]) for key, value in self.numbers.items()]))
+        if self.line is not None and self.ranges is not None:
+            from ackwell.drawing.ledger_map import svg
+
+            parts.append(svg(self.line, self.ranges))
+        if self.rows:
+            heads = "".join(f"<th>{_html(key)}</th>" for key in self.rows[0])
+            parts.append(_table([(heads, []), *(("", list(row.values())) for row in self.rows)]))
+        return f"<div>{''.join(parts)}</div>"
+
+    def on_a_terminal(self) -> RenderableType:
+        """Return it for Rich. O(ranges)."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        parts: list[RenderableType] = [Text(_printable(self.title), "bold")]
+        parts += [Text(f"  {key}: {_printable(value)}") for key, value in self.numbers.items()]
+        if self.line is not None and self.ranges is not None:
+            from ackwell.drawing.ledger_map import rows_of_blocks
+
+            parts += [
+                Text.assemble(f"  {name:>12} ", (blocks, "green on bright_black"))
+                for name, blocks in rows_of_blocks(self.line, self.ranges)
+            ]
+        if self.rows:
+            table = Table(*self.rows[0], box=None, padding=(0, 2, 0, 0))
+            for row in self.rows:
+                table.add_row(*(Text(_printable(value)) for value in row.values()))
+            parts.append(table)
+        return Group(*parts)
+
+
+def of_ranges(ranges: PositionRangeSet) -> Drawing:
+    """Return what is shown of ranges alone: each ledger from the first entry that they name to the last."""
+    from ackwell.drawing.ledger_map import Line
+
+    title = f"PositionRangeSet of {ranges.cardinality:,} entries"
+    numbers = {"ranges": len(ranges), "ledgers": len(ranges.ledger_ids())}
+    return Drawing(title, numbers, Line.within(ranges), ranges)
+
+
+def _table(rows: Sequence[tuple[str, Sequence[Any]]]) -> str:
+    lines = (f"<tr>{head}{''.join(f'<td>{_html(each)}</td>' for each in cells)}</tr>" for head, cells in rows)
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _html(value: object) -> str:
+    return escape(_printable(value))
+
+
+def _printable(value: object) -> str:
+    """Return a value as it is shown: names come from clients, and may hold what moves a terminal's cursor."""
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text if text.isprintable() else repr(text)

@@ -1,0 +1,239 @@
+"""The map of ledgers: a row a ledger, and in it which entries are acknowledged.
+
+The entries of all ledgers are one line, ledger after ledger. Runs of it are drawn one by one, or as the share
+of each of many equal bins if they would be thinner than a pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ackwell._native import Ledgers, PositionRangeSet
+    from ackwell.arrays import Int64s
+    from ackwell.position import Position
+
+# Colours that keep their distance from each other, also without red and green, and from both a white
+# and a black page.
+UNACKED: Final = "#8a8f9c"
+ACKED: Final = "#2a9d8f"
+
+BLOCKS: Final = " ▁▂▃▄▅▆▇█"
+BLOCK_COUNT: Final = 40
+"""Blocks of a row in a terminal."""
+ROWS: Final = 32
+"""More ledgers than these share rows."""
+BINS: Final = 160
+"""Columns of a coarse map."""
+
+WIDTH: Final = 720
+NAMES_WIDTH: Final = 96
+ROW_HEIGHT: Final = 16
+"""Of the SVG, in its own units; a row is drawn 0.8 high."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Entries of several ledgers in one line."""
+
+    ledger_ids: Int64s
+    first: Int64s
+    """The first entry of each ledger that is on the line."""
+    starts: Int64s
+    """Where each ledger starts on the line; one more than there are ledgers."""
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, int, int]]) -> Line:
+        """Place `(ledger_id, first, end)` one after the other; those without an entry are left out."""
+        some = [row for row in rows if row[1] < row[2]]
+        ids, first, ends = np.array(some, dtype=np.int64).reshape(-1, 3).T
+        return cls(ids, first, np.concatenate(([0], np.cumsum(ends - first))))
+
+    @classmethod
+    def beyond(cls, ledgers: Ledgers, mark_delete: Position) -> Line:
+        """Return the entries from the mark-delete position on."""
+        return cls.of(
+            (ledger_id, mark_delete.entry_id + 1 if ledger_id == mark_delete.ledger_id else 0, entries)
+            for ledger_id, entries in ledgers
+            if ledger_id >= mark_delete.ledger_id
+        )
+
+    @classmethod
+    def within(cls, ranges: PositionRangeSet) -> Line:
+        """Return each ledger from the first entry that the ranges name to the last."""
+        spans: dict[int, tuple[int, int, int]] = {}
+        for ledger_id, lower, upper in zip(*(each.tolist() for each in ranges.to_arrays()), strict=True):
+            spans[ledger_id] = (ledger_id, spans.get(ledger_id, (0, lower + 1))[1], upper + 1)
+        return cls.of(spans.values())
+
+    @property
+    def length(self) -> int:
+        """How many entries are on it."""
+        return int(self.starts[-1])
+
+    def runs(self, ranges: PositionRangeSet) -> tuple[Int64s, Int64s]:
+        """Place ranges on the line, as starts and ends; what is not on it is left out."""
+        ledger_ids, lowers, uppers = ranges.to_arrays()
+        if not len(self.ledger_ids) or not len(ledger_ids):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        row = np.searchsorted(self.ledger_ids, ledger_ids).clip(max=len(self.ledger_ids) - 1)
+        known = self.ledger_ids[row] == ledger_ids
+        size = np.diff(self.starts)[row]
+        left = self.starts[row] + (lowers + 1 - self.first[row]).clip(0, size)
+        right = self.starts[row] + (uppers + 1 - self.first[row]).clip(0, size)
+        some = known & (left < right)
+        return left[some], right[some]
+
+    @property
+    def row_starts(self) -> Int64s:
+        """Where each row starts, and the last one ends: at most `ROWS` rows, a ledger each or several."""
+        if not len(self.ledger_ids):
+            return np.zeros(1, np.int64)
+        return np.append(self.starts[:-1][:: self._step], self.starts[-1])
+
+    @property
+    def row_names(self) -> list[str]:
+        """The ledgers of each row."""
+        step = self._step
+        rows = [self.ledger_ids[start : start + step] for start in range(0, len(self.ledger_ids), step)]
+        return [str(ids[0]) if len(ids) == 1 else f"{ids[0]}…{ids[-1]}" for ids in rows]
+
+    @property
+    def _step(self) -> int:
+        return -(-len(self.ledger_ids) // ROWS) or 1
+
+    def densest_row(self, ranges: PositionRangeSet) -> int:
+        """Return how many runs the fullest row has."""
+        left, _ = self.runs(ranges)
+        if not len(left):
+            return 0
+        return int(np.bincount(np.searchsorted(self.row_starts, left, side="right")).max())
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Runs of the line that are drawn in one colour, each from one share of the row's height to another."""
+
+    label: str
+    colour: str
+    left: Int64s
+    right: Int64s
+    bottom: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    top: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangles:
+    """A layer cut into rows."""
+
+    label: str
+    colour: str
+    row: Int64s
+    left: Int64s
+    """In entries, from the start of the row."""
+    right: Int64s
+    bottom: NDArray[np.float64]
+    """A share of the row's height: a mixed colour would say nothing."""
+    top: NDArray[np.float64]
+
+
+def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Iterator[Rectangles]:
+    """Return what is drawn, ground first: each run by itself, or the shares of bins."""
+    starts = line.row_starts
+    if not in_detail:
+        edges = np.linspace(0, line.length, min(BINS * (len(starts) - 1), line.length) + 1).astype(np.int64)
+        layers = list(_stacked(layers, edges))
+    for layer in [Layer("not acknowledged", UNACKED, starts[:-1], starts[1:]), *layers]:
+        left, right, (bottom, top) = _split(layer.left, layer.right, (layer.bottom, layer.top), starts)
+        row = np.searchsorted(starts, left, side="right") - 1
+        yield Rectangles(layer.label, layer.colour, row, left - starts[row], right - starts[row], bottom, top)
+
+
+def svg(line: Line, ranges: PositionRangeSet) -> str:
+    """Draw the map as SVG, at most some hundred kilobytes; nothing for no entries. O(ranges)."""
+    if not line.length:
+        return ""
+    names, in_detail = line.row_names, line.densest_row(ranges) <= BINS
+    scale = (WIDTH - NAMES_WIDTH) / int(np.diff(line.row_starts).max())
+    parts = [
+        f'<text x="{NAMES_WIDTH - 6}" y="{(number + 0.72) * ROW_HEIGHT:g}" text-anchor="end">{name}</text>'
+        for number, name in enumerate(names)
+    ]
+    for layer in rectangles(line, [Layer("acknowledged", ACKED, *line.runs(ranges))], in_detail=in_detail):
+        x, width = NAMES_WIDTH + layer.left * scale, (layer.right - layer.left) * scale
+        top = (layer.row + 0.9 - 0.8 * layer.top) * ROW_HEIGHT
+        height = 0.8 * (layer.top - layer.bottom) * ROW_HEIGHT
+        columns = (each.tolist() for each in np.broadcast_arrays(x, top, width, height))
+        path = "".join(
+            f"M{a:.1f} {b:.1f}h{w:.2f}v{h:.1f}h-{w:.2f}z" for a, b, w, h in zip(*columns, strict=True)
+        )
+        parts.append(f'<path fill="{layer.colour}" d="{path}"><title>{layer.label}</title></path>')
+    label = "every entry" if in_detail else "shares of entries"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {len(names) * ROW_HEIGHT}" '
+        f'role="img" aria-label="acknowledged entries by ledger: {label}" '
+        f'style="width:100%;max-width:{WIDTH}px;font:11px sans-serif;fill:currentColor">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, str]]:
+    """Return the name of each row, and the share of acknowledged entries along it as blocks."""
+    starts, runs = line.row_starts, line.runs(ranges)
+    widest = int(np.diff(starts).max(initial=1))
+    for name, start, end in zip(line.row_names, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        count = max(1, round(BLOCK_COUNT * (end - start) / widest))
+        yield name, blocks(covered(*runs, np.linspace(start, end, count + 1)))
+
+
+def blocks(share: NDArray[np.float64]) -> str:
+    """Return shares as blocks: only what is wholly acknowledged, or not at all, is full, or empty."""
+    steps = np.where(share <= 0, 0, np.where(share >= 1, 8, np.clip(np.rint(share * 8), 1, 7)))
+    return "".join(BLOCKS[step] for step in steps.astype(np.int64).tolist())
+
+
+def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) -> NDArray[np.float64]:
+    """Return the covered share of each bin between edges; the runs are in order and do not touch."""
+    marks = np.empty(2 * len(left) + 1, np.float64)
+    totals = np.zeros(2 * len(left) + 1, np.float64)
+    marks[0] = -1
+    marks[1::2], marks[2::2] = left, right
+    np.cumsum(right - left, out=totals[2::2])
+    totals[1::2] = totals[0:-1:2]
+    total = np.interp(edges, marks, totals)
+    widths = np.diff(edges)
+    return np.divide(np.diff(total), widths, out=np.zeros(len(widths)), where=widths > 0)
+
+
+def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
+    """Draw the bins between edges instead: in each the shares of the layers, one above the other."""
+    bottom = np.zeros(len(edges) - 1)
+    for layer in layers:
+        top = bottom + covered(layer.left, layer.right, edges)
+        some = top > bottom
+        yield Layer(layer.label, layer.colour, edges[:-1][some], edges[1:][some], bottom[some], top[some])
+        bottom = top
+
+
+def _split(
+    left: Int64s, right: Int64s, heights: tuple[NDArray[np.float64], NDArray[np.float64]], row_starts: Int64s
+) -> tuple[Int64s, Int64s, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Cut at the ends of rows what crosses them."""
+    bottom, top = (np.broadcast_to(height, left.shape) for height in heights)
+    row = np.searchsorted(row_starts, left, side="right") - 1
+    ends = row_starts[np.minimum(row + 1, len(row_starts) - 1)]
+    crossing = right > ends
+    if not crossing.any():
+        return left, right, (bottom, top)
+    rest = _split(ends[crossing], right[crossing], (bottom[crossing], top[crossing]), row_starts)
+    return (
+        np.concatenate((left, rest[0])),
+        np.concatenate((np.minimum(right, ends), rest[1])),
+        (np.concatenate((bottom, rest[2][0])), np.concatenate((top, rest[2][1]))),
+    )

@@ -1,0 +1,123 @@
+"""What a notebook and a terminal show of cursors, ranges, summaries and replayed states."""
+
+from __future__ import annotations
+
+import io
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from ackwell import Cursor, Ledgers, Position, PositionRangeSet, Subscription
+from ackwell.drawing import Drawing
+from ackwell.drawing.ledger_map import BINS, ROWS, Line
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.states import Replay
+
+
+def cursor() -> Cursor:
+    """A fourth of ledger 3, and the second half of ledger 4 are acknowledged; the first entry is not."""
+    made = Cursor(Ledgers({3: 40, 4: 20}))
+    for ledger_id, first, end in ((3, 20, 30), (4, 10, 20)):
+        for entry_id in range(first, end):
+            made.ack(ledger_id, entry_id)
+    return made
+
+
+def html_of(value: object) -> str:
+    html: str = value._repr_html_()  # type: ignore[attr-defined]
+    HTMLParser().feed(html)
+    return html
+
+
+def on_a_terminal(value: object) -> str:
+    out = io.StringIO()
+    Console(file=out, width=100).print(value)
+    return out.getvalue()
+
+
+def drawn(html: str) -> list[tuple[str, str]]:
+    """Return the colour and the path of each layer of the map."""
+    (svg,) = re.findall("<svg.*?</svg>", html)
+    paths = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path")
+    return [(path.attrib["fill"], path.attrib["d"]) for path in paths]
+
+
+def test_a_cursor_shows_its_numbers_and_a_map_of_its_ledgers() -> None:
+    html = html_of(cursor())
+    assert "<b>Cursor at 3:-1</b>" in html
+    assert "<tr><td>backlog entries</td><td>40</td></tr>" in html
+    ground, acked = drawn(html)
+    # Ledger 3 fills the row of 624 units; ledger 4 has half as many entries.
+    assert ground == ("#8a8f9c", "M96.0 1.6h624.00v12.8h-624.00zM96.0 17.6h312.00v12.8h-312.00z")
+    assert acked == ("#2a9d8f", "M408.0 1.6h156.00v12.8h-156.00zM252.0 17.6h156.00v12.8h-156.00z")
+    assert "every entry" in html
+
+
+def test_a_terminal_shows_the_same_as_blocks() -> None:
+    lines = on_a_terminal(cursor()).splitlines()
+    assert lines[0] == "Cursor at 3:-1"
+    assert "  backlog entries: 40" in lines
+    assert lines[-2].strip() == "3 " + 20 * " " + 10 * "█"
+    assert lines[-1].strip() == "4 " + 10 * " " + 10 * "█"
+
+
+def test_the_map_begins_behind_the_mark_delete_position() -> None:
+    line = Line.beyond(Ledgers({3: 40, 4: 20}), Position(3, 29))
+    assert (line.first.tolist(), line.length) == ([30, 0], 30)
+    done = Cursor(Ledgers({3: 1}))
+    done.ack(3, 0)
+    assert "<svg" not in html_of(done)
+    assert on_a_terminal(done)
+
+
+def test_ranges_show_the_part_of_each_ledger_that_they_name() -> None:
+    ranges = PositionRangeSet.parse("[(3:4..3:9],(3:14..3:19],(7:-1..7:0]]")
+    html = html_of(ranges)
+    assert "<b>PositionRangeSet of 11 entries</b>" in html
+    line = Line.within(ranges)
+    assert (line.ledger_ids.tolist(), line.first.tolist(), line.length) == ([3, 7], [5, 0], 16)
+    assert "PositionRangeSet of 11 entries" in on_a_terminal(ranges)
+    assert "<svg" not in html_of(PositionRangeSet())
+
+
+def test_a_large_map_stays_small() -> None:
+    ranges = PositionRangeSet((ledger, 2 * n, 2 * n + 1) for ledger in range(100) for n in range(1_000))
+    html = html_of(ranges)
+    assert "shares of entries" in html
+    assert html.count("<text") == 100 / -(-100 // ROWS)
+    assert len(html) < 40 * BINS * ROWS
+
+
+def test_a_summary_shows_its_numbers_and_consumers() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 10}))
+    subscription.add_consumer("<b>\x1b[31mred")
+    summary = subscription.summary(now_ms=0)
+    html = html_of(summary)
+    assert "<td>backlog entries</td><td>10</td>" in html
+    assert "<th>permits</th>" in html
+    assert "<b>\x1b" not in html
+    assert "&lt;b&gt;\\x1b[31mred" in html
+    shown = on_a_terminal(summary)
+    assert "'<b>\\x1b[31mred'" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_replayed_state_shows_its_names_and_its_cursor() -> None:
+    replay = Replay()
+    for sequence, (kind, entry_id) in enumerate(((Kind.PUBLISH, 9), (Kind.ACK, 4))):
+        replay.feed(Event("a topic", "[bold]sub", sequence, kind, ledger_id=3, entry_id=entry_id))
+    (state,) = replay.states()
+    html = html_of(state)
+    assert "<b>[bold]sub of a topic</b>" in html
+    assert "<td>Cursor at 3:-1</td>" in html
+    assert "<svg" in html
+    assert on_a_terminal(state).startswith("[bold]sub of a topic\n")
+
+
+@pytest.mark.parametrize("value", [True, 12_345, "a\nb"])
+def test_values_are_shown_on_one_line(value: object) -> None:
+    expected = {True: "True", 12_345: "12,345", "a\nb": "&#x27;a\\nb&#x27;"}[value]
+    assert f"<td>{expected}</td>" in Drawing("a value", {"it": value}).html()
