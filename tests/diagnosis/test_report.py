@@ -92,9 +92,34 @@ def test_dumps_of_one_subscription_become_its_history() -> None:
 
 def test_a_map_says_whether_it_shows_every_entry() -> None:
     small, large = subscription(holes(100)), subscription(holes(report.DETAIL_RUNS + 1), entries=200_000)
-    html = page([replace(small, topic="small"), replace(large, topic="large")])
-    assert html.count("Map: every entry.") == 1
-    assert html.count("Map: shares of entries.") == 1
+    assert page([small]).count("Map: every entry.") == 1
+    assert page([large]).count("Map: shares of entries.") == 1
+
+
+def test_a_map_is_drawn_of_what_is_not_fine() -> None:
+    fine, losing = (replace(subscription(holes(n)), topic=str(n)) for n in (100, 12_000))
+    assert page([fine, losing]).count('<div class="figure" id="map-') == 1
+    assert page([fine]).count('<div class="figure" id="map-') == 1
+
+
+def test_remedies_are_texts_of_all_rows_and_name_the_subscription_where_they_can_be_copied() -> None:
+    # The name of this one is in the text of a remedy, and that of another place.
+    html = page(
+        [replace(subscription(holes(12_000)), topic="{subscription}", subscription="plan before.json")]
+    )
+    assert "rescue snapshot &#39;{subscription}&#39; &#39;plan before.json&#39;`, restart" in html
+    assert "`ackwell rescue plan before.json`" in html
+    details = json.loads(re.findall(r'id="details">(.*?)</script>', html, re.DOTALL)[0])
+    (through,) = [text for text in details["texts"] if "rescue hold" in text]
+    assert "`ackwell rescue snapshot TOPIC SUBSCRIPTION`" in through
+    assert "`ackwell rescue plan before.json`" in through
+
+
+def test_what_helps_a_delivery_names_no_place_that_was_not_filled() -> None:
+    html = page([subscription(holes(3))])
+    details = json.loads(re.findall(r'id="details">(.*?)</script>', html, re.DOTALL)[0])
+    assert any("what helps:" in text for text in details["texts"])
+    assert not [text for text in details["texts"] if "{topic}" in text or "{subscription}" in text]
 
 
 def test_runs_thinner_than_a_pixel_are_drawn_as_shares_and_never_as_a_mixed_colour() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from ackwell.broker.settings import release_number
@@ -41,15 +43,17 @@ class Code:
 
     def steps(self, topic: str, subscription: str) -> list[str]:
         """Return what helps, as lines that can be copied; names with odd characters are quoted."""
-        from shlex import quote
+        return [with_names(line, topic, subscription) for line in self.do]
 
-        names = {"{topic}": quote(topic), "{subscription}": quote(subscription)}
-        lines = []
-        for line in self.do:
-            for place, name in names.items():
-                line = line.replace(place, name)
-            lines.append(line)
-        return lines
+
+def with_names(text: str, topic: str, subscription: str) -> str:
+    """Put names where a text says `{topic}` and `{subscription}`, quoted for a shell.
+
+    >>> with_names("ackwell holes {topic}", "a topic", "sub")
+    "ackwell holes 'a topic'"
+    """
+    names = {"{topic}": quote(topic), "{subscription}": quote(subscription)}
+    return re.sub(r"\{(?:topic|subscription)\}", lambda place: names[place[0]], text)
 
 
 @cache

@@ -355,7 +355,7 @@ def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
         if usage.share >= 0.5:
             yield f"  {usage.setting}: {usage.used:,} of {usage.limit:,} {usage.what}"
     for remedy in diagnosis.remedies:
-        yield f"  what helps: {remedy.text}"
+        yield f"  what helps: {remedy.text_for(stats)}"
         yield from (f"      {setting}" for setting in remedy.settings)
     for note in diagnosis.notes:
         yield f"  note: {note}"

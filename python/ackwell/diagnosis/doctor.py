@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Count
+from ackwell.broker.codes import with_names
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import RESTARTS, Reason, Restart
@@ -73,7 +73,12 @@ class Remedy:
     """A change of settings (`name=value`), or an action if there are none, and in `text` what it achieves."""
 
     text: str
+    """`{topic}` and `{subscription}` stand for the names."""
     settings: tuple[str, ...] = ()
+
+    def text_for(self, stats: SubscriptionStats) -> str:
+        """Return the text with the names of a subscription, so that its commands can be copied."""
+        return with_names(self.text, stats.topic, stats.subscription)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +136,8 @@ class Diagnosis:
                 for reason in self.reasons
             ],
             "remedies": [
-                {"text": remedy.text, "settings": list(remedy.settings)} for remedy in self.remedies
+                {"text": remedy.text_for(stats), "settings": list(remedy.settings)}
+                for remedy in self.remedies
             ],
             "restarts": {
                 loss.restart: {"verdict": str(self.verdict_of(loss.restart)), **_loss_to_json(loss)}
@@ -357,6 +363,14 @@ def _remedies(
         )
 
 
+THROUGH_THE_RESTART: Final = (
+    "bring that restart through without a loss, with `--admin URL` on each command: "
+    "`ackwell rescue hold {topic} {subscription} --journal hold.journal --yes`, "
+    "`ackwell rescue snapshot {topic} {subscription}`, restart, `ackwell rescue plan before.json`, "
+    "`ackwell rescue apply plan.json --yes`, `ackwell rescue release --journal hold.journal --yes`"
+)
+
+
 def _settings_that_help(
     stats: SubscriptionStats,
     settings: BrokerSettings,
@@ -379,23 +393,7 @@ def _settings_that_help(
         f"with these settings {left}; the restart that brings them in still writes under the old ones",
         tuple(changes),
     )
-    yield Remedy(_through_the_restart(stats))
-
-
-def name_in_a_shell(stats: SubscriptionStats) -> str:
-    """Return topic and subscription as the arguments of a command."""
-    return " ".join(map(quote, (stats.topic, stats.subscription)))
-
-
-def _through_the_restart(stats: SubscriptionStats) -> str:
-    """Return the commands that bring a restart through without a loss."""
-    name = name_in_a_shell(stats)
-    return (
-        "bring that restart through without a loss, with `--admin URL` on each command: "
-        f"`ackwell rescue hold {name} --journal hold.journal --yes`, `ackwell rescue snapshot {name}`, "
-        "restart, `ackwell rescue plan before.json`, `ackwell rescue apply plan.json --yes`, "
-        "`ackwell rescue release --journal hold.journal --yes`"
-    )
+    yield Remedy(THROUGH_THE_RESTART)
 
 
 def _with_headroom(needed: int) -> int:

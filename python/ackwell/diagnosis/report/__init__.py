@@ -17,9 +17,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.broker.codes import with_names
 from ackwell.broker.writes import RESTART_NAMES
 from ackwell.diagnosis.delivery import Delivering
-from ackwell.diagnosis.doctor import name_in_a_shell
 from ackwell.extras import require
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     rows = {
         found.id: [
             [number(str(reason)) for reason in found.now.reasons],
-            [number(_help(remedy, found.now)) for remedy in found.now.remedies],
+            [number(_help(remedy)) for remedy in found.now.remedies],
             [number(note) for note in found.now.notes],
             [number(text) for text in _of_delivery(found.now)],
         ]
@@ -129,9 +129,8 @@ def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
     return {"texts": list(numbers), "rows": rows}
 
 
-def _help(remedy: Remedy, now: Diagnosis) -> str:
-    text = "\n".join((remedy.text, *remedy.settings))
-    return text.replace(name_in_a_shell(now.stats), "TOPIC SUBSCRIPTION")
+def _help(remedy: Remedy) -> str:
+    return "\n".join((with_names(remedy.text, "TOPIC", "SUBSCRIPTION"), *remedy.settings))
 
 
 def _of_delivery(now: Diagnosis) -> Iterator[str]:
@@ -145,11 +144,11 @@ def _of_delivery(now: Diagnosis) -> Iterator[str]:
         yield ", ".join(delivery.details)
     if delivery.code.do:
         # The same for all subscriptions of a code: a page of thousands has each text once.
-        yield "\n".join(["what helps:", *delivery.code.do])
+        yield "\n".join(["what helps:", *delivery.code.steps("TOPIC", "SUBSCRIPTION")])
 
 
 def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
-    """Draw the maps of the first subscriptions, in detail while the budget of runs lasts."""
+    """Draw the maps of the worst that are not fine, or one, in detail while the budget of runs lasts."""
     from bokeh.embed import json_item
 
     from ackwell.cursor_state import size_in
@@ -158,7 +157,8 @@ def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
 
     figures: dict[str, Any] = {}
     left = DETAIL_RUNS
-    for number, found in enumerate(subscriptions[:FIGURES]):
+    drawn = [found for found in subscriptions if found.now.verdict.severity][:FIGURES] or subscriptions[:1]
+    for number, found in enumerate(drawn):
         ranges = found.now.stats.individually_deleted
         needed = len(ranges)
         in_detail = needed <= left and line_of(found.now).densest_row(ranges) <= DETAIL_RUNS_OF_A_ROW
