@@ -3,7 +3,8 @@
 `tests/vectors/reports.json` has short extracts of `stats` and `stats-internal`, and which thread each is of.
 Threads often show one of the two answers, or describe single values of them. What is needed beyond that, a
 backlog or a consumer's name, is made up; a cursor stands on a topic whose last entry is ten behind its read
-position, if `end` does not name it. `code` is null if the thread does not show enough to tell.
+position, if `end` does not name it. `numbers` says whether they are those of a dump in the thread, or
+rebuilt from what it describes. `code` is null if the thread does not show enough to tell.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def read(report: dict[str, Any]) -> SubscriptionStats:
 def test_there_are_enough_reports() -> None:
     assert len(REPORTS) >= 20
     assert sum(report["code"] is not None for report in REPORTS) >= 18
+    assert {report["numbers"] for report in REPORTS} == {"of the thread", "rebuilt"}
+    assert sum(report["numbers"] == "of the thread" for report in REPORTS) >= 9
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report["issue"])

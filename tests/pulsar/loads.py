@@ -23,7 +23,7 @@ import pulsar
 from ackwell.devbroker import Broker, DevBrokerSettings
 from tests.devbroker.loaded import state_of, unread
 from tests.pulsar import kit
-from tests.pulsar.lives.examine import RESTARTS, SETTINGS, WRITTEN_S
+from tests.pulsar.lives.examine import RESTARTS, SETTINGS
 from tests.pulsar.lives.life import SUBSCRIPTION, Life
 
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -127,7 +127,7 @@ def _states(broker: kit.Broker, going: list[Life], restart: str, *, wait: bool) 
         each.load()
         each.act()
     if wait:
-        time.sleep(WRITTEN_S)
+        time.sleep(1.5)
     if restart == "crash":
         # What was not written yet is in no dump.
         for each in going:

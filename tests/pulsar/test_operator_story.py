@@ -107,7 +107,7 @@ def _day(broker: kit.Broker, tmp_path: Path) -> None:
     lost = HOLES - LIMIT - 1
     assert holes["ackedMessagesLostOnRestart"] == {"min": lost, "max": lost, "exact": True}
     # Nothing in the admin API shows that 90 of 100 messages are acknowledged inside their batches.
-    assert batches["verdict"] == "at risk"
+    assert batches["verdict"] in ("at risk", "unproven")
     assert batches["ackedMessagesLostOnRestart"]["max"] >= 90
     assert quote("holes") in page.read_text(encoding="utf-8")
 

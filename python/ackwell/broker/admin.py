@@ -41,6 +41,8 @@ class TopicAnswer(NamedTuple):
     """The answer of `stats`."""
     policies: Mapping[str, Mapping[str, Any]]
     """By subscription: its dispatch rate in force, as `dispatchRate`, if it may hold messages back."""
+    backlogs: Mapping[str, Mapping[str, Any]] = {}
+    """By subscription: the answer of `analyze-backlog`, if it was asked for."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the dump that `ackwell.broker.stats` reads."""
@@ -51,6 +53,7 @@ class TopicAnswer(NamedTuple):
             "internalStats": self.internal,
             "stats": self.stats,
             "policies": self.policies,
+            "backlogs": self.backlogs,
         }
 
     def subscriptions(self) -> list[SubscriptionStats | Unread]:
@@ -71,6 +74,9 @@ class BrokerFacts:
 
 class Admin:
     """The admin API of one cluster."""
+
+    count_backlogs: bool = False
+    """Let the broker read each backlog that may hold batches, and count its messages (`analyze-backlog`)."""
 
     def __init__(self, endpoint: Endpoint, *, requests_at_once: int = REQUESTS_AT_ONCE) -> None:
         if requests_at_once < 1:
@@ -247,7 +253,19 @@ class Admin:
                     raise StatsError(f"expected a JSON object, got {type(part).__name__}", source)
         except StatsError as error:
             return Unread(error.source, topic, error.reason)
-        return TopicAnswer(topic, source, answer.time_ms, internal, stats, self._policies(path, stats))
+        policies, backlogs = self._policies(path, stats), self._backlogs(path, stats)
+        return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs)
+
+    def _backlogs(self, path: str, stats: Mapping[str, Any]) -> dict[str, Any]:
+        found = {}
+        for name, shown in (stats.get("subscriptions") or {}).items() if self.count_backlogs else ():
+            if isinstance(shown, dict) and shown.get("msgBacklog"):
+                # What cannot be counted, as by a broker before 2.11, stays an interval.
+                with suppress(StatsError):
+                    below = f"{path}/subscription/{quote(name, safe='')}/analyzeBacklog"
+                    answer = self.endpoint.change("POST", below, None, self._cluster_hosts)
+                    found[name] = self._parse(answer, self.endpoint.address(below))
+        return found
 
     def _policies(self, path: str, stats: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Ask for the dispatch rate of each subscription that a rate has held back; most never were.

@@ -65,6 +65,12 @@ class Count(NamedTuple):
         at_most = None if self.at_most is None or more is None else self.at_most + more
         return Count(self.at_least, at_most)
 
+    def up_to(self, most: int | None) -> Count:
+        """Return the count with an upper bound of `most`, if there is one."""
+        if most is None or (self.at_most is not None and self.at_most <= most):
+            return self
+        return Count(self.at_least, max(self.at_least, most))
+
     def __str__(self) -> str:
         if self.at_most is None:
             return f"{self.at_least:,} or more" if self.at_least else "unknown"
@@ -78,18 +84,25 @@ class BatchSizes:
     """The messages of each entry: those of `of`, and `each` in all others (None: not known).
 
     Where an entry's size is not known, `total_messages` in `total_entries` bounds what it can hold:
-    the entries not counted hold at least one message each.
+    the entries not counted hold at least one message each. `backlog_messages` in `backlog_entries` are those
+    that are not wholly acknowledged, if the broker was asked to count them.
 
     >>> BatchSizes(each=10).acked(3)
     Count(at_least=30, at_most=30)
     >>> BatchSizes(each=None, total_messages=20, total_entries=10).acked(3)
     Count(at_least=3, at_most=13)
+    >>> BatchSizes(
+    ...     each=None, total_messages=20, total_entries=10, backlog_messages=12, backlog_entries=7
+    ... ).acked(3)
+    Count(at_least=8, at_most=8)
     """
 
     each: int | None = 1
     of: Mapping[tuple[int, int], int] = field(default_factory=dict)
     total_messages: int | None = None
     total_entries: int | None = None
+    backlog_messages: int | None = None
+    backlog_entries: int | None = None
 
     def acked(
         self,
@@ -119,6 +132,14 @@ class BatchSizes:
         if self.total_messages is None or self.total_entries is None:
             return Count(at_least, None)
         others = self.total_entries - entries - len(partial)
+        if not partial and self.backlog_messages is not None and self.backlog_entries is not None:
+            # The whole ones hold what the backlog does not, and those of them not counted one each.
+            whole = self.total_entries - self.backlog_entries
+            messages = self.total_messages - self.backlog_messages
+            if 0 <= entries == whole <= messages:
+                return Count(messages, messages)
+            if entries < whole <= messages:
+                return Count(at_least, messages - (whole - entries))
         unacked = sum(from_words(words).bit_count() for words in partial.values())
         return Count(at_least, max(at_least, self.total_messages - others - unacked))
 
@@ -140,6 +161,8 @@ class BatchSizes:
         (0, 45)
         >>> BatchSizes(each=None, total_messages=20, total_entries=10).most_hidden(3)
         10
+        >>> BatchSizes(each=None, backlog_messages=7, backlog_entries=3).most_hidden(3)
+        4
         """
         if entries == 0 or (self.each == 1 and not self.of):
             return 0
@@ -148,7 +171,19 @@ class BatchSizes:
             bounds.append(entries * (self.each - 1))
         if self.total_messages is not None and self.total_entries is not None:
             bounds.append(max(self.total_messages - self.total_entries, 0))
+        if entries is not None and entries == self.backlog_entries and self.backlog_messages is not None:
+            bounds.append(max(self.backlog_messages - entries, 0))
         return min(bounds, default=None)
+
+    def most_acked(self, unacked_entries: int | None) -> int | None:
+        """Bound all messages that are acknowledged, if so many entries are not wholly; None: no bound.
+
+        >>> BatchSizes(each=None, total_messages=20, total_entries=10).most_acked(3)
+        17
+        """
+        if self.total_messages is None or unacked_entries is None:
+            return None
+        return max(self.total_messages - unacked_entries, 0)
 
     def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Count:
         """Count the acknowledged messages of one entry in which those of `words` are not."""

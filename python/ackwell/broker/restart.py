@@ -36,6 +36,7 @@ from ackwell.broker.writes import (
     hidden_reason,
     keeps_hidden,
     kept_of,
+    unacked_entries,
 )
 
 if TYPE_CHECKING:
@@ -120,6 +121,9 @@ def restart_loss(
     if hidden != 0 and not keeps_hidden(held, settings, kept):
         messages = messages.plus_up_to(hidden)
         kept.reasons.append(hidden_reason(hidden))
+    # Whatever comes back was acknowledged.
+    most = sizes.most_acked(unacked_entries(held)) if not sizes.of else None
+    messages = messages.up_to(most)
     before_flush = messages
     if restart == "crash" and ledger == "open" and unwritten_entries != 0:
         moved = _moved(state, persisted_mark_delete)
@@ -138,7 +142,7 @@ def restart_loss(
             since = sizes.acked(unwritten_entries).at_most
             bounds = [each for each in (worst, None if since is None else messages.at_most + since) if each]
             worst = min(bounds, default=worst)
-        before_flush = Count(messages.at_least, worst)
+        before_flush = Count(messages.at_least, worst).up_to(most)
     return RestartLoss(
         restart=restart,
         place=kept.place,

@@ -95,6 +95,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
     A property of the broker's version, not a setting.
     """
+    reads_batch_indexes_back: bool = False
+    """Whether it reads batch indexes back from the metadata store, by patch version (apache/pulsar#26474)."""
 
     @classmethod
     def of(cls, version: str) -> Self:
@@ -109,18 +111,21 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
                 f"{', '.join(VERSIONS)}: take the nearest and pass what differs as settings"
             )
         if minor == "4.0":
-            return cls(
+            settings = cls(
                 persist_individual_ack_as_long_array=False,
                 acknowledgment_at_batch_index_level_enabled=False,
             )
-        return cls(ranges_beyond_limit=0) if minor == "5.0" else cls()
+        else:
+            settings = cls(ranges_beyond_limit=0) if minor == "5.0" else cls()
+        return replace(settings, reads_batch_indexes_back=_reads_batch_indexes_back(version))
 
     @classmethod
     def nearest(cls, version: str) -> Self:
         """Return the defaults of the newest known version that is not newer, else of the oldest known one."""
         number = release_number(minor_version(version))
         known = [minor for minor in VERSIONS if release_number(minor) <= number]
-        return cls.of(known[-1] if known else VERSIONS[0])
+        defaults = cls.of(known[-1] if known else VERSIONS[0])
+        return replace(defaults, reads_batch_indexes_back=_reads_batch_indexes_back(version))
 
     def with_known(self, values: Mapping[str, str]) -> Self:
         """Take over a broker's own list of settings; those that do not matter here are ignored.
@@ -185,6 +190,12 @@ def release_number(version: str) -> tuple[int, ...]:
     release, _, milestone = version.partition("-")
     numbers = [int(part) if part.isdecimal() else 0 for part in release.split(".")]
     return (*[*numbers, 0, 0, 0][:3], 0 if milestone else 1)
+
+
+def _reads_batch_indexes_back(version: str) -> bool:
+    from ackwell.broker.codes import codes
+
+    return not codes()["batch-index-not-read-back"].has(version)
 
 
 @cache

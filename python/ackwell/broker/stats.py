@@ -72,6 +72,8 @@ class SubscriptionStats(CursorState):
     """The delivery; None without an answer of `stats`."""
     internal_cursor: bool
     """A cursor of the broker itself: `stats` does not list it."""
+    untouched: bool = False
+    """No consumer has come since the broker loaded it: a subscription has no type until the first does."""
     shows_cursor: bool = True
     """False for an answer of `stats` alone: positions, ranges and ledgers are not known, and empty here."""
 
@@ -235,7 +237,7 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
     try:
         internal = _object(answer, "internalStats") or answer
         stats, memory = _object(answer, "stats"), _object(answer, "cursor")
-        policies = _object(answer, "policies")
+        policies, backlogs = _object(answer, "policies"), _object(answer, "backlogs")
         sizes = ledger_sizes(internal)
         ledgers = _ledgers(sizes)
         topic, time_ms = topic_of(internal) or name, _time(answer, "t")
@@ -253,6 +255,7 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
                 internal,
                 stats,
                 _object(policies, subscription),
+                _object(backlogs, subscription),
                 topic,
                 subscription,
                 source,
@@ -289,6 +292,7 @@ def _subscription(
     internal: Mapping[str, Any],
     stats: Mapping[str, Any],
     policies: Mapping[str, Any],
+    backlog: Mapping[str, Any],
     topic: str,
     subscription: str,
     source: str,
@@ -312,7 +316,7 @@ def _subscription(
         ledgers=ledgers,
         ledger_sizes=sizes,
         cursor_ledger=_cursor_ledger(cursor),
-        batch_sizes=_batch_sizes(internal, stats),
+        batch_sizes=_batch_sizes(internal, stats, backlog),
         persisted_mark_delete=Position(_integer(persisted, "ledger"), _integer(persisted, "entry"))
         if persisted
         else None,
@@ -323,6 +327,7 @@ def _subscription(
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
         dispatch=dispatch_of(shown, cursor, stats, policies, _integer) if shown else None,
         internal_cursor=bool(stats) and not shown,
+        untouched="type" in shown and shown["type"] is None and not shown.get("consumers"),
     )
 
 
@@ -415,24 +420,32 @@ def _ack_sets(memory: Mapping[str, Any]) -> AckSets | None:
     return None
 
 
-def _batch_sizes(internal: Mapping[str, Any], stats: Mapping[str, Any]) -> BatchSizes:
+def _batch_sizes(
+    internal: Mapping[str, Any], stats: Mapping[str, Any], backlog: Mapping[str, Any]
+) -> BatchSizes:
     """Return what the counters prove of the messages in an entry.
 
     The counters cover all entries only while the broker has seen all of them published. As many messages as
     entries then mean one message in each, unless entries without messages (markers of transactions and
     of replication) make up for batches. Otherwise the totals are a bound. `avgMessagesPerEntry`, a rounded
     moving mean of each consumer, proves nothing of any entry, and neither does a whole-number mean.
+    `backlog` is the answer of `analyze-backlog`, or empty.
     """
     messages, entries = _integer(stats, "msgInCounter", 0), _integer(internal, "entriesAddedCounter", 0)
     covered = (
         messages > 0 and "numberOfEntries" in internal and entries >= _integer(internal, "numberOfEntries")
     )
     markers = any(stats.get(name) for name in _MARKER_SIGNS)
-    if not covered or markers or messages < entries:
-        return BatchSizes(each=None)
-    if messages == entries:
+    if covered and not markers and messages == entries:
         return BatchSizes(each=1)
-    return BatchSizes(each=None, total_messages=messages, total_entries=entries)
+    sizes = BatchSizes(each=None)
+    if covered and not markers and messages > entries:
+        sizes = replace(sizes, total_messages=messages, total_entries=entries)
+    if backlog and backlog.get("aborted") is False and not markers:
+        # A marker is an entry without a message.
+        counted = _integer(backlog, "messages") + _integer(backlog, "markerMessages", 0)
+        sizes = replace(sizes, backlog_entries=_integer(backlog, "entries"), backlog_messages=counted)
+    return sizes
 
 
 _MARKER_SIGNS: Final = ("ongoingTxnCount", "abortedTxnCount", "committedTxnCount", "replication")

@@ -188,7 +188,9 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Kept:
     limit = settings.max_unacked_ranges_to_persist
     kept = Kept("metadata store", "pulsar-ranges", _first_ranges(state, settings))
     kept.reasons += _range_limit(state, kept.ranges, limit)
-    if state.batch_deleted:
+    if settings.reads_batch_indexes_back:
+        _keep_partial(kept, state, settings)
+    elif state.batch_deleted:
         kept.reasons.append(not_read_back(len(state.batch_deleted)))
     return kept
 
@@ -269,21 +271,21 @@ def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes)
     """
     if not settings.acknowledgment_at_batch_index_level_enabled:
         return 0
-    return sizes.most_hidden(_unacked_entries(state))
+    return sizes.most_hidden(unacked_entries(state))
 
 
 def keeps_hidden(state: MemoryState, settings: BrokerSettings, kept: Kept) -> bool:
     """Return whether ack sets that the source does not show are all read back."""
-    entries = _unacked_entries(state)
+    entries = unacked_entries(state)
     return (
-        kept.place == "cursor ledger"
+        (kept.place == "cursor ledger" or settings.reads_batch_indexes_back)
         and len(state.individually_deleted) > 0
         and entries is not None
         and entries <= settings.max_batch_deleted_index_to_persist
     )
 
 
-def _unacked_entries(state: MemoryState) -> int | None:
+def unacked_entries(state: MemoryState) -> int | None:
     """Count the entries that are not wholly acknowledged; None if the ledgers are not known."""
     ledgers = state.ledgers
     if ledgers is None:

@@ -118,7 +118,10 @@ def _screen(inspection: Inspection, settings: BrokerSettings) -> Iterator[str]:
         share = "" if size is None else f"{size / settings.max_entry_bytes:7.2%} of an entry's limit"
         yield f"  {form:<21} " + ("cannot hold all of it" if size is None else f"{size:>12,} bytes  {share}")
     for loss in inspection.restart_losses(settings):
-        yield f"  {loss.restart} restart forgets {loss.entries:,} entries, {loss.partial_entries:,} partly"
+        yield (
+            f"  {loss.restart} restart forgets {loss.entries:,} entries, {loss.partial_entries:,} partly, "
+            "if nothing else is acknowledged until then"
+        )
         yield from (f"    because {reason}" for reason in loss.reasons)
     yield f"  not in these bytes    {', '.join(inspection.cannot_say)}"
 

@@ -8,7 +8,7 @@ verdict, whether it delivers, is that of `ackwell.diagnosis.delivery`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,8 +33,10 @@ class Verdict(StrEnum):
 
     FINE = "fine"
     """Every acknowledgment survives, of those made up to now."""
+    UNPROVEN = "unproven"
+    """Nothing speaks for a loss, but the source does not show all that would rule it out."""
     AT_RISK = "at risk"
-    """All may survive, but it cannot be ruled out that some do not, or a limit is near."""
+    """All may survive, but something speaks for a loss, or a limit is near."""
     LOSING = "losing"
     """Acknowledged messages come back."""
 
@@ -97,7 +99,7 @@ class Diagnosis:
     messages_lost: Count = field(init=False)
     """Acknowledged messages that come back: from the best to the worst case of the worst restart."""
     verdict: Verdict = field(init=False)
-    """Losing, at risk or fine: the worst over the examined restarts."""
+    """The worst over the examined restarts."""
 
     def __post_init__(self) -> None:
         losses = (loss.messages_before_flush for loss in self.restarts)
@@ -116,12 +118,24 @@ class Diagnosis:
 
     def _verdict(self, restarts: Sequence[RestartLoss]) -> Verdict:
         if not self.stats.shows_cursor:
-            return Verdict.AT_RISK
+            return Verdict.UNPROVEN
         losses = [loss.messages_before_flush for loss in restarts]
         if any(loss.at_least for loss in losses):
             return Verdict.LOSING
-        near = any(usage.is_near for usage in self.usage)
-        return Verdict.AT_RISK if near or any(loss.at_most != 0 for loss in losses) else Verdict.FINE
+        open_losses = [loss for loss in restarts if loss.messages_before_flush.at_most != 0]
+        if any(usage.is_near for usage in self.usage):
+            return Verdict.AT_RISK
+        if not open_losses:
+            return Verdict.FINE
+        hidden = {"batch-index-hidden"} | (
+            {"batch-index-not-written"} if not self.stats.batch_deleted else set()
+        )
+        spoken_for = any(
+            not {reason.code for reason in loss.reasons} <= hidden
+            or (loss.reasons and _shows_parts(self.stats))
+            for loss in open_losses
+        )
+        return Verdict.AT_RISK if spoken_for else Verdict.UNPROVEN
 
     def to_json(self) -> dict[str, Any]:
         """Return the findings as JSON values; a number of messages is `{min, max, exact}`."""
@@ -175,6 +189,9 @@ def diagnose(
     if not stats.shows_cursor:
         note = "an answer of `topics stats` alone has no ranges: what a restart forgets is not judged"
         return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
+    if stats.untouched and stats.cursor_ledger == "none" and not settings.reads_batch_indexes_back:
+        # None were read when it was loaded, and nobody can have acknowledged since.
+        stats = replace(stats, batch_deleted={})
     losses = _losses(stats, settings, restarts, unwritten(stats, settings, before))
     return Diagnosis(
         stats=stats,
@@ -184,6 +201,22 @@ def diagnose(
         notes=tuple(_notes(stats, settings, losses, usage)),
         delivery=delivery,
     )
+
+
+def _shows_parts(stats: SubscriptionStats) -> bool:
+    """Return whether the counters speak for acknowledged parts of batches, which no answer shows."""
+    dispatch = stats.dispatch
+    if dispatch is None:
+        return False
+    acked = any(each.last_acked_ms for each in dispatch.consumers)
+    if acked and stats.cursor_ledger == "none":
+        # The first entry that is wholly acknowledged opens the cursor ledger.
+        return True
+    counted = stats.batch_sizes.backlog_messages
+    last = stats.ledgers.last_position
+    delivered = last is not None and stats.read_position is not None and stats.read_position > last
+    waits = dispatch.delayed or dispatch.in_replay != 0
+    return counted is not None and delivered and not waits and 0 < dispatch.unacked < counted
 
 
 def count_to_json(count: Count) -> dict[str, int | bool | None]:
@@ -225,7 +258,7 @@ def unwritten(
         return 0
     if before is None or before.time_ms is None or stats.time_ms is None or stats.dispatch is None:
         return None
-    if before.dispatch is None or stats.time_ms - before.time_ms <= waits_ms or not stats.dispatch.consumers:
+    if before.dispatch is None or stats.time_ms - before.time_ms <= waits_ms:
         return None
     then, now = (
         {(each.name, each.connected_since) for each in some.consumers}
@@ -233,10 +266,35 @@ def unwritten(
     )
     if then != now or before.dispatch.consumed is None or stats.dispatch.consumed is None:
         return None
+    if _unmoved(before, stats):
+        return 0
+    if not stats.dispatch.consumers:
+        return None
     acked = stats.dispatch.consumed - before.dispatch.consumed
     ranges = before.individually_deleted
     most = (ranges.cardinality if settings.long_array else len(ranges)) + acked
     return acked if acked >= 0 and most <= settings.max_unacked_ranges_to_persist else None
+
+
+def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
+    """Return whether nothing was acknowledged between two dumps, as far as the second could be written."""
+    assert before.dispatch is not None
+    assert now.dispatch is not None
+    since = before.time_ms or 0
+    parts = any((each.last_acked_ms or 0) > since for each in now.dispatch.consumers)
+    return not parts and (
+        before.dispatch.consumed,
+        before.dispatch.messages_out,
+        before.mark_delete_position,
+        before.individually_deleted,
+        before.cursor_ledger,
+    ) == (
+        now.dispatch.consumed,
+        now.dispatch.messages_out,
+        now.mark_delete_position,
+        now.individually_deleted,
+        now.cursor_ledger,
+    )
 
 
 def oldest_unacked(stats: SubscriptionStats) -> Position | None:

@@ -25,13 +25,16 @@ class Case(NamedTuple):
     restart: Restart
     answer: dict[str, Any]
     lost: int
+    before: dict[str, Any] | None = None
+    """What it said some time earlier."""
 
     def diagnosis(self) -> Diagnosis:
         """Return what the doctor says."""
         values = [f"{name}={value}" for name, value in self.settings.items()]
-        (stats,) = from_answer(self.answer, "life", "life")
-        assert isinstance(stats, SubscriptionStats), stats
-        return diagnose(stats, BrokerSettings.of(self.version).with_values(values), restarts=[self.restart])
+        before, now = (None if each is None else _subscription(each) for each in (self.before, self.answer))
+        assert now is not None
+        settings = BrokerSettings.of(self.version).with_values(values)
+        return diagnose(now, settings, restarts=[self.restart], before=before, version=self.version)
 
     @property
     def predicted(self) -> Count:
@@ -59,6 +62,12 @@ class Case(NamedTuple):
         return cls(**json.loads(text))
 
 
+def _subscription(answer: dict[str, Any]) -> SubscriptionStats:
+    (found,) = from_answer(answer, "life", "life")
+    assert isinstance(found, SubscriptionStats), found
+    return found
+
+
 def summary(cases: Iterable[Case]) -> str:
     """Return how often the doctor was exact, gave an interval, or did not know an upper bound."""
     kinds: Counter[str] = Counter()
@@ -67,6 +76,8 @@ def summary(cases: Iterable[Case]) -> str:
         kind = "exact" if count.exact is not None else "unknown" if count.at_most is None else "interval"
         kinds[kind] += 1
         kinds[case.diagnosis().verdict] += 1
+        kinds[f"delivery {case.diagnosis().delivery.verdict}"] += 1
+        kinds["decided"] += case.diagnosis().verdict in (Verdict.FINE, Verdict.LOSING)
         kinds["lost something"] += case.lost > 0
     total = sum(kinds[each] for each in ("exact", "interval", "unknown"))
     return f"{total} restarts: " + ", ".join(

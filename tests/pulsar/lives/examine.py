@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
     from tests.pulsar import kit
 
-SETTINGS = {"journalSyncData": "false", "topicLevelPoliciesEnabled": "false"}
+SETTINGS = {
+    "journalSyncData": "false",
+    "topicLevelPoliciesEnabled": "false",
+    "managedLedgerCursorPositionFlushSeconds": "2",
+}
 """What a broker is started with: what the operating system has survives a kill of the process."""
 
 RESTARTS: tuple[Restart, ...] = ("graceful", "crash", "crash", "graceful")
 """Of the two that a life sees either is the first."""
 
-WRITTEN_S = 1.5
-"""How long a cursor that may be written once a second takes at most."""
+PAUSES_S = (0.0, 1.5, 5.0)
+"""What lies between the two dumps that the doctor gets; a cursor is flushed after 2 s."""
 
 
 def examined(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterator[Case]:
@@ -41,14 +45,19 @@ def examined(broker: kit.Broker, lives: int, processes: int, seed: int) -> Itera
                 each.load()
         restart: Restart = RESTARTS[process % len(RESTARTS)]
         for each in going:
+            # A broker closes connections that answer no pings, and the others take their time.
+            each.leave()
+            each.load()
             each.act()
-        if chance.random() < 0.5:
-            time.sleep(WRITTEN_S)
+        earlier = [each.answer() for each in going]
+        time.sleep(chance.choice(PAUSES_S))
         before = [(each.acked(), each.answer()) for each in going]
         broker.stop(crash=restart == "crash")
         for each in going:
             each.leave()
         broker.start()
-        for each, (acked, answer) in zip(going, before, strict=True):
+        flush = "managedLedgerCursorPositionFlushSeconds"
+        for each, first, (acked, answer) in zip(going, earlier, before, strict=True):
             each.load()
-            yield Case(broker.version, each.settings, restart, answer, each.lost(acked))
+            settings = {**each.settings, flush: SETTINGS[flush]}
+            yield Case(broker.version, settings, restart, answer, each.lost(acked), first)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-import urllib.parse
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ackwell import Position
 from ackwell.ack_sets import from_words, to_words
+from ackwell.broker.admin import Admin, TopicAnswer
+from ackwell.broker.endpoint import Endpoint
 from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar.live.client import Client, RefusedError
 
@@ -94,11 +95,11 @@ class Life:
 
     def answer(self) -> dict[str, Any]:
         """Return what the admin API says, in the form that `ackwell.broker.stats` reads."""
-        encoded = f"persistent/{urllib.parse.quote(self._name)}"
-        return {
-            "internalStats": self._broker.admin("GET", f"{encoded}/internalStats"),
-            "stats": self._broker.admin("GET", f"{encoded}/stats"),
-        }
+        admin = Admin(Endpoint(url=f"http://127.0.0.1:{self._broker.ports.admin}"))
+        admin.count_backlogs = True
+        (found,) = admin.answers([self.topic])
+        assert isinstance(found, TopicAnswer), found
+        return found.to_json()
 
     def acked(self) -> dict[Position, int]:
         """Return the messages of each entry that are acknowledged in the broker's memory, as bits."""

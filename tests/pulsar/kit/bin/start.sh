@@ -38,7 +38,7 @@ PULSAR_STANDALONE_USE_ZOOKEEPER=0 setsid nohup java -XX:TieredStopAtLevel=1 -XX:
   --bookkeeper-dir "$DATA/bookkeeper" $BOOKIE \
   --no-functions-worker --no-stream-storage -a 127.0.0.1 >>"$LOG" 2>&1 </dev/null &
 echo $! >"$PID_FILE"
-for second in $(seq 1 120); do
+for second in $(seq 1 400); do
   if [ "$(curl -s -m 2 -o /dev/null -w '%{http_code}' "$SIDE_DOOR/ping" || true)" = 200 ]; then
     echo "up after $second s, process $(cat "$PID_FILE")"
     exit 0
@@ -46,5 +46,5 @@ for second in $(seq 1 120); do
   kill -0 "$(cat "$PID_FILE")" 2>/dev/null || { echo "died" >&2; tail -30 "$LOG" >&2; exit 1; }
   sleep 1
 done
-echo "no answer in 120 s" >&2
+echo "no answer in 400 s" >&2
 exit 1
