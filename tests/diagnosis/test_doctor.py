@@ -12,6 +12,7 @@ from ackwell import Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
+from ackwell.diagnosis.checkup import Broker, Checkup
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.errors import StatsError
 from tests.broker.answers import answer, holes, subscription
@@ -365,3 +366,24 @@ def test_before_the_cliff_it_says_what_is_forgotten_then_and_what_helps() -> Non
     assert found.remedies[0].settings == ("managedLedgerMaxUnackedRangesToPersist=20000",)
     beyond = diagnose(subscription("[(3:0..3:10001],(4:-1..4:2499]]"), restarts=("crash",))
     assert beyond.messages_lost.at_least == 2_500
+
+
+def dated(day: int, ranges: int) -> SubscriptionStats:
+    return replace(subscription(holes(ranges)), time_ms=1_795_000_000_000 + day * 86_400_000)
+
+
+def test_dumps_of_several_days_say_when_a_limit_is_reached() -> None:
+    found = Checkup.of([dated(0, 1_000), dated(1, 2_000), dated(2, 3_000)], Broker.of("4.0"))
+    notes = found.diagnoses[0].notes
+    # 1,000 ranges more a day, and 7,001 left on 2026-11-20.
+    limit = "managedLedgerMaxUnackedRangesToPersist: at the rate since Wednesday, 2026-11-18 11:06 UTC"
+    assert f"{limit} its limit is reached on Friday, 2026-11-27 11:08 UTC" in notes
+    assert any(note.startswith("the mark-delete position has not moved since") for note in notes)
+    assert any(note.startswith("the number of ranges grew by 2,000 since") for note in notes)
+
+
+def test_dumps_a_moment_apart_are_no_trend() -> None:
+    now = dated(0, 2_000)
+    before = replace(dated(0, 1_000), time_ms=now.time_ms - 60_000 if now.time_ms else 0)
+    notes = Checkup.of([before, now], Broker.of("4.0")).diagnoses[0].notes
+    assert not any("since" in note for note in notes)

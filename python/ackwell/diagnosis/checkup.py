@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,6 +120,8 @@ class Checkup:
                 diagnose(now, broker.settings, restarts=restarts, before=before, version=broker.version)
                 for before, now in zip([None, *of_one], of_one, strict=False)
             ]
+            newest = histories[name][-1]
+            histories[name][-1] = replace(newest, notes=(*newest.notes, *_trend(histories[name])))
         return cls(
             diagnoses=sorted((history[-1] for history in histories.values()), key=_worst_first),
             histories=histories,
@@ -214,6 +216,42 @@ class Checkup:
                 for each in (history if len(history) > 1 else ())
             ],
         }
+
+
+TREND_MS: Final = 600_000
+"""What changed in less time says little of the days to come."""
+
+YEAR_MS: Final = 365 * 86_400_000
+
+
+def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
+    """Tell what grows from the first dump to the newest, and when a limit is reached at this rate."""
+    first, last = history[0], history[-1]
+    begin_ms, end_ms = first.stats.time_ms, last.stats.time_ms
+    if begin_ms is None or end_ms is None or end_ms - begin_ms < TREND_MS:
+        return
+    since = _day(begin_ms)
+    used = {usage.setting: usage.used for usage in first.usage}
+    for usage in last.usage:
+        grown = usage.used - used.get(usage.setting, usage.used)
+        if grown > 0 and usage.used < usage.limit:
+            full_ms = end_ms + (usage.limit - usage.used) * (end_ms - begin_ms) // grown
+            # What lies further ahead than a year is no forecast.
+            if full_ms - end_ms < YEAR_MS:
+                yield f"{usage.setting}: at the rate since {since} its limit is reached on {_day(full_ms)}"
+    for what, then, now in (
+        ("backlog", first.stats.backlog_entries, last.stats.backlog_entries),
+        ("number of ranges", len(first.stats.individually_deleted), len(last.stats.individually_deleted)),
+    ):
+        if now > then:
+            yield f"the {what} grew by {now - then:,} since {since}"
+    positions = {each.stats.mark_delete_position for each in history}
+    if last.stats.backlog_entries and len(positions) == 1:
+        yield f"the mark-delete position has not moved since {since}"
+
+
+def _day(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%A, %Y-%m-%d %H:%M UTC")
 
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int, float, int, str, str]:

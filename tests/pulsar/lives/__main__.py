@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -24,16 +25,17 @@ def main() -> int:
     cases: list[Case] = []
     with (
         tempfile.TemporaryDirectory() as folder,
+        gzip.open(asked.record or os.devnull, "wt") as sink,
         kit.running_broker(Path(folder), asked.version, **SETTINGS) as broker,
     ):
         for case in examined(broker, asked.lives, asked.processes, asked.seed):
             cases.append(case)
+            sink.write(case.to_json() + "\n")
             wrong = case.wrong()
             if wrong:
                 print(f"case {len(cases)}: {wrong}; {case.settings}", flush=True)
-    if asked.record:
-        with gzip.open(asked.record, "wt") as sink:
-            sink.writelines(case.to_json() + "\n" for case in cases)
+            if len(cases) % asked.lives == 0:
+                print(f"{asked.version}: {summary(cases)}", flush=True)
     print(f"{asked.version}: {summary(cases)}, {sum(case.wrong() is not None for case in cases)} wrong")
     return any(case.wrong() for case in cases)
 
