@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from functools import partial
-from time import monotonic
-from typing import Any
 
 import pytest
 
@@ -14,97 +10,8 @@ from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.protocol.codes import CommandType
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.history import RECEIPT, Rule, check_history
+from tests.devbroker.key_session import Session
 from tests.devbroker.raw import RawClient
-
-pulsar = pytest.importorskip("pulsar")
-
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-KEYS = 40
-CONSUMERS = 3
-
-
-class Session:
-    """One topic, a few consumers that fail most messages, and the key of each position."""
-
-    def __init__(self, broker: Broker, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.broker = broker
-        self.client = pulsar.Client(broker.url, logger=QUIET)
-        self.keys: dict[tuple[int, int], str] = {}
-        self.acked: set[tuple[int, int]] = set()
-        self.consumers: list[Any] = []
-        self.joined = self.nacks = 0
-
-    def publish(self, messages: int) -> None:
-        producer = self.client.create_producer("orders", batching_enabled=False, block_if_queue_full=True)
-
-        def sent(result: Any, message_id: Any, key: str) -> None:
-            assert result == pulsar.Result.Ok
-            self.keys[message_id.ledger_id(), message_id.entry_id()] = key
-
-        for _ in range(messages):
-            key = f"key-{self.chance.randrange(KEYS)}"
-            producer.send_async(b"", partial(sent, key=key), partition_key=key)
-        producer.flush()
-        producer.close()
-
-    def join(self) -> None:
-        self.joined += 1
-        self.consumers.append(
-            self.client.subscribe(
-                "orders",
-                "billing",
-                consumer_type=pulsar.ConsumerType.KeyShared,
-                consumer_name=f"consumer-{self.joined}",
-                initial_position=pulsar.InitialPosition.Earliest,
-                negative_ack_redelivery_delay_ms=100,
-                receiver_queue_size=self.chance.choice((1, 10, 1_000)),
-            )
-        )
-
-    def leave(self) -> None:
-        self.consumers.pop(self.chance.randrange(len(self.consumers))).close()
-
-    def run(self, nacks: int, nack: float = 0.98) -> None:
-        """Fail messages, this share of them, until there were so many nacks."""
-        while self.nacks < nacks:
-            if self.chance.random() < 0.02:
-                self.leave()
-            while len(self.consumers) < CONSUMERS:
-                self.join()
-            self.receive(nack)
-
-    def drain(self) -> None:
-        """Acknowledge until nothing is left; the time limit of the run ends one that never does."""
-        while len(self.acked) < len(self.keys):
-            self.receive(nack=0.0)
-        for consumer in self.consumers:
-            # Its acknowledgments are sent before it closes.
-            consumer.close()
-        self.broker.settle()
-
-    def receive(self, nack: float) -> None:
-        for consumer in self.consumers:
-            end_s = monotonic() + 1
-            while monotonic() < end_s:
-                try:
-                    message = consumer.receive(timeout_millis=10)
-                except pulsar.Timeout:
-                    break
-                if self.chance.random() < nack:
-                    consumer.negative_acknowledge(message)
-                    self.nacks += 1
-                else:
-                    consumer.acknowledge(message)
-                    given = message.message_id()
-                    self.acked.add((given.ledger_id(), given.entry_id()))
-
-
-def keyed(session: Session) -> list[Any]:
-    return [
-        event._replace(key=session.keys.get((event.ledger_id or 0, event.entry_id or 0)))
-        for event in session.broker.events
-    ]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +24,12 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
 ) -> None:
     settings = DevBrokerSettings(limits={"waiting_holds_key": ours}, max_events=10_000_000)
     with Broker(settings=settings) as broker:
-        session = Session(broker, messages)
+        session = Session(broker.url, messages)
         session.publish(messages)
         session.run(nacks)
         session.drain()
-        events = keyed(session)
+        broker.settle()
+        events = session.keyed(broker.events)
         session.client.close()
     kinds = Counter(event.kind for event in events)
     seen = kinds[Kind.NACK]
@@ -142,14 +50,15 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
 def test_a_history_with_crashes_of_the_broker_breaks_nothing(as_: str) -> None:
     """Acknowledgments that nobody answered may be lost, and messages come again in their order."""
     with Broker(settings=DevBrokerSettings(limits={"waiting_holds_key": True})) as broker:
-        session = Session(broker, 11)
+        session = Session(broker.url, 11)
         session.publish(300)
         for crashes in range(1, 5):
             session.run(300 * crashes, nack=0.9)
             broker.crash()
             broker.restart(as_)
         session.drain()
-        events = keyed(session)
+        broker.settle()
+        events = session.keyed(broker.events)
         session.client.close()
     kinds = Counter(event.kind for event in events)
     assert kinds[Kind.BROKER_RESTART] == 4

@@ -346,3 +346,20 @@ def test_after_a_crash_what_may_be_acknowledged_need_not_come_but_may() -> None:
     # A graceful unload loses nothing.
     unload = {"kind": "unload"}
     assert broken(got(0), said("ack", 0), unload, got(0)) == AGAIN
+
+
+def test_what_was_under_way_when_a_client_spoke_breaks_nothing() -> None:
+    def found(late_ms: int) -> list[Rule]:
+        lines = (
+            got(0, time_ms=0),
+            got(1, time_ms=0),
+            got(2, time_ms=0),
+            said("nack", 0, time_ms=100),
+            said("ack", 2, time_ms=100),
+        )
+        late = (got(1, time_ms=100 + late_ms), got(2, time_ms=100 + late_ms))
+        history = events(*PUBLISHED, *OPEN, *lines, *late)
+        return [each.rule for each in check_history(history, under_way_ms=50)]
+
+    assert found(49) == []
+    assert set(found(50)) == {Rule.OVERTAKEN, Rule.ACKED_AGAIN}

@@ -13,7 +13,6 @@ states that differ in the names of consumers only are one state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,7 +56,9 @@ OF_MESSAGE: dict[int, tuple[str, ...]] = {
     DEAD: ("ack",),
 }
 """What can happen to a message, by its place."""
-PREDICTED = {"join", "flow", "leave", "tick", "skip", "ack", "nack", "redeliver", "hold", "commit", "save"}
+PREDICTED = {
+    *("join", "flow", "leave", "tick", "skip", "ack", "nack", "redeliver", "hold", "commit", "abort", "save")
+}
 """What leads to a state that the subscription has no say in; it is run if it leads to a new one."""
 
 
@@ -217,11 +218,17 @@ class World:
         """Return the hash of the state after an operation; `None` if that depends on the subscription."""
         if operation[0] not in PREDICTED:
             return None
-        beside = copy(self)
-        beside.messages, beside.permits, beside.reads = [*self.messages], {**self.permits}, [*self.reads]
-        beside.subscription = _Silent(self.subscription.read_position)  # type: ignore[assignment]
+        beside = self._beside()
         beside.do(operation)
         return hash(beside.state())
+
+    def _beside(self) -> World:
+        """Return a copy whose subscription agrees to everything."""
+        beside = World.__new__(World)
+        beside.__dict__.update(self.__dict__)
+        beside.messages, beside.permits, beside.reads = [*self.messages], {**self.permits}, [*self.reads]
+        beside.subscription = _Silent(self.subscription.read_position)  # type: ignore[assignment]
+        return beside
 
     def rounds_to_drain(self, known: dict[int, int], *, client_holds: bool = False) -> int:
         """Let everything go well from here; return after how many rounds nothing is left.
@@ -231,14 +238,21 @@ class World:
         First an open transaction stays open: it keeps nothing but what is behind the messages that it holds.
         Many states are one as soon as a round begins: `known` has the rounds of those that were drained.
         """
+        beside = self._beside()
+        beside._begin_to_drain()
+        name = hash(beside.state())
+        if name not in known:
+            self._begin_to_drain()
+            if hash(self.state()) != name:
+                raise BrokenError(f"{self.state()} is not what a round begins with")
+            known[name] = self._rounds(client_holds=client_holds)
+        return known[name]
+
+    def _begin_to_drain(self) -> None:
         self.reads, self.saved = [], None
         if not self.permits:
             self._join(0)
         self._begin_round()
-        name = hash(self.state())
-        if name not in known:
-            known[name] = self._rounds(client_holds=client_holds)
-        return known[name]
 
     def _rounds(self, *, client_holds: bool) -> int:
         rounds = 0

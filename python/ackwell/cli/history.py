@@ -20,6 +20,14 @@ def history(
         bool,
         typer.Option("--at-rest", help="The recording ended when nothing was left to deliver: say what is."),
     ] = False,
+    under_way_ms: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="MS",
+            help="Recorded by a proxy: a delivery may have been under way for so long when a client spoke.",
+        ),
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an array.")] = False,
 ) -> None:
     """Check recorded events: no message overtaken on Key_Shared, no acknowledged one delivered again.
@@ -27,6 +35,7 @@ def history(
     Examples
     --------
         ackwell history events/
+        ackwell history --under-way-ms 500 recorded/
         ackwell history --at-rest --json trace.jsonl.gz
 
     Exit code: 0 when nothing is wrong, 3 when something is.
@@ -37,7 +46,7 @@ def history(
     files = event_files(sources)
     with file_progress(files, "reading") as progress:
         events = read_events(files, on_file=lambda _: progress.advance(progress.task_ids[0]))
-        found = check_history(events, at_rest=at_rest)
+        found = check_history(events, at_rest=at_rest, under_way_ms=under_way_ms)
     if as_json:
         print_json([each.to_json() for each in found])
     elif not found:

@@ -10,9 +10,11 @@ Key_Shared a later message of its key that is delivered meanwhile *overtakes* it
 is the consumer's.
 
 An acknowledgment that was answered is a `result` event with its position and `RECEIPT` as detail; one that
-was not answered may be lost in a crash. In a recording by the proxy an acknowledgment can cross a delivery on
-the wire: there `acked-again` means that both were under way. A broker forgets redelivery counts when it
-restarts, when the last consumer leaves and when a part of a batch is acknowledged: there they may begin anew.
+was not answered may be lost in a crash. A broker forgets redelivery counts when it restarts, when the last
+consumer leaves and when a part of a batch is acknowledged: there they may begin anew.
+
+In a recording by the proxy what a client says can cross a delivery. With `under_way_ms`, a delivery
+up to so long after an acknowledgment or a return is not held against the broker.
 """
 
 from __future__ import annotations
@@ -77,17 +79,23 @@ class _Waiting:
     """The messages of one key that were given back, least first; those that went are dropped when met."""
 
     heap: list[Position] = field(default_factory=list)
-    here: set[Position] = field(default_factory=set)
+    since_ms: dict[Position, int] = field(default_factory=dict)
 
-    def add(self, position: Position) -> None:
-        if position not in self.here:
-            self.here.add(position)
+    def add(self, position: Position, now_ms: int) -> None:
+        if position not in self.since_ms:
+            self.since_ms[position] = now_ms
             heappush(self.heap, position)
 
-    def first(self) -> Position | None:
-        while self.heap and self.heap[0] not in self.here:
+    def first(self, before: Position, until_ms: int | None) -> Position | None:
+        """Return the first before a position, of those that came until then."""
+        while self.heap and self.heap[0] not in self.since_ms:
             heappop(self.heap)
-        return self.heap[0] if self.heap else None
+        if not self.heap or self.heap[0] >= before:
+            return None
+        if until_ms is None:
+            return self.heap[0]
+        found = (each for each, since in self.since_ms.items() if each < before and since <= until_ms)
+        return min(found, default=None)
 
 
 class _Topic:
@@ -111,8 +119,10 @@ class _Topic:
 class _History:
     """What happened to one subscription."""
 
-    def __init__(self, topic: _Topic) -> None:
+    def __init__(self, topic: _Topic, under_way_ms: int) -> None:
         self.topic = topic
+        self.under_way_ms = under_way_ms
+        self.now_ms = 0
         self.by_key = False
         self.consumers = 0
         self.begin(Position(-1, -1))
@@ -127,6 +137,8 @@ class _History:
         """The last message of each key that was delivered for the first time."""
         self.delivered: set[Position] = set()
         self.acked: set[Position] = set()
+        self.acked_ms: dict[Position, int] = {}
+        """When what is acknowledged was so, while a delivery may have been under way."""
         self.answered: set[Position] = set()
         self.unanswered: set[Position] = set()
         """Acknowledged, and not known to be durable."""
@@ -145,7 +157,9 @@ class _History:
         return any(position in each for each in self.in_transactions.values())
 
     def dispatched(self, event: Event, position: Position) -> Iterator[tuple[Rule, Position | None]]:
-        if self.is_acked(position):
+        until_ms = self.now_ms - self.under_way_ms if self.under_way_ms else None
+        crossed = until_ms is not None and self.acked_ms.get(position, until_ms) > until_ms
+        if self.is_acked(position) and not crossed:
             yield Rule.RECEIPT_LOST if position in self.answered else Rule.ACKED_AGAIN, None
         count = event.redelivery_count or 0
         if count < self.counts.get(position, 0):
@@ -154,8 +168,8 @@ class _History:
         key = self.topic.keys.get(position)
         if self.by_key and key is not None:
             waiting = self.waiting.get(key)
-            first = None if waiting is None else waiting.first()
-            if first is not None and first < position:
+            first = None if waiting is None else waiting.first(position, until_ms)
+            if first is not None:
                 yield Rule.OVERTAKEN, first
             if position not in self.delivered and position not in self.topic.unordered:
                 last = self.first_deliveries.get(key, position)
@@ -175,8 +189,8 @@ class _History:
         key = self.topic.keys.get(position)
         if key is not None and key in self.waiting:
             waiting = self.waiting[key]
-            waiting.here.discard(position)
-            if not waiting.here:
+            waiting.since_ms.pop(position, None)
+            if not waiting.since_ms:
                 del self.waiting[key]
 
     def given_back(self, positions: Iterable[Position]) -> None:
@@ -184,10 +198,11 @@ class _History:
             self.gone(position)
             key = self.topic.keys.get(position)
             if key is not None and not self.is_acked(position):
-                self.waiting.setdefault(key, _Waiting()).add(position)
+                self.waiting.setdefault(key, _Waiting()).add(position, self.now_ms)
 
     def acknowledged(self, position: Position) -> None:
         self.acked.add(position)
+        self._acked_now(position)
         self.counts.pop(position, None)
         self.gone(position)
 
@@ -195,7 +210,12 @@ class _History:
         self.acked_up_to = max(self.acked_up_to, position)
         for each in [each for each in self.delivered if each <= position]:
             self.counts.pop(each, None)
+            self._acked_now(each)
             self.gone(each)
+
+    def _acked_now(self, position: Position) -> None:
+        if self.under_way_ms:
+            self.acked_ms.setdefault(position, self.now_ms)
 
     def start_over(self) -> None:
         """Note that everything unacknowledged is read again, in its order."""
@@ -203,7 +223,9 @@ class _History:
         self.counts.clear()
 
 
-def check_history(events: Iterable[Event], *, at_rest: bool = False) -> list[Violation]:
+def check_history(
+    events: Iterable[Event], *, at_rest: bool = False, under_way_ms: int = 0
+) -> list[Violation]:
     """Return what a history breaks, event by event. O(events · log waiting).
 
     Parameters
@@ -214,6 +236,9 @@ def check_history(events: Iterable[Event], *, at_rest: bool = False) -> list[Vio
     at_rest : bool
         The history ended when nothing was left to deliver: what is neither acknowledged nor with a
         consumer then was never delivered, or not again.
+    under_way_ms : int
+        How long a delivery may have been under way when a client's acknowledgment or return was recorded, by
+        the events' `time_ms`. 0 for what a broker says of itself.
 
     Examples
     --------
@@ -229,7 +254,7 @@ def check_history(events: Iterable[Event], *, at_rest: bool = False) -> list[Vio
     ...     print(each.position, each.rule, each.other)
     3:1 overtaken 3:0
     """
-    checker = _Checker()
+    checker = _Checker(under_way_ms)
     for event in events:
         checker.feed(event)
     if at_rest:
@@ -240,8 +265,9 @@ def check_history(events: Iterable[Event], *, at_rest: bool = False) -> list[Vio
 class _Checker:
     """Gives each event to the subscriptions that it is about."""
 
-    def __init__(self) -> None:
+    def __init__(self, under_way_ms: int) -> None:
         self.found: list[Violation] = []
+        self._under_way_ms = under_way_ms
         self._topics: dict[str, _Topic] = {}
         self._histories: dict[str, dict[str, _History]] = {}
 
@@ -259,7 +285,7 @@ class _Checker:
         histories = self._histories.setdefault(event.topic, {})
         if event.subscription:
             if event.subscription not in histories:
-                histories[event.subscription] = _History(topic)
+                histories[event.subscription] = _History(topic, self._under_way_ms)
             self._happened(event, histories[event.subscription], position)
         else:
             for name, history in histories.items():
@@ -275,6 +301,7 @@ class _Checker:
 
     def _happened(self, event: Event, history: _History, position: Position | None) -> None:
         kind = event.kind
+        history.now_ms = history.now_ms if event.time_ms is None else event.time_ms
         if kind is Kind.DISPATCH and position is not None:
             whose = event.topic, event.subscription, position, event.sequence
             self.found += [

@@ -110,7 +110,9 @@ class Dispatcher:
         if reason is not None:
             return reason
         policy = state.policy
-        must_wait = policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash)
+        # Hardly ever does anything wait.
+        some_wait = policy.in_key_order and (state.replay.active or state.retrying.active)
+        must_wait = some_wait and self._key_waits(ledger_id, entry_id, sticky_key_hash)
         consumer = Undelivered.KEY_WAITS if must_wait else policy.choose(sticky_key_hash, new=new)
         # Quicker than `isinstance`, and the same: nothing is derived from an enum with members.
         if type(consumer) is Undelivered:

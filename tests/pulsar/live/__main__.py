@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.pulsar.live import runs
 from tests.pulsar.live.operations import Sequence, drawn
 from tests.pulsar.live.play import Played, Playing
 
-GROUP = 10
+GROUP = 20
 
 
 def main() -> int:
@@ -38,6 +39,7 @@ def main() -> int:
         from tests.pulsar.official.play import PlayedByClient as player  # noqa: N813
     settings = runs.settings(transactions=sequences[0].transactions)
     different, compared, races = 0, 0, 0
+    played: Counter[str] = Counter()
     with (
         tempfile.TemporaryDirectory() as folder,
         kit.running_broker(Path(folder), asked.version, **settings) as broker,
@@ -46,9 +48,11 @@ def main() -> int:
             for result in runs.play(broker, sequences[start : start + GROUP], asked.seed + start, player):
                 compared += result.compared
                 races += len(result.races)
+                played += result.played
                 for race in result.races if asked.verbose else ():
                     print(f"race in seed {result.sequence.seed}, step {race}", flush=True)
                 if result.difference is None:
+                    print(f"seed {result.sequence.seed}: {result.compared} comparisons", flush=True)
                     continue
                 different += 1
                 if different <= asked.shrink and not asked.client:
@@ -63,7 +67,7 @@ def main() -> int:
                     flush=True,
                 )
     counted = f"{len(sequences)} sequences, {compared} comparisons, {different} with differences"
-    print(f"{asked.version}: {counted}, {races} races")
+    print(f"{asked.version}: {counted}, {races} races; {runs.shares(played)}")
     return different > 0
 
 

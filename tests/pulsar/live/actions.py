@@ -112,6 +112,12 @@ class Unload(NamedTuple):
     """Before, the cursor gets acknowledged entries of a ledger that does not exist: metadata was lost."""
 
 
+class Wait(NamedTuple):
+    """Time passes until a moment."""
+
+    until_ms: int
+
+
 class ChangeType(NamedTuple):
     """The consumers that come next have another type; none is here."""
 
@@ -137,6 +143,7 @@ Action = (
     | Clear
     | Expire
     | Unload
+    | Wait
     | ChangeType
     | Unsubscribe
 )

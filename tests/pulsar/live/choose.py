@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ CONSUMERS = 4
 DELAYED = 0.15
 """The share of publications to be delivered later than any sequence lasts."""
 FAR_MS = 4_102_444_800_000
+SOON_MS = 3_000
+"""A broker delivers up to a second (`delayedDeliveryTickTimeMillis`) early; before that both sides rest."""
 
 
 def action_of(operation: Operation, ours: Ours) -> Action | None:
@@ -36,6 +39,15 @@ def _publish(chance: random.Random, ours: Ours) -> Action:
     )
 
 
+def _publish_soon(chance: random.Random, ours: Ours) -> Action | None:
+    if not ours.individual:
+        return None
+    entries = tuple(
+        (chance.choice((None, 3)), chance.choice((None, *KEYS))) for _ in range(chance.randint(1, 2))
+    )
+    return actions.Publish(entries, int(time.time() * 1_000) + SOON_MS)
+
+
 def _publish_chunks(chance: random.Random, ours: Ours) -> Action | None:
     # On Shared a broker gives the chunks of a message to one consumer: it reads of them what ours does not.
     return (
@@ -49,7 +61,7 @@ def _change_type(chance: random.Random, ours: Ours) -> Action | None:
 
 
 def _unsubscribe(chance: random.Random, ours: Ours) -> Action | None:
-    return None if ours.transactional else actions.Unsubscribe()
+    return actions.Unsubscribe() if ours.begins_again_cleanly else None
 
 
 def _subscribe(chance: random.Random, ours: Ours) -> Action | None:
@@ -241,6 +253,7 @@ def words(bits: int) -> AckSet:
 
 _CHOOSE: dict[str, Callable[[random.Random, Ours], Action | None]] = {
     "publish": _publish,
+    "publish_soon": _publish_soon,
     "publish_chunks": _publish_chunks,
     "change_type": _change_type,
     "unsubscribe": _unsubscribe,

@@ -29,7 +29,7 @@ WEIGHTS = {
     "expire": 1,
     "unload": 2,
 }
-MIXED = {"nack": 5, "change_type": 2, "unsubscribe": 1, "publish_chunks": 2}
+MIXED = {"nack": 5, "change_type": 2, "unsubscribe": 1, "publish_chunks": 2, "publish_soon": 1}
 IN_TRANSACTIONS = {"transaction_ack": 8, "transaction_cumulative": 2, "transaction_end": 5}
 
 

@@ -17,7 +17,7 @@ from ackwell import Cursor, Position, ProtocolError
 from ackwell.ack_sets import WHOLE, from_words, to_words
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.protocol.command_ack import AckType, CommandAck, MessageId
-from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
+from ackwell.subscription import RedeliveryBackoff, Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.consumer import Consumer
 from ackwell.subscription.selectors import ConsistentHashing
 from ackwell.subscription.sticky_key import sticky_key_hash
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.pulsar.live.operations import Sequence
 
 MANY = 100_000
-NOW_MS = 0
+NEVER_MS = 1 << 50
 _SLOTS = ConsistentHashing().slots
 
 
@@ -54,6 +54,8 @@ def preset(
     found = SubscriptionSettings.pulsar(
         version,
         transactions_keep_parts=transactions,
+        # When a client gives back what it negatively acknowledged is an operation of its own.
+        nack_backoff=RedeliveryBackoff(NEVER_MS, NEVER_MS),
         max_unacked_per_consumer=values["maxUnackedMessagesPerConsumer"],
         max_unacked_per_subscription=values["maxUnackedMessagesPerSubscription"],
     )
@@ -93,6 +95,8 @@ class Ours:
         self.cursor_settings = self._settings.cursor
         self.ledgers: Ledgers = engine.Ledgers()
         self.log: dict[Position, Entry] = {}
+        self.now_ms = 0
+        """The moment that was last waited for."""
         self.names: dict[int, str] = {}
         self.consumers: list[int] = []
         self.next_consumer_id = 0
@@ -114,6 +118,12 @@ class Ours:
     def moves_are_clean(self) -> bool:
         """Whether the broker drops what is pending when an administrator moves the subscription on."""
         return not (self._version.startswith("4.0") and self.individual)
+
+    @property
+    def begins_again_cleanly(self) -> bool:
+        """Whether the broker counts the backlog of a subscription that is deleted and made again."""
+        counts_deleted = self._version.startswith("4.0") and len(self.ledgers) > 1
+        return not (counts_deleted or self.transactional)
 
     def begin(self, dump: dict[str, Any]) -> None:
         """Start where the broker's new subscription is."""
@@ -194,6 +204,10 @@ class Ours:
     @property
     def transactions(self) -> list[actions.Transaction]:
         return [(each.most_bits, each.least_bits) for each in self.subscription.transactions]
+
+    def is_acked(self, position: Position) -> bool:
+        """Return whether an entry is acknowledged."""
+        return self.subscription.cursor.is_acked(*position)
 
     def held_by_transactions(self, position: Position) -> int:
         """Return which messages of an entry open transactions hold."""
@@ -323,7 +337,7 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Nack) -> None:
-        self.subscription.nack(action.consumer_id, *action.position, NOW_MS)
+        self.subscription.nack(action.consumer_id, *action.position, self.now_ms)
 
     @_do.register
     def _(self, action: actions.Seek) -> None:
@@ -340,6 +354,10 @@ class Ours:
     @_do.register
     def _(self, action: actions.Expire) -> None:
         self.subscription.expire(*action.position)
+
+    @_do.register
+    def _(self, action: actions.Wait) -> None:
+        self.now_ms = action.until_ms
 
     @_do.register
     def _(self, action: actions.ChangeType) -> None:
@@ -399,7 +417,7 @@ class Ours:
         if tuple(ack_set) != tuple(theirs):
             found.append(f"ack set of {position}: ours {ack_set}, broker {theirs}")
         self.subscription.delivered(
-            consumer_id, *position, NOW_MS, batch_size=entry.batch_size, sticky_key_hash=entry.hash
+            consumer_id, *position, self.now_ms, batch_size=entry.batch_size, sticky_key_hash=entry.hash
         )
         return found
 
@@ -417,7 +435,7 @@ class Ours:
         before = self.subscription
         self.subscription = copy.deepcopy(before, {id(self.ledgers): self.ledgers})
         try:
-            return self._delivers(), self.subscription
+            return self.plain(self._delivers()), self.subscription
         finally:
             self.subscription = before
 
@@ -425,7 +443,7 @@ class Ours:
         found: list[Delivered] = []
         last: list[Position] = []
         while True:
-            reads = self.subscription.next_reads(MANY, NOW_MS)
+            reads = self.subscription.next_reads(MANY, self.now_ms)
             deliveries = self._dispatched(reads) if reads else []
             if not deliveries and reads == last:
                 return found
@@ -437,7 +455,7 @@ class Ours:
         deliveries = self.subscription.dispatch_many(
             [position.ledger_id for position in reads],
             [position.entry_id for position in reads],
-            NOW_MS,
+            self.now_ms,
             batch_sizes=[each.batch_size for each in entries],
             sticky_key_hashes=[each.hash for each in entries],
             deliver_at_ms=[each.deliver_at_ms for each in entries],
@@ -462,7 +480,13 @@ class Ours:
         for pair in dump["dispatcher"].get("replay", ()):
             position = Position(*pair)
             if position in self.log and self._waits(position):
-                state.replay.add(*position, self.log[position].hash if self.type == "Key_Shared" else None)
+                entry = self.log[position]
+                key_hash = entry.hash if self.type == "Key_Shared" else None
+                if entry.deliver_at_ms > self.now_ms:
+                    # What is in the queue and is to be delivered later was not looked at.
+                    state.replay.add_unseen(position, key_hash)
+                else:
+                    state.replay.add(*position, key_hash)
         state.unread.position = max(state.unread.position, tuple(dump["cursor"]["readPosition"]))
 
     def _can_take(self, consumer_id: int) -> bool:
@@ -510,7 +534,7 @@ class Ours:
         """Return what ours would deliver now to others than these consumers."""
         dispatcher = self.subscription._dispatcher
         found, hashes = [], set()
-        for position in self.subscription.next_reads(MANY, NOW_MS):
+        for position in self.subscription.next_reads(MANY, self.now_ms):
             new = self.read_position <= position
             key_hash = self.log[position].hash
             policy = self.subscription._state.policy

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal
 
+from ackwell import Position
 from tests.pulsar.live import compare, restarts
 from tests.pulsar.live.actions import (
     Ack,
@@ -19,14 +21,14 @@ from tests.pulsar.live.actions import (
     Subscribe,
     Unload,
     Unsubscribe,
+    Wait,
 )
-from tests.pulsar.live.choose import action_of
+from tests.pulsar.live.choose import FAR_MS, action_of
 from tests.pulsar.live.ours import Ours
 from tests.pulsar.live.theirs import Theirs
 from tests.pulsar.live.transcript import Step, Transcript, differences, is_beginning, same_deliveries, shown
 
 if TYPE_CHECKING:
-    from ackwell import Position
     from ackwell.subscription import Subscription
     from tests.pulsar import kit
     from tests.pulsar.live.actions import Action
@@ -62,6 +64,7 @@ class Playing(ABC):
         self._version = broker.version
         self.history: list[str] = []
         self.compared = 0
+        self.played: Counter[str] = Counter()
         self.races: list[str] = []
         """Where the broker waited with something to deliver or read on instead, and why it may."""
         self._idle = self._rests = False
@@ -89,6 +92,7 @@ class Playing(ABC):
         """Take over the cursor that the broker loaded, which has to be the predicted one."""
         dump = self.theirs.state()
         self.history.append(f"{step} reloaded after {kind}")
+        self.played[f"reloaded after {kind}"] += 1
         found = prediction.missed_by(dump, kind)
         if found:
             raise DifferenceError(step, f"a restart ({kind})", found)
@@ -188,6 +192,8 @@ class Played(Playing):
     def _step(self, step: int, operation: Operation) -> None:
         action = action_of(operation, self.ours)
         self.history.append(f"{step} {operation.kind}: {action}")
+        if action is not None:
+            self._count(operation.kind, action)
         if isinstance(action, (ChangeType, Unsubscribe)):
             for consumer_id in list(self.ours.consumers):
                 self.play(step, Close(consumer_id))
@@ -195,13 +201,26 @@ class Played(Playing):
             # One by one: how many of them a read finds that waits for entries is the broker's haste.
             for entry in action.entries:
                 self.play(step, action._replace(entries=(entry,)))
+            if operation.kind == "publish_soon":
+                self.play(step, Wait(action.deliver_at_ms))
         elif action is not None:
             self.play(step, action)
+
+    def _count(self, kind: str, action: Action) -> None:
+        ours = self.ours
+        self.played[kind] += 1
+        self.played["delayed for ever"] += isinstance(action, Publish) and action.deliver_at_ms == FAR_MS
+        self.played["in rolled ledgers"] += len(ours.ledgers) > 1
+        self.played["after a trim"] += bool(ours.log) and not ours.ledgers.contains(*min(ours.log))
+        self.played["in a partition"] += self.sequence.partition is not None
+        self.played[f"on {ours.type}"] += 1
 
     def play(self, step: int, action: Action) -> None:
         """Play an action on both sides, and compare."""
         self._idle = self._wakes_nobody(action)
         self._full = self.ours.full - self.ours.blocked
+        last = self.steps[-1].after if self.steps else {}
+        self._queued = [Position(*each) for each in last.get("dispatcher", {}).get("replay", ())]
         self._was_blocked = self.ours.subscription._state.consumers.blocked
         if isinstance(action, Unload):
             before, prediction = self.theirs.state(), self._prediction()
@@ -255,6 +274,14 @@ class Played(Playing):
             found = self._differences(after if agreed else self.ours.subscription, dump)
             same = 0 if found or taken else same + 1
             late = time.monotonic() - start
+            if found and agreed and not came and late > RESTS_ON_S and (self._idle or self._rests):
+                # Nothing is to be delivered, but delays are to be noted, which the next read does.
+                agreed = bool(self._differences(self.ours.subscription, dump))
+                raced = "" if agreed else "rests"
+                if raced:
+                    self.races.append(f"{step} {what}: {raced}")
+                    self._rests = True
+                    break
             if same >= 2 and not agreed and late > RESTS_ON_S:
                 raced = self._race(what, predicted, came, read_to)
                 if raced:
@@ -295,6 +322,8 @@ class Played(Playing):
         two it also may read on instead.
         """
         late = is_beginning(came, predicted)
+        if late and any(map(self.ours.is_acked, self._queued)):
+            return "acknowledged in the queue"
         ahead = all(each.position >= read_to for each in came if each not in predicted)
         waits = self.ours.may_wait(self._full) and not came
         if late and (self._rests or self._idle or waits):

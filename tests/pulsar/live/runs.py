@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +30,8 @@ class Result(NamedTuple):
     difference: DifferenceError | None
     history: list[str]
     races: list[str]
+    played: Counter[str]
+    """How often each kind of operation had something to act on, and what the topic went through."""
 
 
 def settings(*, transactions: bool) -> dict[str, str]:
@@ -46,6 +49,11 @@ def settings(*, transactions: bool) -> dict[str, str]:
 def described(result: Result) -> str:
     """Return a difference, and what leads to it."""
     return "\n".join([result.sequence.to_json(), *result.history, str(result.difference)])
+
+
+def shares(played: Counter[str]) -> str:
+    """Return what was played, by kind."""
+    return ", ".join(f"{name} {count}" for name, count in sorted(played.items()))
 
 
 def play(
@@ -70,13 +78,13 @@ def play(
                     steps.send(kind)
                 waiting.append((each, steps))
             except StopIteration:
-                results.append(Result(each.sequence, each.compared, None, each.history, each.races))
+                results.append(_ended(each, None))
             except DifferenceError as difference:
                 each.theirs.disconnect()
-                results.append(Result(each.sequence, each.compared, difference, each.history, each.races))
+                results.append(_ended(each, difference))
             except Exception as error:
                 failed = DifferenceError(-1, "a restart", [repr(error)])
-                results.append(Result(each.sequence, each.compared, failed, each.history, each.races))
+                results.append(_ended(each, failed))
         running = waiting
         if running:
             kind = "crash" if chance.random() < CRASHES else "graceful"
@@ -87,6 +95,10 @@ def play(
             broker.stop(crash=kind == "crash")
             broker.start()
     return results
+
+
+def _ended(each: Playing, difference: DifferenceError | None) -> Result:
+    return Result(each.sequence, each.compared, difference, each.history, each.races, each.played)
 
 
 def shrunk(broker: kit.Broker, result: Result, seed: int) -> Result:

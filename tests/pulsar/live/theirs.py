@@ -166,6 +166,10 @@ class Theirs:
             raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, error.read().decode()) from None
 
     @_do.register
+    def _(self, action: actions.Wait) -> None:
+        time.sleep(max(action.until_ms / 1_000 - time.time(), 0))
+
+    @_do.register
     def _(self, action: actions.ChangeType) -> None:
         self._type = SubscriptionType(action.type)
 

@@ -78,17 +78,16 @@ class OneActive(EqualByState):
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the active consumer if it has permits, or had them when the read began."""
-        active = self.active
+        active, read_max = self.active, self._read_max
         if active is None:
             return Undelivered.NO_CONSUMER
-        if self._left > 0:
-            self._left -= 1
-            return active
-        if active.permits <= 0:
-            return Undelivered.NO_PERMITS
-        if self._read_max is not None:
-            self._left = min(active.permits, self._read_max) - 1
-        return active
+        if read_max is not None:
+            left = self._left
+            if left > 0:
+                self._left = left - 1
+                return active
+            self._left = max(min(active.permits, read_max) - 1, 0)
+        return active if active.permits > 0 else Undelivered.NO_PERMITS
 
     def choose_many(
         self,

@@ -62,16 +62,18 @@ class RoundRobin(EqualByState):
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the consumer whose turn it is, or whose turn begins."""
         consumer = self._current
-        if self.read is not None and self._left > 0 and consumer is not None:
-            # Its share was decided on when its turn began.
-            self._left -= 1
-            return consumer
         if (
             self._left > 0
             and consumer is not None
-            and consumer.permits > 0
-            and not consumer.blocked
-            and (not self._consumers.blocked or self._consumers.room(new=new) > 0)
+            and (
+                # The share of a read was decided on when the turn began.
+                self.read is not None
+                or (
+                    consumer.permits > 0
+                    and not consumer.blocked
+                    and (not self._consumers.blocked or self._consumers.room(new=new) > 0)
+                )
+            )
         ):
             self._left -= 1
             return consumer

@@ -1,0 +1,68 @@
+"""What `ackwell record` writes of sessions on Key_Shared, with crashes of the broker, breaks no rule."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.replay.events import Event, Kind
+from ackwell.replay.files import event_files, read_events
+from ackwell.replay.history import check_history
+from tests.devbroker.key_session import Session
+from tests.recording.process import recording
+
+REST_S = 0.5
+UNDER_WAY_MS = 2_000
+"""How long a delivery may take through the proxy on a machine that does other things as well."""
+
+
+def test_a_recorded_session_with_crashes_breaks_nothing(tmp_path: Path) -> None:
+    found: list[int] = []
+    with (
+        Broker(settings=DevBrokerSettings(limits={"waiting_holds_key": True})) as broker,
+        recording(broker.url, tmp_path) as url,
+    ):
+        session = Session(url, 7)
+        session.publish(200)
+        for number in range(1, 3):
+            session.run(200 * number, nack=0.8)
+            broker.crash()
+            found.append(at_rest(tmp_path))
+            broker.restart("ackwell")
+        session.drain()
+        session.client.close()
+        at_rest(tmp_path)
+    events = judged(session, tmp_path, found)
+    kinds = Counter(event.kind for event in events)
+    assert kinds[Kind.BROKER_RESTART] == 2
+    assert kinds[Kind.NACK] > 50
+    assert check_history(events, under_way_ms=UNDER_WAY_MS) == []
+    # The same history with one delivery before its turn is not let pass.
+    back = next(index for index, event in enumerate(events) if event.kind is Kind.NACK)
+    key, ms = events[back].key, events[back].time_ms
+    assert ms is not None
+    later = max(position for position, each in session.keys.items() if each == key)
+    early = events[back]._replace(kind=Kind.DISPATCH, ledger_id=later[0], entry_id=later[1])
+    early = early._replace(time_ms=ms + UNDER_WAY_MS)
+    assert check_history([*events[: back + 1], early], under_way_ms=UNDER_WAY_MS)
+
+
+def at_rest(folder: Path) -> int:
+    """Wait until nothing more is written; return how many events there are."""
+    before = -1
+    while True:
+        now = sum(path.read_bytes().count(b"\n") for path in folder.glob("*.jsonl"))
+        if now == before:
+            return now
+        before = now
+        time.sleep(REST_S)
+
+
+def judged(session: Session, folder: Path, crashes: list[int]) -> list[Event]:
+    """Return what was recorded, with keys, and with the crashes after so many events."""
+    events = session.keyed(read_events(event_files([folder])))
+    for seen in reversed(crashes):
+        events.insert(seen, events[0]._replace(kind=Kind.BROKER_RESTART, subscription="", detail="crash"))
+    return events
