@@ -77,10 +77,16 @@ def test_nothing_is_hidden_in_a_backlog_that_the_broker_counted_without_a_batch(
 def test_nothing_is_hidden_of_a_subscription_that_nobody_used_since_it_was_loaded() -> None:
     told = answer("[]", entries=100)
     told["stats"] = stats(1_000)
-    told["stats"]["subscriptions"] = {"sub": {"type": None, "consumers": []}}
+    told["stats"]["subscriptions"] = {"sub": {"type": "None", "consumers": []}}
     told["internalStats"]["cursors"]["sub"] |= {"state": "NoLedger", "cursorLedger": -1}
     (found,) = parse_stats(json.dumps(told).encode(), "answer.json")
     assert diagnose(found).verdict is Verdict.FINE
+    told["internalStats"]["cursors"]["sub"]["cursorLedger"] = 7
+    (found,) = parse_stats(json.dumps(told).encode(), "answer.json")
+    # What its ledger holds is there after a crash, and a close does not write there.
+    assert diagnose(found, restarts=("crash",)).verdict is Verdict.FINE
+    assert diagnose(found, restarts=GRACEFUL).verdict is Verdict.UNPROVEN
+    told["internalStats"]["cursors"]["sub"]["cursorLedger"] = -1
     told["stats"]["subscriptions"]["sub"]["type"] = "Shared"
     (found,) = parse_stats(json.dumps(told).encode(), "answer.json")
     assert diagnose(found).verdict is Verdict.UNPROVEN

@@ -73,7 +73,7 @@ class SubscriptionStats(CursorState):
     internal_cursor: bool
     """A cursor of the broker itself: `stats` does not list it."""
     untouched: bool = False
-    """No consumer has come since the broker loaded it: a subscription has no type until the first does."""
+    """No consumer has come since the broker loaded it: its type is `None` until the first does."""
     shows_cursor: bool = True
     """False for an answer of `stats` alone: positions, ranges and ledgers are not known, and empty here."""
 
@@ -327,7 +327,7 @@ def _subscription(
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
         dispatch=dispatch_of(shown, cursor, stats, policies, _integer) if shown else None,
         internal_cursor=bool(stats) and not shown,
-        untouched="type" in shown and shown["type"] is None and not shown.get("consumers"),
+        untouched=shown.get("type") == "None" and not shown.get("consumers"),
     )
 
 

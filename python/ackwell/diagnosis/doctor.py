@@ -189,9 +189,6 @@ def diagnose(
     if not stats.shows_cursor:
         note = "an answer of `topics stats` alone has no ranges: what a restart forgets is not judged"
         return Diagnosis(stats=stats, restarts=(), usage=(), remedies=(), notes=(note,), delivery=delivery)
-    if stats.untouched and stats.cursor_ledger == "none" and not settings.reads_batch_indexes_back:
-        # None were read when it was loaded, and nobody can have acknowledged since.
-        stats = replace(stats, batch_deleted={})
     losses = _losses(stats, settings, restarts, unwritten(stats, settings, before))
     return Diagnosis(
         stats=stats,
@@ -228,6 +225,8 @@ def predict(
     stats: SubscriptionStats, settings: BrokerSettings, restart: Restart, unwritten_entries: int | None = None
 ) -> RestartLoss:
     """Predict one restart of a subscription; `unwritten_entries` is the bound of `unwritten`."""
+    if stats.untouched and stats.batch_deleted is None and _has_no_unwritten_parts(stats, settings, restart):
+        stats = replace(stats, batch_deleted={})
     return restart_loss(
         stats,
         settings,
@@ -237,6 +236,15 @@ def predict(
         persisted_mark_delete=stats.persisted_mark_delete,
         unwritten_entries=unwritten_entries,
     )
+
+
+def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
+    """Return whether a subscription that nobody used since it was loaded loses no ack sets."""
+    if stats.cursor_ledger == "none":
+        # None were read when it was loaded.
+        return not settings.reads_batch_indexes_back
+    # Those of its ledger are still there after a crash; a close writes elsewhere.
+    return stats.cursor_ledger == "read-only" and restart == "crash"
 
 
 WRITE_MS: Final = 1_000
