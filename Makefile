@@ -7,7 +7,7 @@ PARALLEL := --numprocesses auto --dist loadgroup --benchmark-disable
 FAST := not slow and not spark and not pulsar and not faults and not soak
 
 .DEFAULT_GOAL := help
-.PHONY: test-clients help install demo check test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
+.PHONY: test-clients help install demo check check-changed test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
         fuzz fuzz-seeds mutants bench bench-rust bench-python bench-peers wheel lock clean \
         bench-replay bench-spark bench-billion bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
 
@@ -28,7 +28,11 @@ install: .venv/.locked  ## Build the native module into .venv
 demo: install  ## Replay real broker traces on Spark and compare with the broker's own answers
 	$(BIN)/python examples/demo.py
 
-check: lint types test-rust test-python-fast  ## After each change: lint, types and the fast tests of both languages
+check: lint types test-rust test-python-fast  ## Before each commit: lint, types and the fast tests of both languages
+
+# BASE=main; tests/changed.py says which tests judge which files.
+check-changed: .venv/.locked  ## After each change: lint, types, and the tests that judge what changed since main
+	$(BIN)/python -m tests.changed $(or $(BASE),main) "$(FAST)"
 
 test: lint types test-rust test-python  ## Everything that must hold; the Python tests on two workers or more
 

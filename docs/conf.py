@@ -15,7 +15,7 @@ author = "The ackwell project"
 release = version = ackwell.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc", "sphinx_design"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
 # A name in single backticks is code, in docstrings as in the guides.
 default_role = "literal"
 # Each class begins with a table of its members; each member follows with all it says.
@@ -41,6 +41,19 @@ html_theme_options = {
 }
 
 html_extra_path = ["llms.txt"]
+
+templates_path = ["_templates"]
+# Those of the theme, and the versions.
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "versions.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 
 # Drawn from the records and written from the code each time; a test compares them with what is committed.
 write_figures(Path(__file__).parents[1] / "benches/record", Path(__file__).parent / "images")

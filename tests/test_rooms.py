@@ -76,7 +76,11 @@ def test_the_rooms_of_the_page_are_those_of_the_package() -> None:
         for path in PACKAGE.iterdir()
         if (path.is_dir() and any(path.glob("*.py"))) or path.suffix in (".py", ".pyi")
     }
-    assert sorted(ROOMS) == sorted(found - {"__init__"})
+    found -= {"__init__"}
+    lacking, gone = sorted(found - {*ROOMS}), sorted({*ROOMS} - found)
+    assert lacking == [], f"give {lacking} a line in docs/architecture.md, in the order of imports"
+    assert gone == [], f"remove {gone} from the table of docs/architecture.md"
+    assert len(ROOMS) == len(found)
 
 
 @pytest.mark.parametrize("typing", [False, True], ids=["at run time", "for types"])
@@ -93,7 +97,9 @@ def test_a_room_imports_only_what_is_above_it(typing: bool) -> None:
             seen += 1
             if ROOMS.index(other) > ROOMS.index(room) and (room, other) not in named:
                 up.append(f"{path.relative_to(PACKAGE)} imports {other}")
-    assert up == []
+    assert up == [], (
+        "import only what is above in the table of docs/architecture.md, or pass it as an argument"
+    )
     assert seen > 100
 
 
@@ -105,4 +111,4 @@ def test_up_to_the_subscription_there_is_no_clock_no_file_and_no_thread() -> Non
         for module in imported(path)
         if module.partition(".")[0] in IMPURE
     }
-    assert found == set()
+    assert found == set(), "pass the time as now_ms; what reads a clock or a file belongs to a later room"

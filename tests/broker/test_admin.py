@@ -286,6 +286,7 @@ def test_an_address_that_is_none_is_refused_before_anything_is_asked() -> None:
     [
         ({}, "4.2.4", "10000", []),
         ({"version": 403}, None, "10000", ["the broker's version: "]),
+        ({"version": ["standalone"]}, None, "10000", ["the broker's version: expected a version, got '["]),
         ({"configuration/runtime": 403}, "4.2.4", None, ["the broker's settings: "]),
         (
             {"configuration/values": ["a"]},

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
+from ackwell.broker.settings import BrokerSettings
 from ackwell.devbroker.admin.requests import number
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
 from ackwell.devbroker.policies import POLICIES
@@ -657,10 +658,21 @@ def test_a_lookup_over_http_names_every_address(broker: Offline) -> None:
     assert broker.admin("GET", "lookup/v2/topic/persistent/public/none/a")[0] == "TOPIC_NOT_FOUND"
 
 
+def test_a_broker_says_its_version_and_what_a_restart_depends_on(broker: Offline) -> None:
+    """The doctor asks for both: without them it judges by assumptions."""
+    settings = broker.broker.settings
+    assert broker.admin("GET", "admin/v2/brokers/version") == settings.version
+    said = broker.admin("GET", "admin/v2/brokers/configuration/runtime")
+    assert broker.admin("GET", "admin/v2/brokers/configuration/values") == {}
+    assert BrokerSettings.of(settings.version).with_known(said) == settings.broker
+    assert "managedLedgerMaxUnackedRangesToPersist" in said
+
+
 def test_a_cluster_is_one_and_well(broker: Offline) -> None:
     assert broker.admin("GET", "admin/v2/clusters") == ["standalone"]
     assert broker.admin("GET", "admin/v2/brokers/health") == "ok"
     assert broker.admin("GET", "admin/v2/brokers/ready") == "ok"
+    assert broker.admin("GET", "admin/v2/brokers/standalone") == ["standalone"]
     assert broker.admin("PUT", "admin/v2/clusters/x") == (
         501,
         "the dev broker does not do PUT of a cluster or broker",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -161,7 +162,7 @@ class Admin:
         version = settings = None
         try:
             body = self._get("brokers/version").body
-            version = body.decode(errors="replace").strip().strip('"')[:64]
+            version = _version(body.decode(errors="replace"), self.endpoint.address("brokers/version"))
         except StatsError as error:
             assumed.append(f"the broker's version: {error.reason}")
         try:
@@ -323,3 +324,10 @@ def topic_path(topic: str) -> str:
 def _quoted(name: str) -> str:
     """Quote a name of several parts, so that no part can be another path."""
     return "/".join(quote(part, safe="") for part in name.split("/"))
+
+
+def _version(body: str, source: str) -> str:
+    version = body.strip().strip('"')
+    if not re.fullmatch(r"\d+\.\d+[\w.+-]{0,60}", version):
+        raise StatsError(f"expected a version, got {version[:64]!r}", source)
+    return version

@@ -170,6 +170,19 @@ def _namespaces(backend: Backend, request: Request, rest: list[str]) -> Any:
     raise HttpError(HTTPStatus.NOT_FOUND, "expected a tenant")
 
 
+def _brokers(backend: Backend, request: Request, rest: list[str]) -> Any:
+    """Say what `ackwell doctor` asks of a broker: its version, and the settings that a restart depends on."""
+    settings = backend.state.shared.settings
+    match request.method, rest:
+        case "GET", ["version"]:
+            return settings.version
+        case "GET", ["configuration", "runtime"]:
+            return {name: str(value).lower() for name, value in settings.broker.named().items()}
+        case "GET", ["configuration", "values"]:
+            return {}
+    return _cluster(backend, request, rest)
+
+
 def _cluster(_broker: Backend, request: Request, rest: list[str]) -> Any:
     if request.method == "GET" and rest[-1:] in (["health"], ["ready"]):
         return "ok"
@@ -184,7 +197,7 @@ _AROUND: Final[dict[str, Callable[[Backend, Request, list[str]], Any]]] = {
     "tenants": _tenants,
     "namespaces": _namespaces,
     "clusters": _cluster,
-    "brokers": _cluster,
+    "brokers": _brokers,
 }
 
 
