@@ -41,6 +41,8 @@ class FakeBroker(BaseHTTPRequestHandler):
         else:
             self.reply(200, value if isinstance(value, bytes) else json.dumps(value).encode())
 
+    do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+
     def reply(self, code: int, body: bytes) -> None:
         """Send a whole answer."""
         self.send_response(code)

@@ -52,6 +52,31 @@ def test_a_topic_that_cannot_be_read_is_reported_and_the_others_are_collected(tm
     assert json.loads(manifest.read_text())["unread"][0]["topic"] == "persistent://shop/eu/gone"
 
 
+def test_topics_after_one_that_cannot_be_read_are_collected_too(tmp_path: Path) -> None:
+    told = served("a", "b", "c")
+    del told["/admin/v2/persistent/shop/eu/a/stats"]
+    with broker(told) as (url, _):
+        steps = list(collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS))
+    assert [each.topic for each in steps] == [f"persistent://shop/eu/{name}" for name in "abc"]
+    assert [(each.written is None, each.unread is None) for each in steps] == [
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+    (manifest,) = tmp_path.rglob(MANIFEST)
+    found = json.loads(manifest.read_text())
+    assert (manifest.parent.name, found["date"]) == ("2026-11-21T12-00-00Z", "2026-11-21T12:00:00+00:00")
+    assert {key: found[key] for key in ("schemaVersion", "source", "version", "topics", "assumed")} == {
+        "schemaVersion": 1,
+        "source": url,
+        "version": "4.2.4",
+        "topics": 2,
+        "assumed": [],
+    }
+    assert [each["topic"] for each in found["unread"]] == ["persistent://shop/eu/a"]
+    assert collected_facts([str(tmp_path)]) is not None
+
+
 def test_a_run_that_was_cut_off_is_resumed_and_asks_only_for_what_is_missing(tmp_path: Path) -> None:
     topics = [f"t{n}" for n in range(30)]
     with broker(served(*topics)) as (url, asked):

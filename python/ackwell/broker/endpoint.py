@@ -148,6 +148,9 @@ class Endpoint:
             with opener.open(request, timeout=self.timeout_seconds) as response:
                 answer: bytes = response.read(BODY_BYTES_MAX + 1)
                 date = response.headers.get("Date")
+                if response.length and len(answer) <= BODY_BYTES_MAX:
+                    # Asked for a number of bytes, it returns fewer without an error if the connection ends.
+                    raise http.client.IncompleteRead(answer, response.length)
         except urllib.error.HTTPError as error:
             message = f"HTTP {error.code}: {_why(error)}"
             if error.code in _RETRYABLE:

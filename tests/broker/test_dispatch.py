@@ -1,0 +1,209 @@
+"""What is read of a delivery: each field from its own place, and what an older version does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from ackwell.broker.dispatch import HOLD, THROTTLED, DispatchStats, dispatch_of
+from ackwell.broker.stats import Unread, from_answer
+from ackwell.protocol.codes import SubscriptionType
+
+CONSUMER: dict[str, Any] = {
+    "consumerName": "c",
+    "availablePermits": 1,
+    "unackedMessages": 2,
+    "blockedConsumerOnUnackedMsgs": True,
+    "msgOutCounter": 3,
+    "drainingHashesCount": 4,
+    "keyHashRangeArrays": [[0, 9], [20, 20]],
+    "connectedSince": "noon",
+    "lastAckedTimestamp": 5,
+}
+SHOWN: dict[str, Any] = {
+    "type": "Key_Shared",
+    "consumers": [CONSUMER],
+    "activeConsumerName": "c",
+    "msgBacklog": 11,
+    "msgInReplay": 12,
+    "msgDelayed": 13,
+    "unackedMessages": 14,
+    "blockedSubscriptionOnUnackedMsgs": True,
+    "msgOutCounter": 15,
+    "msgRateOut": 1.5,
+    "availablePermits": 16,
+    "allowOutOfOrderDelivery": True,
+    "keySharedMode": "STICKY",
+    "lastConsumedTimestamp": 17,
+    "lastAckedTimestamp": 18,
+    "oldestBacklogMessageAgeSeconds": 19,
+    **{name: 1 << place for place, name in enumerate(THROTTLED)},
+}
+CURSOR: dict[str, Any] = {
+    "waitingReadOp": False,
+    "pendingReadOps": 1,
+    "subscriptionHavePendingRead": True,
+    "subscriptionHavePendingReplayRead": False,
+    "messagesConsumedCounter": 20,
+    "state": "Open",
+}
+
+
+def integer(values: Mapping[str, Any], name: str, default: int) -> int:
+    return int(values.get(name, default))
+
+
+def read(shown: Mapping[str, Any] = SHOWN, cursor: Mapping[str, Any] = CURSOR, **more: Any) -> DispatchStats:
+    return dispatch_of(shown, cursor, more.get("topic", {}), more.get("policies", {}), integer)
+
+
+def test_every_field_comes_from_its_own_place() -> None:
+    found = read(topic={"ongoingTxnCount": 21}, policies={"dispatchRate": dict(HOLD)})
+    values = asdict(found)
+    (consumer,) = values.pop("consumers")
+    assert consumer == {
+        "name": "c",
+        "permits": 1,
+        "unacked": 2,
+        "blocked": True,
+        "messages_out": 3,
+        "draining_hashes": 4,
+        "slots": 11,
+        "connected_since": "noon",
+        "last_acked_ms": 5,
+    }
+    assert values == {
+        "kind": SubscriptionType.KEY_SHARED,
+        "active": "c",
+        "backlog_messages": 11,
+        "in_replay": 12,
+        "delayed": 13,
+        "unacked": 14,
+        "blocked": True,
+        "messages_out": 15,
+        "rate_out": 1.5,
+        "total_permits": 16,
+        "out_of_order": True,
+        "sticky": True,
+        "open_transactions": 21,
+        "throttled": 63,
+        "rate_limit": HOLD,
+        "last_delivered_ms": 17,
+        "last_acked_ms": 18,
+        "oldest_age_seconds": 19,
+        "believes_in_read": True,
+        "believes_in_replay": False,
+        "cursor_reads": True,
+        "consumed": 20,
+        "cursor_state": "Open",
+    }
+
+
+def test_what_is_not_shown_is_none_or_nothing() -> None:
+    values = asdict(read({}, {}))
+    nothing = {"consumers": (), "delayed": 0, "unacked": 0, "rate_out": 0.0, "open_transactions": 0}
+    nothing |= {"blocked": False, "out_of_order": False, "sticky": False}
+    assert values == dict.fromkeys(values) | nothing
+    (consumer,) = read({"consumers": [{}]}, {}).consumers
+    values = asdict(consumer)
+    nothing = {"name": "", "permits": 0, "unacked": 0, "blocked": False, "draining_hashes": 0}
+    assert values == dict.fromkeys(values) | nothing
+
+
+@pytest.mark.parametrize(
+    ("cursor", "reads"),
+    [
+        ({}, None),
+        ({"waitingReadOp": True}, True),
+        ({"waitingReadOp": False}, False),
+        ({"pendingReadOps": 0}, False),
+        ({"pendingReadOps": 1}, True),
+        ({"waitingReadOp": True, "pendingReadOps": 0}, True),
+    ],
+)
+def test_a_cursor_reads_if_it_waits_or_has_a_read_under_way(
+    cursor: dict[str, Any], reads: bool | None
+) -> None:
+    assert read(SHOWN, cursor).cursor_reads is reads
+
+
+@pytest.mark.parametrize(("age", "seconds"), [(-1, None), (0, 0), (1, 1), (None, None)])
+def test_an_age_below_nothing_is_none(age: int | None, seconds: int | None) -> None:
+    assert read(SHOWN | {"oldestBacklogMessageAgeSeconds": age}).oldest_age_seconds == seconds
+
+
+def test_values_of_other_types_say_nothing() -> None:
+    odd = {"msgRateOut": "1", "activeConsumerName": 5, "type": "Other", "keySharedMode": "AUTO_SPLIT"}
+    odd |= {
+        "allowOutOfOrderDelivery": "true",
+        "blockedSubscriptionOnUnackedMsgs": 1,
+        "lastConsumedTimestamp": 0,
+    }
+    found = read(SHOWN | odd, {"subscriptionHavePendingRead": 1, "state": 1})
+    assert (found.rate_out, found.active, found.kind, found.sticky) == (0.0, None, None, False)
+    assert (found.out_of_order, found.blocked, found.last_delivered_ms) == (False, False, None)
+    assert (found.believes_in_read, found.cursor_state) == (None, None)
+    assert read(SHOWN | {"msgRateOut": 2}).rate_out == 2.0
+    for wrong in ({}, "x", [1], [{}, 1]):
+        if wrong:
+            with pytest.raises(TypeError, match="consumers: expected an array of objects"):
+                read({"consumers": wrong})
+    for ranges in ([], None, "x"):
+        assert read({"consumers": [CONSUMER | {"keyHashRangeArrays": ranges}]}).consumers[0].slots is None
+    assert read(SHOWN, policies={"dispatchRate": None}).rate_limit is None
+    assert read({THROTTLED[2]: 5}).throttled == 5
+    assert read({THROTTLED[2]: 0}).throttled == 0
+
+
+def test_a_hold_is_what_rescue_sets_whatever_is_beside_it() -> None:
+    def held(rate: Any) -> bool:
+        return read(SHOWN, policies={"dispatchRate": rate}).held
+
+    assert held(dict(HOLD))
+    assert held(HOLD | {"relativeToPublishRate": False})
+    assert not held(None)
+    for name in HOLD:
+        assert not held(HOLD | {name: HOLD[name] + 1})
+
+
+def test_what_drains_is_added_up_and_who_holds_the_most_comes_first() -> None:
+    counts = {"a": 1, "b": 0, "c": 5}
+    consumers = [CONSUMER | {"consumerName": name, "unackedMessages": n} for name, n in counts.items()]
+    found = read(SHOWN | {"consumers": consumers})
+    assert found.draining == 12
+    assert [each.name for each in found.holders] == ["c", "a"]
+
+
+# How long nothing was acknowledged
+
+
+def quiet(time_ms: int | None, *consumers: dict[str, Any], moved_ms: int = 0, out: int | None = None) -> Any:
+    total = sum(each["msgOutCounter"] for each in consumers) if out is None else out
+    internal = {
+        "lastConfirmedEntry": "3:9",
+        "currentLedgerEntries": 10,
+        "ledgers": [{"ledgerId": 3, "entries": 0, "size": 0}],
+        "cursors": {"s": {"markDeletePosition": "3:0", "individuallyDeletedMessages": "[]"}},
+    }
+    shown: dict[str, Any] = {"consumers": list(consumers), "msgOutCounter": total}
+    shown["lastMarkDeleteAdvancedTimestamp"] = moved_ms
+    answer = {"internalStats": internal, "stats": {"subscriptions": {"s": shown}}, "t": time_ms}
+    (found,) = from_answer(answer, "persistent://a/b/c", "x")
+    assert not isinstance(found, Unread)
+    return found.quiet_ms
+
+
+def test_it_is_quiet_since_the_last_acknowledgment_that_shows() -> None:
+    late = CONSUMER | {"lastAckedTimestamp": 70}
+    assert quiet(100, CONSUMER) == 95
+    assert quiet(100, CONSUMER, late) == 30
+    assert quiet(100, CONSUMER, late, moved_ms=90) == 10
+    assert quiet(60, CONSUMER, late) == 0
+    assert quiet(None, CONSUMER) is None
+    assert quiet(100) is None
+    # One that left has acknowledged who knows when.
+    assert quiet(100, CONSUMER, out=4) is None
+    assert quiet(100, CONSUMER, CONSUMER | {"lastAckedTimestamp": 0}) is None
