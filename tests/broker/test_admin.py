@@ -15,6 +15,7 @@ import pytest
 from ackwell.broker.admin import Admin
 from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import SubscriptionStats, Unread
+from ackwell.errors import StatsError
 from tests.broker.fake_admin import FakeBroker, broker, served
 
 TOPIC = "persistent://shop/eu/orders"
@@ -329,3 +330,67 @@ def test_more_partitions_than_any_topic_has_are_not_enumerated() -> None:
     assert not found
     assert "1,000,000,000 partitions" in unread.reason
     assert len(asked) < 10
+
+
+@pytest.mark.parametrize(
+    ("shown", "asks"),
+    [
+        ({"dispatchThrottledMsgEventsBySubscriptionLimit": 1}, True),
+        ({"dispatchThrottledMsgEventsBySubscriptionLimit": 0, "msgBacklog": 5, "consumers": [{}]}, False),
+        ({"msgBacklog": 5, "consumers": [{}]}, True),
+        ({"msgBacklog": 0, "consumers": [{}]}, False),
+        ({"msgBacklog": 5, "consumers": []}, False),
+        ([], False),
+        (None, False),
+    ],
+)
+def test_a_dispatch_rate_is_asked_for_if_one_may_hold_messages_back(shown: Any, asks: bool) -> None:
+    told, base = served(), "/admin/v2/persistent/shop/eu/orders"
+    rate = {"dispatchThrottlingRateInMsg": 1}
+    told[f"{base}/stats"] = {"subscriptions": {"a/b": shown}}
+    told[f"{base}/a%2Fb/dispatchRate?applied=true"] = rate
+    with broker(told) as (url, asked):
+        (answer,) = admin(url).answers([TOPIC])
+    assert not isinstance(answer, Unread)
+    assert answer.policies == ({"a/b": {"dispatchRate": rate}} if asks else {})
+    assert any("dispatchRate" in path for _, path, _ in asked) == asks
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_topics_are_answered_in_their_order_however_many_are_asked_at_once(at_once: int) -> None:
+    names = [f"t{number}" for number in range(12)]
+    with broker(served(*names)) as (url, _):
+        found = list(Admin(Endpoint(url=url), requests_at_once=at_once).answers())
+        wanted = list(
+            Admin(Endpoint(url=url), requests_at_once=at_once).answers(
+                wants=lambda topic: topic.endswith("1")
+            )
+        )
+    assert [each.topic for each in found] == [f"persistent://shop/eu/{name}" for name in names]
+    assert [each.topic for each in wanted] == [f"persistent://shop/eu/{name}" for name in ("t1", "t11")]
+    with pytest.raises(ValueError, match="0 requests at once; expected at least 1"):
+        Admin(Endpoint(url="http://x:1"), requests_at_once=0)
+
+
+def test_the_position_at_a_time_and_the_name_of_the_cluster_are_the_brokers() -> None:
+    base = "/admin/v2/persistent/shop/eu/orders/messageid"
+    told = served() | {f"{base}/5": {"ledgerId": 3, "entryId": "7"}, f"{base}/6": {"ledgerId": 3}}
+    with broker(told) as (url, _):
+        client = admin(url)
+        assert client.position_at(TOPIC, 5) == (3, 7)
+        with pytest.raises(StatsError, match="expected a message id"):
+            client.position_at(TOPIC, 6)
+        assert client.cluster == "standalone"
+        assert client.ask("brokers/standalone") == ["127.0.0.1:8080"]
+    for clusters, name in ((["global", "a", "b"], "a, b"), (["global"], None), ([7], None)):
+        with broker(served() | {"/admin/v2/clusters": json.dumps(clusters).encode()}) as (url, _):
+            assert admin(url).cluster == name
+    with broker({"/admin/v2/x": b" \n"}) as (url, _):
+        assert admin(url).ask("x") is None
+
+
+def test_a_topic_that_keeps_nothing_is_not_read() -> None:
+    with broker(served()) as (url, asked):
+        _, (unread,) = read(url, "non-persistent://shop/eu/orders")
+    assert unread.reason == "a non-persistent topic keeps no acknowledgments"
+    assert not asked

@@ -58,6 +58,7 @@ def test_only_some_codes_may_pass(code: int, slept: list[float]) -> None:
         (409, b"<html>", "HTTP 409: Conflict"),
         (409, b'{"other":1}', "HTTP 409: Conflict"),
         (409, b"[1]", "HTTP 409: Conflict"),
+        (409, b'{"reason":"' + 70_000 * b"x" + b'"}', "HTTP 409: Conflict"),
         (
             401,
             b'{"reason":"no"}',

@@ -37,3 +37,16 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: p
     with pytest.raises(OSError, match="full"):
         write_whole(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_what_comes_between_its_removal_and_the_write_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "precious").write_bytes(b"kept")
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+    for lay in ((tmp_path / ".a.tmp").touch, lambda: (tmp_path / ".b.tmp").symlink_to(tmp_path / "precious")):
+        lay()
+    for name in ("a", "b"):
+        with pytest.raises(FileExistsError):
+            write_whole(tmp_path / name, b"new")
+    assert (tmp_path / "precious").read_bytes() == b"kept"

@@ -249,3 +249,10 @@ def test_what_a_broker_does_not_say_is_an_assumption_that_is_shown() -> None:
     assert "version 4.9.1 was never compared with a real restart" in version
     assert settings.startswith("the broker's settings: HTTP 403")
     assert "never compared" in screen
+
+
+def test_the_worst_is_first_and_of_equals_the_one_that_is_nearest_to_its_limit(tmp_path: Path) -> None:
+    for name, ranges in (("a", 100), ("b", 3_000), ("c", 12_000)):
+        dump(tmp_path, name, ranges)
+    _, found = run_json(str(tmp_path))
+    assert [each["topic"] for each in found["subscriptions"]] == ["c.json", "b.json", "a.json"]

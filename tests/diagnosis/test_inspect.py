@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ackwell import ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
+from ackwell import Cursor, Ledgers, ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
 from ackwell.broker.settings import BrokerSettings
 from ackwell.diagnosis.difference import difference, read_state
 from ackwell.diagnosis.holes import blockage, holes
-from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_entries
-from ackwell.errors import CorruptStateError
+from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_entries, inspect_store
+from ackwell.errors import CorruptStateError, StatsError
 from ackwell.saving.chunks import EntrySettings, encode_entries, split
 from ackwell.saving.parts import Save, cut
+from ackwell.store import SqliteStore
 from tests.broker.answers import answer, subscription
 from tests.broker.answers import holes as every_second
 from tests.broker.fake_admin import broker, served
@@ -337,3 +338,70 @@ def test_an_error_says_why_where_and_in_which_file_as_values() -> None:
         "(in a: file); a state in several entries needs them all and the footer last"
     )
     assert str(error) == f"at byte {error.offset}: {error.reason}"
+
+
+def test_each_ledger_of_a_store_is_inspected_with_all_its_entries(tmp_path: Path) -> None:
+    file = tmp_path / "acks.db"
+    cursor, entry_ids = Cursor(Ledgers({3: 1_000})), iter(range(1, 1_000, 2))
+    for name, saves in (("one", 1), ("two", 3)):
+        with SqliteStore(file, name) as store:
+            for _ in range(saves):
+                # Scattered, and few of them: the later saves are written as what changed.
+                for _ in range(100 if not cursor.individually_deleted.cardinality else 2):
+                    cursor.ack(3, next(entry_ids))
+                cursor.save(store)
+    one, two = inspect_store(file)
+    assert [each.source for each in (one, two)] == [f"{file}, one", f"{file}, two"]
+    assert [each.entries for each in (one, two)] == [1, 2]
+    assert {each.kind for each in (one, two)} == {"PositionInfo"}
+    assert (two.compression, two.cursor_ledger_id) == (None, None)
+    assert two.info is not None
+    assert two.info.individually_deleted == cursor.individually_deleted
+    (named,) = inspect_store(file, "one")
+    assert named == one
+    assert 0 < one.size_bytes < two.size_bytes
+    for found in (read_state(file, ledger="two"), cursor.to_state()):
+        assert found.individually_deleted == cursor.individually_deleted
+    with pytest.raises(StatsError, match=r"name one ledger with --ledger; here are: .*one, .*two"):
+        read_state(file)
+
+
+def test_a_state_without_positions_has_no_form_and_one_without_a_state_no_size() -> None:
+    empty = inspect(PositionInfo(3, 5).encode("pulsar-ranges"))
+    assert (empty.form, empty.oldest_unacked) == (None, Position(3, 6))
+    assert {"pulsar-ranges", "pulsar-long-array", "compact"} <= empty.sizes().keys()
+    elsewhere = inspect(ManagedCursorInfo(9).encode())
+    assert (elsewhere.form, elsewhere.sizes(), elsewhere.oldest_unacked) == (None, {}, None)
+    assert elsewhere.restart_losses() == ()
+    assert elsewhere.cannot_say[-1] == "the newest state: it is in cursor ledger 9"
+    assert empty.cannot_say == (
+        "topic",
+        "subscription",
+        "backlogEntries",
+        "entries of ledgers",
+        "batch sizes",
+    )
+
+
+def test_an_answer_with_several_subscriptions_needs_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "answer.json"
+    told = {
+        "lastConfirmedEntry": "3:9",
+        "currentLedgerEntries": 10,
+        "ledgers": [{"ledgerId": 3, "entries": 0, "size": 0}],
+        "cursors": {
+            name: {"markDeletePosition": f"3:{at}", "individuallyDeletedMessages": "[]"}
+            for at, name in enumerate(("a", "b"))
+        },
+    }
+    file.write_text(json.dumps(told))
+    assert read_state(file, subscription="b").mark_delete_position == Position(3, 1)
+    for name in (None, "c"):
+        with pytest.raises(StatsError, match="name one subscription with --subscription; here are: a, b"):
+            read_state(file, subscription=name)
+    file.write_text(json.dumps(told | {"cursors": {}}))
+    with pytest.raises(StatsError, match="here are: none"):
+        read_state(file)
+    (tmp_path / "cursor.bin").write_bytes(ManagedCursorInfo(9).encode())
+    with pytest.raises(StatsError, match="the state is in cursor ledger 9, not here"):
+        read_state(tmp_path / "cursor.bin")

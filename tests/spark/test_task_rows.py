@@ -196,8 +196,6 @@ def test_a_moment_is_before_the_events_that_are_later(monkeypatch: pytest.Monkey
     rows += [event_row(10 + number, "ack", number) for number in range(3)]
     assert followed(rows, 9, 10, 11, 99) == [
         ("t", "s", 10, 0), ("t", "s", 11, 1), ("t", "s", 99, 2), ("t", "s", None, 2),
-    ] or followed(rows, 9, 10, 11, 99)[1:] == [
-        ("t", "s", 10, 0), ("t", "s", 11, 1), ("t", "s", 99, 2), ("t", "s", None, 2),
     ]  # fmt: skip
     # An event without a time passes no moment.
     untimed = [row | {"time_ms": None} for row in rows]
@@ -214,6 +212,78 @@ def test_a_repeated_row_counts_once_and_topics_follow_one_another() -> None:
         ]
         rows.append(rows[-1])
     assert followed(rows) == [("a", "s", None, 0), ("b", "s", None, 0)]
+
+
+def consumers(batches: list[pa.RecordBatch], *moments: int, strict: bool = False) -> list[dict[str, Any]]:
+    """Follow batches; return what is shown of consumers."""
+    names = ("topic", "at_ms", "unacked_messages", "pending_entries", "pending_messages", "redeliveries")
+    rows = rows_of(ordered.follow_batches(batches, moments, strict=strict))
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def delivered(topic: str = "t") -> list[dict[str, Any]]:
+    """Return rows in which a consumer gets an entry, gives it back, and gets it again with another."""
+    opened = {"consumer": "c", "topic": topic}
+    return [
+        event_row(0, "publish", 0, subscription="", topic=topic),
+        event_row(1, "publish", 1, subscription="", topic=topic),
+        event_row(2, "consumer_open", detail="Shared", **opened),
+        event_row(3, "dispatch", 0, **opened),
+        event_row(4, "nack", 0, **opened),
+        event_row(5, "dispatch", 0, redelivery_count=1, **opened),
+        event_row(6, "dispatch", 1, **opened),
+    ]
+
+
+def test_a_topic_goes_on_in_the_next_batch_and_another_begins_anew() -> None:
+    batches = [
+        pa.RecordBatch.from_pylist([row], schema=sources.EVENT_SCHEMA)
+        for topic in "abc"
+        for row in delivered(topic)
+    ]
+    assert consumers(batches) == [
+        {
+            "topic": topic,
+            "at_ms": None,
+            "unacked_messages": 2,
+            "pending_entries": [("c", 2)],
+            "pending_messages": [("c", 2)],
+            "redeliveries": 1,
+        }
+        for topic in "abc"
+    ]
+
+
+def test_a_repeated_delivery_counts_once_unless_nothing_says_that_it_is_the_same() -> None:
+    twice = [row for row in delivered() for _ in range(2)]
+    whole = [pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA) for rows in (delivered(), twice)]
+    once, repeated = ([each["redeliveries"] for each in consumers([batch])] for batch in whole)
+    assert once == repeated == [1]
+
+
+def test_what_a_consumer_has_is_of_the_moment() -> None:
+    batch = pa.RecordBatch.from_pylist(delivered(), schema=sources.EVENT_SCHEMA)
+    found = consumers([batch], 3, 4, 5, 6)
+    assert [(each["at_ms"], each["unacked_messages"], each["redeliveries"]) for each in found] == [
+        (3, 1, 0),
+        (4, 0, 0),
+        (5, 1, 1),
+        (6, 2, 1),
+        (None, 2, 1),
+    ]
+
+
+def test_strictly_a_bad_event_of_any_subscription_ends_it() -> None:
+    rows = [*delivered(), event_row(7, "ack", None)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA)
+    assert [each["unacked_messages"] for each in consumers([batch])] == [None]
+    with pytest.raises(EventError, match="no position"):
+        consumers([batch], strict=True)
+    # What is wrong with the topic itself is an error of all in any case.
+    trimmed = [*delivered(), event_row(8, "trim", None, subscription="")]
+    batch = pa.RecordBatch.from_pylist(trimmed, schema=sources.EVENT_SCHEMA)
+    with pytest.raises(EventError, match="no position"):
+        consumers([batch], strict=True)
 
 
 def test_a_bad_row_is_the_error_of_its_subscription_alone() -> None:
