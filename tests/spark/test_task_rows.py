@@ -26,7 +26,8 @@ from ackwell.replay import tables
 from ackwell.replay.columns import fold_batches
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.resets import Resets
-from ackwell.spark.tasks import audit, ordered, pipeline, shipping, sizing, sources
+from ackwell.saving.chunks import EntrySettings, encode_entries
+from ackwell.spark.tasks import audit, ordered, pipeline, shipping, sizing, sources, stream
 
 EVENTS = [Event("t", "s", number, Kind.ACK, 5, "c", 3, number, ack_set=(5, -1)) for number in range(5)]
 
@@ -460,3 +461,72 @@ def test_another_worker_may_be_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(OSError, match="read only"):
         shipping.unpack(path)
     assert [each.name for each in tmp_path.iterdir()] == ["ackwell.zip"]
+
+
+# Streams
+
+
+def test_a_micro_batch_with_an_event_of_nobody_is_refused() -> None:
+    rows = [event_row(0, "publish", 0, subscription=""), event_row(1, "ack", 0, topic=None)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA)
+    with pytest.raises(EventError, match="topic is null"):
+        list(stream.FoldBuckets(4)([batch]))
+    assert list(stream.FoldBuckets(4)([batch.slice(0, 0)])) == []
+
+
+def folded(*rows: dict[str, Any]) -> bytes:
+    """Return the payload of a micro-batch of one topic."""
+    batch = pa.RecordBatch.from_pylist(list(rows), schema=sources.EVENT_SCHEMA)
+    (found,) = stream.FoldBuckets(1)([batch])
+    assert found.column("bucket").to_pylist() == [0]
+    payload = found.column("payload")[0].as_py()
+    assert isinstance(payload, bytes)
+    return payload
+
+
+def test_a_bucket_writes_its_young_blob_and_says_when_it_last_heard() -> None:
+    published = event_row(0, "publish", 0, subscription="")
+    bucket = stream.Bucket({})
+    assert (bucket.heard_first_ms(), bucket.changed()) == (None, {})
+    bucket.join([folded(published, event_row(1, "ack", 0))], 50)
+    bucket.join([folded(event_row(2, "ack", 0, subscription="r"))], 70)
+    # What is heard of the topic is heard of each of its subscriptions, and the other way round.
+    assert bucket.heard_first_ms() == 50
+    written = bucket.changed()
+    assert set(written) == {0}
+    again = stream.Bucket({0: written[0] or b""})
+    assert (again.heard_first_ms(), again.changed()) == (50, {})
+    again.forget(49)
+    assert again.changed() == {}
+    again.forget(50)
+    assert again.heard_first_ms() == 70
+    again.forget(70)
+    assert (again.heard_first_ms(), again.changed()) == (None, {0: None})
+
+
+def test_a_bucket_without_a_clock_has_heard_of_nobody_since_the_beginning() -> None:
+    bucket = stream.Bucket({})
+    bucket.join([folded(event_row(0, "publish", 0, subscription=""), event_row(1, "ack", 0))], None)
+    assert bucket.heard_first_ms() == 0
+    bucket.forget(-1)
+    assert set(bucket.changed()) == {0}
+    bucket.forget(0)
+    assert bucket.changed() == {0: None}
+
+
+def test_the_sizes_of_what_is_written_at_once_are_as_documented() -> None:
+    assert (stream.YOUNG_BYTES_MAX, pipeline._RANGES) == (262_144, 65_536)
+
+
+def test_a_save_in_several_entries_is_named_by_its_last_file(tmp_path: Path) -> None:
+    info = PositionInfo(3, 5, [(3, 2 * n, 2 * n + 1) for n in range(10, 200)])
+    entries = list(encode_entries(info.encode(), EntrySettings(True, 300)))
+    assert len(entries) > 2
+    for number, data in enumerate([*entries, info.encode()]):
+        (tmp_path / f"{number}").write_bytes(data)
+    files = [str(tmp_path / f"{number}") for number in range(len(entries) + 1)]
+    rows = rows_of(sources.saved_batches(json.dumps(files)))
+    assert [(Path(row["file"]).name, row["entries"], row["error"]) for row in rows] == [
+        (f"{len(entries) - 1}", len(entries), None),
+        (f"{len(entries)}", 1, None),
+    ]
