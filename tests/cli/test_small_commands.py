@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ackwell import Cursor, Ledgers, PositionInfo
-from ackwell.cli import delay_advise
+from ackwell.cli import console, delay_advise
 from ackwell.cli.delay_advise import milliseconds, pulsar_settings
 from ackwell.diagnosis.delay_advice import advise
+from ackwell.diagnosis.inspection import inspect
 from tests.commands import ackwell
+from tests.rescue.scripted import FakeAdmin
 
 STATE = PositionInfo(3, 5, [(3, 7, 8), (3, 10, 12)])
 
@@ -51,7 +54,8 @@ def test_a_state_that_exceeds_a_limit_is_cut_only_if_that_was_said(state: str, t
         assert done.err.startswith(f"error: {state}: ")
         assert "; --lossy writes it without them" in done.err
     done = ackwell(*line, "--max-ranges", "1", "--lossy")
-    assert (done.code, done.err.splitlines()[0][:6]) == (0, "lost: ")
+    _, report = STATE.encode_with_report("pulsar-ranges", max_ranges=1)
+    assert (done.code, done.err.splitlines()[0]) == (0, f"lost: {report}")
     assert PositionInfo.decode(target.read_bytes()) == PositionInfo(3, 5, [(3, 7, 8)])
     done = ackwell(*line, "--max-ranges", "2", "--lossy")
     assert (done.code, done.err) == (0, f"{len(STATE.encode('pulsar-ranges'))} bytes, pulsar-ranges\n")
@@ -261,3 +265,117 @@ def test_a_saved_cursor_is_converted_and_compared(tmp_path: Path) -> None:
     assert done.code == 0
     done = ackwell("diff", str(tmp_path / "a.db"), str(tmp_path / "a.db"))
     assert (done.code, "--ledger" in done.err) == (1, True)
+
+
+# What the console prints, and what a rescue says of itself
+
+
+@pytest.mark.parametrize("rows", [[], [{"a": 1}], [{"a": [1, 2]}, {"b": {}}, 3]])
+def test_json_is_printed_as_a_whole_however_many_rows_come_one_by_one(
+    rows: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    console.print_json({"x": {"y": 1}}, "rows", iter(rows))
+    assert capsys.readouterr().out == json.dumps({"x": {"y": 1}, "rows": rows}, indent=2) + "\n"
+    console.print_json(rows)
+    assert capsys.readouterr().out == json.dumps(rows, indent=2) + "\n"
+
+
+def test_a_name_is_shown_without_what_could_control_a_terminal() -> None:
+    assert console.name_of("persistent://a/b/c") == "a/b/c"
+    assert console.name_of("a\nb\x1b[1m\x7f\x85\u202e") == "a␊b␛[1m␡\ufffd\ufffd"
+    assert console.visible("a\nb") == "a\nb"
+    assert [console.name_of("0123456789", room) for room in (10, 9, 4)] == ["0123456789", "012…56789", "0…89"]
+    assert console.utc(1_795_460_400_999) == "2026-11-23 19:00:00 UTC"
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        console.fail("first [bold]\nsecond")
+    assert (caught.value.code, capsys.readouterr().err) == (1, "error: first [bold] second\n")
+
+
+@pytest.mark.parametrize("line", ["holes", "doctor", "collect"])
+def test_a_command_without_a_source_says_what_to_give(line: str) -> None:
+    said = refused(*line.split())
+    assert "--admin" in said
+
+
+@pytest.mark.parametrize(
+    "line", ["snapshot t s", "plan x", "apply x", "unload t s", "copy t s n", "ack t s 3:1"]
+)
+def test_a_rescue_without_a_broker_says_what_to_give(line: str) -> None:
+    assert "give --admin URL, the address of a broker" in refused("rescue", *line.split())
+
+
+def test_what_is_not_a_position_is_a_wrong_command_line() -> None:
+    assert "3-17" in refused("rescue", "ack", "t", "s", "3-17", "--admin", "http://127.0.0.1:1")
+    said = refused("rescue", "plan", "x", "--restart", "both", "--admin", "http://127.0.0.1:1")
+    assert "say what happened: --restart graceful or --restart crash" in said
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 1}', '{"plans": []}'])
+def test_what_is_not_a_plan_is_named(text: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(text)
+    done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
+    assert (done.code, "not a plan of `ackwell rescue plan`" in done.err) == (1, True)
+    plan.write_text('{"version": 2, "plans": []}')
+    done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
+    assert "a plan of version 2; this ackwell reads 1" in done.err
+    plan.write_text('{"version": 1, "plans": []}')
+    assert ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1") == (0, "", "")
+
+
+def test_a_report_of_a_rescue_says_what_came_wrongly_and_ends_in_a_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from ackwell.cli.rescue import _say_report
+    from ackwell.rescue import Report
+
+    def said(missing: int, received: int, errors: int) -> tuple[int, list[str]]:
+        report = Report(topic="t", subscription="s", sent=1, missing=missing, ack_sets=0)
+        answered = [f"no {number}" for number in range(errors)]
+        code = _say_report(report, SimpleNamespace(received=received, errors=answered))  # type: ignore[arg-type]
+        out, err = capsys.readouterr()
+        assert out == f"{report}\n"
+        return code, err.splitlines()
+
+    assert said(0, 0, 0) == (0, [])
+    assert said(1, 0, 0) == (4, [])
+    assert said(0, 2, 0) == (0, ["the helper received 2 messages, which come again"])
+    assert said(0, 0, 9) == (0, [f"the broker answered: no {number}" for number in range(5)])
+
+
+def test_a_line_of_the_audit_is_on_the_disk_before_the_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ackwell.cli.rescue import _connection
+
+    file, seen = tmp_path / "audit.jsonl", list[str]()
+    monkeypatch.setattr("os.fsync", lambda _: seen.append(file.read_text()))
+    made = _connection(FakeAdmin(), None, file)  # type: ignore[arg-type]
+    made.change("hold", "POST", "persistent://a/b/c", "s", "x", {})
+    made._audit("acknowledge", "t", "s", positions=3, digest="d")
+    first, second = map(json.loads, file.read_text().splitlines())
+    assert first == {
+        "timeMs": first["timeMs"],
+        "what": "hold",
+        "topic": "persistent://a/b/c",
+        "subscription": "s",
+    }
+    assert (second["positions"], second["sha256"]) == (3, "d")
+    assert [text.count("\n") for text in seen] == [1, 2]
+
+
+def test_an_inspected_state_shows_eight_ranges_and_all_in_json(tmp_path: Path) -> None:
+    for ranges in (8, 9):
+        state = PositionInfo(3, 5, [(3, 2 * n, 2 * n + 1) for n in range(10, 10 + ranges)])
+        (tmp_path / "cursor.bin").write_bytes(state.encode("pulsar-ranges"))
+        shown = ackwell("inspect", str(tmp_path / "cursor.bin")).out
+        assert ("(3:34..3:35]" in shown, "(3:36..3:37]" in shown) == (True, False)
+        for form, size in inspect(state.encode("pulsar-ranges")).sizes().items():
+            (line,) = [
+                line for line in shown.splitlines() if form in line and "bytes" in line and "%" in line
+            ]
+            assert f"{size:,}" in line
+            assert f"{(size or 0) / (5 << 20):.2%}" in line
