@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ackwell import TimeBuckets, TimeWheel
-from ackwell.diagnosis.delay_advice import advise
+from ackwell.diagnosis.delay_advice import advise, entropy_bound_bytes
 
 
 def test_a_fixed_delay_costs_nothing_and_needs_no_wide_bucket() -> None:
@@ -68,3 +68,11 @@ def test_the_worked_example_of_the_buckets_author() -> None:
     # A bucket of 1,024 ms holds a range of 102 batches: 84,375 buckets of 100 bytes.
     assert buckets.nbytes < 10 * 2**20
     assert wheel.to_arrays()[0].tolist() == columns[0].tolist()
+
+
+def test_the_bounds_are_of_the_tick_and_of_a_millisecond() -> None:
+    delays = np.random.default_rng(1).integers(0, 10_000_000, 2_000)
+    advice = advise(delays, 1_023, delayed_share=0.5)
+    assert advice.exact_entropy_bound_bytes == entropy_bound_bytes(delays, 1, 0.5)
+    assert advice.entropy_bound_bytes < advice.exact_entropy_bound_bytes
+    assert entropy_bound_bytes(delays, 2, 0.5) == pytest.approx(advice.exact_entropy_bound_bytes - 1 / 8)

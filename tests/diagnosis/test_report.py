@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackwell import Position
+from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.settings import BrokerSettings
-from ackwell.broker.stats import Unread
+from ackwell.broker.stats import Unread, parse_stats
 from ackwell.diagnosis.checkup import Broker, Checkup
 from ackwell.diagnosis.doctor import diagnose
-from tests.broker.answers import holes, subscription
+from tests.broker.answers import answer, holes, subscription
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
@@ -271,3 +272,44 @@ def test_many_sources_are_folded_and_few_are_listed() -> None:
     many = report.report_html(Checkup.of([subscription(holes(3))], BROKER, sources=names))
     assert re.search(r"<p>[^<]*37 sources", many)
     assert "<details><summary>The sources</summary>file-0.json, file-1.json" in many
+
+
+def test_a_history_has_times_if_every_dump_has_one() -> None:
+    from ackwell.diagnosis.report.backlog import history_figure
+
+    timed = [
+        diagnose(replace(subscription(holes(n)), time_ms=n), BrokerSettings.of("4.0")) for n in (100, 200)
+    ]
+    unknown = diagnose(replace(subscription(holes(100)), time_ms=None), BrokerSettings.of("4.0"))
+    assert [type(each).__name__ for each in history_figure(timed).xaxis] == ["DatetimeAxis"]
+    for mixed in ([*timed, unknown], [unknown, unknown]):
+        assert [type(each).__name__ for each in history_figure(mixed).xaxis] == ["LinearAxis"]
+
+
+def test_a_map_has_a_row_for_each_ledger_the_first_at_the_top() -> None:
+    from ackwell.diagnosis.report.backlog import backlog_figure
+
+    told = answer(holes(3), entries=10)
+    sizes = [{"ledgerId": ledger_id, "entries": 10, "size": 0} for ledger_id in (3, 5, 8)]
+    told["internalStats"] |= {
+        "ledgers": [*sizes, {"ledgerId": 9, "entries": 0, "size": 0}],
+        "lastConfirmedEntry": "9:9",
+        "currentLedgerEntries": 10,
+    }
+    (stats,) = parse_stats(json.dumps(told).encode(), "answer.json")
+    for in_detail in (True, False):
+        plot = backlog_figure(diagnose(stats, BrokerSettings.of("4.0")), in_detail=in_detail)
+        rows = [int(re.findall(r"\d+", name)[0]) for name in plot.y_range.factors]
+        assert rows == [9, 8, 5, 3]
+        assert (plot.x_range.start, plot.x_range.end) == (0, 10)
+
+
+def test_the_number_of_messages_is_explained_only_if_it_is_an_interval_of_something() -> None:
+    def notes(*, each: int | None, ranges: int) -> bool:
+        found = replace(subscription(holes(ranges)), batch_sizes=BatchSizes(each=each))
+        judged = diagnose(found, BrokerSettings.of("4.0"), restarts=("graceful",))
+        return any("does not prove how many messages an entry holds" in note for note in judged.notes)
+
+    assert notes(each=None, ranges=12_000)
+    assert not notes(each=1, ranges=12_000)
+    assert not notes(each=None, ranges=5)
