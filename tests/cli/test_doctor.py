@@ -256,3 +256,20 @@ def test_the_worst_is_first_and_of_equals_the_one_that_is_nearest_to_its_limit(t
         dump(tmp_path, name, ranges)
     _, found = run_json(str(tmp_path))
     assert [each["topic"] for each in found["subscriptions"]] == ["c.json", "b.json", "a.json"]
+
+
+def test_the_messages_of_an_entry_count_only_if_the_source_does_not_show_them(tmp_path: Path) -> None:
+    def lost(folder: str, document: dict[str, Any], *options: str) -> Any:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "a.json").write_text(json.dumps(document))
+        _, found = run_json(*OLD, *options, str(tmp_path / folder))
+        return found["subscriptions"][0]["ackedMessagesLostOnRestart"]
+
+    told = answer(holes(12_000))
+    bare = {"internalStats": told["internalStats"]}
+    assert lost("bare", bare, "--restart", "graceful") == {"min": 1_999, "max": None, "exact": False}
+    for options in ([], ["--messages-per-entry", "10"]):
+        # Here the counters of the broker prove one message an entry.
+        assert lost("whole", told, "--restart", "graceful", *options)["max"] == 1_999
+    narrowed = lost("bare", bare, "--restart", "graceful", "--messages-per-entry", "10")
+    assert narrowed == {"min": 19_990, "max": 19_990, "exact": True}

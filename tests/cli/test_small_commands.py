@@ -15,6 +15,7 @@ from ackwell.cli import console, delay_advise
 from ackwell.cli.delay_advise import milliseconds, pulsar_settings
 from ackwell.diagnosis.delay_advice import advise
 from ackwell.diagnosis.inspection import inspect
+from tests.broker.answers import answer, holes
 from tests.commands import ackwell
 from tests.rescue.scripted import FakeAdmin
 
@@ -379,3 +380,28 @@ def test_an_inspected_state_shows_eight_ranges_and_all_in_json(tmp_path: Path) -
             ]
             assert f"{size:,}" in line
             assert f"{(size or 0) / (5 << 20):.2%}" in line
+
+
+def test_a_prediction_that_is_not_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "predicted.json").write_text("{")
+    told = tmp_path / "told.json"
+    told.write_text(json.dumps(answer(holes(3))))
+    line = ["what-if", "skip", str(told), "sub", "--entries", "1"]
+    done = ackwell(*line, "--verify", str(tmp_path / "predicted.json"))
+    assert (done.code, done.err) == (1, f"error: {tmp_path / 'predicted.json'}: not JSON\n")
+    assert ackwell(*line).code == 0
+    assert "seek needs --to" in refused("what-if", "seek", str(told), "sub")
+
+
+def test_an_error_of_spark_is_the_line_that_says_it() -> None:
+    pytest.importorskip("pyspark")
+    from pyspark.errors import PySparkException
+
+    from ackwell.cli.spark import _sentence
+
+    trace = (
+        "job aborted\n\nTask: Traceback (most recent call last):\n  File x\n    y\nEventError: line 3\nmore"
+    )
+    assert _sentence(PySparkException(trace)) == "EventError: line 3"
+    assert _sentence(PySparkException("\n first \n second")).strip() == "first"
+    assert _sentence(PySparkException("a\nTraceback (most recent call last):\n  File x")) == "a"
