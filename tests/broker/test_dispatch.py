@@ -147,11 +147,12 @@ def test_values_of_other_types_say_nothing() -> None:
     assert (found.out_of_order, found.blocked, found.last_delivered_ms) == (False, False, None)
     assert (found.believes_in_read, found.cursor_state) == (None, None)
     assert read(SHOWN | {"msgRateOut": 2}).rate_out == 2.0
-    for wrong in ({}, "x", [1], [{}, 1]):
-        if wrong:
-            with pytest.raises(TypeError, match="consumers: expected an array of objects"):
-                read({"consumers": wrong})
-    for ranges in ([], None, "x"):
+    wrongs: list[Any] = ["x", [1], [{}, 1]]
+    for wrong in wrongs:
+        with pytest.raises(TypeError, match="consumers: expected an array of objects"):
+            read({"consumers": wrong})
+    nothing: list[Any] = [[], None, "x"]
+    for ranges in nothing:
         assert read({"consumers": [CONSUMER | {"keyHashRangeArrays": ranges}]}).consumers[0].slots is None
     assert read(SHOWN, policies={"dispatchRate": None}).rate_limit is None
     assert read({THROTTLED[2]: 5}).throttled == 5

@@ -44,8 +44,8 @@ def test_what_comes_between_its_removal_and_the_write_is_not_followed(
 ) -> None:
     (tmp_path / "precious").write_bytes(b"kept")
     monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
-    for lay in ((tmp_path / ".a.tmp").touch, lambda: (tmp_path / ".b.tmp").symlink_to(tmp_path / "precious")):
-        lay()
+    (tmp_path / ".a.tmp").touch()
+    (tmp_path / ".b.tmp").symlink_to(tmp_path / "precious")
     for name in ("a", "b"):
         with pytest.raises(FileExistsError):
             write_whole(tmp_path / name, b"new")

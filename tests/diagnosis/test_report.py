@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -298,7 +298,7 @@ def test_a_map_has_a_row_for_each_ledger_the_first_at_the_top() -> None:
     }
     (stats,) = parse_stats(json.dumps(told).encode(), "answer.json")
     for in_detail in (True, False):
-        plot = backlog_figure(diagnose(stats, BrokerSettings.of("4.0")), in_detail=in_detail)
+        plot: Any = backlog_figure(diagnose(stats, BrokerSettings.of("4.0")), in_detail=in_detail)
         rows = [int(re.findall(r"\d+", name)[0]) for name in plot.y_range.factors]
         assert rows == [9, 8, 5, 3]
         assert (plot.x_range.start, plot.x_range.end) == (0, 10)

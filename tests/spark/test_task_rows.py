@@ -224,7 +224,7 @@ def consumers(batches: list[pa.RecordBatch], *moments: int, strict: bool = False
 
 def delivered(topic: str = "t") -> list[dict[str, Any]]:
     """Return rows in which a consumer gets an entry, gives it back, and gets it again with another."""
-    opened = {"consumer": "c", "topic": topic}
+    opened: dict[str, Any] = {"consumer": "c", "topic": topic}
     return [
         event_row(0, "publish", 0, subscription="", topic=topic),
         event_row(1, "publish", 1, subscription="", topic=topic),
