@@ -218,6 +218,9 @@ class Acknowledgments:
                 state.counts.increment(*position)
                 # It may have been read past while it was held, its time of delivery not looked at.
                 state.replay.add_unseen(position, held.sticky_key_hash or None)
+            elif state.settings.idle_reads_again:
+                # A broker counts it, although it reads it anew.
+                state.counts.increment(*position)
             state.transactions.waits_no_more(position)
             state.stop_retrying(*position)
         return len(content.entries)

@@ -36,6 +36,7 @@ class Consumer(EqualByState):
         "priority",
         "timeouts",
         "unacked",
+        "withheld",
     )
 
     def __init__(
@@ -55,6 +56,8 @@ class Consumer(EqualByState):
         """How often the client asked for redelivery; a delivery of an older epoch is out of date."""
         self.permits = 0
         """Messages that it asked for and did not get; a batch may take it below 0, as in the broker."""
+        self.withheld = 0
+        """Permits that came while it was blocked, which a broker grants when it is not any more."""
         self.mean_batch_size = 0.0
         """Messages in an entry that it got, the newest reads first; 0 before the first (see `reads`)."""
         self.pending = pending

@@ -251,10 +251,7 @@ class Consumers(EqualByState):
             if not self._settings.partial_ack_lowers_pending:
                 consumer.as_delivered.setdefault(position, before)
             consumer.pending.add(*position, remaining, sticky_key_hash)
-            blocked = consumer.blocked
-            self._shrink(consumer, before - remaining)
-            if not unblocks:
-                consumer.blocked = blocked
+            self._shrink(consumer, before - remaining, unblocks=unblocks)
 
     def take_all(self, consumer: Consumer) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         """Take everything from a consumer: ledger ids, entry ids, remaining, hashes, in position order."""
@@ -271,13 +268,16 @@ class Consumers(EqualByState):
     def given_back(self, consumer: Consumer) -> None:
         """Unblock a consumer that gave messages back: it is to get them, or others, again."""
         if self._settings.redelivery_unblocks or consumer.unacked < self.full_at:
-            consumer.blocked = False
+            self._unblock(consumer)
 
     def grant(self, consumer: Consumer, permits: int) -> None:
         """Let a consumer get so many more messages."""
-        consumer.permits += permits
         if self.is_full(consumer):
             consumer.blocked = True
+        if consumer.blocked and self._settings.reads_by_permits:
+            consumer.withheld += permits
+        else:
+            consumer.permits += permits
 
     def is_full(self, consumer: Consumer) -> bool:
         """Return whether a consumer has as many messages as it may; it is blocked then, as a rule."""
@@ -437,14 +437,19 @@ class Consumers(EqualByState):
         if self.unacked >= self._blocked_at:
             self.blocked = True
 
-    def _shrink(self, consumer: Consumer, messages: int) -> None:
+    def _shrink(self, consumer: Consumer, messages: int, *, unblocks: bool = True) -> None:
         # The flags are checked on every way down, not on some of them (apache/pulsar#22657).
         consumer.unacked -= messages
         self.unacked -= messages
-        if consumer.blocked and consumer.unacked * 2 <= self.full_at:
-            consumer.blocked = False
+        if consumer.blocked and unblocks and consumer.unacked * 2 <= self.full_at:
+            self._unblock(consumer)
         if self.blocked and self.unacked * 2 < self._blocked_at:
             self.blocked = False
+
+    def _unblock(self, consumer: Consumer) -> None:
+        consumer.blocked = False
+        consumer.permits += consumer.withheld
+        consumer.withheld = 0
 
 
 def _blocked(now: bool, unacked: int, limit: int) -> bool:

@@ -109,8 +109,9 @@ class SubscriptionSettings:
     """Permits say how many entries are read at once, at most `read_batch_size`, and a read is decided on as a
     whole: on Exclusive and Failover all of it is delivered, on Key_Shared as many entries as a consumer has
     permits, on Shared a share by the mean size of the entries. So batches take permits far below 0. What of
-    a read nobody gets waits as if it was given back. Otherwise permits count messages, entry by entry. On
-    Shared and Key_Shared a read is what `dispatch_many` is given; `dispatch` decides by messages."""
+    a read nobody gets waits as if it was given back, and permits that come while a consumer is blocked wait
+    until it is not. Otherwise permits count messages, entry by entry. On Shared and Key_Shared a read is
+    what `dispatch_many` is given; `dispatch` decides by messages."""
 
     read_batch_size: int = 100
     """`dispatcherMaxReadBatchSize`: the most entries that a broker reads at once."""

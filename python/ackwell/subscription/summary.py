@@ -87,7 +87,7 @@ def summarize(state: State, stall: Undelivered | None, hole: Position | None, ho
             ConsumerSummary(
                 each.key,
                 each.name,
-                each.permits,
+                each.permits + each.withheld,
                 each.unacked,
                 len(each.pending),
                 each.blocked,

@@ -556,7 +556,7 @@ class Ours:
             one = everybody[consumer_id]
             pending = sorted(self.subscription.pending(consumer_id).items())
             consumers[consumer_id] = ConsumerState(
-                one.permits,
+                one.permits + one.withheld,
                 one.unacked,
                 one.blocked,
                 tuple((position, value.remaining) for position, value in pending),

@@ -103,6 +103,6 @@ def why(consumers: Consumers, candidates: Iterable[Consumer], *, new: bool) -> U
         return Undelivered.NO_CONSUMER
     if consumers.room(new=new) <= 0:
         return Undelivered.SUBSCRIPTION_BLOCKED
-    if any(consumer.permits > 0 for consumer in found):
+    if any(consumer.permits + consumer.withheld > 0 for consumer in found):
         return Undelivered.CONSUMER_BLOCKED
     return Undelivered.NO_PERMITS
