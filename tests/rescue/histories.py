@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 TOPIC = "persistent://public/default/orders"
 NAME = "billing"
 BATCH = 4
+START_MS = 4_000_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +72,13 @@ class History:
         settings = Settings(version=version, entries_per_ledger=chance.choice((5, 20, 1000)), own=self.own)
         clock = Clock()
         clock.freeze()
+        # Two histories of one seed have one time.
+        clock.advance(START_MS - clock.now_ms())
         self.state = State(settings, clock)
         self.type = chance.choice((SubscriptionType.SHARED, SubscriptionType.KEY_SHARED))
         self.log: list[str] = []
+        self.steps: list[tuple[str, Any]] = []
+        """What happened since the snapshot, each with the state that chance had."""
         self.partly: dict[Position, int] = {}
         self.sought = False
         """Whether acknowledgments were taken back since the snapshot."""
@@ -129,6 +134,7 @@ class History:
         """Take what the broker has for the truth: the snapshot was taken."""
         self.truth, self.partly = self.subscription.cursor.acknowledged(), self.parts()
         self.sought = self.crashed = False
+        self.steps = []
         self.log.append("snapshot")
 
     def _make(self, *, earliest: bool) -> None:
@@ -163,18 +169,18 @@ class History:
             self.topic.publish(Entry(b"m", size, self.state.clock.now_ms()))
 
     def acknowledge(self) -> None:
-        unacked = self._unacked()
+        unacked = self.unacked()
         for position in self.chance.sample(unacked, self.chance.randint(0, len(unacked))):
-            self._ack(position)
+            self.ack(position)
 
     def acknowledge_few(self) -> None:
-        unacked = self._unacked()
+        unacked = self.unacked()
         for position in self.chance.sample(unacked, min(len(unacked), self.chance.randint(1, 6))):
-            self._ack(position)
+            self.ack(position)
 
     def acknowledge_parts(self) -> None:
         sizes = self.topic.content.batch_sizes()
-        for position in self._unacked():
+        for position in self.unacked():
             if sizes.get(position, 1) > 1 and self.chance.random() < 0.5:
                 bits = all_messages(BATCH) & ~(1 << self.chance.randrange(BATCH))
                 self.subscription.subscription.ack(None, *position, to_words(bits))
@@ -238,9 +244,13 @@ class History:
     def run(self, weights: dict[str, float], steps: int) -> None:
         names = list(weights)
         for name in self.chance.choices(names, list(weights.values()), k=steps):
-            self.log.append(name)
-            step: Callable[[], Any] = getattr(self, name)
-            step()
+            self.do(name)
+
+    def do(self, name: str) -> None:
+        self.log.append(name)
+        self.steps.append((name, self.chance.getstate()))
+        step: Callable[[], Any] = getattr(self, name)
+        step()
 
     def _positions(self) -> list[Position]:
         return [
@@ -249,11 +259,11 @@ class History:
             for entry_id in range(entries)
         ]
 
-    def _unacked(self) -> list[Position]:
+    def unacked(self) -> list[Position]:
         acked = self.subscription.cursor.acknowledged()
         return [each for each in self._positions() if each not in acked]
 
-    def _ack(self, position: Position) -> None:
+    def ack(self, position: Position) -> None:
         self.subscription.subscription.ack(None, *position)
         self.subscription.acknowledged(whole=True)
         self._merged()

@@ -82,9 +82,8 @@ def test_what_a_graceful_restart_cut_is_planned() -> None:
     made = plan(BEFORE, answer("3:0", KEPT, AFTER, type="None"))
     assert str(made.missing) == "[(3:5..3:6],(3:7..3:8]]"
     assert made.type is SubscriptionType.SHARED
-    assert (
-        made.passed[-1] == "2 entries before the first missing one are acknowledged, at least the limit of 2"
-    )
+    kept = "before the first missing entry a restart can have kept as many as the limit of 2"
+    assert made.passed[-1] == kept
     assert made.unknown[0] == "acknowledgments that were made after the snapshot"
 
 
@@ -278,6 +277,30 @@ def test_a_ledger_that_is_gone_behind_an_older_one_is_refused_unless_it_was_empt
 def test_a_seek_forward_does_not_count_what_it_passed() -> None:
     before = answer("3:0", "[(3:1..3:2],(3:15..3:16]]", {3: 20})
     assert refused(before, answer("3:14", "[]", AFTER)).code == "fewer-than-limit"
+
+
+def test_a_run_of_entries_is_one_range_and_a_restart_cuts_none() -> None:
+    two = answer("3:0", "[(3:1..3:5],(3:7..3:8],(3:9..3:10]]", {3: 20})
+    # Four entries are one range of the two that a restart keeps.
+    assert refused(two, answer("3:0", "[(3:1..3:5]]", AFTER)).code == "fewer-than-limit"
+    # A seek into the middle of the second range.
+    whole = answer("3:0", "[(3:1..3:2],(3:3..3:9]]", {3: 20})
+    assert refused(whole, answer("3:5", "[]", AFTER)).code == "fewer-than-limit"
+    # What was acknowledged between may have been two ranges once.
+    assert plan(answer("3:0", "[(3:4..3:5],(3:9..3:10]]", {3: 20}), answer("3:0", "[(3:1..3:5]]", AFTER))
+    assert plan(answer("3:0", "[(3:8..3:9]]", {3: 20}), answer("3:0", "[(3:1..3:4]]", AFTER))
+
+
+@pytest.mark.parametrize("topic", [20, 9_000])
+def test_ledger_by_ledger_is_written_only_of_a_topic_that_can_have_so_many_ranges(topic: int) -> None:
+    settings = {"managedLedgerMaxUnackedRangesToPersist": "4"}
+    facts = BrokerFacts(version="4.2.4", settings=settings, assumed=())
+    before = answer("3:0", "[(3:1..3:9],(4:2..4:3]]", {3: 20, 4: topic}, facts=facts)
+    now = answer("3:0", "[(3:1..3:9]]", {3: 20, 4: topic, 5: 0}, facts=facts)
+    if topic > 1_000:
+        assert str(plan(before, now).missing) == "[(4:2..4:3]]"
+    else:
+        assert refused(before, now).code == "fewer-than-limit"
 
 
 @pytest.mark.parametrize(

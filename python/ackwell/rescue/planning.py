@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import numpy as np
+
 from ackwell._native import Ledgers, PositionRangeSet
 from ackwell.cursor_rules import acknowledged
 from ackwell.cursor_state import AckSets, CursorState
@@ -29,6 +31,7 @@ from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.snapshot import Snapshot, existing
 
 if TYPE_CHECKING:
+    from ackwell.broker.settings import BrokerSettings
     from ackwell.broker.writes import Restart
 
 SCHEMA_VERSION: Final = 1
@@ -325,38 +328,70 @@ def _kept_a_beginning(before: Snapshot, now: Snapshot, missing: PositionRangeSet
         if first is None or (first[0], first[1] + 1) not in new.individually_deleted:
             raise RefusedError("no-witness", age=since)
         return ["the mark-delete position did not go back", "the first range of the snapshot is still there"]
-    limit = _limit(before, now)
-    first_missing = missing.first_range()
-    assert first_missing is not None
-    count = _up_to(new.individually_deleted, (first_missing[0], first_missing[1]))
-    count -= _up_to(new.individually_deleted, max(old.mark_delete_position, new.mark_delete_position))
-    # What was passed since counts only if it was acknowledged then: a seek forward passes the rest, too.
-    count += _up_to(old.individually_deleted, new.mark_delete_position)
-    if not count:
-        raise RefusedError("first-range-gone", age=since)
-    if count < limit:
-        raise RefusedError("fewer-than-limit", count=count, limit=limit, age=since)
-    return [
-        "the mark-delete position did not go back",
-        f"{count:,} entries before the first missing one are acknowledged, at least the limit of {limit:,}",
-    ]
-
-
-def _up_to(ranges: PositionRangeSet, position: tuple[int, int]) -> int:
-    """Count the positions of a set up to one. O(ranges)."""
-    behind = ranges.copy()
-    return behind.remove_up_to(*position)
-
-
-def _limit(before: Snapshot, now: Snapshot) -> int:
-    """Return how many entries a graceful restart keeps at least if it cuts."""
     known = [each.settings for each in (before, now) if each.settings is not None]
     if not known:
         raise RefusedError("limit-unknown")
+    first_range = missing.first_range()
+    assert first_range is not None
+    ledger_id, end, _ = first_range
+    then = old.individually_deleted.copy()
+    then.remove_up_to(*old.mark_delete_position)
+    then = _up_to(then, ledger_id, end)
+    # What was passed since counts only if it was acknowledged then: a seek forward passes the rest, too.
+    perhaps = _up_to(new.individually_deleted, ledger_id, end) - then
+    if not len(then) and not len(perhaps):
+        raise RefusedError("first-range-gone", age=since)
+    count = _most_ranges(then, perhaps, (ledger_id, end))
     limit = min(max(each.max_unacked_ranges_to_persist, 0) + each.ranges_beyond_limit for each in known)
     if not limit:
-        raise RefusedError("nothing-kept", age=_age(before, now))
-    return limit
+        raise RefusedError("nothing-kept", age=since)
+    earlier = _up_to(then | perhaps, ledger_id, -1).cardinality
+    if count < limit and not any(_writes_ledgers(each, earlier, before, now) for each in known):
+        raise RefusedError("fewer-than-limit", count=count, limit=limit, age=since)
+    return [
+        "the mark-delete position did not go back",
+        f"before the first missing entry a restart can have kept as many as the limit of {limit:,}",
+    ]
+
+
+def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionRangeSet:
+    """Return the positions of a set up to one. O(ranges)."""
+    behind = ranges.copy()
+    behind.remove_up_to(ledger_id, entry_id)
+    return ranges - behind
+
+
+def _most_ranges(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
+    """Return how many ranges a set can have if it has all of `then` and any of `perhaps`. O(ranges).
+
+    The range that `before` is the end of is not counted: the entry behind it is in it, and is not kept.
+    """
+    missing = PositionRangeSet([(before[0], before[1], before[1] + 1)])
+    parts = [each.to_arrays() for each in (then, perhaps, missing)]
+    ledger_ids, lowers, uppers = (np.concatenate(each) for each in zip(*parts, strict=True))
+    kinds = np.repeat([0, 1, 2], [len(each[0]) for each in parts])
+    order = np.lexsort((lowers, ledger_ids))
+    ledger_ids, lowers, uppers, kinds = (each[order] for each in (ledger_ids, lowers, uppers, kinds))
+    touches = (ledger_ids[1:] == ledger_ids[:-1]) & (lowers[1:] == uppers[:-1])
+    neighbours = np.zeros(len(kinds), np.int64)
+    neighbours[1:] += touches
+    neighbours[:-1] += touches
+    # Every second entry of a gap is a range, beside none of those around it.
+    gaps = (uppers - lowers + 1 - neighbours)[kinds == 1] // 2
+    last = bool(touches[-1] and kinds[-2] == 0) if len(touches) else False
+    return len(then) - last + int(gaps.sum())
+
+
+def _writes_ledgers(settings: BrokerSettings, earlier: int, before: Snapshot, now: Snapshot) -> bool:
+    """Whether a restart may have kept the ledgers before that of the first missing entry, and no other.
+
+    The long-array form goes to the cursor ledger alone, and that is read only after more ranges than go to
+    the metadata store.
+    """
+    if not settings.long_array or earlier <= settings.max_unacked_ranges_to_persist:
+        return False
+    entries = _joined(dict(before.stats.ledgers), now)
+    return sum((count + 1) // 2 for _, count in entries) > settings.metadata_store_ranges
 
 
 def _age(before: Snapshot, now: Snapshot) -> str:

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from tests.pulsar import kit
 from tests.pulsar.rescue import held
-from tests.pulsar.rescue.play import play
-
-GROUP = 50
+from tests.pulsar.rescue.play import GROUP, play
 
 SETTINGS = {
     # What the operating system has survives a kill of the process.
@@ -24,9 +22,6 @@ SETTINGS = {
 
 def others(broker: kit.Broker, asked: argparse.Namespace, folder: Path) -> int:
     """Play the series that are not histories."""
-    broker.configure(
-        managedLedgerMaxUnackedRangesToPersist=100, managedLedgerPersistIndividualAckAsLongArray=False
-    )
     topic = f"persistent://public/default/held-{asked.seed}"
     bad = 0
     for name, series, rounds in (

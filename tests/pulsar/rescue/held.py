@@ -35,6 +35,12 @@ BAD = (
 """What no series counts."""
 
 
+def say(broker: kit.Broker, counted: Counter[str], rounds: int) -> None:
+    """Print what is counted so far, every ten rounds; all crashes, for they are long."""
+    if rounds % 10 == 0 or "crashes" in counted:
+        print(broker.version, rounds, dict(counted), flush=True)
+
+
 class Application:
     """Consumers of one subscription that reconnect without a pause, and never acknowledge by themselves."""
 
@@ -158,6 +164,7 @@ def unloads(
             assert (
                 at.admin.ask(f"persistent/{topic.removeprefix('persistent://')}/{NAME}/dispatchRate") is None
             )
+            say(broker, counted, number + 1)
     return counted
 
 
@@ -192,6 +199,7 @@ def crashes(
                 came = application.take()
                 counted["delivered"] += len(came)
                 counted["acknowledged ones delivered"] += sum(each.position in acked for each in came)
+                say(broker, counted, number + 1)
     return counted
 
 
@@ -221,4 +229,5 @@ def keys(broker: kit.Broker, topic: str, rounds: int, folder: Path) -> Counter[s
                 if each.redelivery_count == 0:
                     counted["overtaken"] += each.position < last.get(key, each.position)
                     last[key] = max(last.get(key, each.position), each.position)
+            say(broker, counted, number + 1)
     return counted

@@ -46,5 +46,6 @@ for second in $(seq 1 400); do
   kill -0 "$(cat "$PID_FILE")" 2>/dev/null || { echo "died" >&2; tail -30 "$LOG" >&2; exit 1; }
   sleep 1
 done
+kill -9 "$(cat "$PID_FILE")"
 echo "no answer in 400 s" >&2
 exit 1
