@@ -50,16 +50,21 @@ class Cluster:
         self.kill_at = -1
         """Before which request, counted from 0 in half steps, the client `pid` is killed; odd: after it."""
         self.steps = 0
+        self.counting = False
+        self.crash_at = -1
+        """Before which half step the broker is killed, and started again."""
 
     def connection(self, **options: Any) -> Connection:
         return Connection(Admin(Endpoint(url=self.url)), **options)
 
     def step(self) -> None:
         """Count half a request, and kill the client if it is its time."""
-        if self.pid is not None:
-            if self.steps == self.kill_at:
+        if self.pid is not None or self.counting:
+            number, self.steps = self.steps, self.steps + 1
+            if number == self.crash_at:
+                self.crash()
+            if self.pid is not None and number == self.kill_at:
                 os.kill(self.pid, signal.SIGKILL)
-            self.steps += 1
 
     def fill(self, entries: int = 40, kind: SubscriptionType = SubscriptionType.SHARED) -> list[Position]:
         """Publish, have a consumer acknowledge every second entry, and let it go again."""
@@ -89,6 +94,12 @@ class Cluster:
         """Do something to the subscription, in the broker's thread."""
         state = self.broker._broker.state
         self.broker.call(lambda: what(state.topics[TOPIC].subscriptions[NAME]))
+
+    def crash(self) -> None:
+        """Kill the broker: what was not written is forgotten, and all connections are broken."""
+        broker = self.broker._broker
+        self.broker.call(broker._abort_connections)
+        self.broker.call(lambda: broker.state.reload("crash", "pulsar"))
 
     def unload(self) -> None:
         state = self.broker._broker.state

@@ -1,9 +1,9 @@
 """Random histories: what is planned was acknowledged and not taken back, and a restart is not refused.
 
 Two kinds of history cannot be judged by anything that a broker shows, and are counted apart. A seek that
-leaves as many acknowledgments as the limit looks like a graceful restart: each such history gets a twin without a
-seek (`tests.rescue.twins`) that shows `plan` the same, or it is a defect. If only parts of batches were lost, and no
-acknowledged entry is left to show that nobody sought, it is refused until the user says so.
+leaves as many acknowledgments as the limit looks like a graceful restart: each such history gets a twin
+without a seek (`tests.rescue.twins`) that shows `plan` the same, or it is a defect. If only parts of batches
+were lost, and no acknowledged entry is left to show that nobody sought, it is refused until the user says so.
 """
 
 from __future__ import annotations

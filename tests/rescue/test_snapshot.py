@@ -16,6 +16,7 @@ from ackwell.broker.stats import Unread
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
+from ackwell.rescue.seals import sealed
 from ackwell.rescue.snapshot import Snapshot, dump, existing, read_snapshots, snapshots_of, take
 from tests.rescue.test_plan import FACTS, HOLES, answer
 
@@ -63,12 +64,15 @@ def test_a_dump_says_what_its_broker_was_and_which_subscription_is_meant(tmp_pat
         "cluster": "east",
         "broker": {"version": FACTS.version, "settings": FACTS.settings},
     }
-    (read,) = found(written, tmp_path / "a.json")
+    (read,) = found(sealed(written), tmp_path / "a.json")
     assert isinstance(read, Snapshot)
     assert (read.name, read.cluster, read.broker) == ((TOPIC, "b"), "east", FACTS)
     assert read.settings is not None
     assert read.settings.max_unacked_ranges_to_persist == 1
-    assert found(written | {"subscription": "c"}, tmp_path / "a.json") == []
+    assert found(sealed(written | {"subscription": "c"}), tmp_path / "a.json") == []
+    (changed,) = found(sealed(written) | {"cluster": "west"}, tmp_path / "a.json")
+    assert isinstance(changed, Unread)
+    assert "SHA-256" in changed.reason
 
 
 def test_a_manifest_beside_says_what_the_broker_was(tmp_path: Path) -> None:

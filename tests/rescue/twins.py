@@ -1,8 +1,8 @@
 """The twin of a history with a seek: without one, and it shows `plan` the same to the byte.
 
-If there is a twin, nothing that a broker shows can tell the two apart, and what is planned is right for the twin. The
-twin does what the history did to the topic, and nothing of what it did to the subscription. Instead a consumer
-acknowledges some entries before the topic is unloaded, and afterwards the others that the history has.
+If there is a twin, nothing that a broker shows can tell the two apart, and what is planned is right for the
+twin. The twin does what the history did to the topic, and not what it did to the subscription. Instead a
+consumer acknowledges some entries before the topic is unloaded, and afterwards the others of the history.
 """
 
 from __future__ import annotations
@@ -56,38 +56,38 @@ def live(
     twin: History, steps: list[tuple[str, Any]], now: Snapshot, early: set[Position], trims: str, unloads: str
 ) -> None:
     """Do to the topic what was done to the other, without a seek, and end in the same state, if it can be."""
-
-    def acknowledge() -> None:
-        acknowledge_all()
-        mark = now.stats.mark_delete_position
-        ledgers = twin.topic.content.log.ledgers
-        if mark.entry_id == -1 and twin.subscription.cursor.mark_delete_position < mark:
-            # Brokers that trim write the end of a ledger as the beginning of the next one; the dev broker does not.
-            assert ledgers.next_valid(*mark) == ledgers.next_valid(*twin.subscription.cursor.mark_delete_position)
-            twin.subscription.seek(ledgers.next_valid(*mark))
-            acknowledge_all()
-        if trims == "last":
-            twin.trim()
-
-    def acknowledge_all() -> None:
-        for position in twin.unacked():
-            if is_acked(position, now):
-                twin.ack(position)
-
     for position in sorted(early & set(twin.unacked())):
         twin.ack(position)
     for number, (name, at) in enumerate(steps, 1):
         if unloads == "for rolls" and number == len(steps):
-            acknowledge()
+            acknowledge(twin, now, trims)
         twin.chance.setstate(at)
         # A ledger begins with each.
         if name in ("unload", "crash") or (unloads == "for rolls" and name == "roll"):
-            twin.do("unload")
-            if unloads == "twice":
+            for _ in range(2 if unloads == "twice" else 1):
                 twin.do("unload")
         elif name in ("publish", "roll", "wait") or (name == "trim" and trims == "as it was"):
             twin.do(name)
-    acknowledge()
+    acknowledge(twin, now, trims)
+
+
+def acknowledge(twin: History, now: Snapshot, trims: str) -> None:
+    """Acknowledge what the history has, and trim, if that is last."""
+    acknowledge_all(twin, now)
+    mark, old = now.stats.mark_delete_position, twin.subscription.cursor.mark_delete_position
+    ledgers = twin.topic.content.log.ledgers
+    if mark.entry_id == -1 and old < mark and ledgers.next_valid(*mark) == ledgers.next_valid(*old):
+        # Brokers that trim write the end of a ledger as the beginning of the next; the dev broker does not.
+        twin.subscription.seek(ledgers.next_valid(*mark))
+        acknowledge_all(twin, now)
+    if trims == "last":
+        twin.trim()
+
+
+def acknowledge_all(twin: History, now: Snapshot) -> None:
+    for position in twin.unacked():
+        if is_acked(position, now):
+            twin.ack(position)
 
 
 def is_acked(position: Position, now: Snapshot) -> bool:

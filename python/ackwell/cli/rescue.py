@@ -99,6 +99,7 @@ def snapshot(
     """
     from ackwell.broker.stats import Unread
     from ackwell.errors import StatsError
+    from ackwell.rescue.seals import sealed
     from ackwell.rescue.snapshot import dump
 
     admin = _admin(client)
@@ -108,7 +109,7 @@ def snapshot(
             raise StatsError(answer.reason, answer.topic or answer.source)
         if subscription not in (answer.internal.get("cursors") or {}):
             raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
-        dumps.append(json.dumps(dump(answer, subscription, facts, admin.cluster)))
+        dumps.append(json.dumps(sealed(dump(answer, subscription, facts, admin.cluster))))
     _write(output, "\n".join(dumps))
     _say(f"{len(dumps)} topic{'s' * (len(dumps) > 1)} in {output}")
 
@@ -155,6 +156,7 @@ def plan(
     from ackwell.errors import StatsError
     from ackwell.rescue import Connection, RefusedError, Snapshot, read_snapshots
     from ackwell.rescue import plan as make_plan
+    from ackwell.rescue.seals import sealed
 
     if restart is options.RestartKind.BOTH:
         raise typer.BadParameter("say what happened: --restart graceful or --restart crash")
@@ -182,7 +184,7 @@ def plan(
             _show(made)
     made_at = int(time.time() * 1000)
     value = {"version": PLAN_VERSION, "timeMs": made_at, "plans": [each.to_json() for each in plans]}
-    _write(output, json.dumps(value | {"refused": refused}))
+    _write(output, json.dumps(sealed(value | {"refused": refused})))
     entries = sum(each.missing.cardinality for each in plans)
     counts = f"{len(plans):,} planned ({entries:,} entries), {len(refused):,} refused, {unread:,} not read"
     _say(f"{counts}: {output}")
@@ -472,6 +474,7 @@ def _acks(file: Path, before: Snapshot) -> CursorState:
 def _plans(file: Path) -> Iterator[Plan]:
     from ackwell.errors import StatsError
     from ackwell.rescue import Plan
+    from ackwell.rescue.seals import check_seal
 
     try:
         value = json.loads(file.read_bytes())
@@ -480,6 +483,7 @@ def _plans(file: Path) -> Iterator[Plan]:
         raise StatsError("not a plan of `ackwell rescue plan`", str(file)) from None
     if version != PLAN_VERSION:
         raise StatsError(f"a plan of version {version}; this ackwell reads {PLAN_VERSION}", str(file))
+    check_seal(value, str(file))
     for each in plans:
         yield Plan.of_json(each, str(file))
 

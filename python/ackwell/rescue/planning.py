@@ -5,7 +5,7 @@ far as the entries still exist: adding it to the live state can only repeat ackn
 once, unless somebody took them back on purpose, with a seek. So each check looks for a seek, or for another
 topic.
 
-A graceful restart keeps the first acknowledgments, as many as `managedLedgerMaxUnackedRangesToPersist`
+A graceful restart keeps the first ranges, as many as `managedLedgerMaxUnackedRangesToPersist`
 (`ackwell.broker.restart`), and never moves the mark-delete position back. What is forgotten otherwise looks
 like a seek and is refused. A crash leaves anything that was ever written, so it cannot be told from a seek:
 with `restart="crash"` the caller says that it was one. One seek no check can find: a seek that leaves, or is

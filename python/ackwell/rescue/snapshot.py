@@ -21,6 +21,7 @@ from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, stats_f
 from ackwell.cursor_rules import acknowledged
 from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
+from ackwell.rescue.seals import check_seal
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
@@ -127,6 +128,8 @@ def _of_document(document: Any, source: str, facts: BrokerFacts | None) -> Itera
     if not isinstance(document, dict) or not isinstance(document.get("internalStats"), dict):
         yield Unread(source, None, "not a dump of `ackwell rescue snapshot` or `ackwell collect`")
         return
+    if "subscription" in document or "sha256" in document:
+        check_seal(document, source)
     broker = document.get("broker")
     if isinstance(broker, dict):
         facts = BrokerFacts(version=broker.get("version"), settings=broker.get("settings"), assumed=())

@@ -18,6 +18,7 @@ from ackwell.rescue.holding import held
 from ackwell.rescue.planning import attachable
 from ackwell.rescue.putting_back import Report, put_back_at_once, send
 from ackwell.rescue.refusals import RefusedError
+from ackwell.rescue.seals import sealed
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, take
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def unload(
             answer, before = take(connection.admin, *name, connection.facts())
             attachable(before)
             value = dump(answer, subscription, connection.facts(), connection.admin.cluster)
-            write_whole(kept, json.dumps(value).encode())
+            write_whole(kept, json.dumps(sealed(value)).encode())
         else:
             before = _read(kept)
         report = _unloaded(connection, before, unloads=unloads)

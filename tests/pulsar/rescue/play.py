@@ -127,12 +127,7 @@ class History:
         ledgers = at.look(self.topic, NAME).stats.ledgers
         expected = existing(before.acked, ledgers) | live.acked
         parts = _both(live.parts, shown.batch_deleted if shown else {}, expected, ledgers)
-        # What was acknowledged before and what was acknowledged since may be all of a batch.
-        self.completed = {position for position, words in parts.items() if not words}
-        for position in self.completed:
-            expected.add(*position)
-            del parts[position]
-        self.counted["completed batches"] += len(self.completed)
+        self.complete(expected, parts)
         lost = expected != live.acked or parts != live.parts
         self.counted["lost"] += lost
         self.counted["entries lost"] += expected.cardinality - live.acked.cardinality
@@ -153,11 +148,7 @@ class History:
         again = put_back(made, at)
         if report.missing or (again.sent and not made.ack_sets):
             self.problems.append(f"{report}; a second time {again}")
-        for position, size in self.sizes.items():
-            true = last.unacked(position, size) & live.unacked(position, size)
-            if true & ~after.unacked(position, size):
-                self.problems.append(f"WRONG: {position}")
-                self.counted["wrong"] += 1
+        self.true(last, live, after)
         if after.acked != expected:
             self.problems.append(f"expected {expected}, got {after.acked}")
         if after.parts != parts:
@@ -166,6 +157,22 @@ class History:
             self.problems.append(f"the helper got {at.received} messages, errors {at.errors}")
         self.counted["put back"] += report.sent
         self.others(live, after)
+
+    def complete(self, expected: PositionRangeSet, parts: dict[Position, Any]) -> None:
+        """What was acknowledged before and what was acknowledged since may be all of a batch."""
+        self.completed = {position for position, words in parts.items() if not words}
+        for position in self.completed:
+            expected.add(*position)
+            del parts[position]
+        self.counted["completed batches"] += len(self.completed)
+
+    def true(self, last: Memory, live: Memory, after: Memory) -> None:
+        """What is acknowledged was acknowledged, message by message."""
+        for position, size in self.sizes.items():
+            unacked = last.unacked(position, size) & live.unacked(position, size)
+            if unacked & ~after.unacked(position, size):
+                self.problems.append(f"WRONG: {position}")
+                self.counted["wrong"] += 1
 
     def others(self, live: Memory, after: Memory) -> None:
         """The consumers have their permits, and what they have is not acknowledged."""
@@ -177,7 +184,7 @@ class History:
             then = live.consumers[name]
             got = [each for each in taken if self.names[each.consumer_id - 1] == name]
             entries = {tuple(each[:2]): each[2] for each in now["pending"]}
-            # A batch that an ack set completed stays with its consumer, which has nothing of it to acknowledge.
+            # A batch that an ack set completed stays with its consumer, which has nothing left of it.
             if any(
                 Position(*each) in after.acked and (count or Position(*each) not in self.completed)
                 for each, count in entries.items()
@@ -208,8 +215,9 @@ class History:
         """What comes again was counted by its deliveries alone, as without us."""
         counts = dict(self.counts)
         for number, name in enumerate(self.names, 1):
-            if after.consumers[name]["pending"]:
-                self.client.redeliver(number, [])
+            # By position: what has moved from one to the other meanwhile is not asked for twice.
+            if has := [Position(*each[:2]) for each in after.consumers[name]["pending"]]:
+                self.client.redeliver(number, has)
         for each in self.settled():
             if each.position in after.acked:
                 self.problems.append(f"{each.position} came again")

@@ -1,7 +1,7 @@
 """What a real broker forgot is put back, exactly, and nobody else is disturbed.
 
-`HISTORIES=300 ROUNDS=200 VERSIONS="4.2.4 4.0.7 5.0.0-M1" make test-pulsar` for more than the default; `SEED` is the
-first history.
+`HISTORIES=300 ROUNDS=200 VERSIONS="4.2.4 4.0.7 5.0.0-M1" make test-pulsar` for more than the default;
+`SEED` is the first history.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def test_what_is_acknowledged_in_the_end_is_the_snapshot_and_what_is_live(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    ("series", "rounds"), [(held.unloads, ROUNDS // 2), (held.keys, ROUNDS), (held.crashes, max(ROUNDS // 20, 1))]
+    ("series", "rounds"),
+    [(held.unloads, ROUNDS // 2), (held.keys, ROUNDS), (held.crashes, max(ROUNDS // 20, 1))],
 )
 def test_held_nothing_that_was_acknowledged_reaches_a_consumer(
     version: str,

@@ -1,0 +1,29 @@
+"""A SHA-256 in files that decide what is acknowledged: a changed bit never becomes an acknowledgment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ackwell.errors import StatsError
+
+
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return JSON values with the digest of all of them.
+
+    >>> sealed({"a": 1})["sha256"][:8]
+    '015abd7f'
+    """
+    return {**value, "sha256": _digest(value)}
+
+
+def check_seal(value: Mapping[str, Any], source: str) -> None:
+    """Raise `StatsError` if the values are not those that were sealed."""
+    if value.get("sha256") != _digest({key: each for key, each in value.items() if key != "sha256"}):
+        raise StatsError("not as it was written: its SHA-256 is of something else; make it anew", source)
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
