@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -254,3 +255,28 @@ def test_every_public_native_method_is_documented() -> None:
         if not name.startswith("_") and not getattr(member, "__doc__", None)
     ]
     assert missing == []
+
+
+@pytest.mark.checkout
+@pytest.mark.slow
+def test_an_api_page_has_a_table_of_members_and_the_source_and_takes_no_text_for_a_type(
+    tmp_path: Path,
+) -> None:
+    generators()
+    (tmp_path / "index.md").write_text(
+        "# A page\n\n```{eval-rst}\n.. autoclass:: ackwell.Cursor\n   :members:\n   :inherited-members:\n"
+        "```\n"
+    )
+    command = [sys.executable, "-m", "sphinx", "-q", "-c", str(ROOT / "docs"), "-b", "html", str(tmp_path)]
+    subprocess.run([*command, str(tmp_path / "site")], check=True, capture_output=True, text=True)
+    page = (tmp_path / "site/index.html").read_text()
+    text = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", page))
+    assert (
+        "The acknowledged positions beyond the mark-delete position. Do not change it: it is not a copy."
+        in text
+    )
+    assert not re.search(r"\bTYPE\s*:", text)
+    members = re.search(r"Methods\s*</p>.*?<table.*?</table>", page, flags=re.DOTALL)
+    assert members is not None
+    assert "Save the state in a store" in members[0]
+    assert "_modules/ackwell/cursor.html" in page
