@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackwell import Position, PositionRangeSet
+from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.diagnosis.what_if import LATEST, Happened, Kind, Move, happened, what_if
 from tests.broker.answers import answer, subscription
@@ -65,6 +65,18 @@ def test_it_says_afterwards_whether_it_happened() -> None:
     assert happened(skipped, before)[0] is Happened.NO
     assert happened(skipped, replace(before, mark_delete_position=Position(4, 15)))[0] is Happened.PARTLY
     assert happened(skipped, replace(before, mark_delete_position=Position(4, 50)))[0] is Happened.YES
+
+
+def test_what_was_deleted_since_counts_as_acknowledged() -> None:
+    before = told()
+    predicted = what_if(before, Move(Kind.CLEAR_BACKLOG)).to_json()
+    trimmed = replace(
+        before,
+        ledgers=Ledgers([(5, 1)]),
+        mark_delete_position=Position(5, -1),
+        individually_deleted=PositionRangeSet(),
+    )
+    assert happened(predicted, trimmed)[0] is Happened.YES
 
 
 def test_the_command_predicts_and_verifies(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ackwell.subscription import Subscription, SubscriptionSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ackwell import PositionRangeSet
+    from ackwell import Ledgers, PositionRangeSet
     from ackwell.broker.stats import SubscriptionStats
 
 EARLIEST: Final = Position(-1, -1)
@@ -139,6 +139,15 @@ def _to(move: Move) -> Position:
     return move.position
 
 
+def kept_of(ranges: PositionRangeSet, ledgers: Ledgers) -> PositionRangeSet:
+    """Return the ranges without the ledgers that do not exist: what is acknowledged is deleted in time."""
+    kept, known = ranges.copy(), {ledger_id for ledger_id, _ in ledgers}
+    for ledger_id in ranges.ledger_ids():
+        if int(ledger_id) not in known:
+            kept.remove_range(int(ledger_id), -1, 2**63 - 1)
+    return kept
+
+
 class Happened(StrEnum):
     """Whether a move that was predicted took place."""
 
@@ -163,7 +172,8 @@ def happened(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[Ha
     except (KeyError, TypeError, ValueError) as error:
         raise StatsError(f"not the JSON of `ackwell what-if --json` ({error!r})", "the prediction") from None
     now = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
-    back, taken = (returned - now).cardinality, vanished.cardinality - (vanished - now).cardinality
+    back = kept_of(returned - now, stats.ledgers).cardinality
+    taken = vanished.cardinality - kept_of(vanished - now, stats.ledgers).cardinality
     details = []
     if len(returned):
         details.append(f"{back:,} of {returned.cardinality:,} entries came back and are not acknowledged")
