@@ -184,6 +184,17 @@ def test_an_unload_forgets_nothing_and_leaves_the_rate_that_was_set(there: Clust
     assert sorted(path.name for path in Path().iterdir()) == ["ackwell-rescue.audit.jsonl"]
 
 
+def test_a_run_that_died_after_its_unload_is_ended_though_no_consumer_came(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    taken = ackwell("rescue", "snapshot", TOPIC, NAME, "--admin", there.url, "-o", "j.snapshot.json")
+    assert taken.code == 0
+    there.unload()
+    done = ackwell("rescue", "unload", TOPIC, NAME, "--admin", there.url, "--journal", "j", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert there.acked() == set(positions[1::2])
+
+
 def test_a_journal_is_written_before_the_hold_and_is_enough_to_release(there: Cluster) -> None:
     there.fill()
     with_type(there)

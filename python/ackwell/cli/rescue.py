@@ -268,9 +268,9 @@ def unload(
         topic = _one_topic(connection.admin, topic)
         name = hashlib.sha256(f"{topic} {subscription}".encode()).hexdigest()[:8]
         journal = journal or Path(f"ackwell-rescue-{name}.journal")
-        live = connection.look(topic, subscription)
-        kind = attachable(live)
         if not yes:
+            live = connection.look(topic, subscription)
+            kind = attachable(live)
             held = "hold the delivery, " if hold_delivery else ""
             acked = live.acked.cardinality
             others = len(live.topic_shown["subscriptions"]) - 1

@@ -39,7 +39,8 @@ def unload(
     """
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
-    attachable(connection.look(*name))
+    # An unloaded topic does not show the type until a consumer comes; the snapshot of a run that died does.
+    attachable(connection.look(*name), _read(kept) if kept.exists() else None)
     holding: AbstractContextManager[None] = (
         held(connection, *name, journal) if hold or journal.exists() else nullcontext()
     )
