@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,18 +42,25 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].partition(".")[0]
 
 
-def imported(path: Path, *, typing: bool = False) -> Iterator[str]:
-    """Return what a file imports, inside functions too; types alone, which cost no import, with `typing`."""
-    tree = ast.parse(path.read_text())
+@cache
+def statements(path: Path) -> tuple[list[ast.AST], list[ast.AST]]:
+    """Return the imports of a file, inside functions too: those at run time, and those for types alone."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
     blocks = [
         node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for node in nodes
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     ]
     for_types = {id(node) for block in blocks for node in ast.walk(block)}
-    for node in ast.walk(tree):
-        if (id(node) in for_types) != typing:
-            continue
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in imports if id(node) not in for_types], [
+        node for node in imports if id(node) in for_types
+    ]
+
+
+def imported(path: Path, *, typing: bool = False) -> Iterator[str]:
+    """Return what a file imports; types alone, which cost no import, with `typing`."""
+    for node in statements(path)[typing]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module == "ackwell":
