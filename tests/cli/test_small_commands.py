@@ -324,7 +324,8 @@ def test_what_is_not_a_plan_is_named(text: str, tmp_path: Path) -> None:
     done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
     assert "a plan of version 2; this ackwell reads 1" in done.err
     plan.write_text('{"version": 1, "plans": []}')
-    assert ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1") == (0, "", "")
+    done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
+    assert (done.code, "its SHA-256 is of something else" in done.err) == (1, True)
 
 
 def test_a_report_of_a_rescue_says_what_came_wrongly_and_ends_in_a_code(
