@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def told() -> SubscriptionStats:
-    """Entries 0 to 99 of ledger 4; acknowledged are 0 to 9 and 20 to 29."""
+    """Two ledgers of 100,000 entries; of ledger 4 entries 0 to 9 and 20 to 29 are acknowledged."""
     found = subscription("[(4:19..4:29]]")
     return replace(found, mark_delete_position=Position(4, 9))
 
@@ -43,6 +43,23 @@ def test_a_skip_passes_unacknowledged_entries_only() -> None:
     found = what_if(told(), Move(Kind.SKIP, entries=12))
     assert str(found.vanished_entries) == "[(4:9..4:19],(4:29..4:31]]"
     assert found.mark_delete_position == (4, 31)
+
+
+@pytest.mark.parametrize(
+    ("to", "vanished"),
+    [
+        (Position(4, 9), "[]"),
+        (Position(4, 24), "[(4:9..4:19]]"),
+        (Position(4, 99_999), "[(4:9..4:19],(4:29..4:99999]]"),
+        (Position(4, 100_000), "[]"),
+        (Position(5, 0), "[]"),
+        (LATEST, "[]"),
+    ],
+)
+def test_an_expiry_to_a_position_behind_the_last_entry_does_nothing(to: Position, vanished: str) -> None:
+    found = what_if(told(), Move(Kind.EXPIRE, to))
+    assert str(found.vanished_entries) == vanished
+    assert found.returned == Count(0, 0)
 
 
 def test_messages_are_an_interval_if_the_source_does_not_show_batches() -> None:

@@ -109,7 +109,9 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     elif move.kind is Kind.CLEAR_BACKLOG:
         model.clear_backlog()
     elif move.kind is Kind.EXPIRE:
-        model.expire(*_to(move))
+        # Up to a position behind its last entry, the end among them, a broker expires nothing.
+        if _to(move) <= (ledgers.last_position or EARLIEST):
+            model.expire(*_to(move))
     else:
         model.seek(*_to(move))
     cursor = model.cursor
