@@ -35,7 +35,7 @@ QUICK = (
 """Those that need not wait for what must not come."""
 
 
-REFUSED = ("messageTTL", "retention", "maxConsumersPerSubscription")
+REFUSED = ("maxConsumersPerSubscription",)
 """Policies of a namespace that the dev broker does not do: it refuses them by name."""
 
 

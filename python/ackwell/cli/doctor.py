@@ -159,15 +159,16 @@ def doctor(
         ackwell doctor --admin http://broker:8080 public/default
         ackwell doctor --admin http://broker:8080 --watch 10 public/default
         ackwell doctor --explain no-permits
-        ackwell doctor --admin http://broker:8080 --watch 62 --count-backlogs public/default
+        ackwell doctor --admin http://broker --watch 62 --count-backlogs a/b
         ackwell doctor --html report.html dumps/
         ackwell doctor --format prometheus dumps/ > ackwell.prom
 
     A restart here is also whatever else closes or moves a topic: an unload,
     load shedding, a new leader.
 
-    Exit code: 0 fine or unproven, 3 at risk, 4 losing or stalled (see --fail-on), 5
-    something could not be read, 1 an error, 2 a wrong command line.
+    Exit code: 0 fine or unproven, 3 at risk, 4 losing or stalled (see
+    --fail-on), 5 something could not be read, 1 an error, 2 a wrong command
+    line.
     """
     from ackwell.broker.writes import RESTARTS
     from ackwell.diagnosis.checkup import Broker, Checkup
