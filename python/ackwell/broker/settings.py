@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, Final, Self
 
+from ackwell.broker.codes import codes
+from ackwell.broker.releases import release_number
 from ackwell.cursor_settings import minor_version
 from ackwell.protocol.codes import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
 
@@ -181,20 +183,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return min(self.max_message_size_bytes + FRAME_PADDING_BYTES, self.netty_max_frame_size_bytes)
 
 
-def release_number(version: str) -> tuple[int, ...]:
-    """Return a release as numbers that compare; a milestone comes before its release.
-
-    >>> release_number("4.0.13") > release_number("4.0.7") > release_number("4.0.7-M1")
-    True
-    """
-    release, _, milestone = version.partition("-")
-    numbers = [int(part) if part.isdecimal() else 0 for part in release.split(".")]
-    return (*[*numbers, 0, 0, 0][:3], 0 if milestone else 1)
-
-
 def _reads_batch_indexes_back(version: str) -> bool:
-    from ackwell.broker.codes import codes
-
     return not codes()["batch-index-not-read-back"].has(version)
 
 

@@ -204,7 +204,7 @@ def doctor(
 
 def _counts_safely(version: str) -> bool:
     """Return True for a broker whose subscriptions go on delivering while their backlog is counted."""
-    from ackwell.broker.settings import release_number
+    from ackwell.broker.releases import release_number
 
     if release_number(version) < (4, 0, 0):
         raise typer.BadParameter(
