@@ -542,6 +542,15 @@ def acknowledged(
     return acked
 
 
+def existing(ranges: PositionRangeSet, ledgers: Iterable[tuple[int, int]]) -> PositionRangeSet:
+    """Return the positions that are entries of these ledgers. O(ranges)."""
+    entries = dict(ledgers)
+    found = ranges.copy()
+    for ledger_id in found.ledger_ids():
+        found.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _INT64_MAX)
+    return found
+
+
 def _before_first(ledgers: Ledgers) -> Position:
     return ledgers.first_position or Position(0, -1)
 

@@ -199,11 +199,12 @@ def test_batch_indexes_are_counted_where_the_source_has_them() -> None:
 def test_a_release_that_reads_batch_indexes_back_is_a_line_of_the_codes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from ackwell.broker import codes
+    from ackwell.broker import settings
+    from ackwell.broker.codes import codes
 
     name = "batch-index-not-read-back"
-    mended = {**codes.codes(), name: replace(codes.codes()[name], mended=("4.2.9",))}
-    monkeypatch.setattr(codes, "codes", lambda: mended)
+    mended = {**codes(), name: replace(codes()[name], mended=("4.2.9",))}
+    monkeypatch.setattr(settings, "codes", lambda: mended)
     told = subscription("[(3:5..3:6]]", name="sub", batchDeletedIndexes={"3:0": [33]})
     told = replace(told, batch_sizes=replace(told.batch_sizes, each=10))
     lost = {

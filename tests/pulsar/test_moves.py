@@ -20,8 +20,8 @@ from ackwell import Position
 from ackwell.broker.admin import Admin
 from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import SubscriptionStats, from_answer
-from ackwell.cursor_rules import acknowledged
-from ackwell.diagnosis.what_if import EARLIEST, LATEST, Kind, Move, Outcome, kept_of, what_if
+from ackwell.cursor_rules import acknowledged, existing
+from ackwell.diagnosis.what_if import EARLIEST, LATEST, Kind, Move, Outcome, what_if
 from tests.pulsar import kit
 from tests.pulsar.lives.examine import SETTINGS
 from tests.pulsar.lives.life import SUBSCRIPTION, Life
@@ -108,7 +108,7 @@ class Mover:
     def _wrong(self, predicted: Outcome, messages: dict[Position, int]) -> str | None:
         after = self.stats()
         now = acknowledged(after.ledgers, after.mark_delete_position, after.individually_deleted)
-        expected = kept_of(predicted.after, after.ledgers)
+        expected = existing(predicted.after, after.ledgers)
         if now != expected:
             return f"acknowledged are {now}, not {expected}"
         bits = self.life.acked()

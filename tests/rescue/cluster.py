@@ -26,6 +26,7 @@ from ackwell.protocol.codes import CommandType, SubscriptionType
 from ackwell.rescue import Connection
 from tests.devbroker.raw import RawClient
 from tests.rescue.histories import Settings
+from tests.rescue.listening import listening
 
 LIMIT = 3
 TOPIC = "persistent://public/default/orders"
@@ -178,7 +179,6 @@ class _Recorder(BaseHTTPRequestHandler):
 def counted_wire(made: Cluster) -> Iterator[str]:
     """Put a wire before the broker's binary port that counts what the client sends; yield its address."""
     host, port = made.broker.url.removeprefix("pulsar://").split(":")
-    listener = socket.create_server(("127.0.0.1", 0))
 
     def pump(source: socket.socket, target: socket.socket, *, counts: bool) -> None:
         try:
@@ -191,18 +191,10 @@ def counted_wire(made: Cluster) -> Iterator[str]:
         for each in (source, target):
             each.close()
 
-    def serve() -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            there = socket.create_connection((host, int(port)))
-            threading.Thread(target=pump, args=(client, there), kwargs={"counts": True}, daemon=True).start()
-            threading.Thread(target=pump, args=(there, client), kwargs={"counts": False}, daemon=True).start()
+    def talk(client: socket.socket) -> None:
+        there = socket.create_connection((host, int(port)))
+        threading.Thread(target=pump, args=(there, client), kwargs={"counts": False}, daemon=True).start()
+        pump(client, there, counts=True)
 
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield f"pulsar://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        listener.close()
+    with listening(talk) as address:
+        yield address

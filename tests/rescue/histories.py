@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell.ack_sets import all_messages, from_words, to_words
 from ackwell.broker.admin import BrokerFacts
 from ackwell.broker.settings import BrokerSettings
+from ackwell.cursor_rules import existing
 from ackwell.devbroker.admin.stats import internal_stats, stats
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.entry import Entry
@@ -23,7 +24,7 @@ from ackwell.devbroker.state import State
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.protocol.topic_name import TopicName
-from ackwell.rescue.snapshot import Snapshot, existing, snapshots_of
+from ackwell.rescue.snapshot import Snapshot, snapshots_of
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +11,7 @@ from ackwell.broker.endpoint import Endpoint
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, LookupType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame
+from tests.rescue.listening import listening
 
 Answer = tuple[CommandType, dict[str, Any]]
 
@@ -97,11 +97,9 @@ def command(kind: CommandType, **fields: Any) -> bytes:
 @contextmanager
 def scripted(script: Script, change: Callable[[Script], None] = lambda _: None) -> Iterator[Script]:
     """Serve a script for the length of a `with` block."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    script.url = f"pulsar://127.0.0.1:{listener.getsockname()[1]}"
-    change(script)
 
     def talk(client: socket.socket) -> None:
+        script.connections += 1
         reader = FrameReader()
         with client:
             while data := client.recv(1 << 16):
@@ -111,19 +109,6 @@ def scripted(script: Script, change: Callable[[Script], None] = lambda _: None) 
                         return
                     client.sendall(b"".join(command(kind, **fields) for kind, fields in answers))
 
-    def serve() -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            script.connections += 1
-            threading.Thread(target=talk, args=(client,), daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
+    with listening(talk) as script.url:
+        change(script)
         yield script
-    finally:
-        # A thread that waits in accept() is woken by a shutdown, not by a close.
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()

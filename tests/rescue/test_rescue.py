@@ -11,7 +11,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +25,9 @@ from tests.cli.test_help import COMMANDS as SUBCOMMANDS
 from tests.commands import ackwell
 from tests.devbroker.raw import RawClient
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster, counted_wire
+
+if TYPE_CHECKING:
+    from ackwell import Position
 
 
 @pytest.fixture
@@ -345,6 +350,26 @@ def test_every_example_of_the_help_runs(there: Cluster) -> None:
     assert run > 10
 
 
+@contextmanager
+def at_step(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cluster, str]]:
+    """Make a cluster, and a wire to it whose steps are counted, in a folder of its own."""
+    folder = tmp_path / str(at)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with cluster() as there, counted_wire(there) as wire:
+        yield there, wire
+
+
+def crashes(there: Cluster, at: int, truth: set[Position], *command: str) -> bool:
+    """Run a command while the broker is killed at a step; return whether it came to that step."""
+    there.steps, there.crash_at, there.counting = 0, at, True
+    done = ackwell(*command)
+    there.counting = False
+    assert done.code in (0, 1, 3, 4), done.err
+    assert there.acked() <= truth, f"killed at step {at}"
+    return there.steps > at
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
 def test_our_death_at_any_step_of_an_unload_is_mended_by_the_next_run(
@@ -352,10 +377,7 @@ def test_our_death_at_any_step_of_an_unload_is_mended_by_the_next_run(
 ) -> None:
     died, at = 0, 0
     while True:
-        folder = tmp_path / str(at)
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        with cluster() as there, counted_wire(there) as wire:
+        with at_step(at, tmp_path, monkeypatch) as (there, wire):
             positions = there.fill(kind=kind)
             with_type(there)
             arguments = ["rescue", "unload", TOPIC, NAME, "--admin", there.url, "--broker", wire, "--yes"]
@@ -387,10 +409,7 @@ def test_our_death_at_any_step_of_apply_is_mended_by_the_next_run(
 ) -> None:
     died, at = 0, 0
     while True:
-        folder = tmp_path / str(at)
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        with cluster() as there, counted_wire(there) as wire:
+        with at_step(at, tmp_path, monkeypatch) as (there, wire):
             prepared(there)
             arguments = ["rescue", "apply", "plan.json", "--admin", there.url, "--broker", wire, "--yes"]
             with subprocess.Popen(
@@ -416,22 +435,14 @@ def test_a_broker_that_is_killed_at_any_step_of_apply_gets_nothing_wrong_and_the
 ) -> None:
     at = crashed = 0
     while at == crashed:
-        folder = tmp_path / str(at)
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        with cluster() as there, counted_wire(there) as wire:
+        with at_step(at, tmp_path, monkeypatch) as (there, wire):
             truth = set(there.fill(kind=kind)[1::2])
             snapshot(there)
             there.unload()
             admin = ("--admin", there.url)
             assert ackwell("rescue", "plan", "before.json", *admin).code == 0
             apply = ("rescue", "apply", "plan.json", *admin, "--broker", wire, "--yes")
-            there.steps, there.crash_at, there.counting = 0, at, True
-            done = ackwell(*apply)
-            there.counting = False
-            crashed += there.steps > at
-            assert done.code in (0, 1, 3, 4), done.err
-            assert there.acked() <= truth, f"killed at step {at}"
+            crashed += crashes(there, at, truth, *apply)
             # Said to be put back, it is; but for what a crash forgot after the last look.
             again = ackwell(*apply)
             if again.code:
@@ -451,21 +462,13 @@ def test_a_broker_that_is_killed_at_any_step_of_an_unload_keeps_no_hold_and_gets
 ) -> None:
     at = crashed = 0
     while at == crashed:
-        folder = tmp_path / str(at)
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        with cluster() as there, counted_wire(there) as wire:
+        with at_step(at, tmp_path, monkeypatch) as (there, wire):
             truth = set(there.fill(kind=kind)[1::2])
             snapshot(there)
             admin = ("--admin", there.url)
             unload = ("rescue", "unload", TOPIC, NAME, *admin, "--broker", wire, "--yes")
-            there.steps, there.crash_at, there.counting = 0, at, True
-            done = ackwell(*unload)
-            there.counting = False
-            crashed += there.steps > at
-            assert done.code in (0, 1, 3, 4), done.err
-            assert there.acked() <= truth, f"killed at step {at}"
-            assert there.rates == {}, f"killed at step {at}: {done.err}"
+            crashed += crashes(there, at, truth, *unload)
+            assert there.rates == {}, f"killed at step {at}"
             with_type(there)
             # What the crash itself forgot before the snapshot of the run is in that from before.
             planned = ackwell("rescue", "plan", "before.json", "--restart", "crash", *admin)

@@ -13,11 +13,12 @@ from ackwell import PositionRangeSet
 from ackwell.broker.admin import BrokerFacts, TopicAnswer
 from ackwell.broker.collect import MANIFEST
 from ackwell.broker.stats import Unread
+from ackwell.cursor_rules import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue.seals import sealed
-from ackwell.rescue.snapshot import Snapshot, dump, existing, read_snapshots, snapshots_of, take
+from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, snapshots_of, take
 from tests.rescue.test_plan import FACTS, HOLES, answer
 
 TOPIC = "persistent://shop/eu/orders"

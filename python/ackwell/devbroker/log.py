@@ -96,10 +96,10 @@ class Log:
         self.ledgers.add(self._open_id)
 
     def first_kept(self, before: int, kept: Retention) -> int:
-        """Return the first ledger that stays if those before one are consumed: the retention keeps it."""
+        """Return the first ledger that stays if those before one, all closed, are consumed."""
         rest_bytes, now_ms = self.nbytes, self._shared.clock.now_ms()
         for ledger_id, size_bytes in self.sizes.items():
-            if ledger_id >= min(before, self._open_id):
+            if ledger_id >= before:
                 break
             rest_bytes -= size_bytes
             if not kept.deletes(now_ms - self._closed_ms[ledger_id], rest_bytes):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.coordinator import Coordinator
 from ackwell.devbroker.kept import KeptMap
-from ackwell.devbroker.policies import AGES_CHECKED_MS, ttl_seconds, unacked_limits
+from ackwell.devbroker.policies import AGES_CHECKED_MS, TTL, unacked_limits
 from ackwell.devbroker.pump import deliver
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.restarts import Restarted, survive
@@ -184,7 +184,7 @@ class State:
     def _check_ages(self) -> None:
         """Delete what is too old by its namespace's time to live and retention, and look again later."""
         for topic in self.topics.values():
-            seconds = ttl_seconds(self.shared.policies.get(topic.name.in_namespace, {}))
+            seconds = self.shared.policy(topic.name.in_namespace, TTL)
             for each in topic.subscriptions.values() if seconds else ():
                 each.expire_older_than(seconds)
             topic.trim()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.cursor import Cursor
 from ackwell.devbroker.content import TopicContent
-from ackwell.devbroker.policies import retention
+from ackwell.devbroker.policies import RETENTION, Retention
 from ackwell.devbroker.producers import Producers
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.devbroker.subscriptions import TopicSubscription
@@ -104,13 +104,11 @@ class Topic:
 
     def trim(self) -> None:
         """Delete the ledgers that every subscription has consumed, but for what the retention keeps."""
-        log = self.content.log
+        log, shared = self.content.log, self.content.shared
         needed = log.end.ledger_id
         for each in self.subscriptions.values():
             needed = min(needed, each.first_unacked_ledger)
-        needed = log.first_kept(
-            needed, retention(self.content.shared.policies.get(self.content.namespace, {}))
-        )
+        needed = log.first_kept(needed, Retention.of(shared.policy(self.content.namespace, RETENTION)))
         if log.trim_before(needed):
             self.content.record(Kind.TRIM, (needed, 0))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ackwell.broker.batch_sizes import Count
 from ackwell.broker.restart import acked_within
 from ackwell.cursor import Cursor
-from ackwell.cursor_rules import acknowledged
+from ackwell.cursor_rules import acknowledged, existing
 from ackwell.diagnosis.doctor import count_to_json
 from ackwell.errors import StatsError
 from ackwell.position import Position
@@ -24,7 +24,7 @@ from ackwell.subscription import Subscription, SubscriptionSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ackwell import Ledgers, PositionRangeSet
+    from ackwell import PositionRangeSet
     from ackwell.broker.stats import SubscriptionStats
 
 EARLIEST: Final = Position(-1, -1)
@@ -141,15 +141,6 @@ def _to(move: Move) -> Position:
     return move.position
 
 
-def kept_of(ranges: PositionRangeSet, ledgers: Ledgers) -> PositionRangeSet:
-    """Return the ranges without the ledgers that do not exist: what is acknowledged is deleted in time."""
-    kept, known = ranges.copy(), {ledger_id for ledger_id, _ in ledgers}
-    for ledger_id in ranges.ledger_ids():
-        if int(ledger_id) not in known:
-            kept.remove_range(int(ledger_id), -1, 2**63 - 1)
-    return kept
-
-
 class Happened(StrEnum):
     """Whether a move that was predicted took place."""
 
@@ -174,8 +165,9 @@ def happened(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[Ha
     except (KeyError, TypeError, ValueError) as error:
         raise StatsError(f"not the JSON of `ackwell what-if --json` ({error!r})", "the prediction") from None
     now = acknowledged(stats.ledgers, stats.mark_delete_position, stats.individually_deleted)
-    back = kept_of(returned - now, stats.ledgers).cardinality
-    taken = vanished.cardinality - kept_of(vanished - now, stats.ledgers).cardinality
+    # What is acknowledged is deleted in time.
+    back = existing(returned - now, stats.ledgers).cardinality
+    taken = vanished.cardinality - existing(vanished - now, stats.ledgers).cardinality
     details = []
     if len(returned):
         details.append(f"{back:,} of {returned.cardinality:,} entries came back and are not acknowledged")

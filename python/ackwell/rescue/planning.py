@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from ackwell._native import Ledgers, PositionRangeSet
-from ackwell.cursor_rules import acknowledged
+from ackwell.cursor_rules import acknowledged, existing
 from ackwell.cursor_state import AckSets, CursorState
 from ackwell.errors import AckwellError, StatsError
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.protocol.topic_name import TopicName
 from ackwell.rescue.refusals import RefusedError
-from ackwell.rescue.snapshot import Snapshot, existing
 
 if TYPE_CHECKING:
     from ackwell.broker.settings import BrokerSettings
     from ackwell.broker.writes import Restart
+    from ackwell.rescue.snapshot import Snapshot
 
 SCHEMA_VERSION: Final = 1
 

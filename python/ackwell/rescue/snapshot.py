@@ -18,7 +18,7 @@ from ackwell.broker.collect import MANIFEST, collected_facts
 from ackwell.broker.documents import documents_of
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, stats_files
-from ackwell.cursor_rules import acknowledged
+from ackwell.cursor_rules import acknowledged, existing
 from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue.seals import check_seal
@@ -78,15 +78,6 @@ class Snapshot:
         parts: list[object] = [*self.name, stats.time_ms, stats.mark_delete_position]
         parts += [stats.individually_deleted, *stats.ledger_sizes]
         return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
-
-
-def existing(ranges: PositionRangeSet, ledgers: Iterable[tuple[int, int]]) -> PositionRangeSet:
-    """Return the positions that are entries of these ledgers. O(ranges)."""
-    entries = dict(ledgers)
-    found = ranges.copy()
-    for ledger_id in found.ledger_ids():
-        found.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, 2**63 - 1)
-    return found
 
 
 def snapshots_of(

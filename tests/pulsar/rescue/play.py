@@ -14,11 +14,10 @@ from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.ack_sets import all_messages, from_words, to_words
 from ackwell.broker.admin import Admin
 from ackwell.broker.endpoint import Endpoint
-from ackwell.cursor_rules import acknowledged
+from ackwell.cursor_rules import acknowledged, existing
 from ackwell.cursor_state import CursorState
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue import Connection, RefusedError, plan, put_back
-from ackwell.rescue.snapshot import existing
 from tests.pulsar.live.client import Client, Delivered
 from tests.pulsar.live.client import RefusedError as AnswerError
 
