@@ -175,6 +175,26 @@ class BatchSizes:
             bounds.append(max(self.backlog_messages - entries, 0))
         return min(bounds, default=None)
 
+    def unacked(self, entries: int) -> Count:
+        """Count the unacknowledged messages of `entries` entries that are not wholly acknowledged.
+
+        Each of them has at least one; others may be acknowledged, as ack sets say that are not looked at.
+
+        >>> sizes = BatchSizes(each=None, total_messages=20, total_entries=10)
+        >>> sizes.unacked(3)
+        Count(at_least=3, at_most=13)
+        """
+        most = None if self.each is None or self.of else entries * self.each
+        for messages, of in (
+            (self.total_messages, self.total_entries),
+            (self.backlog_messages, self.backlog_entries),
+        ):
+            # The others hold at least one message each.
+            if entries and messages is not None and of is not None and entries <= of <= messages:
+                bound = messages - (of - entries)
+                most = bound if most is None else min(most, bound)
+        return Count(entries, 0 if not entries else most)
+
     def most_acked(self, unacked_entries: int | None) -> int | None:
         """Bound all messages that are acknowledged, if so many entries are not wholly; None: no bound.
 

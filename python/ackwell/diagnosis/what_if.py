@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ackwell.broker.batch_sizes import Count
 from ackwell.broker.restart import acked_within
 from ackwell.cursor import Cursor
 from ackwell.cursor_rules import acknowledged, existing
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ackwell import PositionRangeSet
+    from ackwell.broker.batch_sizes import Count
     from ackwell.broker.stats import SubscriptionStats
 
 EARLIEST: Final = Position(-1, -1)
@@ -122,7 +122,6 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     # message at least.
     goes_back = move.kind in (Kind.SEEK, Kind.RESET_CURSOR)
     again = sizes.acked(returned.cardinality).plus_up_to(hidden if goes_back else 0)
-    gone = vanished.cardinality
     return Outcome(
         topic=stats.topic,
         subscription=stats.subscription,
@@ -131,7 +130,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
         after=after,
         mark_delete_position=cursor.mark_delete_position,
         returned=again,
-        vanished=Count(gone, sizes.acked(gone).at_most),
+        vanished=sizes.unacked(vanished.cardinality),
     )
 
 
