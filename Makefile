@@ -9,7 +9,7 @@ FAST := not slow and not spark and not pulsar and not faults and not soak
 .DEFAULT_GOAL := help
 .PHONY: test-clients help install demo check check-changed test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
         fuzz fuzz-seeds mutants bench bench-rust bench-python bench-peers wheel lock clean \
-        bench-replay bench-spark bench-billion bench-stream test-spark-oldest docs docs-links sdist check-dist test-wheel test-clean
+        bench-replay bench-spark bench-billion bench-stream test-spark-oldest docs docs-links changelog sdist check-dist test-wheel test-clean
 
 help:  ## List the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
@@ -107,6 +107,10 @@ types: install  ## mypy, and the stubs held against the built module
 # are errors, which finds each broken link between pages.
 docs: install  ## Build the site into build/docs, warnings as errors
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto docs build/docs
+
+# Fragments: CONTRIBUTING.md. Without VERSION it shows what it would write.
+changelog: .venv/.locked  ## Join the fragments of changes/ in CHANGELOG.md, with VERSION=0.2.0
+	$(BIN)/towncrier build $(if $(VERSION),--yes --version $(VERSION),--draft --version next)
 
 docs-links: install  ## Ask every address outside that the site links to (needs the network)
 	$(BIN)/sphinx-build --quiet -b linkcheck docs build/links

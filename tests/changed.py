@@ -58,6 +58,9 @@ def main(base: str, marked: str) -> int:
         tool = [sys.executable, "-m", *command] if command[0] in ("ruff", "mypy", "pytest") else command
         if code := subprocess.run(tool, cwd=ROOT, check=False).returncode:
             return code
+    seen = any(path.startswith(("python/", "rust/")) for path in files)
+    if seen and not any(path.startswith("changes/") for path in files):
+        print("If a user sees the change, add a fragment to changes/: see the recipes of CONTRIBUTING.md.")
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ackwell
-from ackwell import PositionInfo, PositionRangeSet, errors
+from ackwell import PositionInfo, PositionRangeSet, errors, replay
 
 HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "pulsar", "typer", "click", "rich", "sqlite3")
 PACKAGE = Path(ackwell.__file__).parent
@@ -33,6 +33,29 @@ def test_a_public_name_is_imported_from_the_package(name: str) -> None:
     scope: dict[str, object] = {}
     exec(f"from ackwell import {name}", scope)
     assert scope[name] is getattr(ackwell, name)
+
+
+@pytest.mark.parametrize("name", replay.__all__)
+def test_a_name_of_the_replay_is_imported_from_its_package(name: str) -> None:
+    if name == "replay_events":
+        pytest.importorskip("pyarrow")
+    scope: dict[str, object] = {}
+    exec(f"from ackwell.replay import {name}", scope)
+    assert scope[name] is getattr(replay, name)
+
+
+def test_importing_the_replay_loads_none_of_its_modules() -> None:
+    loaded = modules_after("import ackwell.replay")
+    assert "ackwell.replay" in loaded
+    assert not {*HEAVY, "ackwell.replay.events", "ackwell.replay.files"} & loaded
+
+
+def test_a_name_that_needs_an_extra_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"replay_events needs pyarrow; pip install 'ackwell\[parquet\]'"
+    ):
+        getattr(replay, "replay_events")  # noqa: B009
 
 
 def test_every_error_is_a_public_name() -> None:

@@ -5,4 +5,45 @@ read them. `fold` and `columns` make partials and cursors of them, `resets` are 
 matters. `states` is the replay of files into one state for each subscription, `local` that of files or
 tables into one table, and `checking` says what is wrong with files. `agreement` compares states with the
 broker's own. `history` judges what consumers saw. Nothing here needs Spark.
+
+What most programs import is here, too, and is loaded when it is first used:
+
+>>> from ackwell.replay import Event, Kind, check_history, replay_files
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ackwell.extras import require
+
+if TYPE_CHECKING:
+    from ackwell.replay.checking import check_events as check_events
+    from ackwell.replay.events import Event as Event
+    from ackwell.replay.events import Kind as Kind
+    from ackwell.replay.files import read_events as read_events
+    from ackwell.replay.history import check_history as check_history
+    from ackwell.replay.local import replay_events as replay_events
+    from ackwell.replay.states import replay_files as replay_files
+
+_HOMES = {
+    "Event": "events",
+    "Kind": "events",
+    "check_events": "checking",
+    "check_history": "history",
+    "read_events": "files",
+    "replay_events": "local",
+    "replay_files": "states",
+}
+"""Where each public name lives."""
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "replay_events":
+        require("pyarrow", f"{__name__}.{name}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
