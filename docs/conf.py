@@ -1,6 +1,7 @@
 """The site: Sphinx reads the guides (Markdown) and the docstrings of the installed package."""
 
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import ackwell
@@ -19,7 +20,8 @@ exclude_patterns = ["_build", "_templates"]
 # A name in single backticks is code, in docstrings as in the guides.
 default_role = "literal"
 # Each class begins with a table of its members; each member follows with all it says.
-numpydoc_show_inherited_class_members = False
+# A cursor's rules are in its base class; of other classes only their own members are shown.
+numpydoc_show_inherited_class_members = defaultdict(bool, {"ackwell.Cursor": True})
 numpydoc_class_members_toctree = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

@@ -104,6 +104,7 @@ def settings_rows(cls: type, documented: dict[str, str]) -> Iterator[str]:
         found = re.match(r"`([a-z]\w*[A-Z]\w*(?:\.\w+)?|[A-Z]\w+\.\w+)`", text)
         pulsar = field.metadata.get("name") or (found[1] if found else "")
         text = text.removeprefix(f"`{pulsar}`").removeprefix(": ")
+        text = text[:1].upper() + text[1:]
         values = [value(getattr(each, field.name)) for each in (ours, *presets)]
         shown = " | ".join([values[0], *(each if each != values[0] else "" for each in values[1:])])
         name = f"`{pulsar}`" if pulsar else ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.changed import FEW, ROOT, checks_of
+from tests.changed import FEW, GUARDS, ROOT, checks_of
 
 pytestmark = pytest.mark.checkout
 
@@ -31,3 +31,10 @@ def test_a_module_has_its_examples_and_its_first_judges() -> None:
     assert module == "python/ackwell/subscription/reads.py"
     assert 1 <= len(tests) <= FEW
     assert all(Path(ROOT, test).is_file() for test in tests)
+
+
+def test_the_guards_that_always_run_exist() -> None:
+    assert any("::" in guard for guard in GUARDS)
+    for guard in GUARDS:
+        path, _, name = guard.partition("::")
+        assert f"def {name}(" in Path(ROOT, path).read_text() if name else Path(ROOT, path).is_file()

@@ -50,10 +50,17 @@ def test_a_cursor_shows_its_numbers_and_a_map_of_its_ledgers() -> None:
     assert "<b>Cursor at 3:-1</b>" in html
     assert "<tr><td>backlog entries</td><td>40</td></tr>" in html
     ground, acked = drawn(html)
-    # Ledger 3 fills the row of 624 units; ledger 4 has half as many entries.
-    assert ground == ("#8a8f9c", "M96.0 1.6h624.00v12.8h-624.00zM96.0 17.6h312.00v12.8h-312.00z")
-    assert acked == ("#2a9d8f", "M408.0 1.6h156.00v12.8h-156.00zM252.0 17.6h156.00v12.8h-156.00z")
+    # Ledger 3 fills the row of 720 units; ledger 4 has half as many entries.
+    assert ground == ("#8a8f9c", "M0.0 1.6h720.00v12.8h-720.00zM0.0 17.6h360.00v12.8h-360.00z")
+    assert acked == ("#2a9d8f", "M360.0 1.6h180.00v12.8h-180.00zM180.0 17.6h180.00v12.8h-180.00z")
     assert "every entry" in html
+
+
+def test_on_a_narrow_page_the_map_gets_narrower_and_its_names_and_rows_keep_their_size() -> None:
+    html = html_of(cursor())
+    assert ">3<br>4</div>" in html
+    assert 'height="32" viewBox="0 0 720 32" preserveAspectRatio="none"' in html
+    assert "<text" not in html
 
 
 def test_a_terminal_shows_the_same_as_blocks() -> None:
@@ -87,7 +94,7 @@ def test_a_large_map_stays_small() -> None:
     ranges = PositionRangeSet((ledger, 2 * n, 2 * n + 1) for ledger in range(100) for n in range(1_000))
     html = html_of(ranges)
     assert "shares of entries" in html
-    assert html.count("<text") == 100 / -(-100 // ROWS)
+    assert html.count("<br>") + 1 == 100 / -(-100 // ROWS)
     assert len(html) < 40 * BINS * ROWS
 
 

@@ -31,17 +31,17 @@ class DevBrokerSettings:
     """`activeConsumerFailoverDelayTimeMillis`: how long a Failover subscription waits before it delivers to
     another consumer than before."""
     entries_per_ledger: int = 50_000
-    """`managedLedgerMaxEntriesPerLedger`."""
+    """`managedLedgerMaxEntriesPerLedger`: after so many entries a topic begins its next ledger."""
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    """`maxMessageSize`."""
+    """`maxMessageSize`: a larger message is refused."""
     namespaces: tuple[str, ...] = ("public/default",)
     """Those that are there from the start; others are made through the admin API, as with a real broker."""
     auto_create_topics: bool = True
-    """`allowAutoTopicCreation`."""
+    """`allowAutoTopicCreation`: a topic that a client names is made if it is not there."""
     auto_create_partitions: int = 0
-    """`defaultNumPartitions` of topics made on use; 0 for topics without partitions."""
+    """`defaultNumPartitions`: partitions of topics made on use; 0 for topics without partitions."""
     deduplication: bool = False
-    """`brokerDeduplicationEnabled`."""
+    """`brokerDeduplicationEnabled`: a message is written once a producer and sequence id."""
     cursor_flush_ms: int = 60_000
     """`managedLedgerCursorPositionFlushSeconds`: what was not written at once is written within this time."""
     max_connections: int = 1_000

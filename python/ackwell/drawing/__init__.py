@@ -56,9 +56,9 @@ class Drawing:
         parts = [f"<b>{_html(self.title)}</b>"]
         parts.append(_table([(f"<td>{_html(key)}</td>", [value]) for key, value in self.numbers.items()]))
         if self.line is not None and self.ranges is not None:
-            from ackwell.drawing.ledger_map import svg
+            from ackwell.drawing import ledger_map
 
-            parts.append(svg(self.line, self.ranges))
+            parts.append(ledger_map.html(self.line, self.ranges))
         if self.rows:
             heads = "".join(f"<th>{_html(key)}</th>" for key in self.rows[0])
             parts.append(_table([(heads, []), *(("", list(row.values())) for row in self.rows)]))

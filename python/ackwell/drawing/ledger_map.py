@@ -33,9 +33,9 @@ BINS: Final = 160
 """Columns of a coarse map."""
 
 WIDTH: Final = 720
-NAMES_WIDTH: Final = 96
+"""Of the map, in units of the SVG: pixels, if there is room for them."""
 ROW_HEIGHT: Final = 16
-"""Of the SVG, in its own units; a row is drawn 0.8 high."""
+"""In pixels; a row is drawn 0.8 high."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +155,18 @@ def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Itera
         yield Rectangles(layer.label, layer.colour, row, left - starts[row], right - starts[row], bottom, top)
 
 
-def svg(line: Line, ranges: PositionRangeSet) -> str:
-    """Draw the map as SVG, at most some hundred kilobytes; nothing for no entries. O(ranges)."""
+def html(line: Line, ranges: PositionRangeSet) -> str:
+    """Draw the map as SVG beside the names, at most some hundred kilobytes. O(ranges).
+
+    On a narrow page the map gets narrower; names and rows keep their size.
+    """
     if not line.length:
         return ""
     names, in_detail = line.row_names, line.densest_row(ranges) <= BINS
-    scale = (WIDTH - NAMES_WIDTH) / int(np.diff(line.row_starts).max())
-    parts = [
-        f'<text x="{NAMES_WIDTH - 6}" y="{(number + 0.72) * ROW_HEIGHT:g}" text-anchor="end">{name}</text>'
-        for number, name in enumerate(names)
-    ]
+    scale = WIDTH / int(np.diff(line.row_starts).max())
+    parts = []
     for layer in rectangles(line, [Layer("acknowledged", ACKED, *line.runs(ranges))], in_detail=in_detail):
-        x, width = NAMES_WIDTH + layer.left * scale, (layer.right - layer.left) * scale
+        x, width = layer.left * scale, (layer.right - layer.left) * scale
         top = (layer.row + 0.9 - 0.8 * layer.top) * ROW_HEIGHT
         height = 0.8 * (layer.top - layer.bottom) * ROW_HEIGHT
         columns = (each.tolist() for each in np.broadcast_arrays(x, top, width, height))
@@ -174,12 +174,14 @@ def svg(line: Line, ranges: PositionRangeSet) -> str:
             f"M{a:.1f} {b:.1f}h{w:.2f}v{h:.1f}h-{w:.2f}z" for a, b, w, h in zip(*columns, strict=True)
         )
         parts.append(f'<path fill="{layer.colour}" d="{path}"><title>{layer.label}</title></path>')
-    label = "every entry" if in_detail else "shares of entries"
+    label, height_px = "every entry" if in_detail else "shares of entries", len(names) * ROW_HEIGHT
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {len(names) * ROW_HEIGHT}" '
-        f'role="img" aria-label="acknowledged entries by ledger: {label}" '
-        f'style="width:100%;max-width:{WIDTH}px;font:11px sans-serif;fill:currentColor">'
-        f"{''.join(parts)}</svg>"
+        f'<div style="display:flex;max-width:{WIDTH}px;font:11px/{ROW_HEIGHT}px sans-serif">'
+        f'<div style="text-align:right;white-space:nowrap;padding-right:6px">{"<br>".join(names)}</div>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{height_px}" '
+        f'viewBox="0 0 {WIDTH} {height_px}" preserveAspectRatio="none" style="flex:1;min-width:0" '
+        f'role="img" aria-label="acknowledged entries by ledger: {label}">'
+        f"{''.join(parts)}</svg></div>"
     )
 
 

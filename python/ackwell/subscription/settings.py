@@ -76,14 +76,15 @@ class SubscriptionSettings:
     whatever made it wait, from its negative acknowledgment on. Off: only from when it is queued again."""
 
     nack_holds_until_acked: bool = False
-    """`keySharedNegativeAckOrderingEnabled` (PIP-493): on Key_Shared a message that was negatively
-    acknowledged holds back the later ones of its hash until it is acknowledged."""
+    """`keySharedNegativeAckOrderingEnabled`: on Key_Shared a message that was negatively acknowledged holds
+    back the later ones of its hash until it is acknowledged (PIP-493)."""
 
     look_ahead_per_consumer: int = 2_000
-    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: entries that wait for their key, a consumer."""
+    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: nothing new is read while as many entries of each
+    consumer wait for their key."""
 
     look_ahead_per_subscription: int = 20_000
-    """`keySharedLookAheadMsgInReplayThresholdPerSubscription`."""
+    """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: the same for all consumers together."""
 
     nack_backoff: RedeliveryBackoff = field(default=RedeliveryBackoff(60_000, 60_000))
     """The clients' default `negativeAckRedeliveryDelay`: a minute, always."""
@@ -98,8 +99,8 @@ class SubscriptionSettings:
     """After this many redeliveries a message is a dead letter; `None`: never."""
 
     pause_above_ranges: int | None = None
-    """`managedLedgerMaxUnackedRangesToPersist` where `dispatcherPauseOnAckStatePersistentEnabled` is on:
-    above so many ranges nothing new is read until there are fewer. `None`: never paused."""
+    """`managedLedgerMaxUnackedRangesToPersist`: nothing new is read while there are more ranges, as on a
+    broker with `dispatcherPauseOnAckStatePersistentEnabled`. `None`: never paused."""
 
     subscription_limit_at_read: bool = False
     """The limit of the subscription only stops the reading of new entries: what was read, and what was
