@@ -125,6 +125,7 @@ REPLAY = [
     "tests/hostile/test_found.py",
     "tests/replay/test_batches.py",
     "tests/replay/test_files.py",
+    "tests/replay/test_payloads.py",
     "tests/replay/test_sequence.py",
     "tests/replay/test_fold.py",
 ]
@@ -234,7 +235,11 @@ JUDGES: dict[str, list[str]] = {
         "tests/rescue/test_rescue.py",
         "tests/rescue/test_histories.py",
     ],
-    "python/ackwell/replay/columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
+    "python/ackwell/replay/columns.py": [
+        "tests/replay/test_columns.py",
+        "tests/replay/test_fold.py",
+        "tests/spark/test_tasks.py",
+    ],
     "python/ackwell/replay/event_columns.py": ["tests/replay/test_fold.py", "tests/spark/test_tasks.py"],
     "python/ackwell/replay/events.py": [
         "tests/replay/test_events.py",

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from ackwell.errors import AckwellError
 from ackwell.replay.columns import cursor_batches
 from ackwell.replay.cursor_rows import cursor_rows
+from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import fold_files
+from ackwell.replay.fold import Fold
 from ackwell.replay.states import replay_files
 from tests.replay.layouts import json_lines, parquet, small_row_groups
 from tests.replay.oracle import found_row, truths
@@ -132,3 +136,25 @@ def test_many_subscriptions_of_batches_lead_to_the_truth(tmp_path: Path) -> None
         small_row_groups(events, folder)
         expected = {name: truth.to_row() for name, truth in truths(events).items()}
         assert found_in(folder, 2) == expected, size
+
+
+def test_rows_say_what_is_wrong_what_is_lost_and_nothing_of_what_is_deleted() -> None:
+    at: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
+    events = [
+        Event("t", "", 0, Kind.PUBLISH, ledger_id=3, entry_id=1),
+        Event("t", "gone", 1, Kind.ACK, **at),
+        Event("t", "gone", 2, Kind.UNSUBSCRIBE),
+        Event("t", "all unread", 3, Kind.ACK, **at, ack_set=(-1,)),
+        Event("t", "one of many", 4, Kind.ACK, **at, ack_set=(-2,)),
+        Event("t", "two of three", 5, Kind.ACK, **at, ack_set=(0b100,), batch_size=3),
+        Event("t", "no settings", 6, Kind.META, detail="{"),
+    ]
+    fold, errors = Fold(whole=True), dict[Any, str]()
+    fold.feed(columns_of(events))
+    lost = {row.subscription: tuple(row.lost) for row in cursor_rows(fold, errors)}
+    assert lost == {"all unread": (1, None), "one of many": (1, None), "two of three": (2, 2)}
+    ((name, error),) = errors.items()
+    assert name == ("t", "no settings")
+    assert "not JSON" in error
+    with pytest.raises(AckwellError, match="not JSON"):
+        list(cursor_rows(fold))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from ackwell.errors import EventError
 from ackwell.replay.columns import COLUMNS, Reader
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
@@ -63,3 +64,11 @@ def test_dictionaries_that_share_their_memory_are_told_apart() -> None:
         column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), topics.slice(start, 1))
         found.append(reader.columns(batch.set_column(index, "topic", column)).row(0)["topic"])
     assert found == ["t", "u", "t"]
+
+
+def test_a_path_that_names_no_transaction_is_asked_before_the_column() -> None:
+    (batch,) = batches_of([Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=0, transaction="1:2")], "plain")
+    assert Reader().columns(batch).row(0)["transaction"] == "1:2"
+    assert Reader().columns(batch, {"transaction": None}).row(0)["transaction"] is None
+    with pytest.raises(EventError, match="topic is null"):
+        Reader().columns(batch, {"topic": None})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ from ackwell import AckwellError, SchemaError
 from ackwell.errors import EventError
 from ackwell.replay import parquet
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.files import fold_files
+from ackwell.replay.files import fold_files, path_columns
 from ackwell.replay.fold import Fold
 from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
@@ -323,3 +323,72 @@ def test_a_parquet_column_of_times_or_of_bytes_that_are_no_text_is_an_error_of_o
         pq.write_table(pa.table(columns | {name: column}), tmp_path / "events.parquet")
         with pytest.raises(AckwellError, match=r"sequence|UTF-8"):
             replay_files([tmp_path / "events.parquet"])
+
+
+def test_without_statistics_the_order_of_a_seek_is_read_everywhere(tmp_path: Path) -> None:
+    events = [Event(f"t{n % 2}", "s", n, Kind.PUBLISH, ledger_id=3, entry_id=n // 2) for n in range(12)]
+    events += [
+        Event("t0", "s", 20, Kind.ACK, ledger_id=3, entry_id=1),
+        Event("t0", "s", 21, Kind.SEEK, ledger_id=3, entry_id=1),
+        Event("t1", "s", 22, Kind.ACK, ledger_id=3, entry_id=1),
+    ]
+    for statistics in (True, False):
+        layouts.parquet(events, tmp_path, row_group_size=5, write_statistics=statistics)
+        same_as_truth(events, rows_of(fold_files([tmp_path])))
+
+
+def test_a_sequence_is_read_of_the_row_groups_alone_that_may_name_an_ordered_topic(tmp_path: Path) -> None:
+    events = [Event(topic, "s", n, Kind.ACK, ledger_id=3, entry_id=n) for n, topic in enumerate("aabbcc")]
+
+    def have_sequences(*ordered: str) -> list[bool]:
+        with ParquetEvents(str(tmp_path / "part-0.parquet")) as file:
+            found = file.columns(lean=True, ordered=ordered)
+            return [columns.sequences is not None for columns in found]
+
+    layouts.parquet(events, tmp_path, row_group_size=2)
+    assert have_sequences() == [False, False, False]
+    assert have_sequences("b") == [False, True, False]
+    assert have_sequences("aa", "c") == [False, False, True]
+    # What is not known may be any of them.
+    layouts.parquet(events, tmp_path, row_group_size=2, write_statistics=["sequence"])
+    assert have_sequences("b") == [True, True, True]
+
+
+def test_the_bytes_of_a_row_group_are_of_the_columns_that_a_lean_fold_reads(tmp_path: Path) -> None:
+    events = [Event("t", "s", n, Kind.ACK, ledger_id=3, entry_id=n) for n in range(40)]
+    table = layouts.table_of(events)
+    sizes = []
+    for name, without in (("all", []), ("few", ["sequence"])):
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(table.drop_columns(without), path)
+        with ParquetEvents(str(path), {} if not without else {"sequence": "0"}) as file:
+            sizes.append(file.survey().group_bytes)
+    assert sizes[0] == sizes[1]
+
+
+def test_kinds_are_found_in_slices_and_at_a_glance_in_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [Event("t", "s", n, Kind.ACK if n else Kind.SEEK, ledger_id=3, entry_id=n) for n in range(9)]
+    monkeypatch.setattr(parquet, "_SLICE_VALUES", 4)
+    sizes: list[int] = []
+
+    class Watched(ParquetEvents):
+        def _batches(self, groups: Iterable[int], names: list[str], *, rows: int) -> Iterator[pa.RecordBatch]:
+            sizes.append(rows)
+            return super()._batches(groups, names, rows=rows)
+
+    for encoded in (True, False):
+        layouts.parquet(events, tmp_path, use_dictionary=encoded, store_schema=False)
+        with Watched(str(tmp_path / "part-0.parquet")) as file:
+            assert file.kinds() == {"seek", "ack"}
+            assert file.kinds(at_a_glance=True) == ({"seek", "ack"} if encoded else {"seek"})
+    assert sizes == [4, 1] * 2
+
+
+def test_a_column_in_the_path_is_named_before_the_equals_sign() -> None:
+    assert path_columns(Path("Topic=a%2Fb/kind=ack/region=x/sequence/part-0.parquet")) == {
+        "topic": "a/b",
+        "kind": "ack",
+    }
+    assert path_columns(Path("subscription=__HIVE_DEFAULT_PARTITION__/file=x")) == {"subscription": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import _first
 from ackwell.replay.fold import Fold
+from ackwell.replay.in_order import FoldInOrder
 from ackwell.replay.resets import Resets, find_resets
 from ackwell.replay.states import Replay
 from ackwell.replay.tables import EVENTS, arrow_schema
@@ -336,3 +338,50 @@ def test_a_seek_that_comes_late_voids_what_was_before_it_where_resets_are_not_kn
     for part in (events, [seek]):
         fold.feed(columns_of(part))
     same_as_truth([*events, seek], rows_of(fold))
+
+
+def test_settings_are_those_of_the_last_file_and_need_none() -> None:
+    def meta(file: str | None, sequence: int, batch_index_acks: bool) -> Event:
+        detail = json.dumps({"batchIndexAcks": batch_index_acks})
+        return event(sequence, Kind.META, detail=detail)._replace(file=file)
+
+    published = event(1, Kind.PUBLISH, ledger_id=3, entry_id=0)
+    for metas, expected in (
+        ([meta("a", 9, False), meta("b", 1, True)], True),
+        ([meta("b", 1, False), meta("a", 9, True)], False),
+    ):
+        for parts in ([metas], [[one] for one in metas]):
+            fold = Fold()
+            for part in ([published], *parts):
+                fold.feed(columns_of(part))
+            assert [each["batchIndexAcks"] for each in fold.settings()[0].values()] == [expected]
+    fold = Fold()
+    fold.feed(columns_of([published, meta(None, 2, True)])._replace(files=None))
+    assert [each["batchIndexAcks"] for each in fold.settings()[0].values()] == [True]
+
+
+def test_an_event_that_is_none_is_said_wherever_a_backlog_is_cleared() -> None:
+    good = event(1, Kind.PUBLISH, ledger_id=3, entry_id=0)
+    clear, bad = event(2, Kind.CLEAR_BACKLOG), event(3, Kind.ACK, ledger_id=3, entry_id=-3)
+    for events, flawed in (
+        ([good, clear], False),
+        ([good, bad, clear, good], True),
+        ([good, clear, good, bad], True),
+        ([bad, good, clear], True),
+    ):
+        assert FoldInOrder().feed(columns_of(events)) is flawed
+
+
+def test_what_waits_for_its_commit_is_looked_at_at_the_end_and_waits_on() -> None:
+    published = event(1, Kind.PUBLISH, ledger_id=3, entry_id=0)
+    no_event = Fold(whole=True)
+    assert not no_event.feed(columns_of([published, event(2, Kind.ACK, transaction="1:2")]))
+    assert no_event.end()
+    fold = Fold(whole=True)
+    assert not fold.feed(
+        columns_of([published, event(2, Kind.ACK, ledger_id=3, entry_id=0, transaction="1:2")])
+    )
+    for sequence, backlog_entries in ((3, 1), (4, 0)):
+        assert not fold.end()
+        assert rows_of(fold)["t", "s"]["backlog_entries"] == backlog_entries
+        fold.feed(columns_of([event(sequence, Kind.COMMIT, transaction="1:2")]))

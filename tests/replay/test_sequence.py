@@ -10,16 +10,18 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from ackwell import _native
+from ackwell import Ledgers, _native
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.errors import ProtocolError
 from ackwell.protocol.codes import CommandType, TxnAction
 from ackwell.recording.book import Book
 from ackwell.recording.proxy import Proxy
 from ackwell.replay.events import Event, Kind
+from ackwell.replay.sequence import Followed
 from ackwell.replay.states import Replay, SubscriptionState, states_of
 from ackwell.spark.tasks.ordered import follow_batches
 from ackwell.spark.tasks.sources import to_batches
+from ackwell.subscription import TransactionId
 from tests import reference
 from tests.devbroker.raw import RawClient
 from tests.devbroker.test_transactions import begin, end
@@ -302,3 +304,55 @@ def test_strict_raises_what_else_would_be_the_error_of_a_subscription() -> None:
             else:
                 (row,) = (row for batch in found for row in batch.to_pylist())
                 assert row["error"] is not None
+
+
+def followed(*events: tuple[Kind, dict[str, Any]]) -> Followed:
+    """Follow events of one subscription; its topic has two ledgers of five entries."""
+    found = Followed(Ledgers({3: 5, 5: 5}), {})
+    for kind, fields in events:
+        found.feed(Event("t", "s", 0, kind, **{"ledger_id": 3, "entry_id": 0} | fields))
+    return found
+
+
+def pending(found: Followed) -> list[int]:
+    return [each.pending_entries for each in found.summary(0).consumers]
+
+
+CLIENT: Final = {"consumer": "c"}
+DELIVERED: Final = ((Kind.CONSUMER_OPEN, CLIENT | {"detail": "Shared"}), (Kind.DISPATCH, CLIENT))
+
+
+@pytest.mark.parametrize(
+    ("name", "consumer", "waiting"), [("1:2", "c", 0), ("1:2", None, 1), ("not of a client", "c", 1)]
+)
+def test_a_transaction_s_acknowledgment_counts_once_its_subscription_commits(
+    name: str, consumer: str | None, waiting: int
+) -> None:
+    held = (*DELIVERED, (Kind.ACK, {"consumer": consumer, "transaction": name}))
+    # What the subscription holds itself is pending no more.
+    assert pending(followed(*held)) == [waiting]
+    committed = followed(*held, (Kind.COMMIT, {"transaction": name}))
+    assert pending(committed) == [0]
+    assert committed._subscription.cursor.is_acked(3, 0)
+    # A commit of the topic as a whole says nothing of this subscription, nor does one without a name.
+    for subscription, transaction in (("", name), ("s", None)):
+        found = followed(*held)
+        found.feed(Event("t", subscription, 1, Kind.COMMIT, transaction=transaction))
+        assert pending(found) == [waiting]
+        assert not found._subscription.cursor.is_acked(3, 0)
+
+
+def test_what_a_client_held_and_committed_is_the_subscription_s_own_transaction() -> None:
+    held = (*DELIVERED, (Kind.ACK, CLIENT | {"transaction": "1:2"}))
+    assert list(followed(*held)._subscription.transactions) == [TransactionId(1, 2)]
+    assert not followed(*held)._open
+    committed = followed(*held, (Kind.COMMIT, {"transaction": "1:2"}))
+    assert not committed._subscription.transactions
+
+
+def test_a_trimmed_ledger_moves_the_subscription_before_the_next_one() -> None:
+    found = followed(*DELIVERED, (Kind.DISPATCH, CLIENT | {"ledger_id": 5}), (Kind.TRIM, {"ledger_id": 5}))
+    assert pending(found) == [1]
+    assert found._subscription.cursor.mark_delete_position == (3, 4)
+    untouched = followed(*DELIVERED, (Kind.TRIM, {"ledger_id": 3}))
+    assert pending(untouched) == [1]
