@@ -201,6 +201,9 @@ def test_batch_indexes_survive_in_the_cursor_ledger_up_to_their_limit() -> None:
     )
     assert (loss.partial_entries, loss.messages) == (1, Count(8, 8))
     assert [reason.code for reason in loss.reasons] == ["batch-index-limit"]
+    del ack_sets[Position(3, 10)]
+    all_kept = restart_loss(acknowledged((3, -1), HOLES, ack_sets), settings, batch_sizes=BatchSizes(each=10))
+    assert (all_kept.partial_entries, all_kept.reasons) == (0, ())
 
 
 def test_batch_indexes_are_not_read_back_from_the_metadata_store() -> None:
@@ -467,3 +470,20 @@ def test_an_entry_has_room_for_a_message_and_its_frame_as_far_as_the_bookies_tak
 )
 def test_a_version_has_the_defaults_of_the_newest_known_one_up_to_it(version: str, nearest: str) -> None:
     assert BrokerSettings.nearest(version) == BrokerSettings.of(nearest)
+
+
+@pytest.mark.parametrize(
+    ("unwritten_entries", "more", "most"), [(None, 12, 23), (0, 0, 0), (1, 1, 1), (3, 3, 3), (100, 12, 23)]
+)
+def test_a_bound_of_what_was_not_written_narrows_the_worst_case_of_a_crash(
+    unwritten_entries: int | None, more: int, most: int
+) -> None:
+    """Beside what a limit cuts, which comes back for certain: 11 entries if one range is kept."""
+    state = acknowledged((3, -1), HOLES, {}, Ledgers({2: 10, 3: 10, 4: 10, 5: 20}))
+    for kept, certain, at_most in ((1, 11, 11 + more), (10_000, 0, most)):
+        settings = BrokerSettings.of("4.2").with_values([f"managedLedgerMaxUnackedRangesToPersist={kept}"])
+        loss = restart_loss(state, settings, "crash", unwritten_entries=unwritten_entries)
+        assert (loss.messages, loss.messages_before_flush) == (
+            Count(certain, certain),
+            Count(certain, at_most),
+        )

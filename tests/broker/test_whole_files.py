@@ -50,3 +50,9 @@ def test_what_comes_between_its_removal_and_the_write_is_not_followed(
         with pytest.raises(FileExistsError):
             write_whole(tmp_path / name, b"new")
     assert (tmp_path / "precious").read_bytes() == b"kept"
+
+
+def test_a_file_has_the_permissions_that_the_process_gives_its_files(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    write_whole(tmp_path / "a", b"")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode

@@ -128,3 +128,24 @@ def test_a_replayed_state_shows_its_names_and_its_cursor() -> None:
 def test_values_are_shown_on_one_line(value: object) -> None:
     expected = {True: "True", 12_345: "12,345", "a\nb": "&#x27;a\\nb&#x27;"}[value]
     assert f"<td>{expected}</td>" in Drawing("a value", {"it": value}).html()
+
+
+def test_a_line_has_the_ledgers_alone_of_which_there_is_an_entry() -> None:
+    line = Line.of([(3, 0, 0), (4, 0, 2), (5, 2, 2), (7, 1, 3)])
+    assert (line.ledger_ids.tolist(), line.starts.tolist()) == ([4, 7], [0, 2, 4])
+    for ledger_id in (3, 5, 6, 8):
+        assert [each.tolist() for each in line.runs(PositionRangeSet([(ledger_id, -1, 2)]))] == [[], []]
+    assert [each.tolist() for each in line.runs(PositionRangeSet([(7, -1, 5)]))] == [[2], [4]]
+
+
+def test_a_coarse_map_begins_with_the_first_entry() -> None:
+    ranges = PositionRangeSet((3, 2 * n - 1, 2 * n) for n in range(2 * BINS))
+    (ground, acked) = drawn(html_of(ranges))
+    assert ground[1].startswith("M96.0 ")
+    assert acked[1].startswith("M96.0 ")
+
+
+@pytest.mark.parametrize(("runs", "shown"), [(BINS, "every entry"), (BINS + 1, "shares of entries")])
+def test_runs_are_drawn_one_by_one_as_long_as_they_are_no_more_than_bins(runs: int, shown: str) -> None:
+    html = html_of(PositionRangeSet((3, 3 * n - 1, 3 * n) for n in range(runs)))
+    assert f"acknowledged entries by ledger: {shown}" in html

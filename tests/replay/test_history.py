@@ -363,3 +363,28 @@ def test_what_was_under_way_when_a_client_spoke_breaks_nothing() -> None:
 
     assert found(49) == []
     assert set(found(50)) == {Rule.OVERTAKEN, Rule.ACKED_AGAIN}
+
+
+def test_a_client_that_closed_counts_for_nobody_that_comes_after_it() -> None:
+    b = {"kind": "consumer_open", "consumer": "b", "detail": "Key_Shared"}
+    counted = got(0, redelivery_count=2)
+    left = {"kind": "consumer_close", "consumer": "b"}
+    assert broken({"kind": "client_closed"}, *OPEN, b, counted, left, got(0)) == [(Rule.COUNT_FELL, 0)]
+
+
+def test_what_an_abort_gives_back_and_was_acknowledged_meanwhile_does_not_wait() -> None:
+    held = [got(0), said("ack", 0, transaction="1:1"), said("ack", 0)]
+    assert broken(*held, {"kind": "abort", "transaction": "1:1"}, got(1)) == []
+
+
+def test_what_one_crash_may_have_lost_the_next_one_does_not() -> None:
+    again = [got(0), said("ack", 0, transaction="1:1"), {"kind": "commit", "transaction": "1:1"}]
+    assert broken(got(0), said("ack", 0), CRASH, *again, CRASH, got(0)) == AGAIN
+
+
+def test_what_was_never_published_need_not_come() -> None:
+    whole = [got(entry_id) for entry_id in range(4)]
+    for kind in ("seek", "skip", "trim", "result"):
+        assert not any(
+            position > 3 for _, position in broken({"kind": kind, "entry_id": 9}, *whole, at_rest=True)
+        )

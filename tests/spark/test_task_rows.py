@@ -27,7 +27,7 @@ from ackwell.replay.columns import fold_batches
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.resets import Resets
 from ackwell.saving.chunks import EntrySettings, encode_entries
-from ackwell.spark.tasks import audit, ordered, pipeline, shipping, sizing, sources, stream
+from ackwell.spark.tasks import audit, files, ordered, pipeline, shipping, sizing, sources, stream
 
 EVENTS = [Event("t", "s", number, Kind.ACK, 5, "c", 3, number, ack_set=(5, -1)) for number in range(5)]
 
@@ -472,6 +472,9 @@ def test_a_micro_batch_with_an_event_of_nobody_is_refused() -> None:
     with pytest.raises(EventError, match="topic is null"):
         list(stream.FoldBuckets(4)([batch]))
     assert list(stream.FoldBuckets(4)([batch.slice(0, 0)])) == []
+    rows[1] = event_row(1, "ack", 0, subscription="")
+    with pytest.raises(EventError, match="no subscription"):
+        list(stream.FoldBuckets(4)([pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA)]))
 
 
 def folded(*rows: dict[str, Any]) -> bytes:
@@ -530,3 +533,22 @@ def test_a_save_in_several_entries_is_named_by_its_last_file(tmp_path: Path) -> 
         (files[-2], len(entries), None),
         (files[-1], 1, None),
     ]
+
+
+def test_sequences_are_left_out_only_if_nothing_needs_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def fold_row_groups(*_: object, lean: bool = False) -> bool:
+        asked.append(lean)
+        return False
+
+    monkeypatch.setattr(files, "fold_row_groups", fold_row_groups)
+    reset = {("t", "s"): (("", 1), (3, 0))}
+    for resets, is_ordered in (
+        (Resets({}, {}), False),
+        (Resets({}, {}), True),
+        (Resets({}, reset), False),
+        (Resets({name: (*each, ()) for name, each in reset.items()}, {}), False),
+    ):
+        assert list(files.FoldFiles([[]], resets, ordered=is_ordered, strict=False).fold([])) == []
+    assert asked == [True, False, False, False]

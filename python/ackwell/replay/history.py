@@ -82,9 +82,8 @@ class _Waiting:
     since_ms: dict[Position, int] = field(default_factory=dict)
 
     def add(self, position: Position, now_ms: int) -> None:
-        if position not in self.since_ms:
-            self.since_ms[position] = now_ms
-            heappush(self.heap, position)
+        self.since_ms[position] = now_ms
+        heappush(self.heap, position)
 
     def first(self, before: Position, until_ms: int | None) -> Position | None:
         """Return the first before a position, of those that came until then."""
