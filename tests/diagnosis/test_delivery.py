@@ -167,11 +167,11 @@ def test_no_recorded_life_of_a_healthy_broker_is_called_stalled() -> None:
 
 
 def test_what_drains_holds_back_what_waits_to_be_delivered_again_and_nothing_else() -> None:
-    consumers = [
-        {"consumerName": name, "availablePermits": 100, "unackedMessages": unacked, **drains}
-        for name, unacked, drains in (("a", 2, {"drainingHashesCount": 1}), ("b", 0, {}))
+    consumers: list[dict[str, Any]] = [
+        {"consumerName": "a", "availablePermits": 100, "unackedMessages": 2, "drainingHashesCount": 1},
+        {"consumerName": "b", "availablePermits": 100, "unackedMessages": 0},
     ]
     for in_replay, code in ((1, "key-waits"), (0, "read-lost-shared")):
-        shown = {"type": "Key_Shared", "msgInReplay": in_replay, "consumers": consumers}
+        shown: dict[str, Any] = {"type": "Key_Shared", "msgInReplay": in_replay, "consumers": consumers}
         now = subscription_of(told(**shown))
         assert delivery_of(now, BrokerSettings(), now).code.code == code

@@ -263,6 +263,12 @@ def test_the_age_of_the_snapshot_is_before_the_eyes_of_who_must_say() -> None:
 def test_a_closed_ledger_of_another_length_or_size_is_another_one() -> None:
     before = answer("3:0", HOLES, {3: 20, 4: 3})
     assert refused(before, answer("3:0", KEPT, {3: 21, 4: 3, 5: 0})).code == "other-entries"
+    for bytes_more in (-1, 1):
+        now = answer("3:0", KEPT, {3: 20, 4: 3, 5: 0})
+        first, *others = now.stats.ledger_sizes
+        other = replace(first, size_bytes=first.size_bytes + bytes_more)
+        now = replace(now, stats=replace(now.stats, ledger_sizes=(other, *others)))
+        assert refused(before, now).code == "other-entries"
     # The one that was open may have grown.
     assert plan(before, answer("3:0", KEPT, {3: 20, 4: 7, 5: 0}))
 
@@ -291,13 +297,17 @@ def test_a_run_of_entries_is_one_range_and_a_restart_cuts_none() -> None:
     assert plan(answer("3:0", "[(3:8..3:9]]", {3: 20}), answer("3:0", "[(3:1..3:4]]", AFTER))
 
 
-@pytest.mark.parametrize("topic", [20, 9_000])
-def test_ledger_by_ledger_is_written_only_of_a_topic_that_can_have_so_many_ranges(topic: int) -> None:
+@pytest.mark.parametrize(("topic", "acked", "may"), [(1_980, 8, False), (1_981, 5, True), (9_000, 4, False)])
+def test_ledger_by_ledger_is_written_only_of_a_topic_that_can_have_so_many_ranges(
+    topic: int, acked: int, may: bool
+) -> None:
+    """The first ledger has more entries than the limit, and the topic can have more than 1,000 ranges."""
     settings = {"managedLedgerMaxUnackedRangesToPersist": "4"}
     facts = BrokerFacts(version="4.2.4", settings=settings, assumed=())
-    before = answer("3:0", "[(3:1..3:9],(4:2..4:3]]", {3: 20, 4: topic}, facts=facts)
-    now = answer("3:0", "[(3:1..3:9]]", {3: 20, 4: topic, 5: 0}, facts=facts)
-    if topic > 1_000:
+    kept = f"[(3:1..3:{1 + acked}]"
+    before = answer("3:0", f"{kept},(4:2..4:3]]", {3: 20, 4: topic}, facts=facts)
+    now = answer("3:0", f"{kept}]", {3: 20, 4: topic, 5: 0}, facts=facts)
+    if may:
         assert str(plan(before, now).missing) == "[(4:2..4:3]]"
     else:
         assert refused(before, now).code == "fewer-than-limit"
@@ -430,3 +440,11 @@ def test_each_refusal_of_the_list_is_raised_in_one_place_and_has_a_test() -> Non
     assert sorted(raised) == sorted(texts())
     here = "".join(each.read_text() for each in Path(__file__).parent.glob("*.py"))
     assert {name for name in texts() if name not in here} == set()
+
+
+def test_a_closed_ledger_that_grew_since_the_plan_is_another_one() -> None:
+    made = plan(BEFORE, answer("3:0", KEPT, AFTER))
+    assert remaining(made, answer("3:0", KEPT, {3: 20, 4: 9}))
+    with pytest.raises(RefusedError) as caught:
+        remaining(made, answer("3:0", KEPT, {3: 21, 4: 5}))
+    assert caught.value.code == "other-entries"

@@ -25,7 +25,7 @@ from ackwell.position import Position
 from ackwell.replay import tables
 from ackwell.replay.columns import fold_batches
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.resets import Resets
+from ackwell.replay.resets import Resets, Seek
 from ackwell.saving.chunks import EntrySettings, encode_entries
 from ackwell.spark.tasks import audit, files, ordered, pipeline, shipping, sizing, sources, stream
 
@@ -543,12 +543,12 @@ def test_sequences_are_left_out_only_if_nothing_needs_an_order(monkeypatch: pyte
         return False
 
     monkeypatch.setattr(files, "fold_row_groups", fold_row_groups)
-    reset = {("t", "s"): (("", 1), (3, 0))}
+    name, order, position = ("t", "s"), ("", 1), Position(3, 0)
     for resets, is_ordered in (
         (Resets({}, {}), False),
         (Resets({}, {}), True),
-        (Resets({}, reset), False),
-        (Resets({name: (*each, ()) for name, each in reset.items()}, {}), False),
+        (Resets({}, {name: (order, position)}), False),
+        (Resets({name: Seek(order, position)}, {}), False),
     ):
         assert list(files.FoldFiles([[]], resets, ordered=is_ordered, strict=False).fold([])) == []
     assert asked == [True, False, False, False]
