@@ -1,6 +1,7 @@
 """Measure local replay on every layout of events, beside DuckDB: `make bench-replay`.
 
-Each measurement is a process of its own, without its start and its imports; a small replay has warmed it.
+Each side of a layout is a process of its own, and they take turns. A small replay has warmed it, so
+neither its start nor its imports are measured.
 """
 
 from __future__ import annotations
@@ -35,27 +36,38 @@ else:
         options = {} if threads == 1 else {"threads": threads}
         return sum(batch.num_rows for batch in cursor_batches(fold_files([Path(place)], **options)))
 run(warm, layout, int(threads))
-before, began = time.process_time(), time.perf_counter()
-run(place, layout, int(threads))
-seconds, wall = time.process_time() - before, time.perf_counter() - began
-peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
-print(seconds, wall, int(peak) / 1024)
+for _ in sys.stdin:
+    before, began = time.process_time(), time.perf_counter()
+    run(place, layout, int(threads))
+    seconds, wall = time.process_time() - before, time.perf_counter() - began
+    peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    print(seconds, wall, int(peak) / 1024, flush=True)
 """
 
 
-def measure(
-    side: str, python: str, warm: Path, place: Path, layout: str, threads: int
-) -> tuple[float, float, float] | None:
-    """Return CPU and wall seconds of one replay and the largest size in MB; None without the library."""
-    command = [python, "-c", _RUN, side, str(warm), str(place), layout, str(threads)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "ModuleNotFoundError" in run.stderr:
-        return None
-    if run.returncode:
-        print(f"{side}, {layout}: {run.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return None
-    seconds, wall, megabytes = map(float, run.stdout.split())
-    return seconds, wall, megabytes
+class Worker:
+    """A process of one side for one layout."""
+
+    def __init__(self, side: str, python: str, warm: Path, place: Path, layout: str, threads: int) -> None:
+        command = [python, "-c", _RUN, side, str(warm), str(place), layout, str(threads)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def measure(self) -> tuple[float, float, float] | None:
+        """Return CPU and wall seconds of one replay and the largest size in MB; None if it cannot."""
+        assert self._process.stdin
+        assert self._process.stdout
+        try:
+            print(file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            return None
+        found = self._process.stdout.readline().split()
+        return (float(found[0]), float(found[1]), float(found[2])) if found else None
+
+    def end(self) -> str:
+        """End the process, and return the last line of what was wrong."""
+        said = self._process.communicate()[1].strip().splitlines()
+        return said[-1] if said and self._process.returncode else ""
 
 
 def main() -> int:
@@ -72,12 +84,20 @@ def main() -> int:
             continue
         place = layouts.write(folder, layout)
         millions = layouts.events_in(place) / 1e6
+        workers = {
+            name: Worker(side, python, warm, place, layout, arguments.threads)
+            for name, (side, python) in sides.items()
+        }
         for _ in range(arguments.rounds):
-            for name, (side, python) in sides.items():
-                found = measure(side, python, warm, place, layout, arguments.threads)
+            for name, worker in workers.items():
+                found = worker.measure()
                 for operation, value in zip((COST, WALL, MEMORY), found or (), strict=False):
                     per = value if operation == MEMORY else value / millions
                     samples.setdefault(Figure(name, layout, operation), []).append(per)
+        for name, worker in workers.items():
+            if wrong := worker.end():
+                print(f"{name}, {layout}: {wrong}", file=sys.stderr)
+        show({figure: values for figure, values in samples.items() if figure.workload == layout}, list(sides))
     show(samples, list(sides))
     if arguments.record:
         print("recorded:", report.record("replay", [], {**report.recorded("replay"), **samples}, []))

@@ -18,12 +18,11 @@ def query(place: str, layout: str) -> str:
     events = f"read_parquet('{place}/*.parquet')"
     acks = f"select * from {events} where kind = 'ack'"
     if layout == "seek":
-        seeks = (
-            f"select topic, subscription, max(sequence) as at from {events} where kind = 'seek' group by all"
-        )
+        where = "where kind = 'seek' group by all"
+        seeks = f"select topic, subscription, max(sequence) as sought from {events} {where}"
         acks = (
             f"select acks.* from ({acks}) acks left join ({seeks}) using (topic, subscription) "
-            "where sequence > coalesce(at, -1)"
+            "where sequence > coalesce(sought, -1)"
         )
     if layout == "transactions":
         commits = f"select distinct topic, subscription, transaction from {events} where kind = 'commit'"
@@ -71,6 +70,7 @@ def run(place: str, layout: str, threads: int) -> int:
     import duckdb
 
     connection = duckdb.connect(config={"threads": threads})
+    connection.execute("set enable_progress_bar = false")
     return len(connection.execute(query(place, layout)).fetchall())
 
 
