@@ -160,3 +160,25 @@ proptest! {
         prop_assert_eq!(stop.odd.is_some(), other.odd.is_some());
     }
 }
+
+#[test]
+fn a_name_that_lines_before_had_is_not_taken_for_another() {
+    let line = |topic: &str, subscription: &str| {
+        format!(r#"{{"ev":"ack","topic":"{topic}","sub":"{subscription}","l":3,"e":5}}"#)
+    };
+    let escaped = r#"t\"x"#;
+    let names = ["t", "t2", "s", "t", escaped, "t", "t2", escaped, "u", "v", "w", "x", "t"];
+    let lines: Vec<String> = names.iter().map(|name| line(name, name)).collect();
+    let mut reader = reader();
+    let (columns, stop) = reader.read(lines.join("\n").as_bytes(), 1);
+    assert_eq!(stop.odd, None);
+    let read = |numbers: &[i32], known: &ackwell_core::Names| -> Vec<String> {
+        let name = |number: &i32| known.get(*number as usize).map(str::to_owned);
+        numbers.iter().map(|number| name(number).expect("a known number")).collect()
+    };
+    let meant = names.map(|name| name.replace('\\', ""));
+    assert_eq!(read(&columns.topics, reader.topics()), meant);
+    assert_eq!(read(&columns.subscriptions, reader.subscriptions()), meant);
+    let torn = br#"{"ev":"ack","topic":"t"x","sub":"t","l":3,"e":5}"#;
+    assert_eq!(reader.read(torn, 1).1.odd, Some(torn.len()));
+}

@@ -44,6 +44,9 @@ COLUMNS: Final = (
 )
 """What a fold reads of an event; the other columns never leave their file."""
 
+_FEW_NAMES: Final = 1_000
+"""Names of a dictionary that are numbered by Python; more cost more than all else of their rows."""
+
 PARTIAL_SCHEMA: Final = tables.arrow_schema(tables.PARTIALS)
 CURSOR_SCHEMA: Final = tables.arrow_schema(tables.CURSORS)
 
@@ -55,6 +58,8 @@ class Reader:
         self._known: dict[str, tuple[pa.Array, list[Any], list[Any]]] = {}
         """Of a column its dictionary, and its texts without and with null: the same lists while it stays."""
         self._names: dict[str, Any] = {}
+        self._numbers: dict[str, tuple[pa.Array, NDArray[np.int32]]] = {}
+        """Of a column of many names its dictionary, and the number of each text and of the empty one."""
 
     def columns(self, batch: pa.RecordBatch, constants: Constants | None = None) -> Columns:
         """Return the columns of a batch, whose names are those of `COLUMNS`; optional ones may be missing.
@@ -104,10 +109,23 @@ class Reader:
         # The empty subscription is the topic itself, which some kinds may concern.
         if column.null_count == len(column):
             return None, [""]
-        if pa.types.is_dictionary(column.type):
+        if pa.types.is_dictionary(column.type) and len(column.dictionary) <= _FEW_NAMES:
             return self._codes(name, column, null="")
         names = self._names.setdefault(name, native_engine().Names())
+        if pa.types.is_dictionary(column.type):
+            return self._many_codes(name, column, names), names
         return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names
+
+    def _many_codes(self, name: str, column: pa.DictionaryArray, names: Any) -> NDArray[np.int32]:
+        """Return the numbers of a column's texts, the empty one for null."""
+        known = self._numbers.get(name)
+        if known is None or not _same(known[0], column.dictionary):
+            numbers = np.append(numbers_of(names, column.dictionary), np.int32(names.number("")))
+            known = self._numbers[name] = column.dictionary, numbers
+        codes = column.indices.cast(pa.int32())
+        places = _filled(codes, len(known[1]) - 1) if codes.null_count else ndarray_of(codes)
+        numbered: NDArray[np.int32] = known[1][places]
+        return numbered
 
     def _kinds(
         self, batch: pa.RecordBatch, constants: Constants
@@ -187,7 +205,9 @@ def array_of(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> pa
 
 def texts_of(values: Sequence[str | None]) -> pa.Array:
     """Return texts as Arrow's; see `ndarray_of` for why."""
-    encoded = [(value or "").encode() for value in values]
+    if values.count(None) == len(values):
+        return pa.nulls(len(values), pa.string())
+    encoded = [b"" if value is None else value.encode() for value in values]
     offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     nulls = np.array([value is None for value in values], bool)
     return _binary({"offsets": offsets, "data": b"".join(encoded)}, pa.string(), nulls)

@@ -47,12 +47,13 @@ def losses_of(columns: dict[str, Any]) -> list[Loss]:
     large = integers["range_count"] > _KEPT_RANGES_MAX
     counts = np.diff(sets["offsets"])
     acked, unsure = (_sums(values, sets["offsets"]) for values in _acked(sets["acked"]))
-    for row in np.flatnonzero(~large & (counts > 0)).tolist():
-        # All ranges are kept, and no ack set is.
-        at_least = int(acked[row])
-        messages = Count(at_least, None if unsure[row] else at_least)
-        reason = str(not_read_back(int(counts[row]))) if messages.at_most != 0 else None
-        losses[row] = Loss(messages, reason)
+    # All ranges are kept, and no ack set is.
+    small = np.flatnonzero(~large & (counts > 0))
+    reasons = {count: str(not_read_back(count)) for count in np.unique(counts[small]).tolist()}
+    of_rows = (values.tolist() for values in (small, counts[small], acked[small], unsure[small]))
+    for row, count, at_least, may_be_more in zip(*of_rows, strict=True):
+        messages = Count(at_least, None if may_be_more else at_least)
+        losses[row] = Loss(messages, reasons[count] if messages.at_most != 0 else None)
     for row in np.flatnonzero(large).tolist():
         own = slice(*ledgers["offsets"][row : row + 2].tolist())
         mark_delete = [int(integers[name][row]) for name in ("mark_delete_ledger_id", "mark_delete_entry_id")]

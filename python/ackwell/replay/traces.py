@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
 _OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
-_CHUNK_BYTES: Final = 2 * 1024 * 1024
-"""Bytes read at a time: some 10,000 lines, which the caches hold with their columns."""
+_CHUNK_BYTES: Final = 512 * 1024
+"""Bytes read at a time: some 2,500 lines, which the caches hold with their columns."""
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """A longer line is no event, and a small compressed file may unpack to any size."""

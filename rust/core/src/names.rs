@@ -178,7 +178,8 @@ impl Names {
         self.bytes.get(self.start(number.min(self.len()))..*self.ends.get(number)?)
     }
 
-    fn number_of(&mut self, name: &[u8]) -> Result<i32> {
+    /// The same of a name that may not be UTF-8.
+    pub(crate) fn number_of(&mut self, name: &[u8]) -> Result<i32> {
         if self.bytes_of(self.last as usize) != Some(name) {
             let hash = hash(name);
             self.last = match self.find(name, hash) {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use crate::names::Names;
 use crate::partials::{Mixed, NULL};
-use fields::Fields;
+use fields::{Fields, Name};
 
 /// No event is shorter.
 const LINE_BYTES_MIN: usize = 16;
@@ -79,7 +79,7 @@ pub struct Stop {
 /// Reads the lines of one trace after the other; names keep their numbers.
 #[derive(Debug, Clone)]
 pub struct TraceReader {
-    kinds: HashMap<String, i32, Mixed>,
+    kinds: HashMap<Vec<u8>, i32, Mixed>,
     of_topic: Vec<bool>,
     publish: Option<i32>,
     publish_failed: Option<i32>,
@@ -100,11 +100,12 @@ impl TraceReader {
     #[must_use]
     pub fn new(kinds: Vec<(String, bool)>) -> Self {
         let of_topic = kinds.iter().map(|kind| kind.1).collect();
-        let kinds: HashMap<String, i32, Mixed> =
-            kinds.into_iter().enumerate().map(|(code, (kind, _))| (kind, code as i32)).collect();
-        let publish = kinds.get("publish").copied();
-        let publish_failed = kinds.get("publish_failed").copied();
-        let ends_transaction = ["commit", "abort"].map(|kind| kinds.get(kind).copied());
+        let codes = kinds.into_iter().enumerate();
+        let kinds: HashMap<Vec<u8>, i32, Mixed> =
+            codes.map(|(code, (kind, _))| (kind.into_bytes(), code as i32)).collect();
+        let code = |kind: &str| kinds.get(kind.as_bytes()).copied();
+        let (publish, publish_failed) = (code("publish"), code("publish_failed"));
+        let ends_transaction = ["commit", "abort"].map(code);
         let mut subscriptions = Names::default();
         subscriptions.number("");
         let mut transactions = Names::default();
@@ -211,23 +212,35 @@ impl TraceReader {
         words: i64,
         columns: &mut TraceColumns,
     ) -> Option<()> {
-        let mut kind = *self.kinds.get(fields.kind.as_deref()?)?;
-        let topic = match &fields.topic {
-            Some(name) => self.topics.number(name),
-            None => self.default_topic?,
+        let [kind, topic, subscription, transaction] = &fields.names;
+        let mut kind = match kind.as_ref()? {
+            Name::Known(number) => *number,
+            Name::Text(name) => *self.kinds.get(name.as_bytes())?,
+            Name::Plain(name) => {
+                let number = *self.kinds.get(*name)?;
+                self.followers.know(0, name, number);
+                number
+            }
         };
         let of_topic = self.of_topic[kind as usize];
-        let subscription = match &fields.subscription {
-            Some(name) if !name.is_empty() => self.subscriptions.number(name),
-            Some(_) if of_topic => 0,
-            Some(_) => return None,
+        let topic = match topic {
+            Some(name) => self.number(1, name),
+            None => self.default_topic?,
+        };
+        let subscription = match subscription {
+            Some(Name::Plain(b"")) if of_topic => 0,
+            Some(Name::Plain(b"")) => return None,
+            Some(name) => match self.number(2, name) {
+                0 if !of_topic => return None,
+                number => number,
+            },
             None => match self.default_subscription {
                 Some(0) | None if !of_topic => return None,
                 None => 0,
                 Some(number) => number,
             },
         };
-        if self.ends_transaction.contains(&Some(kind)) && fields.transaction.is_none() {
+        if self.ends_transaction.contains(&Some(kind)) && transaction.is_none() {
             return None;
         }
         if fields.refused && Some(kind) == self.publish {
@@ -247,8 +260,27 @@ impl TraceReader {
         columns.batch_sizes.push(batch_size);
         columns.set_starts.push(if fields.has_set { words } else { NULL });
         columns.set_ends.push(columns.words.len() as i64);
-        let transaction = fields.transaction.as_deref().map(|name| self.transactions.number(name));
-        columns.transactions.push(transaction.unwrap_or(0));
+        let transaction = transaction.as_ref().map_or(0, |name| self.number(3, name));
+        columns.transactions.push(transaction);
         Some(())
+    }
+
+    /// The number of a topic, subscription or transaction, by its place in [`Fields::names`].
+    #[inline]
+    fn number(&mut self, place: usize, name: &Name<'_>) -> i32 {
+        let names = match place {
+            1 => &mut self.topics,
+            2 => &mut self.subscriptions,
+            _ => &mut self.transactions,
+        };
+        match name {
+            Name::Known(number) => *number,
+            Name::Text(name) => names.number(name),
+            Name::Plain(name) => {
+                let number = names.number_of(name).expect("plain names are ASCII");
+                self.followers.know(place, name, number);
+                number
+            }
+        }
     }
 }

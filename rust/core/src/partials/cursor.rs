@@ -104,14 +104,11 @@ impl Cursor {
     pub fn packed_sizes(&self) -> Option<Vec<u8>> {
         let runs = self.sizes_beyond();
         runs.clone().next()?;
-        let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
         let columns: [fn(SizeRun) -> i64; 4] =
             [|run| run.ledger_id, |run| run.first_entry_id, |run| run.count, |run| run.size];
-        for column in columns {
-            let bytes: Vec<u8> = runs.clone().flat_map(|run| column(run).to_le_bytes()).collect();
-            packed.write_all(&bytes).expect("a vector takes all");
-        }
-        Some(packed.finish().expect("a vector takes all"))
+        let bytes = columns.iter().flat_map(|column| runs.clone().map(column));
+        let bytes: Vec<u8> = bytes.flat_map(i64::to_le_bytes).collect();
+        Some(zlib(&bytes))
     }
 
     /// How many messages of each ack set's batch are acknowledged. At least that many, and perhaps more, where the
@@ -144,6 +141,29 @@ impl Cursor {
             (cut < run.count).then_some(SizeRun { first_entry_id, count: run.count - cut, ..*run })
         })
     }
+}
+
+/// Bytes that are stored in a zlib stream as they are: an encoder takes longer to be made than all else of a cursor.
+const STORED_MAX: usize = 256;
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    if bytes.len() > STORED_MAX {
+        let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(bytes).expect("a vector takes all");
+        return packed.finish().expect("a vector takes all");
+    }
+    // RFC 1950 and 1951: one block, the last, of so many bytes; then Adler-32.
+    let length = bytes.len() as u16;
+    let (low, high) = bytes.iter().fold((1_u32, 0_u32), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % 65_521;
+        (low, (high + low) % 65_521)
+    });
+    let mut stored = vec![0x78, 0x01, 0x01];
+    stored.extend(length.to_le_bytes());
+    stored.extend((!length).to_le_bytes());
+    stored.extend_from_slice(bytes);
+    stored.extend((high << 16 | low).to_be_bytes());
+    stored
 }
 
 fn ones(words: &[i64]) -> i64 {

@@ -12,15 +12,26 @@ use crate::partials::NULL;
 /// The fields of one line that the fold needs.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
-    pub(super) kind: Option<Cow<'a, str>>,
-    pub(super) topic: Option<Cow<'a, str>>,
-    pub(super) subscription: Option<Cow<'a, str>>,
-    pub(super) transaction: Option<Cow<'a, str>>,
+    /// Kind, topic, subscription, transaction.
+    pub(super) names: [Option<Name<'a>>; NAMES],
     /// Ledger id, entry id, sequence, batch index, batch size, redelivery count.
     pub(super) counts: [i64; 6],
     pub(super) has_set: bool,
     /// The broker refused the message.
     pub(super) refused: bool,
+}
+
+/// Fields of names.
+pub(super) const NAMES: usize = 4;
+
+/// A name of a line.
+pub(super) enum Name<'a> {
+    /// One of the lines before, by its number.
+    Known(i32),
+    /// As the line has it: its bytes between the quotes are the name's.
+    Plain(&'a [u8]),
+    /// As JSON gives it.
+    Text(Cow<'a, str>),
 }
 
 impl<'a> Fields<'a> {
@@ -39,10 +50,8 @@ struct FieldsVisitor<'w> {
 /// What a key names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Key {
-    Kind,
-    Topic,
-    Subscription,
-    Transaction,
+    /// A name, by its place in [`Fields::names`].
+    Name(u8),
     /// A count, by its place in [`Fields::counts`].
     Count(u8),
     AckSet,
@@ -57,10 +66,10 @@ pub(super) enum Key {
 impl Key {
     pub(super) fn of(name: &[u8]) -> Self {
         match name {
-            b"ev" | b"kind" => Self::Kind,
-            b"topic" => Self::Topic,
-            b"sub" | b"subscription" => Self::Subscription,
-            b"txn" | b"transaction" => Self::Transaction,
+            b"ev" | b"kind" => Self::Name(0),
+            b"topic" => Self::Name(1),
+            b"sub" | b"subscription" => Self::Name(2),
+            b"txn" | b"transaction" => Self::Name(3),
             b"l" | b"ledger_id" => Self::Count(0),
             b"e" | b"entry_id" => Self::Count(1),
             b"sequence" => Self::Count(2),
@@ -84,10 +93,7 @@ impl Key {
     /// A number of its own.
     pub(super) fn place(self) -> usize {
         usize::from(match self {
-            Self::Kind => 0,
-            Self::Topic => 1,
-            Self::Subscription => 2,
-            Self::Transaction => 3,
+            Self::Name(place) => place,
             Self::AckSet => 4,
             Self::Ok => 5,
             Self::Count(place) => 6 + place,
@@ -173,10 +179,9 @@ impl<'de> Visitor<'de> for FieldsVisitor<'_> {
             }
             seen |= key.bit();
             match key {
-                Key::Kind => fields.kind = text(&mut map)?,
-                Key::Topic => fields.topic = text(&mut map)?,
-                Key::Subscription => fields.subscription = text(&mut map)?,
-                Key::Transaction => fields.transaction = text(&mut map)?,
+                Key::Name(place) => {
+                    fields.names[usize::from(place)] = text(&mut map)?.map(Name::Text);
+                }
                 Key::Count(place) => {
                     fields.counts[usize::from(place)] = integer(&mut map)?;
                 }

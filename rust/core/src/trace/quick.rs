@@ -1,12 +1,10 @@
 //! The fields of one line as recorders write them: plain texts, integers, true and false, nothing nested.
 //!
 //! One pass over the bytes. A recorder writes its keys in one order, so what followed a key in the lines before is tried
-//! first, as one comparison of words. Whatever else JSON allows (escapes, text beyond ASCII, fractions, nested values)
+//! first, as one comparison of words; and the names of the lines before are tried where a name begins. Whatever else JSON allows (escapes, text beyond ASCII, fractions, nested values)
 //! is left to [`Fields::read`], which knows all of it; both give the same fields of what this takes.
 
-use std::borrow::Cow;
-
-use super::fields::{Fields, Key};
+use super::fields::{Fields, Key, NAMES, Name};
 use crate::partials::NULL;
 
 /// The longest that is tried: a comma, a key in quotes and a colon.
@@ -22,6 +20,15 @@ const START: usize = Key::PLACES;
 #[derive(Debug, Clone)]
 pub(super) struct Followers {
     after: [[Follower; WAYS]; START + 1],
+    names: [[Known; WAYS]; NAMES],
+}
+
+/// A name of the lines before.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// With its quotes; empty for none.
+    quoted: Vec<u8>,
+    number: i32,
 }
 
 /// The bytes up to a value, its key among them.
@@ -39,7 +46,7 @@ const NONE: Follower =
 
 impl Default for Followers {
     fn default() -> Self {
-        Self { after: [[NONE; WAYS]; START + 1] }
+        Self { after: [[NONE; WAYS]; START + 1], names: Default::default() }
     }
 }
 
@@ -53,6 +60,25 @@ impl Followers {
             differs(0) | differs(1) | differs(2) | differs(3) == 0 && known.length > 0
         };
         self.after[before].iter().find(is_next).map(|known| (known.key, known.length))
+    }
+
+    /// Keeps the number of a name, by its place in [`Fields::names`].
+    pub(super) fn know(&mut self, place: usize, name: &[u8], number: i32) {
+        let ways = &mut self.names[place];
+        ways.rotate_right(1);
+        let Known { quoted, number: known } = &mut ways[0];
+        quoted.clear();
+        quoted.push(b'"');
+        quoted.extend_from_slice(name);
+        quoted.push(b'"');
+        *known = number;
+    }
+
+    /// The name that begins `rest`, if it is one of the lines before.
+    #[inline]
+    fn name(&self, place: usize, rest: &[u8]) -> Option<&Known> {
+        let begins = |known: &&Known| !known.quoted.is_empty() && rest.starts_with(&known.quoted);
+        self.names[place].iter().find(begins)
     }
 
     fn learn(&mut self, before: usize, bytes: &[u8], key: Key) {
@@ -109,7 +135,19 @@ pub(super) fn read<'a>(
         }
         seen |= key.bit();
         line.skip_spaces();
-        line.value(key, &mut fields, words)?;
+        match key {
+            Key::Name(place) => {
+                let place = usize::from(place);
+                fields.names[place] = match followers.name(place, &text[line.at..]) {
+                    Some(known) => {
+                        line.at += known.quoted.len();
+                        Some(Name::Known(known.number))
+                    }
+                    None => line.bytes()?.map(Name::Plain),
+                };
+            }
+            _ => line.value(key, &mut fields, words)?,
+        }
         before = key.place();
     }
     line.end()?;
@@ -124,13 +162,9 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn value(&mut self, key: Key, fields: &mut Fields<'a>, words: &mut Vec<i64>) -> Option<()> {
         match key {
-            Key::Kind => fields.kind = self.text()?,
-            Key::Topic => fields.topic = self.text()?,
-            Key::Subscription => fields.subscription = self.text()?,
-            Key::Transaction => fields.transaction = self.text()?,
             Key::Count(place) => fields.counts[usize::from(place)] = self.count()?,
             Key::Integer(_) => drop(self.count()?),
-            Key::Text(_) => drop(self.bytes()?),
+            Key::Name(_) | Key::Text(_) => drop(self.bytes()?),
             Key::AckSet => fields.has_set = self.words(words)?,
             Key::Ok => fields.refused = !self.truth()?,
             Key::Other => self.any()?,
@@ -202,13 +236,6 @@ impl<'a> Line<'a> {
             b'n' => self.take_word(b"ull").map(|()| None),
             _ => None,
         }
-    }
-
-    fn text(&mut self) -> Option<Option<Cow<'a, str>>> {
-        Some(match self.bytes()? {
-            Some(bytes) => Some(Cow::Borrowed(str::from_utf8(bytes).ok()?)),
-            None => None,
-        })
     }
 
     /// An integer that is no count, of at most 19 digits.
