@@ -81,3 +81,8 @@ def test_an_overview_has_eight_columns_and_the_worst_first(spark: SparkSession, 
         ("t", "bad", "", None, None, None, None, "sequence 1: unknown event kind"),
     ]
     assert rows[0]["bytes"] > 0
+
+
+def test_a_folder_without_events_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match=rf"{tmp_path}: no file with \.jsonl or"):
+        read_events(spark, str(tmp_path)).count()

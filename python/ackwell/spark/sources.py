@@ -133,13 +133,9 @@ class _Files(DataSource):
         return _StreamReader(self)
 
     def files(self) -> list[Path]:
-        """List the files, by name; `FileNotFoundError` where there are none."""
-        given = [self.options["path"]] if self.options.get("path") else []
-        given += json.loads(self.options.get("paths") or "[]")
-        if not given:
-            raise ValueError(f"{self.source}: no path; call load(path)")
+        """List the files, by name; `FileNotFoundError` for a path that does not exist."""
         found: set[Path] = set()
-        for path in map(Path, (path.removeprefix("file:") for path in given)):
+        for path in map(Path, self.paths()):
             if path.is_dir():
                 inside = (p for p in path.rglob("*") if p.name.endswith(self.suffixes))
                 found.update(p for p in inside if not _is_hidden(p.relative_to(path)))
@@ -148,6 +144,14 @@ class _Files(DataSource):
             else:
                 raise FileNotFoundError(f"{path}: no such file or folder")
         return sorted(found, key=str)
+
+    def paths(self) -> list[str]:
+        """Return the files and folders that were asked for."""
+        given = [self.options["path"]] if self.options.get("path") else []
+        given += json.loads(self.options.get("paths") or "[]")
+        if not given:
+            raise ValueError(f"{self.source}: no path; call load(path)")
+        return [path.removeprefix("file:") for path in given]
 
     def parts(self) -> list[str]:
         """Return what one task each reads of a batch."""
@@ -207,7 +211,12 @@ class _Reader(DataSourceReader):
         self._source = source
 
     def partitions(self) -> list[InputPartition]:
-        return [_File(part) for part in self._source.parts()]
+        parts = self._source.parts()
+        if not parts:
+            # Spark would call `read` once, without any partition.
+            paths, suffixes = ", ".join(self._source.paths()), " or ".join(self._source.suffixes)
+            raise FileNotFoundError(f"{paths}: no file with {suffixes}")
+        return [_File(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._source.read(partition.value)
