@@ -4,6 +4,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 import ackwell
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,8 +22,7 @@ exclude_patterns = ["_build", "_templates"]
 # A name in single backticks is code, in docstrings as in the guides.
 default_role = "literal"
 # Each class begins with a table of its members; each member follows with all it says.
-# A cursor's rules are in its base class; of other classes only their own members are shown.
-numpydoc_show_inherited_class_members = defaultdict(bool, {"ackwell.Cursor": True})
+numpydoc_show_inherited_class_members = False
 numpydoc_class_members_toctree = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -33,6 +34,8 @@ suppress_warnings = ["myst.header"]
 linkcheck_timeout = 60
 
 html_theme = "furo"
+# Furo's own underlines the names of modules, as if they were links.
+pygments_dark_style = "github-dark"
 html_title = f"ackwell {release}"
 html_copy_source = False
 html_show_sourcelink = False
@@ -60,3 +63,13 @@ html_sidebars = {
 # Drawn from the records and written from the code each time; a test compares them with what is committed.
 write_figures(Path(__file__).parents[1] / "benches/record", Path(__file__).parent / "images")
 write_pages(Path(__file__).parent)
+
+
+def show_rules_of_a_cursor(app: Sphinx) -> None:
+    """Show the inherited members of a cursor, whose rules are in its base class, and of no other class."""
+    app.config.numpydoc_show_inherited_class_members = defaultdict(bool, {"ackwell.Cursor": True})
+
+
+def setup(app: Sphinx) -> None:
+    """Set what numpydoc takes and Sphinx does not: a dictionary with a default, after the check of types."""
+    app.connect("builder-inited", show_rules_of_a_cursor)

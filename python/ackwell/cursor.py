@@ -31,7 +31,7 @@ class Cursor(CursorRules):
     mark_delete : tuple of int, optional
         Everything up to this position is acknowledged. The default is before the first entry.
     settings : CursorSettings, optional
-        Where the broker's way is wanted instead of ours: `CursorSettings.pulsar("4.2")`.
+        How it treats acknowledgments; `CursorSettings.pulsar("4.2")` is as a broker does.
     engine : Engine, optional
         The structures to use; the native ones by default.
 

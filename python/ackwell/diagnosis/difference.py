@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ackwell.position import Position
 
 
+# A topic and a subscription.
 Name: TypeAlias = tuple[str, str]
-"""A topic and a subscription."""
 
 
 @dataclass(frozen=True, slots=True)
