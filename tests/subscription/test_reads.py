@@ -81,10 +81,11 @@ def delivered(deliveries: list[Delivery]) -> dict[Any, list[int]]:
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 def test_whole_reads_are_decided_as_entry_by_entry(kind: str, limits: tuple[int, int]) -> None:
-    for seed in range(6):
+    for seed in range(8):
         chance = random.Random(f"{kind} {limits} {seed}")
         draw = np.random.default_rng(seed)
-        sizes = [None, draw.integers(1, 20, ENTRIES), draw.choice([1, 1, 1, 70], ENTRIES)][seed % 3]
+        drawn = draw.integers(1, 20, ENTRIES), draw.choice([1, 1, 1, 70], ENTRIES)
+        sizes = [None, *drawn, np.full(ENTRIES, 5)][seed % 4]
         hashes = draw.integers(1, 65_536, ENTRIES) if seed % 2 else draw.integers(1, 9, ENTRIES)
         pair = Pair(kind, limits, chance.choice((20, 20, 7)))
         for number in range(chance.randint(1, 5)):

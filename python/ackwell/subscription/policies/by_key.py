@@ -129,10 +129,17 @@ class ByKey(EqualByState):
         owners = self._owners_of(consumers, hashes)
         if owners is None:
             return None
-        if sizes is None and all(each.mean_batch_size == 1 for each in consumers):
-            # The means stay what they are, so one sum for all reads will do.
-            wanted = np.bincount(owners, minlength=len(consumers)).tolist()
-            return owners if self._consumers.all_fit(consumers, wanted, 1) else None
+        first = 1 if sizes is None else int(sizes[0])
+        means = {0, first}.issuperset([each.mean_batch_size for each in consumers])
+        if means and (sizes is None or bool((sizes == first).all())):
+            # A mean of entries of one size is that size, read by read, so one sum for all reads will do.
+            entries = np.bincount(owners, minlength=len(consumers)).tolist()
+            if not self._consumers.all_fit(consumers, [first * each for each in entries], first):
+                return None
+            for consumer, number in zip(consumers, entries, strict=True):
+                if number:
+                    consumer.mean_batch_size = first
+            return owners
         # A cell for each read and consumer.
         size, everybody = self._consumers.read_max, len(consumers)
         reads = -(-count // size)
