@@ -175,3 +175,58 @@ def test_what_drains_holds_back_what_waits_to_be_delivered_again_and_nothing_els
         shown: dict[str, Any] = {"type": "Key_Shared", "msgInReplay": in_replay, "consumers": consumers}
         now = subscription_of(told(**shown))
         assert delivery_of(now, BrokerSettings(), now).code.code == code
+
+
+def consumer(name: str, permits: int, unacked: int, **shown: Any) -> dict[str, Any]:
+    return {"consumerName": name, "availablePermits": permits, "unackedMessages": unacked, **shown}
+
+
+def facts_of(dump: dict[str, Any]) -> Facts:
+    now = subscription_of(dump)
+    assert now.dispatch is not None
+    return Facts(now, now.dispatch, BrokerSettings(), still=True)
+
+
+def test_facts_are_what_the_numbers_say_at_their_bounds() -> None:
+    for unacked, left in ((0, True), (1, False)):
+        drains = consumer("a", 1, unacked, drainingHashesCount=1)
+        assert facts_of(told(type="Key_Shared", consumers=[drains])).draining_without_unacked is left
+    for permits, lost in (((-5, 0), True), ((-5, 1), False), ((0, 0), False)):
+        pair = [consumer(str(number), each, 0) for number, each in enumerate(permits)]
+        assert facts_of(told(consumers=pair)).negative_permits is lost
+    assert not facts_of(told(consumers=[consumer("a", -5, 1)])).negative_permits
+    last = subscription_of(told()).ledgers.last_position
+    assert last is not None
+    ledger, entry = last
+    acked = f"[({ledger}:{entry - 1}..{last}]]"
+    for read, ranges, unread in ((entry, "[]", True), (entry + 1, "[]", False), (entry, acked, False)):
+        cursor = {"readPosition": f"{ledger}:{read}", "individuallyDeletedMessages": ranges}
+        assert facts_of(told(cursor)).unread is unread
+
+
+def test_what_a_source_does_not_show_of_the_cursor_proves_no_lost_read() -> None:
+    dump = told()
+    assert not facts_of(dump).cursor_reads
+    del dump["internalStats"]["cursors"]["sub"]["waitingReadOp"]
+    del dump["internalStats"]["cursors"]["sub"]["pendingReadOps"]
+    assert facts_of(dump).cursor_reads
+
+
+def test_the_fullest_consumer_is_named_and_the_last_thing_that_happened() -> None:
+    pair = [
+        consumer("few", 5, 3, blockedConsumerOnUnackedMsgs=True, lastConsumedTimestamp=70),
+        consumer("many", 5, 9, blockedConsumerOnUnackedMsgs=True, lastAckedTimestamp=50),
+    ]
+    for consumers in (pair, pair[::-1]):
+        dump = told(consumers=consumers, lastConsumedTimestamp=70, lastAckedTimestamp=50)
+        found = delivery_of(subscription_of(dump), BrokerSettings(), subscription_of(dump))
+        assert (found.code.code, found.consumer, found.since_ms) == ("consumer-blocked", "many", 70)
+
+
+@pytest.mark.parametrize(("last", "code"), [(65_535, "unexplained"), (65_534, "no-owner")])
+def test_a_hash_that_no_consumer_owns_holds_back_what_waits(last: int, code: str) -> None:
+    owners = [consumer("a", 5, 0, keyHashRangeArrays=[[1, last]])]
+    shown: dict[str, Any] = {"type": "Key_Shared", "keySharedMode": "STICKY", "msgInReplay": 1}
+    cursor = {"readPosition": "3:10", "subscriptionHavePendingReplayRead": True, "pendingReadOps": 1}
+    now = subscription_of(told(cursor, consumers=owners, **shown))
+    assert delivery_of(now, BrokerSettings(), now).code.code == code
