@@ -185,9 +185,12 @@ def test_what_there_is_no_room_for_is_dropped_and_told(tmp_path: Path) -> None:
     assert gap.detail == "1 events were dropped, because writing them was too slow"
 
 
-def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Recording) -> None:
+@pytest.mark.parametrize("connected", ["its consumer", "another consumer", "nobody"])
+def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Recording, connected: str) -> None:
     client, broker = recording.client(), recording.broker
     consumer = client.subscribe("orders", "billing", pulsar.ConsumerType.Shared)
+    if connected == "another consumer":
+        client.subscribe("orders", "audit", pulsar.ConsumerType.Shared)
     producer = client.create_producer("orders")
     for number in range(10):
         producer.send(b"%d" % number)
@@ -199,14 +202,25 @@ def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Record
         consumer.acknowledge(consumer.receive(5000))
     broker.settle()
     assert folded(recording.events) == broker_s_own(broker)
+    if connected == "another consumer":
+        consumer.close()
+    elif connected == "nobody":
+        client.close()
+        client = recording.client()
     broker.crash()
     forgotten = broker.restart().messages
     assert forgotten
+    if connected != "its consumer":
+        consumer = client.subscribe("orders", "billing", pulsar.ConsumerType.Shared)
     for _ in range(forgotten):
         consumer.receive(20_000)
-    assert folded(recording.events) == broker_s_own(broker)
     gaps = [event.detail for event in recording.events if event.kind is Kind.GAP]
-    assert "what billing kept when the connection to the broker broke" in gaps
+    if connected == "nobody":
+        # Nothing showed that it crashed.
+        assert "whether the broker was restarted while nobody was connected to it" in gaps
+    else:
+        assert folded(recording.events) == broker_s_own(broker)
+        assert "what billing kept when the connection to the broker broke" in gaps
     client.close()
 
 

@@ -43,7 +43,7 @@ class Wire:
         self.events: list[Event] = []
         self.asked: list[Command] = []
         self.book = Book(self.events.append) if book is None else book
-        self.watch = Watch(self.book, self._ask)
+        self.watch = Watch(self.book, self._ask, self.book.brokers["pulsar://b"])
 
     def _ask(self, data: bytes) -> None:
         self.asked += [decode(each.command) for each in FrameReader().feed(data)]
@@ -446,7 +446,7 @@ def test_the_end_of_a_transaction_is_an_event_of_each_topic_and_subscription_in_
     action: TxnAction, kind: Kind
 ) -> None:
     wire, other = Wire(), Wire()
-    other.watch = Watch(wire.book, other._ask)
+    other.watch = Watch(wire.book, other._ask, wire.book.brokers["pulsar://b"])
     ids: dict[str, Any] = {"txnid_most_bits": 1, "txnid_least_bits": 2}
     wire.client(CommandType.ADD_PARTITION_TO_TXN, request_id=1, partitions=["b", "a"], **ids)
     # Another connection may add to it.
@@ -536,3 +536,38 @@ def test_an_answer_that_cannot_be_read_passes_and_ends_the_recording() -> None:
     (given,) = FrameReader().feed(frame(b"\x08" + bytes([CommandType.SUCCESS]) + b"\xff", b""))
     assert list(wire.watch.from_broker(given)) == [given]
     assert [event["kind"] for event in wire.took()] == [Kind.GAP]
+
+
+def test_a_broker_that_delivers_what_was_acknowledged_before_a_consumer_came_is_asked_again() -> None:
+    wire = Wire()
+    wire.subscribed()
+    for entry_id in (0, 1):
+        wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, entry_id)])
+    # It was on its way to the consumer that acknowledged it.
+    wire.broker(CommandType.MESSAGE, entry(), consumer_id=1, message_id=message_id(3, 0))
+    assert [event["kind"] for event in wire.took()] == [Kind.ACK, Kind.ACK, Kind.DISPATCH]
+    wire.subscribed(consumer_id=2)
+    asked = len(wire.asked)
+    wire.broker(CommandType.MESSAGE, entry(), consumer_id=2, message_id=message_id(3, 1))
+    (question,) = wire.asked[asked:]
+    assert wire.position(question, (3, 0)) == []
+    _, gap, seek = wire.took()
+    assert gap == of_topic(
+        Kind.GAP, detail="what s kept: 3:1 was acknowledged before, and is delivered again"
+    )
+    assert seek == of(Kind.SEEK, consumer="c2", detail="asked again", **at(3, 1))
+    # It is asked once for all that comes.
+    wire.broker(CommandType.MESSAGE, entry(), consumer_id=2, message_id=message_id(3, 1))
+    assert len(wire.asked) == asked + 1
+
+
+def test_what_a_seek_brings_again_contradicts_nothing() -> None:
+    wire = Wire()
+    wire.subscribed()
+    wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, 0)])
+    wire.client(CommandType.SEEK, consumer_id=1, request_id=9, message_id=message_id(3, 0))
+    wire.broker(CommandType.SUCCESS, request_id=9)
+    wire.subscribed(consumer_id=2)
+    asked = len(wire.asked)
+    wire.broker(CommandType.MESSAGE, entry(), consumer_id=2, message_id=message_id(3, 0))
+    assert len(wire.asked) == asked

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.replay.events import Event, Kind
 
@@ -22,6 +23,16 @@ class Parts:
     subscriptions: set[tuple[str, str]] = field(default_factory=set)
 
 
+@dataclass(slots=True)
+class Behind:
+    """One broker behind the proxy."""
+
+    connections: int = 0
+    """How many of ours it has."""
+    opened: set[tuple[str, str]] = field(default_factory=set)
+    """The subscriptions that were opened on it since it was seen to be up."""
+
+
 class Published(NamedTuple):
     """What events say of an entry."""
 
@@ -31,6 +42,13 @@ class Published(NamedTuple):
 
 PUBLISHED_MAX: Final = 100_000
 """Entries of which that is kept: some 20 MB."""
+
+
+def _make_room(noted: dict[Any, Any]) -> None:
+    """Drop the older half of notes when they are too many."""
+    if len(noted) >= PUBLISHED_MAX:
+        for name in list(islice(noted, PUBLISHED_MAX // 2)):
+            del noted[name]
 
 
 class Book:
@@ -46,6 +64,12 @@ class Book:
         self._sequence = 0
         self.known: set[tuple[str, str]] = set()
         """The subscriptions whose position is known: their events are complete from there."""
+        self.acked: defaultdict[tuple[str, str], dict[tuple[int, int], int]] = defaultdict(dict)
+        """By subscription: the newest entries that were acknowledged whole, with the newest consumer then."""
+        self.consumers = 0
+        """How many were opened."""
+        self.brokers: defaultdict[str, Behind] = defaultdict(Behind)
+        """By address."""
         self.transactions: dict[TransactionId, Parts] = {}
         self.published: dict[tuple[str, int, int], Published] = {}
         """The newest entries, so that what is delivered need not be read again."""
@@ -92,13 +116,17 @@ class Book:
         )
 
     def saw(self, topic: str, position: tuple[int, int], published: Published, data: bytes) -> None:
-        """Keep what a message said of itself; the older half goes when they are too many."""
+        """Keep what a message said of itself."""
         if self.keep is not None:
             self.keep(topic, position, data)
-        if len(self.published) >= PUBLISHED_MAX:
-            for name in list(islice(self.published, PUBLISHED_MAX // 2)):
-                del self.published[name]
+        _make_room(self.published)
         self.published[topic, *position] = published
+
+    def acknowledged(self, name: tuple[str, str], position: tuple[int, int]) -> None:
+        """Take note of an entry that was acknowledged whole."""
+        acked = self.acked[name]
+        _make_room(acked)
+        acked[position] = self.consumers
 
     def gap(self, what: str, topic: str = "") -> None:
         """Record what was not seen."""

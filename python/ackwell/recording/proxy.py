@@ -134,7 +134,8 @@ class Link:
     def __init__(self, proxy: Proxy, broker_url: str, book: Book) -> None:
         self.proxy = proxy
         self.broker_url = broker_url
-        self.watch = Watch(book, self.to_broker)
+        self.behind = book.brokers[broker_url]
+        self.watch = Watch(book, self.to_broker, self.behind)
         self.client: asyncio.Transport | None = None
         self.broker: asyncio.Transport | None = None
         self._to_broker: list[bytes] = []
@@ -153,6 +154,7 @@ class Link:
             )
         except OSError as error:
             log.warning("no connection to %s: %s", self.broker_url, error)
+            self.watch.broker_lost()
             self.close()
 
     def connected(self, transport: asyncio.Transport) -> None:
@@ -298,6 +300,9 @@ class BrokerSide(_Side):
         """Take the broker in."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=BUFFER_BYTES)
+        if not self.link.behind.connections:
+            self.link.watch.broker_back()
+        self.link.behind.connections += 1
         self.link.connected(transport)
 
     def passed(self, given: Frame) -> None:
@@ -306,6 +311,7 @@ class BrokerSide(_Side):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the client's side; if the broker broke the connection, what was recorded may be forgotten."""
+        self.link.behind.connections -= 1
         if not self.link.closed:
             self.link.watch.broker_lost()
         super().connection_lost(exc)

@@ -23,7 +23,7 @@ from ackwell.recording.book import Parts, Published
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
-    from ackwell.recording.book import Book
+    from ackwell.recording.book import Behind, Book
 
 OUR_REQUESTS: Final = 1 << 62
 """Request ids from here on are ours; those of clients begin at 0."""
@@ -46,6 +46,8 @@ class Consumer(NamedTuple):
     subscription: str
     name: str
     type: str
+    number: int
+    """In the order in which consumers were opened."""
 
 
 class Sent(NamedTuple):
@@ -62,20 +64,22 @@ class Sent(NamedTuple):
 class Watch:
     """One connection; it sees the frames of both directions in their order.
 
-    `ask` sends a frame of ours to the broker. `from_broker` returns the frames that go to the client: none
-    for the answer to a question of ours, and for the answer to a subscribe until that is known.
+    `ask` sends a frame of ours to the broker that is `behind` it. `from_broker` returns the frames that go to
+    the client: none for the answer to a question of ours, and for the answer to a subscribe until that is
+    known.
     """
 
-    def __init__(self, book: Book, ask: Callable[[bytes], None]) -> None:
+    def __init__(self, book: Book, ask: Callable[[bytes], None], behind: Behind) -> None:
         self._book = book
+        self._behind = behind
         self._ask = ask
         self._producers: dict[int, str] = {}
         self._consumers: dict[int, Consumer] = {}
         self._sent: dict[tuple[int, int], Sent] = {}
         self._waiting: dict[int, Callable[[], None]] = {}
         """Request id → what to take down when its answer is a success."""
-        self._held: dict[int, tuple[Consumer, Frame]] = {}
-        """Our request id → whose position was asked for, and the answer to its client."""
+        self._held: dict[int, tuple[Consumer, Frame | None]] = {}
+        """Our request id → whose position was asked for, and the answer that its client waits for."""
         self._opening: dict[int, tuple[int, Consumer]] = {}
         self._questions = OUR_REQUESTS
         self._blind = False
@@ -97,15 +101,23 @@ class Watch:
         return (given,)
 
     def broker_lost(self) -> None:
-        """Record that the broker broke the connection: where its subscriptions are is asked again.
+        """Record that the broker broke the connection, or is not there: it is asked again where it stands.
 
-        A broker that crashed has forgotten acknowledgments that were recorded.
+        A broker that crashed has forgotten acknowledgments that were recorded. One to which no connection is
+        left may have, also of subscriptions that nobody consumed then.
         """
-        for topic, subscription in sorted(
-            {(each.topic, each.subscription) for each in self._consumers.values()}
-        ):
-            self._book.known.discard((topic, subscription))
+        lost = {(each.topic, each.subscription) for each in self._consumers.values()}
+        if not self._behind.connections:
+            lost |= self._behind.opened & self._book.known
+        self._behind.opened -= lost
+        self._book.known -= lost
+        for topic, subscription in sorted(lost):
             self._book.gap(f"what {subscription} kept when the connection to the broker broke", topic)
+
+    def broker_back(self) -> None:
+        """Record that a connection is the first one to the broker again: nobody saw it meanwhile."""
+        if self._behind.opened:
+            self._book.gap("whether the broker was restarted while nobody was connected to it")
 
     def closed(self) -> None:
         """The connection is gone, and its consumers with it."""
@@ -179,6 +191,7 @@ class Watch:
             command.subscription,
             command.consumer_name or f"consumer-{command.consumer_id}",
             _type_of(command.subType),
+            0,
         )
         self._opening[command.request_id] = command.consumer_id, consumer
 
@@ -193,10 +206,13 @@ class Watch:
                 self._book.saw(consumer.topic, position, known, data)
             size, key = known
             count, ack_set = command.redelivery_count, tuple(command.ack_set) or None
-            topic, subscription, name, _type = consumer
+            topic, subscription, name, _type, number = consumer
             self._book.record(
                 topic, subscription, Kind.DISPATCH, position, name, size, ack_set, key, None, count
             )
+            acked = self._book.acked.get((topic, subscription))
+            if acked and acked.pop(position, number) < number:
+                self._contradicted(command.consumer_id, consumer, position)
 
     def _ack(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
@@ -207,11 +223,14 @@ class Watch:
         if command.HasField("txnid_most_bits"):
             transaction = str(TransactionId.of(command))
         kind = Kind.ACK_CUMULATIVE if command.ack_type else Kind.ACK
-        topic, subscription, name, _type = consumer
+        topic, subscription, name, _type, _number = consumer
+        is_final = not command.ack_type and transaction is None
         for each in command.message_id:
             position = position_of(each)
             if min(position) >= 0:
                 words = tuple(each.ack_set) or None
+                if is_final and words is None:
+                    self._book.acknowledged((topic, subscription), position)
                 self._book.record(
                     topic, subscription, kind, position, name, None, words, None, None, None, transaction
                 )
@@ -238,9 +257,11 @@ class Watch:
             )
         else:
             ack_set = tuple(command.message_id.ack_set) or None
-            self._waiting[command.request_id] = partial(
-                self._record, consumer, Kind.SEEK, position, ack_set=ack_set
-            )
+            self._waiting[command.request_id] = partial(self._moved, consumer, position, ack_set=ack_set)
+
+    def _moved(self, consumer: Consumer, position: tuple[int, int], **fields: Any) -> None:
+        self._book.acked.pop((consumer.topic, consumer.subscription), None)
+        self._record(consumer, Kind.SEEK, position, **fields)
 
     def _unsubscribe(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
@@ -273,21 +294,34 @@ class Watch:
         if (opened := self._opening.pop(message.request_id, None)) is None:
             return [given]
         consumer_id, consumer = opened
+        self._book.consumers += 1
+        consumer = consumer._replace(number=self._book.consumers)
         self._consumers[consumer_id] = consumer
         return self._opened(consumer_id, consumer, given)
 
     def _opened(self, consumer_id: int, consumer: Consumer, given: Frame) -> list[Frame]:
         """Take down a consumer; ask first where its subscription is, if nobody knows."""
         name = consumer.topic, consumer.subscription
+        self._behind.opened.add(name)
         if name in self._book.known:
             self._record(consumer, Kind.CONSUMER_OPEN, detail=consumer.type)
             return [given]
         self._book.known.add(name)
+        self._ask_position(consumer_id, consumer, given)
+        return []
+
+    def _ask_position(self, consumer_id: int, consumer: Consumer, given: Frame | None) -> None:
         self._questions += 1
         self._held[self._questions] = consumer, given
         question = messages.CommandGetLastMessageId(consumer_id=consumer_id, request_id=self._questions)
         self._ask(frame(encode(CommandType.GET_LAST_MESSAGE_ID, question)))
-        return []
+
+    def _contradicted(self, consumer_id: int, consumer: Consumer, position: tuple[int, int]) -> None:
+        """Ask again: a consumer gets what was acknowledged before it came, so the broker has forgotten it."""
+        self._book.acked.pop((consumer.topic, consumer.subscription))
+        what = f"what {consumer.subscription} kept: {position[0]}:{position[1]} was acknowledged before"
+        self._book.gap(f"{what}, and is delivered again", consumer.topic)
+        self._ask_position(consumer_id, consumer, None)
 
     def _position_known(self, message: Any, *, failed: bool) -> list[Frame]:
         held = self._held.pop(message.request_id, None)
@@ -299,7 +333,10 @@ class Watch:
         else:
             ledger_id, entry_id = position_of(message.consumer_mark_delete_position)
             if ledger_id >= 0:
-                self._record(consumer, Kind.SEEK, (ledger_id, entry_id + 1), detail="first seen")
+                detail = "asked again" if given is None else "first seen"
+                self._moved(consumer, (ledger_id, entry_id + 1), detail=detail)
+        if given is None:
+            return []
         self._record(consumer, Kind.CONSUMER_OPEN, detail=consumer.type)
         return [given]
 
