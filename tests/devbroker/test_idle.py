@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
@@ -51,7 +52,9 @@ async def fates(port: int) -> Counter[str]:
                 found["held"] += 1
             else:
                 assert "max_connections" in answer.message.message
-                assert await reader.read() == b""
+                # The end is a reset if what the client said was not read.
+                with suppress(ConnectionResetError):
+                    assert await reader.read() == b""
                 found["refused"] += 1
 
     await asyncio.gather(*(one() for _ in range(CONNECTIONS)))
@@ -62,9 +65,7 @@ async def fates(port: int) -> Counter[str]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("most", [1_000, CONNECTIONS])
-def test_ten_thousand_connections_are_held_or_refused(
-    most: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ten_thousand_connections_are_held_or_refused(most: int, capsys: pytest.CaptureFixture[str]) -> None:
     allow_files(CONNECTIONS)
     command = [sys.executable, "-c", BROKER, str(most)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -128,6 +128,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let producers and consumers go."""
         self.shared.connections.discard(self)
+        self._out.clear()
         self._count_waiting(0)
         if self._handshake is not None:
             self._handshake.cancel()
@@ -209,7 +210,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, command_type: int, message: Any) -> None:
         """Send a command."""
-        self._out.append(frame(encode(command_type, message)))
+        self._say((frame(encode(command_type, message)),))
 
     def succeed(self, request_id: int) -> None:
         """Answer a command that went well."""
@@ -217,19 +218,25 @@ class Connection(asyncio.Protocol):
 
     def send_frame(self, data: bytes) -> None:
         """Send a frame that is ready."""
-        self._out.append(data)
+        self._say((data,))
+
+    def _say(self, frames: Iterable[bytes]) -> None:
+        """Hold frames for the next `flush`, which is due when the commands that came are handled."""
+        if not self._out:
+            self.shared.speaking.append(self)
+        self._out.extend(frames)
 
     def send_messages(self, consumer: Consumer, frames: Iterable[bytes]) -> None:
         """Send the frames of messages; under a fault, twice or slowly."""
         faults = self.shared.faults
         if not faults.any:
-            self._out.extend(frames)
+            self._say(frames)
             return
         rate = faults.rate_of(consumer)
         for each in frames:
             copies = [each] * (2 if faults.duplicates_message(consumer) else 1)
             if rate is None:
-                self._out.extend(copies)
+                self._say(copies)
             else:
                 self._send_slowly(consumer, copies, 1 / rate)
 
@@ -240,7 +247,7 @@ class Connection(asyncio.Protocol):
 
     def _send_late(self, frames: list[bytes]) -> None:
         if not self.closed_because:
-            self._out.extend(frames)
+            self._say(frames)
             self.flush()
 
     def send_active(self, consumer_id: int, *, active: bool) -> None:

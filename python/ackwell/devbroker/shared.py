@@ -43,6 +43,8 @@ class Shared:
         self.counters = KeptMap[int](file, "counter")
         """The last number given of each series: ledgers, transactions."""
         self.connections: set[Client] = set()
+        self.speaking: list[Client] = []
+        """The connections that hold something to send: of thousands that are idle none costs anything."""
         self.memory_bytes = 0
         """The bytes of all messages."""
         self.waiting_bytes = 0
@@ -127,7 +129,8 @@ class Shared:
             for call in self._when_durable:
                 call()
             self._when_durable.clear()
-        for connection in self.connections:
+        speaking, self.speaking = self.speaking, []
+        for connection in speaking:
             connection.flush()
 
     # What a killed process finds again
