@@ -1,4 +1,4 @@
-"""Range sets: Pulsar 4.2.4's own on roaring bit sets, and the one on Guava's tree, and ours.
+"""Range sets: Pulsar 4.2.4's own on roaring bit sets, the one on Guava's tree, that of 5.0.1, and ours.
 
 The peers add `(entry - 1, entry]` one by one, as the cursor does for an individual ack; ours adds
 the same in one batch. `…OneByOne` in the record is ours without a batch.
@@ -13,7 +13,7 @@ from benches.bars.rows import Against, AtMost, Row
 from benches.bars.sides import ours, peer
 
 WORKLOADS = ("alt1m", "rand70")
-SIDES = [ours("range_set"), *(peer("D", name) for name in ("open", "default"))]
+SIDES = [ours("range_set"), *(peer("D", name) for name in ("open", "default", "position"))]
 
 
 def read(line: dict[str, Any]) -> Iterator[tuple[str, str, list[float]]]:
@@ -31,4 +31,15 @@ BARS: list[Row] = [
     Against("contains at random, 7 of 10", "rand70", "containsRandom", "open", 1 / 3),
     AtMost("bytes a range, alternating", "alt1m", "bytesPerRange", 0.33, "B"),
     Against("walk over the ranges", "alt1m", "forEachRawRange", "open", 1 / 3),
+    *(
+        Against(f"{row}, Pulsar 5.0.1", workload, operation, "position", 1 / 2)
+        for row, workload, operation in (
+            ("add in order, every second entry", "alt1m", "addOpenClosed"),
+            ("add at random, 7 of 10", "rand70", "addOpenClosed"),
+            ("contains at random, alternating", "alt1m", "containsRandom"),
+            ("contains at random, 7 of 10", "rand70", "containsRandom"),
+            ("bytes a range, alternating", "alt1m", "bytesPerRange"),
+            ("walk over the ranges", "alt1m", "forEachRawRange"),
+        )
+    ),
 ]

@@ -7,11 +7,11 @@
 #   run.sh B LABEL [SIZE…]        heap of delayed messages; LABEL: v424 | m1 (hole sifts) | flat (one long[])
 #   run.sh Bmem LABEL
 #   run.sh C IMPL [CFG…]          time buckets; IMPL: seed64 | r32 | r32opt | tracker; CFG: 1,10 4,10 8,10 8,15 rand,10
-#   run.sh D IMPL [PATTERN…]      range sets and PositionInfo; IMPL: open | wrapper | default; PATTERN: alt1m rand70 batch oldest50m
+#   run.sh D IMPL [PATTERN…]      range sets and PositionInfo; IMPL: open | wrapper | default | position; PATTERN: alt1m rand70 batch oldest50m
 #   run.sh can LABEL              whether this machine can run it; if not, the reason on stderr
 #
 # v424 = Pulsar 4.2.4, m1 = 5.0.0-M1, v501 = 5.0.1 (PendingAcksMap only, needs a JDK ≥ 21); port = our own port
-# of the hash map of apache/pulsar#26024 on fastutil. JVM: G1 and a fixed heap (HEAP=11g for `oldest50m` and `rand,10`);
+# of the hash map of apache/pulsar#26024 on fastutil; position = PositionRangeSet of 5.0.1 (a JDK ≥ 21), on a bitmap of src/v501d. JVM: G1 and a fixed heap (HEAP=11g for `oldest50m` and `rand,10`);
 # windows by JAVA_OPTS="-DwinMs=… -Dwarm=… -Diters=…". Built classes are kept in ACKWELL_PEERS_HOME.
 set -euo pipefail
 
@@ -35,26 +35,37 @@ jdk_at_least() { # VERSION NAMED
 }
 
 # Labels that share sources and jars.
-base() { case $1 in port | seed64 | r32 | r32opt | tracker | open | wrapper | default) echo v424 ;; flat) echo m1 ;; *) echo "$1" ;; esac; }
+base() { case $1 in port | seed64 | r32 | r32opt | tracker | open | wrapper | default) echo v424 ;; position) echo v501d ;; flat) echo m1 ;; *) echo "$1" ;; esac; }
 implementation() { case $1 in port | flat) echo "$1" ;; *) echo real ;; esac; }
 jdk() {
   case $1 in
-    v501) jdk_at_least 21 "${JAVA21_HOME:-}" || fail "5.0.1 needs a JDK >= 21 (JAVA21_HOME)" ;;
+    v501 | v501d) jdk_at_least 21 "${JAVA21_HOME:-}" || fail "5.0.1 needs a JDK >= 21 (JAVA21_HOME)" ;;
     *) jdk_at_least 17 "${JAVA17_HOME:-}" || fail "Pulsar's jars need a JDK >= 17 (JAVA17_HOME)" ;;
   esac
 }
 
 class_path() { # BASE: into cp-BASE.txt
+  local artifact group name version
   if [ "$1" = v501 ]; then
     # Its one class is newer than the rest, whose jars are those of 5.0.0-M1.
     build m1
-    local artifact
     for artifact in org.apache.pulsar:pulsar-broker:5.0.1 it.unimi.dsi:fastutil:8.5.19; do
       mvn -B -q dependency:get -Dartifact="$artifact" -Dtransitive=false
     done
     printf '%s:' "$repository/org/apache/pulsar/pulsar-broker/5.0.1/pulsar-broker-5.0.1.jar" \
       "$repository/it/unimi/dsi/fastutil/8.5.19/fastutil-8.5.19.jar" >"$built/cp-v501.txt"
     cat "$built/cp-m1.txt" >>"$built/cp-v501.txt"
+  elif [ "$1" = v501d ]; then
+    # The jar of its bitmap, pulsar-common 5.0.1, is not in Maven Central; the rest is as of 4.2.4.
+    build v424
+    local jars=()
+    for artifact in org.apache.pulsar:managed-ledger:5.0.1 io.github.merlimat.slog:slog:0.10.0 it.unimi.dsi:fastutil:8.5.19; do
+      mvn -B -q dependency:get -Dartifact="$artifact" -Dtransitive=false
+      IFS=: read -r group name version <<<"$artifact"
+      jars+=("$repository/${group//.//}/$name/$version/$name-$version.jar")
+    done
+    printf '%s:' "${jars[@]}" "$built/v424" >"$built/cp-v501d.txt"
+    cat "$built/cp-v424.txt" >>"$built/cp-v501d.txt"
   else
     (cd "$here/poms/$1" && mvn -B -q dependency:build-classpath -Dmdep.outputFile="$built/cp-$1.txt")
   fi
@@ -96,7 +107,7 @@ case $part in
     for configuration; do run v424 "${HEAP:-4g}" ackwell.peers.CMain v424 "$label" "$configuration" 1; done ;;
   D) [ $# -gt 0 ] || set -- alt1m rand70
     for pattern; do
-      JAVA_OPTS="-DskipBigDefault=true ${JAVA_OPTS:-}" run v424 "${HEAP:-5g}" ackwell.peers.DMain v424 "$label" "$pattern" 1
+      JAVA_OPTS="-DskipBigDefault=true ${JAVA_OPTS:-}" run "$label" "${HEAP:-5g}" ackwell.peers.DMain "$(base "$label")" "$label" "$pattern" 1
     done ;;
   *) usage ;;
 esac

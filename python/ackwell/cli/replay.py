@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -54,6 +55,10 @@ def replay(
         ackwell replay --spark --save cursors.db examples/traces
         ackwell replay --json --at 1000 trace.jsonl.gz
     """
+    # Arrow returns memory to the system 10 ms after its last use, and threads wait for that.
+    # It reads this variable when it is loaded.
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
+
     from ackwell.errors import EventError
     from ackwell.replay.cursor_rows import cursor_rows
     from ackwell.replay.files import event_files, fold_files

@@ -41,8 +41,25 @@ public final class DMain {
             case "default":
                 return new RangeSetWrapper<>(
                         CONV, REV, false, false); // Guava TreeRangeSet (open cache set off)
+            case "position":
+                return positionRangeSet();
             default:
                 throw new IllegalArgumentException(impl);
+        }
+    }
+
+    /** Pulsar 5.0.1's, which no other package may name. */
+    @SuppressWarnings("unchecked")
+    static LongPairRangeSet<Position> positionRangeSet() {
+        try {
+            var made =
+                    Class.forName("org.apache.bookkeeper.mledger.impl.PositionRangeSet")
+                            .getDeclaredConstructor(
+                                    LongPairRangeSet.LongPairConsumer.class, boolean.class);
+            made.setAccessible(true);
+            return (LongPairRangeSet<Position>) made.newInstance(CONV, false);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
         }
     }
 
