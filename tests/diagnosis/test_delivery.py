@@ -153,6 +153,32 @@ def test_a_cursor_of_the_broker_itself_has_no_consumers_to_wait_for() -> None:
     assert delivery_of(subscription_of(dump), BrokerSettings()).code.code == "internal-cursor"
 
 
+def test_what_was_with_the_last_consumer_waits_for_the_next_one() -> None:
+    """Seen on a live broker: everything was read, 12,000 entries are left, and nobody is connected."""
+    dump = {
+        "internalStats": {
+            "lastConfirmedEntry": "7:9",
+            "ledgers": [{"ledgerId": 7, "entries": 0, "size": 0}],
+            "cursors": {
+                "life": {
+                    "markDeletePosition": "7:3",
+                    "readPosition": "7:10",
+                    "individuallyDeletedMessages": "[(7:5..7:6]]",
+                    "messagesConsumedCounter": 5,
+                    "state": "Open",
+                }
+            },
+        },
+        "stats": {
+            "subscriptions": {"life": {"type": "Shared", "msgBacklog": 5, "msgInReplay": 0, "consumers": []}}
+        },
+    }
+    (now,) = from_answer(dump, "life", "life")
+    assert isinstance(now, SubscriptionStats), now
+    delivery = delivery_of(now, BrokerSettings())
+    assert (delivery.verdict, delivery.code.code) == ("waiting", "no-consumer")
+
+
 def test_no_recorded_life_of_a_healthy_broker_is_called_stalled() -> None:
     cases = lives()
     found = []

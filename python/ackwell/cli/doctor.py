@@ -113,7 +113,7 @@ def doctor(
     ] = options.RestartKind.BOTH,
     messages_per_entry: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Messages in an entry, where the source does not show it."),
+        typer.Option(min=1, metavar="N", help="Messages in an entry, if the source does not show it."),
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
     html: Annotated[

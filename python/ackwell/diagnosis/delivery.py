@@ -201,7 +201,10 @@ class Facts:
         if self.reason is not None and (self.undelivered or not self._left):
             return BY_DESIGN[self.reason], self._whose()
         if not self.undelivered and self._left:
-            return ("delayed" if self.delayed else "with-consumers"), self._holder
+            if self.delayed:
+                return "delayed", self._holder
+            # A broker reads again what was with the last consumer only when the next one comes.
+            return ("with-consumers" if dispatch.consumers else "no-consumer"), self._holder
         if self.held:
             return "hold", None
         if self.in_replay and not self.unread:

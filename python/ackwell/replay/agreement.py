@@ -95,7 +95,7 @@ def compare(state: SubscriptionState, snapshot: Event, *, restarted: bool) -> Ag
 
 
 def _answer(path: Path, subscription: str) -> SubscriptionStats | None:
-    """Read a recorded answer, also where it was compressed since; `None` if there is none."""
+    """Read a recorded answer, also if it was compressed since; `None` if there is none."""
     for candidate in (path, path.with_name(path.name + ".gz")):
         if candidate.exists():
             return next((s for s in read_stats(candidate) if s.subscription == subscription), None)
@@ -121,7 +121,7 @@ def _compare(state: SubscriptionState, answer: SubscriptionStats, restarted: boo
 
 
 def _owed(ack_sets: AckSets, position: Position) -> int:
-    """Return the indexes that are not acknowledged; ones without end where none was acknowledged."""
+    """Return the indexes that are not acknowledged; ones without end if none was acknowledged."""
     return from_words(ack_sets[position]) if position in ack_sets else -1
 
 

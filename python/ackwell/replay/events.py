@@ -6,7 +6,7 @@ Its fields are those of `Event`, its kinds those of `Kind`; a Parquet file or a
 DataFrame has a column a field, a JSON line an object with a key a field, in ackwell's own names or in
 the short ones of recorded traces (`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
 
-**Order** is `(file, sequence)`: files by name, events by line number where the source has no number
+**Order** is `(file, sequence)`: files by name, events by line number if the source has no number
 of its own. **Duplicates are harmless**: an acknowledgment is a set operation, a publish only makes a
 ledger longer, so an event seen twice changes nothing the second time.
 
@@ -104,7 +104,7 @@ class Event(NamedTuple):
     topic: str
     subscription: str
     sequence: int
-    """Orders the events of one file; its line number, from 1, where the source has none."""
+    """Orders the events of one file; its line number, from 1, if the source has none."""
     kind: Kind
     time_ms: int | None = None
     consumer: str | None = None

@@ -40,7 +40,7 @@ class Fold:
     """The partials of many subscriptions.
 
     `resets` are those of all events, where they are known before. `ordered` keeps the order of each
-    partial's acknowledgments, which a later seek must know; where all events are folded at once and their
+    partial's acknowledgments, which a later seek needs; if all events are folded at once and their
     resets are known, there is no later one. `whole` says that all events are given to this fold, so
     acknowledgments in transactions wait for their commit, and `end` is called before cursors are asked for.
     """

@@ -1,7 +1,7 @@
 """Parquet files of events: what they hold, and their fold, row group by row group.
 
 Nothing is read that need not be. A column that a row group's statistics know to be null, or one name
-throughout, is not decoded, nor is `sequence` where all events are folded at once and none has to be ordered.
+throughout, is not decoded, nor is `sequence` if all events are folded at once and none has to be ordered.
 Dictionary pages stay dictionaries, and column chunks are streamed, so memory is that of the partials.
 """
 

@@ -1,6 +1,6 @@
 """Events to state: what the cursor of each subscription holds once its events have happened.
 
-Order matters only where it means something (a seek, a cleared backlog, a transaction, `at`). Nothing here
+Order matters only if it means something (a seek, a cleared backlog, a transaction, `at`). Nothing here
 reads a clock; time comes with the events.
 """
 
@@ -132,7 +132,7 @@ _WAITING_MAX: Final = 4_096
 
 
 def state_of(fold: Fold, name: Name, pair: int) -> SubscriptionState:
-    """Return the state of a pair of a fold; `ProtocolError` where its events lead to none."""
+    """Return the state of a pair of a fold; `ProtocolError` if its events lead to none."""
     return _state(fold, name, pair, *fold.settings())
 
 
@@ -178,7 +178,7 @@ def replay_files(
 
     `at` counts the events of all files in the order of replay (of one trace: its lines); `on_file` is
     called with each file before it is read. `start_from` holds the states that subscriptions had before.
-    Subscriptions whose events lead to no state go into `errors`, where it is given. `threads` share out files
+    Subscriptions whose events lead to no state go into `errors`, if it is given. `threads` share out files
     and row groups, None for as many as the cores; the result is the same for any number.
     Raises `EventError` with file and line for anything that is no event, and for an acknowledgment of what
     was never published.

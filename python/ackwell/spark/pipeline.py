@@ -69,7 +69,7 @@ def partials(
     DataFrame
         With the columns of `ackwell.spark.schema.PARTIALS`.
 
-    Raises `SchemaError` before any job starts where a column is missing or wrong, and for the strategy
+    Raises `SchemaError` before any job starts if a column is missing or wrong, and for the strategy
     `files` where `events` is more than its files. What runs while the query is built: for `rows` one small
     query, for the seeks, cleared backlogs and transactions; for `files` the driver reads the footers and the
     column `kind`, and that query runs only where there are such events.
@@ -203,7 +203,7 @@ def explode_ranges(cursors: DataFrame) -> DataFrame:
 def collect_states(table: DataFrame) -> list[SubscriptionState]:
     """Bring cursors to the driver as the states that local replay returns, by topic and subscription.
 
-    Raises `ProtocolError` where a row has an `error`.
+    Raises `ProtocolError` if a row has an `error`.
     """
     rows = conform(table, tables.CURSORS, "cursors").orderBy(*_NAMES)
     return [state_of_row(row.asDict()) for row in rows.collect()]

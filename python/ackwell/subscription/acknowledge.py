@@ -72,7 +72,7 @@ class Acknowledgments:
     def many(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> int:
         """Acknowledge many whole entries; return how many were not before.
 
-        Nothing changes where one is ahead of the last position (`ProtocolError`) or negative (`ValueError`).
+        Nothing changes if one is ahead of the last position (`ProtocolError`) or negative (`ValueError`).
         """
         state = self._state
         try:
@@ -86,7 +86,7 @@ class Acknowledgments:
         return changed
 
     def require(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Raise `ProtocolError` where one of these entries is ahead of the last."""
+        """Raise `ProtocolError` if one of these entries is ahead of the last."""
         self._existing(ledger_ids, entry_ids)
 
     def part_unblocks_nobody(self) -> bool:
@@ -232,7 +232,7 @@ class Acknowledgments:
         return self.cumulative(position, ack_set, {})
 
     def _end(self, transaction: TransactionId) -> Transaction:
-        """Close a transaction, or only its cumulative part where a broker looks no further."""
+        """Close a transaction, or only its cumulative part if a broker looks no further."""
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:
             return transactions.end_cumulative(transaction)
@@ -256,7 +256,7 @@ class Acknowledgments:
     def _lower(
         self, position: Position, remaining: int, consumer: Consumer | None, *, unblocks: bool
     ) -> None:
-        """Lower what remains of an entry; to nothing, where transactions hold all that is unacknowledged."""
+        """Lower what remains of an entry; to nothing, if transactions hold all that is unacknowledged."""
         state = self._state
         if state.unread.wanted(*position):
             state.consumers.reduce(position, remaining, consumer, unblocks=unblocks)

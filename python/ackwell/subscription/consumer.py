@@ -63,7 +63,7 @@ class Consumer(EqualByState):
         self.pending = pending
         """Position → (remaining messages, sticky-key hash)."""
         self.as_delivered: dict[Position, int] = {}
-        """Position → batch size, where a broker of 4.0 reports that and not what remains."""
+        """Position → batch size, if a broker of 4.0 reports that and not what remains."""
         self.unacked = 0
         self.blocked = False
         """It reached its limit of unacknowledged messages, and is not yet down to half of it."""

@@ -166,7 +166,7 @@ class Consumers(EqualByState):
                 self.draining.delivered(consumer.key, sticky_key_hash)
 
     def reports(self, consumer: Consumer, position: Position, batch_size: int) -> None:
-        """Report the batch size of a pending entry instead of what remains of it, where the broker does."""
+        """Report the batch size of a pending entry instead of what remains of it, if the broker does."""
         if not self._settings.partial_ack_lowers_pending:
             consumer.as_delivered[position] = batch_size
 

@@ -29,7 +29,7 @@ class Delivery(NamedTuple):
     ledger_ids: Int64s
     entry_ids: Int64s
     redelivery_counts: Int64s | None
-    """`None` where no entry of the subscription was ever redelivered."""
+    """`None` if no entry of the subscription was ever redelivered."""
     ack_sets: Mapping[Position, tuple[int, ...]]
     """The batches that are partly acknowledged, each with its unacknowledged messages as words."""
     epoch: int
@@ -99,7 +99,7 @@ class Dispatcher:
             is_next = (unread.is_next if new else state.replay.contains)(ledger_id, entry_id)
         if not is_next:
             return Undelivered.NOT_NEXT
-        # Most entries are only acknowledged or not; the rest is looked at where there is any.
+        # Most entries are only acknowledged or not; the rest is looked at if there is any.
         reason: Undelivered | None = None
         held = state.transactions
         if state.delayed is not None or held.open or state.counts.active or held.kept:
@@ -132,7 +132,7 @@ class Dispatcher:
         return consumer.key
 
     def dispatch_many(self, entries: Entries, now_ms: int) -> list[Delivery]:
-        """Decide for many entries, whole runs at once where nothing is out of the ordinary."""
+        """Decide for many entries, whole runs at once if nothing is out of the ordinary."""
         state = self._state
         again, new = entries.split(state.unread.position)
         if state.settings.reads_by_permits and state.policy.individual:
@@ -429,7 +429,7 @@ class Dispatcher:
         )
 
     def _one_by_one(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:
-        """Decide for each entry; where the tracker of delayed messages is full, only up to there.
+        """Decide for each entry; if the tracker of delayed messages is full, only up to there.
 
         A refusal at the first entry is raised; one after it would lose what was delivered before.
         """

@@ -39,7 +39,7 @@ class Durability(EqualByState):
 
     def __init__(self, cursor: Cursor) -> None:
         self._waiting: list[Receipt | None] = []
-        # None where the consumer has left: a staged state counts it all the same.
+        # None if the consumer has left: a staged state counts it all the same.
         self._given = 0
         self.mark_delete: Position = cursor.mark_delete_position
         """Everything up to here is acknowledged in a durable state."""

@@ -59,7 +59,7 @@ class RedeliveryCounts:
         return ((Position(*position), count) for position, (count, _) in self._counts.items())
 
     def counts_of(self, ledger_ids: Int64s, entry_ids: Int64s) -> Int64s | None:
-        """Return the counts of many entries; `None` where no entry at all has one."""
+        """Return the counts of many entries; `None` if no entry at all has one."""
         if not self.active:
             return None
         import numpy as np

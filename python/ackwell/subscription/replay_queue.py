@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ReplayQueue(EqualByState):
-    """A sorted set of positions, with hashes where order per key matters."""
+    """A sorted set of positions, with hashes if order per key matters."""
 
     __slots__ = ("_by_hash", "_positions", "_unknown", "_unseen", "active")
 

@@ -163,7 +163,7 @@ class SubscriptionSettings:
     from the cursor. A setting of the broker, not a property of its version, so every preset has it off."""
 
     expires_by_search: bool = False
-    """Expiry in the open ledger ends early where the newest entries are acknowledged: see `expiry`."""
+    """Expiry in the open ledger ends early if the newest entries are acknowledged: see `expiry`."""
 
     def __post_init__(self) -> None:
         for name in ("max_unacked_per_consumer", "max_unacked_per_subscription", "ack_timeout_ms"):

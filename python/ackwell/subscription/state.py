@@ -52,7 +52,7 @@ class State:
     tracker: DelayedMessages | None
     """What the subscription was given to hold delayed messages."""
     delayed: DelayedMessages | None
-    """The same, where the type delays messages."""
+    """The same, if the type delays messages."""
     retrying: PositionsByHash
     """The messages that hold back later ones of their hash and are not in the queue.
 
@@ -100,7 +100,7 @@ class State:
                 self.stop_retrying(*pair)
 
     def stop_retrying(self, ledger_id: int, entry_id: int) -> None:
-        """Note that an entry is queued or unread again, where its order is kept anyway."""
+        """Note that an entry is queued or unread again, if its order is kept anyway."""
         if self.retrying.active and not self.settings.nack_holds_until_acked:
             self.retrying.discard(ledger_id, entry_id)
 

@@ -422,7 +422,7 @@ ActiveChange(consumer='a', active=True)])
     def pending(self, consumer: ConsumerKey) -> dict[Position, PendingAck]:
         """Return what a consumer has and did not acknowledge, on Shared and Key_Shared. O(entries).
 
-        Each entry with its unacknowledged messages, or with its batch size where
+        Each entry with its unacknowledged messages, or with its batch size if
         `partial_ack_lowers_pending` is off, and its sticky-key hash.
         """
         return self._state.consumers.pending(self._state.consumers[consumer])
@@ -439,7 +439,7 @@ ActiveChange(consumer='a', active=True)])
         ledger that is unknown or trimmed, or past the end of one that is closed. One ahead of the last
         position is refused (`ProtocolError`), where a broker answers success and ignores it. `ack_set`
         holds 64-bit words, least significant bit first, bit set = not acknowledged. O(log ledgers), and
-        O(consumers) where another has the message.
+        O(consumers) if another has the message.
         """
         who = None if consumer is None else self._state.consumers.by_key[consumer]
         if ledger_id.__class__ is not int or entry_id.__class__ is not int or ledger_id < 0 or entry_id < 0:

@@ -66,9 +66,9 @@ class Transactions(EqualByState):
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
         self.plain: dict[Position, int] = {}
-        """What was acknowledged of a batch and not in an open transaction, where that conflicts with one."""
+        """What was acknowledged of a batch and not in an open transaction, if that conflicts with one."""
         self.kept = self.plain if keeps_parts else {}
-        """The same where deliveries leave it out, although the cursor dropped it."""
+        """The same if deliveries leave it out, although the cursor dropped it."""
 
     @property
     def entries(self) -> int:

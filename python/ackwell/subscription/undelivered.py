@@ -8,7 +8,7 @@ from typing import final
 
 @final
 class Undelivered(Enum):
-    """The answer of `dispatch` for an entry that goes to nobody now; it is false where a consumer is true.
+    """The answer of `dispatch` for an entry that goes to nobody now; it is false, a consumer's name is true.
 
     >>> bool(Undelivered.NO_PERMITS)
     False

@@ -103,7 +103,7 @@ class ByKey(EqualByState):
         hashes: NDArray[np.int64] | None,
         count: int,
     ) -> Owners | None:
-        """Answer at once where every owner can take all of its messages and nothing waits or drains."""
+        """Answer at once if every owner can take all of its messages and nothing waits or drains."""
         import numpy as np
 
         owners = self._owners_of(consumers, hashes)
@@ -123,7 +123,7 @@ class ByKey(EqualByState):
         hashes: NDArray[np.int64] | None,
         count: int,
     ) -> Owners | None:
-        """Answer at once where no permits and no limit can end in any of the reads."""
+        """Answer at once if no permits and no limit can end in any of the reads."""
         import numpy as np
 
         owners = self._owners_of(consumers, hashes)
