@@ -204,6 +204,9 @@ def test_batch_indexes_survive_in_the_cursor_ledger_up_to_their_limit() -> None:
     del ack_sets[Position(3, 10)]
     all_kept = restart_loss(acknowledged((3, -1), HOLES, ack_sets), settings, batch_sizes=BatchSizes(each=10))
     assert (all_kept.partial_entries, all_kept.reasons) == (0, ())
+    few = settings.with_values(["managedLedgerMaxUnackedRangesToPersist=1"])
+    cut = restart_loss(acknowledged((3, -1), HOLES, ack_sets), few, batch_sizes=BatchSizes(each=10))
+    assert [reason.code for reason in cut.reasons] == ["entry-limit"]
 
 
 def test_batch_indexes_are_not_read_back_from_the_metadata_store() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ackwell.devbroker import Broker, DevBrokerSettings
+from ackwell.devbroker.policies import Retention
 from ackwell.protocol.codes import CommandType
 from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient
@@ -118,3 +119,9 @@ def test_the_policies_are_kept_when_the_process_is_not(tmp_path: Any) -> None:
         assert ledgers(broker) == [2, 2, 1, 0]
         broker.clock.advance(minutes=6)
         assert ledgers(broker) == [0]
+
+
+def test_a_ledger_goes_after_its_time_or_if_the_rest_has_the_size() -> None:
+    both = Retention(time_ms=1_000, size_bytes=100)
+    assert [both.deletes(*each) for each in ((1_000, 99), (1_001, 99), (1_000, 100))] == [False, True, True]
+    assert not Retention(-1, -1).deletes(10**12, 10**12)

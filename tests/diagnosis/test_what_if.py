@@ -107,6 +107,24 @@ def test_what_was_deleted_since_counts_as_acknowledged() -> None:
     assert happened(predicted, trimmed)[0] is Happened.YES
 
 
+def test_a_move_back_may_bring_back_what_is_acknowledged_inside_of_batches() -> None:
+    unknown = BatchSizes(each=None, total_messages=400_000, total_entries=200_000)
+    hidden = replace(told(), batch_deleted=None, batch_sizes=unknown)
+    for kind in (Kind.SEEK, Kind.RESET_CURSOR):
+        returned = what_if(hidden, Move(kind, Position(4, 100))).returned
+        assert returned.at_least == 0
+        assert returned.at_most is None or returned.at_most > 0
+    for move in (Move(Kind.EXPIRE, Position(4, 15)), Move(Kind.SKIP, entries=3), Move(Kind.CLEAR_BACKLOG)):
+        assert what_if(hidden, move).returned == Count(0, 0)
+
+
+def test_what_was_to_come_back_and_was_deleted_did_not_come() -> None:
+    before = told()
+    predicted = what_if(before, Move(Kind.SEEK, Position(4, 5))).to_json()
+    trimmed = replace(before, ledgers=Ledgers([(5, 1)]), individually_deleted=PositionRangeSet())
+    assert happened(predicted, replace(trimmed, mark_delete_position=Position(3, -1)))[0] is Happened.NO
+
+
 def test_the_command_predicts_and_verifies(tmp_path: Path) -> None:
     source, before = tmp_path / "answer.json", tmp_path / "before.json"
     source.write_text(json.dumps(answer("[]")))

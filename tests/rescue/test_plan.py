@@ -96,6 +96,9 @@ def test_a_plan_survives_its_file_and_a_broken_file_is_named() -> None:
     for key in value:
         with pytest.raises(StatsError, match="not a plan"):
             Plan.of_json({each: value[each] for each in value if each != key}, "plan.json")
+    for more in (-1, 1):
+        with pytest.raises(StatsError, match="entries, and ranges of"):
+            Plan.of_json(value | {"entries": value["entries"] + more})
 
 
 def test_a_plan_as_json_has_everything_that_was_decided_and_checked() -> None:

@@ -71,6 +71,8 @@ def test_a_dump_says_what_its_broker_was_and_which_subscription_is_meant(tmp_pat
     assert read.settings is not None
     assert read.settings.max_unacked_ranges_to_persist == 1
     assert found(sealed(written | {"subscription": "c"}), tmp_path / "a.json") == []
+    (unsealed,) = found(written, tmp_path / "a.json")
+    assert isinstance(unsealed, Unread)
     (changed,) = found(sealed(written) | {"cluster": "west"}, tmp_path / "a.json")
     assert isinstance(changed, Unread)
     assert "SHA-256" in changed.reason
