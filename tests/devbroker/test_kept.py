@@ -358,7 +358,17 @@ NOT_KEPT = {
     # What is set, and what is connected.
     "Shared": {"settings", "clock", "file", "recorder", "faults", "connections", "waiting_bytes"}
     # Worked out from what is kept, or gone with the process.
-    | {"memory_bytes", "full", "_deliver", "_reclaim", "_woken", "_unsaved", "_running", "_when_durable"},
+    | {
+        "memory_bytes",
+        "full",
+        "_deliver",
+        "_reclaim",
+        "_woken",
+        "speaking",
+        "_unsaved",
+        "_running",
+        "_when_durable",
+    },
     "State": {
         "shared",
         "settings",
