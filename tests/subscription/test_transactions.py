@@ -448,3 +448,22 @@ def test_a_batch_acknowledged_in_parts_to_its_end_goes_to_nobody_where_a_broker_
     assert subscription.ack("b", 3, 0)
     assert subscription.cursor.mark_delete_position == (3, 0)
     subscription.validate()
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+def test_what_a_transaction_holds_takes_its_place_in_a_read_of_a_broker(kind: str) -> None:
+    """Seed 81230 on 4.2.4: the broker had read one entry less, so other entries were delayed then."""
+    subscription = Subscription(kind, Ledgers({3: 4}), settings=SubscriptionSettings.pulsar("4.2"))
+    subscription.add_consumer("a")
+    subscription.flow("a", 1)
+    assert deliver(subscription) == {"a": [0]}
+    command = CommandAck(1, message_ids=(MessageId(3, 0),), transaction=TransactionId(1, 1))
+    subscription.handle("a", command)
+    subscription.remove_consumer("a")
+    subscription.add_consumer("b")
+    subscription.flow("b", 2)
+    reads = subscription.next_reads_many(10, 0)
+    sizes, hashes = [10] * len(reads[0]), [1] * len(reads[0])
+    (mine,) = subscription.dispatch_many(*reads, 0, batch_sizes=sizes, sticky_key_hashes=hashes)
+    assert mine.entry_ids[0] == 1
+    assert subscription.read_position == (3, 2)

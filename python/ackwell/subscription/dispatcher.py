@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell.ack_sets import WHOLE, all_messages, to_words
@@ -186,6 +187,7 @@ class Dispatcher:
             return []
         plain = new and entries.follows(*state.unread.first(entries.entries))
         plain = plain and not state.replay.active and not self._needs_a_look(entries, now_ms)
+        plain = plain and not self._held_among(entries)
         if plain and self.stall() is None:
             owners = policy.choose_all([*consumers], entries.sizes, entries.hashes, entries.entries)
             if owners is not None:
@@ -201,7 +203,7 @@ class Dispatcher:
                 break
             if (self.stall() if new else policy.stall(new=False)) is not None:
                 break
-            read = self._begin_read(entries, start)
+            read = self._begin_read(entries, start, new=new)
             start += read.entries
             try:
                 deliveries += self._one_by_one(read, now_ms, changed=bool(deliveries))
@@ -213,15 +215,26 @@ class Dispatcher:
         """Return how many messages wait for their time."""
         return 0 if self._state.delayed is None else len(self._state.delayed)
 
-    def _begin_read(self, entries: Entries, start: int) -> Entries:
+    def _begin_read(self, entries: Entries, start: int, *, new: bool) -> Entries:
         """Begin the next read; return its entries."""
         policy, consumers = self._state.policy, self._state.consumers
         size = min(consumers.readable(), consumers.read_max)
         read = entries.pick(slice(start, start + size))
+        held = self._held_among(read) if new else []
+        if held:
+            read, held = _with_places(read, held, size)
         messages = read.entries if read.sizes is None else int(read.sizes.sum())
+        messages += sum(map(self._state.transactions.batch_size, held))
         policy.begin_round()
-        policy.read = Read(consumers, read.entries, messages)
+        policy.read = Read(consumers, read.entries + len(held), messages)
         return read
+
+    def _held_among(self, read: Entries) -> list[Position]:
+        """Return what open transactions hold before the last entry of a read: a broker reads that, too."""
+        state = self._state
+        if not state.transactions.open or not read.entries:
+            return []
+        return [*state.unread.held_before((int(read.ledger_ids[-1]), int(read.entry_ids[-1])))]
 
     def _end_read(self) -> None:
         policy = self._state.policy
@@ -241,7 +254,7 @@ class Dispatcher:
         owners: Owners = np.full(entries.entries, -1, dtype=np.int16)
         start = 0
         while start < entries.entries and not state.replay.active and self.stall() is None:
-            read = self._begin_read(entries, start)
+            read = self._begin_read(entries, start, new=True)
             mine = owners[start : start + read.entries]
             taken = policy.take_read(everybody, read.sizes, read.hashes, mine)
             self._end_read()
@@ -392,10 +405,14 @@ class Dispatcher:
     def _read_held(self, new: bool, place: tuple[int, int]) -> None:
         """Let what open transactions hold before an unread entry take its place in the reads of a broker."""
         state = self._state
-        if not new or state.policy.individual or not state.settings.reads_by_permits:
+        policy = state.policy
+        if not new or not state.settings.reads_by_permits:
+            return
+        if policy.by_key or (policy.individual and policy.read is None):
+            # Whose turn one of Key_Shared takes is not known: its hash is not.
             return
         for position in state.unread.held_before(place):
-            if isinstance(state.policy.choose(0, new=True), Undelivered):
+            if isinstance(policy.choose(0, new=True), Undelivered):
                 break
             state.unread.position = position.ledger_id, position.entry_id + 1
 
@@ -471,3 +488,17 @@ class Dispatcher:
                 if words is not None:
                     ack_sets[position] = words
         return Delivery(consumer.key, entries.ledger_ids, entries.entry_ids, counts, ack_sets, consumer.epoch)
+
+
+def _with_places(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:
+    """Return as much of a read as there are places for beside what is held, and what is held before that.
+
+    Reads of nothing but held entries give nothing to anybody, and go before it.
+    """
+    rows = [*zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)]
+    before = bisect_left(held, rows[0])
+    held = held[before - before % size :]
+    count = len(rows)
+    while count > 1 and count + bisect_left(held, rows[count - 1]) > size:
+        count -= 1
+    return read.pick(slice(count)), held[: bisect_left(held, rows[count - 1])]
