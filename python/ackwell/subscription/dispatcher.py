@@ -232,7 +232,7 @@ class Dispatcher:
     def _held_among(self, read: Entries) -> list[Position]:
         """Return what open transactions hold before the last entry of a read: a broker reads that, too."""
         state = self._state
-        if not state.transactions.open or not read.entries:
+        if not state.settings.reads_by_permits or not state.transactions.open or not read.entries:
             return []
         return [*state.unread.held_before((int(read.ledger_ids[-1]), int(read.entry_ids[-1])))]
 
