@@ -16,7 +16,7 @@ from tests.devbroker.raw import RawClient
 
 @pytest.mark.parametrize(
     ("messages", "nacks"),
-    [(300, 1_500), pytest.param(4_000, 105_000, marks=pytest.mark.slow)],
+    [(300, 1_500), pytest.param(4_000, 100_000, marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "as a broker"])
 def test_no_message_of_a_key_overtakes_one_that_was_given_back(
@@ -26,7 +26,11 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
     with Broker(settings=settings) as broker:
         session = Session(broker.url, messages)
         session.publish(messages)
-        session.run(nacks)
+        # A nack whose consumer leaves before its back-off ends is never sent.
+        sent = 0
+        while sent < nacks:
+            session.run(session.nacks + nacks - sent)
+            sent = sum(event.kind is Kind.NACK for event in broker.events)
         session.drain()
         broker.settle()
         events = session.keyed(broker.events)
@@ -35,8 +39,7 @@ def test_no_message_of_a_key_overtakes_one_that_was_given_back(
     seen = kinds[Kind.NACK]
     with capsys.disabled():
         print(f"\n{seen:,} nacks, {kinds[Kind.DISPATCH]:,} deliveries ", end="")
-    # One whose consumer leaves before its back-off ends is given back by that.
-    assert seen >= nacks * 0.95
+    assert seen >= nacks
     assert check_history(events, at_rest=True) == []
     # The same history with one delivery before its turn is not let pass.
     back = next(index for index, event in enumerate(events) if event.kind is Kind.NACK)
