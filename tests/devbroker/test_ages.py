@@ -59,7 +59,9 @@ def test_no_time_to_live_is_no_age() -> None:
         assert backlog(broker) == 1
 
 
-def publish_and_consume(broker: Broker, client: RawClient, messages: int, size: int = 1) -> None:
+def publish_and_consume(
+    broker: Broker, client: RawClient, messages: int, size: int = 1, pause_minutes: int = 0
+) -> None:
     """Publish one message after the other, each acknowledged before the next one comes."""
     client.subscribe("t")
     client.produce("t")
@@ -67,6 +69,7 @@ def publish_and_consume(broker: Broker, client: RawClient, messages: int, size: 
         position = publish(broker, client, number, size)
         client.until(CommandType.MESSAGE)
         client.send(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[position])
+        broker.clock.advance(minutes=pause_minutes)
     client.send(CommandType.PING)
     client.until(CommandType.PONG)
 
@@ -117,6 +120,19 @@ def test_the_policies_are_kept_when_the_process_is_not(tmp_path: Any) -> None:
     with Broker(settings=settings, path=tmp_path / "b") as broker:
         broker.clock.advance(minutes=5)
         assert ledgers(broker) == [2, 2, 1, 0]
+        broker.clock.advance(minutes=6)
+        assert ledgers(broker) == [0]
+
+
+def test_a_ledger_that_was_read_is_as_old_as_its_last_entry(tmp_path: Any) -> None:
+    settings = DevBrokerSettings(entries_per_ledger=2)
+    with Broker(settings=settings, path=tmp_path / "b") as broker, RawClient(broker) as client:
+        ten_minutes = {"retentionTimeInMinutes": 10, "retentionSizeInMB": -1}
+        assert status(broker, "POST", f"{NAMESPACE}/retention", ten_minutes)[0] == 204
+        publish_and_consume(broker, client, 3, pause_minutes=4)
+    with Broker(settings=settings, path=tmp_path / "b") as broker:
+        broker.clock.advance(minutes=13)
+        assert ledgers(broker) == [2, 1, 0], "the second entry came four minutes after the first"
         broker.clock.advance(minutes=6)
         assert ledgers(broker) == [0]
 

@@ -24,6 +24,7 @@ from ackwell.replay.events import Event, Kind
 from ackwell.replay.traces import line
 from ackwell.subscription import Subscription
 from tests.devbroker.loaded import state_of, unread
+from tests.devbroker.test_admin import PATH, call
 from tests.shared import shared_path
 
 pulsar = pytest.importorskip("pulsar")
@@ -114,8 +115,9 @@ def test_clients_receive_stand_ins_for_what_is_not_acknowledged(
     assert [each.message_id().entry_id() for each in got] == [1, 5, 6]
     assert got[0].properties() == {STAND_IN: "3:1"}
     assert got[0].data() == b"stand-in for 3:1: its payload was not recorded"
-    client.create_producer("orders").send(b"new")
-    assert broker.events[-2].ledger_id == 3 or broker.events[-1].ledger_id == 3
+    sent = client.create_producer("orders").send(b"new")
+    assert sent.ledger_id() == 3
+    assert call(broker, "GET", f"{PATH}/internalStats")["lastConfirmedEntry"] == f"3:{sent.entry_id()}"
 
 
 def test_of_a_batch_clients_receive_the_messages_that_are_not_acknowledged(
