@@ -17,6 +17,7 @@ NEED_SPARK = ("ackwell.spark.", "ackwell.__main__")
 NEED_NO_SPARK = "ackwell.spark.tasks"
 
 STATE = {
+    "Behind",
     "Consumer",
     "Kept",
     "LoadedTopic",
