@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackwell import PositionInfo
+from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import read_stats
 from ackwell.spark import read_events, register, replay, restart_audit
 
@@ -112,6 +113,11 @@ def test_the_audit_is_the_in_process_one_worst_first(spark: SparkSession) -> Non
 def test_the_audit_takes_stats_dumps_too(spark: SparkSession) -> None:
     register(spark)
     dump = TRACES / "holes_long_10k_graceful.before.stats.json.gz"
-    rows = restart_audit(spark.read.format("pulsar_stats").load(str(dump))).collect()
+    table = spark.read.format("pulsar_stats").load(str(dump))
+    rows = restart_audit(table).collect()
     assert {"graceful", "crash"} == {row.restart for row in rows}
     assert all(row.lost_messages_min == 17_500 for row in rows)
+    enough = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=100000"])
+    assert [
+        row.lost_messages_min for row in restart_audit(table, enough, restarts=("graceful",)).collect()
+    ] == [0]
