@@ -272,7 +272,7 @@ def test_acknowledgments_carry_their_words_and_refused_ones_are_kept(script: Scr
     script.answers["ACK"] = answers
     made = connection(script, audit=lambda *words, **numbers: audited.append((words, numbers)))
     with made, made.attached(TOPIC, NAME, SubscriptionType.SHARED):
-        made.acknowledge(TOPIC, NAME, [ids, ids[:1], ids], "digest")
+        made.acknowledge(TOPIC, NAME, [ids, ids[:1], ids], 5, "digest")
     assert audited == [(("acknowledge", TOPIC, NAME), {"positions": 5, "digest": "digest"})]
     sent = script.of("ACK")
     assert [each.ack_type for each in sent] == [0, 0, 0]
@@ -302,7 +302,7 @@ def test_no_more_than_64_acknowledgments_wait_for_their_answer(script: Script) -
 
     script.answer = late  # type: ignore[method-assign]
     with connection(script) as made, made.attached(TOPIC, NAME, SubscriptionType.SHARED):
-        made.acknowledge(TOPIC, NAME, [[(Position(3, n), ())] for n in range(100)], "digest")
+        made.acknowledge(TOPIC, NAME, [[(Position(3, n), ())] for n in range(100)], 100, "digest")
     assert len(held) == len(set(held)) == 100
     assert made.errors == []
 
@@ -326,7 +326,7 @@ def test_a_65th_acknowledgment_waits_for_the_first_answer(script: Script) -> Non
             real(request_id)
 
         made._write, made._ack_answer = count, answered  # type: ignore[method-assign]
-        made.acknowledge(TOPIC, NAME, [[(Position(3, n), ())] for n in range(200)], "digest")
+        made.acknowledge(TOPIC, NAME, [[(Position(3, n), ())] for n in range(200)], 200, "digest")
         made._write = write  # type: ignore[method-assign]
     assert (most, in_flight) == (64, set())
 

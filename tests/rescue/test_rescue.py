@@ -19,6 +19,7 @@ import pytest
 
 from ackwell.broker.admin import Admin
 from ackwell.broker.endpoint import Endpoint
+from ackwell.cli import console
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError, plan, put_back
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
@@ -128,6 +129,18 @@ def test_what_an_unload_forgot_is_put_back_and_a_second_time_nothing_is_sent(the
         "positions": 16,
         "sha256": "",
     }
+
+
+def test_a_long_plan_shows_on_a_terminal_how_far_it_is(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(there)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(console.err, "is_interactive", True)
+    done = ackwell("rescue", "apply", "plan.json", "--admin", there.url, "--yes")
+    assert done.code == 0
+    assert "commands of up to 1,000 acknowledgments" in done.err
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)

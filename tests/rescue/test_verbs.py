@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +51,9 @@ class Remembering:
         yield
         self.done.append("leave")
 
-    def acknowledge(self, topic: str, subscription: str, commands: Sequence[list[Any]], digest: str) -> None:
+    def acknowledge(
+        self, topic: str, subscription: str, commands: Iterable[list[Any]], positions: int, digest: str
+    ) -> None:
         self.done.append(("acknowledge", subscription, list(commands), digest))
 
     def wake(self, topic: str, subscription: str) -> int:

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -219,7 +220,7 @@ def apply(
 
     code = 0
     with _connection(client, broker, audit) as connection:
-        for each in progress(_plans(plan_file), "putting back"):
+        for each in _plans(plan_file):
             try:
                 if yes:
                     code = max(code, _say_report(put_back(each, connection), connection))
@@ -443,7 +444,8 @@ def _connection(client: Admin | None, broker: str | None, audit: Path) -> Connec
             sink.flush()
             os.fsync(sink.fileno())
 
-    return Connection(_admin(client), broker=broker, audit=note)
+    shown = partial(progress, doing="commands of up to 1,000 acknowledgments")
+    return Connection(_admin(client), broker=broker, audit=note, progress=shown)
 
 
 def _one_topic(admin: Admin, topic: str) -> str:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = 1
 
+Acknowledgment = list[tuple[Position, tuple[int, ...]]]
+"""The positions of one command with their ack sets, empty for a whole entry."""
+
 IDS_A_COMMAND: Final = 1000
 """Positions in one acknowledgment: 9 kB, far below a frame's limit."""
 
@@ -220,11 +223,9 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
     return existing(plan.missing, ledgers) - live.acked, parts
 
 
-def commands(
-    entries: PositionRangeSet, ack_sets: AckSets
-) -> Iterator[list[tuple[Position, tuple[int, ...]]]]:
-    """Yield what each acknowledgment carries: positions with their ack sets, none for a whole entry."""
-    ids: list[tuple[Position, tuple[int, ...]]] = []
+def commands(entries: PositionRangeSet, ack_sets: AckSets) -> Iterator[Acknowledgment]:
+    """Yield what each acknowledgment carries."""
+    ids: Acknowledgment = []
     for position in entries.positions():
         ids.append((position, ()))
         if len(ids) == IDS_A_COMMAND:

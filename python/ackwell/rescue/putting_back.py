@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -14,7 +14,7 @@ from ackwell.rescue.planning import Plan, attachable, commands, plan, remaining
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
     from ackwell.cursor_state import AckSets
-    from ackwell.position import Position
+    from ackwell.rescue.planning import Acknowledgment
     from ackwell.rescue.snapshot import Snapshot
 
 
@@ -31,10 +31,11 @@ class Cluster(Protocol):
         self,
         topic: str,
         subscription: str,
-        commands: Sequence[list[tuple[Position, tuple[int, ...]]]],
+        commands: Iterable[Acknowledgment],
+        positions: int,
         digest: str,
     ) -> None:
-        """Acknowledge positions, each with its ack set, empty for a whole entry."""
+        """Acknowledge so many positions."""
 
     def wake(self, topic: str, subscription: str) -> int:
         """Let a Key_Shared subscription deliver what the helper withheld; return how many entries wait."""
@@ -90,11 +91,11 @@ def put_back_at_once(before: Snapshot, connection: Cluster) -> Report:
 
 def send(connection: Cluster, name: tuple[str, str], entries: PositionRangeSet, ack_sets: AckSets) -> int:
     """Acknowledge positions, with the helper there; return how many."""
-    batches = list(commands(entries, ack_sets))
-    if batches:
+    positions = entries.cardinality + len(ack_sets)
+    if positions:
         digest = hashlib.sha256(f"{entries} {ack_sets}".encode()).hexdigest()
-        connection.acknowledge(*name, batches, digest)
-    return sum(map(len, batches))
+        connection.acknowledge(*name, commands(entries, ack_sets), positions, digest)
+    return positions
 
 
 def _report(plan: Plan, connection: Cluster, sent: int) -> Report:
