@@ -14,7 +14,9 @@ what it keeps:
 
 A *crash* finds what was written last. Writes are limited to one a second, and what that holds back is
 written within `managedLedgerCursorPositionFlushSeconds`. `RestartLoss.messages` is for a state that was
-written as it is now, `RestartLoss.messages_before_flush` for a crash before that.
+written as it is now, `RestartLoss.messages_before_flush` for a crash before that. A seek writes its position
+with the acknowledgments from before it: until a whole entry is acknowledged, a crash finds more
+acknowledged than the broker held, never less.
 
 Derived from recorded restarts of Apache Pulsar 4.2.4 and from reading 4.0.8 and 4.2.4, which agree.
 """

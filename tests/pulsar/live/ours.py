@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from ackwell import Ledgers
+    from ackwell.cursor_state import CursorState
     from ackwell.errors import ErrorCode
     from tests.pulsar.live.actions import Action
     from tests.pulsar.live.operations import Sequence
@@ -108,6 +109,8 @@ class Ours:
         """The transactions that acknowledged a part of a batch."""
         self.given_back: set[Position] = set()
         """What was given back by its ids, and may wait."""
+        self.sought: CursorState | None = None
+        """What the broker wrote at the last seek."""
 
     @property
     def individual(self) -> bool:
@@ -141,6 +144,7 @@ class Ours:
 
     def recover(self, cursor: Cursor) -> None:
         """Go on with what a restart left of the cursor; nobody is connected."""
+        self.sought = None
         self.consumers = []
         self.subscription = Subscription(
             self.type,
@@ -341,7 +345,10 @@ class Ours:
 
     @_do.register
     def _(self, action: actions.Seek) -> None:
+        before = self.subscription.cursor.to_state()
         self.subscription.seek(*action.position, action.ack_set)
+        # A broker writes the new position first, and forgets the acknowledgments then.
+        self.sought = replace(before, mark_delete_position=self.subscription.cursor.mark_delete_position)
 
     @_do.register
     def _(self, action: actions.Skip) -> None:

@@ -23,20 +23,35 @@ class Prediction:
         self._ours = ours
         self._ledger = _cursor_ledger(before["cursor"])
         self._state = MemoryState.held(cursor.to_state())
+        self._sought = None
+        """What a seek wrote, if no whole entry was acknowledged since."""
+        sought = ours.sought
+        if sought is not None and (sought.mark_delete_position, 0) == (
+            cursor.mark_delete_position,
+            len(cursor.individually_deleted),
+        ):
+            self._sought = MemoryState.held(sought)
         values = [f"{name}={str(value).lower()}" for name, value in sequence.settings.items()]
         self._settings = BrokerSettings.of(version).with_values([*AT_BATCH_INDEX_LEVEL, *values])
 
     def missed_by(self, dump: dict[str, Any], restart: Restart) -> list[str]:
         """Name what came back otherwise."""
-        kept = kept_of(self._state, self._settings, restart, self._ledger)
+        found = self._missed_by(self._state, dump, restart)
+        if found and restart == "crash" and self._sought is not None:
+            # If an acknowledgment from before the seek waited to be written, the broker wrote once more.
+            found = self._missed_by(self._sought, dump, restart) and found
+        return found
+
+    def _missed_by(self, state: MemoryState, dump: dict[str, Any], restart: Restart) -> list[str]:
+        kept = kept_of(state, self._settings, restart, self._ledger)
+        kept.ranges = kept.ranges.copy()
+        kept.ranges.remove_up_to(*state.mark_delete_position)
         mark_delete, ranges, ack_sets = _recovered(dump)
         ledgers = self._ours.ledgers
         ranges = _existing(ranges, ledgers)
         found = []
-        if ledgers.next_valid(*mark_delete) != ledgers.next_valid(*self._state.mark_delete_position):
-            found.append(
-                f"mark-delete: predicted {self._state.mark_delete_position}, came back {mark_delete}"
-            )
+        if ledgers.next_valid(*mark_delete) != ledgers.next_valid(*state.mark_delete_position):
+            found.append(f"mark-delete: predicted {state.mark_delete_position}, came back {mark_delete}")
         if list(ranges) != list(kept.ranges):
             found.append(f"ranges: predicted {kept.ranges}, came back {ranges}; {kept}")
         certain = kept.partial.keys() - kept.perhaps.keys()
@@ -45,9 +60,9 @@ class Prediction:
                 f"ack sets: predicted {sorted(certain)}, perhaps {sorted(kept.perhaps)}, came back {ack_sets}"
             )
         found += [
-            f"ack set of {position}: predicted {self._state.batch_deleted[position]}, came back {words}"
+            f"ack set of {position}: predicted {state.batch_deleted[position]}, came back {words}"
             for position, words in ack_sets.items()
-            if words != tuple(self._state.batch_deleted.get(position, words))
+            if words != tuple(state.batch_deleted.get(position, words))
         ]
         return found
 
