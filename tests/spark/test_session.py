@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,3 +51,35 @@ def test_a_machine_without_java_runs_spark_on_the_runtime_from_pypi(tmp_path: Pa
         text=True,
     )
     assert run.stdout == "rows 7 UTC\n", run.stderr
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_server_for_connect_listens_on_this_machine_alone_and_its_warnings_are_not_the_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, str] = {}
+
+    class Builder:
+        def appName(self, name: str) -> Builder:  # noqa: N802 - PySpark's name
+            return self
+
+        def remote(self, url: str) -> Builder:
+            asked["remote"] = url
+            return self
+
+        def config(self, key: str, value: str) -> Builder:
+            asked[key] = value
+            return self
+
+        def getOrCreate(self) -> dict[str, str]:  # noqa: N802 - PySpark's name
+            warnings.warn("Failed to set spark.driver.host to Some(127.0.0.1)", UserWarning, stacklevel=1)
+            return asked
+
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr("pyspark.sql.SparkSession", SimpleNamespace(builder=Builder()))
+    got = session.local_session("local[1]", conf={"spark.sql.session.timeZone": "Asia/Tokyo"}, connect=True)
+    assert got is asked  # type: ignore[comparison-overlap]
+    assert asked["remote"] == "local[1]"
+    assert asked["spark.connect.grpc.binding.address"] == "127.0.0.1"
+    assert asked["spark.driver.bindAddress"] == "127.0.0.1"
+    assert asked["spark.sql.session.timeZone"] == "Asia/Tokyo"

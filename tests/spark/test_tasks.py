@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,7 @@ from ackwell.replay.columns import COLUMNS
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.parquet import ParquetEvents, RowGroups
 from ackwell.spark import tasks
-from ackwell.spark.files import pack
+from ackwell.spark.files import _cores, pack
 from ackwell.spark.tasks import stream
 from ackwell.spark.tasks.files import FoldFiles
 from ackwell.spark.tasks.pipeline import Finish
@@ -66,6 +67,17 @@ def test_shares_have_as_many_bytes_each_and_no_more_than_are_worth_it() -> None:
     assert len(pack(groups[:3], 8)) == 1
     assert len(pack([(RowGroups("a", (n,)), 2**30) for n in range(8)], 2)) >= 8
     assert pack([], 4) == []
+
+
+@pytest.mark.parametrize(("partitions", "cores"), [("8", 4), ("7", 3), ("1", 1), ("", 1), (None, 1)])
+def test_through_connect_the_shuffle_partitions_say_how_many_tasks_run_at_a_time(
+    partitions: str | None, cores: int
+) -> None:
+    """A session of Connect has no `sparkContext`, and the setting may be missing."""
+    session = SimpleNamespace(conf={"spark.sql.shuffle.partitions": partitions})
+    assert _cores(session) == cores  # type: ignore[arg-type]
+    session = SimpleNamespace(conf={}, sparkContext=SimpleNamespace(defaultParallelism=6))
+    assert _cores(session) == 6  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("late", [False, True])
