@@ -8,8 +8,13 @@ from typing import Any
 from ackwell.replay.events import Event, Kind
 
 
-def random_history(seed: int, *, by_topic: bool = False) -> list[Event]:  # noqa: C901 (a die with many faces)
-    """The life of one subscription; `by_topic` tells of publishes once for the topic."""
+def random_history(  # noqa: C901 (a die with many faces)
+    seed: int, *, by_topic: bool = False, sizes: tuple[int, ...] = (70,)
+) -> list[Event]:
+    """The life of one subscription; `by_topic` tells of publishes once for the topic.
+
+    Where there are batches, each second entry is one, of one of the `sizes`.
+    """
     draw = random.Random(seed)
     name = f"topic-{seed // 2}", f"sub-{seed % 2}"
     file = draw.choice([None, "b"])
@@ -24,11 +29,19 @@ def random_history(seed: int, *, by_topic: bool = False) -> list[Event]:  # noqa
         subscription = "" if topic and by_topic else name[1]
         events.append(Event(name[0], subscription, at, kind, file=file, **fields))
 
+    def size_of(ledger: int, entry: int) -> int | None:
+        return sizes[(ledger + entry // 2) % len(sizes)] if batch and entry % 2 else None
+
+    def ack_set(size: int) -> tuple[int, ...]:
+        """As many words as the batch fills, the last as far as it does."""
+        full, rest = divmod(size, 64)
+        return (*(draw.getrandbits(63) for _ in range(full)), *([draw.getrandbits(rest)] if rest else []))
+
     while todo or draw.random() < 0.9:
         if todo and (not published or draw.random() < 0.4):
             ledger, entry = todo.pop(0)
             published.append((ledger, entry))
-            size = 70 if batch and entry % 2 else None
+            size = size_of(ledger, entry)
             for index in range(size or 1):
                 happen(
                     Kind.PUBLISH,
@@ -41,12 +54,13 @@ def random_history(seed: int, *, by_topic: bool = False) -> list[Event]:  # noqa
             continue
         ledger, entry = draw.choice(published)
         at: dict[str, Any] = {"ledger_id": ledger, "entry_id": entry}
-        if batch and entry % 2 and draw.random() < 0.8:
+        size = size_of(ledger, entry)
+        if size and draw.random() < 0.8:
             at |= draw.choice(
                 [
-                    {"batch_index": draw.randrange(70)},
-                    {"batch_index": draw.randrange(70), "batch_size": 70},
-                    {"ack_set": (draw.getrandbits(63), draw.getrandbits(6))},
+                    {"batch_index": draw.randrange(size)},
+                    {"batch_index": draw.randrange(size), "batch_size": size},
+                    {"ack_set": ack_set(size)},
                     {"ack_set": (-draw.getrandbits(63),)},
                     {"ack_set": (0,)},
                     {"ack_set": ()},

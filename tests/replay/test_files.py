@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
 from tests.replay import layouts
 from tests.replay.histories import random_history
-from tests.replay.test_fold import rows_of, same_as_truth
+from tests.replay.test_fold import folded, merged, resets_of, rows_of, same_as_truth
 
 LAYOUTS = layouts.PARQUET | layouts.LINES
 ODD_NAMES = (
@@ -73,6 +74,49 @@ def test_every_layout_without_seeks_and_batches_folds_to_the_truth(layout: str, 
     ]
     LAYOUTS[layout](events, tmp_path)
     same_as_truth(events, rows_of(fold_files([tmp_path])))
+
+
+SIZES = ((70,), (1,), (2, 3), (10,), (63, 64, 65), (128, 129), (1_000, 7), (5, 300, 64), (4_096,))
+
+
+def of_any_size(seed: int) -> list[Event]:
+    """Lives of one to four subscriptions, whose batches have one to 4,096 messages."""
+    draw = random.Random(seed)
+    sizes, by_topic = draw.choice(SIZES), draw.random() < 0.5
+    lives = range(draw.randint(1, 4))
+    # No two of a topic: their events would share sequences.
+    found = [
+        event
+        for life in lives
+        for event in random_history(20 * seed + 2 * life + (seed + life) % 2, by_topic=by_topic, sizes=sizes)
+    ]
+    return [event._replace(file=None, sequence=number) for number, event in enumerate(found)]
+
+
+def in_any_layout(seed: int, place: Path) -> None:
+    events = of_any_size(seed)
+    shuffled = random.Random(seed).sample(events, len(events))
+    resets = resets_of(events)
+    same_as_truth(events, rows_of(folded(events)))
+    same_as_truth(events, rows_of(folded(shuffled, ordered=False)))
+    parts = [folded(shuffled[part::3], resets, ordered=False) for part in range(3)]
+    same_as_truth(events, rows_of(merged(parts)))
+    place.mkdir()
+    LAYOUTS[sorted(LAYOUTS)[seed % len(LAYOUTS)]](events, place)
+    same_as_truth(events, rows_of(fold_files([place], threads=1 + seed % 2)))
+
+
+@pytest.mark.slow
+def test_batches_of_any_size_fold_to_the_truth(tmp_path: Path) -> None:
+    for seed in range(len(LAYOUTS)):
+        in_any_layout(seed, tmp_path / str(seed))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(20))
+def test_many_batches_of_any_size_fold_to_the_truth(block: int, tmp_path: Path) -> None:
+    for seed in range(1_000 + 100 * block, 1_100 + 100 * block):
+        in_any_layout(seed, tmp_path / str(seed))
 
 
 def test_json_lines_beside_parquet_are_both_read(tmp_path: Path) -> None:

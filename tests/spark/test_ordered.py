@@ -90,7 +90,7 @@ def test_one_bad_subscription_stops_no_other(spark: SparkSession, tmp_path: Path
         Event("t", "late", 7, Kind.SEEK, time_ms=40, ledger_id=3),
     ]
     table = parquet_of(spark, events, tmp_path / "events")
-    rows = ordered_replay(table, [30]).collect()
+    rows = ordered_replay(table, at_ms=[30]).collect()
     errors = {(row.subscription, row.at_ms): row.error for row in rows}
     assert {name for name, error in errors.items() if error is None} == {
         ("good", 30),
@@ -149,3 +149,7 @@ def test_sizing_weighs_the_indexes_themselves(spark: SparkSession, tmp_path: Pat
     assert [row.recommended for row in rows.values() if row.recommended] == [True]
     with pytest.raises(ValueError, match="at least 1 ms"):
         delayed_sizing(table, [0])
+    exact_to_minutes = {
+        row.width_ms for row in delayed_sizing(parquet_of(spark, events, tmp_path / "again")).collect()
+    }
+    assert exact_to_minutes == {1, 64, 1_024, 16_384, 262_144}

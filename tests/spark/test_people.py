@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.errors import EventError, SchemaError
 from ackwell.replay.states import replay_files
@@ -75,12 +76,17 @@ def test_timestamps_of_nanoseconds_have_a_remedy(spark: SparkSession, tmp_path: 
 def test_an_overview_has_eight_columns_and_the_worst_first(spark: SparkSession, tmp_path: Path) -> None:
     bad = EVENTS.assign(subscription="bad", kind="nonsense")
     pd.concat([EVENTS, bad]).to_parquet(tmp_path / "events.parquet")
-    rows = overview(replay(read_events(spark, str(tmp_path)))).collect()
+    cursors = replay(read_events(spark, str(tmp_path)))
+    rows = overview(cursors).collect()
     assert [tuple(row) for row in rows] == [
         ("t", "s", "1:0", 1, 0, 7, rows[0]["bytes"], "loses nothing"),
         ("t", "bad", "", None, None, None, None, "sequence 1: unknown event kind"),
     ]
     assert rows[0]["bytes"] > 0
+    lossy = cursors.where("error is null").withColumns(
+        {"restart_loses": F.lit(1).cast("long"), "restart_reason": F.lit("the limit")}
+    )
+    assert [row["restart"] for row in overview(lossy).collect()] == ["1 come back: the limit"]
 
 
 def test_a_folder_without_events_is_named(spark: SparkSession, tmp_path: Path) -> None:

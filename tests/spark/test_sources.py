@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from ackwell import PositionInfo
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import read_stats
 from ackwell.spark import read_events, register, replay, restart_audit
+from ackwell.spark.schema import EVENTS
+from ackwell.spark.sources import EventTrace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,3 +124,22 @@ def test_the_audit_takes_stats_dumps_too(spark: SparkSession) -> None:
     assert [
         row.lost_messages_min for row in restart_audit(table, enough, restarts=("graceful",)).collect()
     ] == [0]
+
+
+def test_a_stream_that_ends_leaves_files_that_come_later_to_the_next_run(tmp_path: Path) -> None:
+    def arrive(name: str, modified_ns: int) -> None:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, ns=(modified_ns, modified_ns))
+
+    for number, name in enumerate(("b.jsonl", "a.jsonl"), 1):
+        arrive(name, number)
+    reader: Any = EventTrace({"path": str(tmp_path)}).streamReader(EVENTS)
+    begin = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    arrive("c.jsonl", 3)
+    end = reader.latestOffset(begin, None)
+    assert end == {"modified_ns": 2, "path": str(tmp_path / "a.jsonl")}
+    assert [part.value for part in reader.partitions(begin, end)] == [str(tmp_path / "b.jsonl"), end["path"]]
+    assert reader.latestOffset(end, None) == end
+    later: Any = EventTrace({"path": str(tmp_path)}).streamReader(EVENTS)
+    assert later.latestOffset(end, None) == {"modified_ns": 3, "path": str(tmp_path / "c.jsonl")}
