@@ -227,6 +227,26 @@ def test_a_run_that_died_is_brought_to_its_end_without_another_unload(tmp_path: 
 
 
 @pytest.mark.usefixtures("takes")
+@pytest.mark.parametrize("journal", [False, True])
+def test_the_hold_of_a_run_that_died_is_released_by_the_next_one_with_a_hold_or_without(
+    tmp_path: Path, journal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    @contextmanager
+    def held(*names: object) -> Iterator[None]:
+        seen.append("held")
+        yield
+        seen.append("released")
+
+    monkeypatch.setattr(verbs, "held", held)
+    if journal:
+        (tmp_path / "j").write_text("{}")
+    assert unloaded(Remembering(BEFORE, LOST, WHOLE), tmp_path).sent == 2
+    assert seen == (["held", "released"] if journal else [])
+
+
+@pytest.mark.usefixtures("takes")
 def test_a_seat_is_tried_for_five_times_each_after_an_unload(tmp_path: Path) -> None:
     busy = RefusedError("seat-taken", subscription=NAME)
     cluster = Remembering(BEFORE, LOST, WHOLE)

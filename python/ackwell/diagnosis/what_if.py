@@ -98,9 +98,6 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     """
     settings = SubscriptionSettings.pulsar(version)
     ledgers = stats.ledgers.copy()
-    ids = [ledger_id for ledger_id, _ in ledgers]
-    for ledger_id in ids[:-1]:
-        ledgers.close(ledger_id)
     cursor = Cursor.from_position_info(stats.to_position_info(), ledgers, settings=settings.cursor)
     model = Subscription(SubscriptionType.SHARED, cursor=cursor, settings=settings)
     before = acknowledged(ledgers, cursor.mark_delete_position, cursor.individually_deleted)
