@@ -492,6 +492,10 @@ class Session:
 
     def resolve_ends(self) -> None:
         """Find out which transactions ended whose end was not answered, and end the others."""
+        # What was delivered while they were open is read before they end; it comes behind the answer to the
+        # ping that came with the permits.
+        self.settle()
+        self.settle()
         for txn in self.transactions:
             if txn.asked is None or txn.ended:
                 continue
