@@ -7,6 +7,7 @@ decided. No permits, acknowledgments or timers of its own.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -267,12 +268,16 @@ class Client:
 
     def _wait(self, type: CommandType, request_id: int) -> Any:  # noqa: A002
         """Return the answer of this type to a request; `RefusedError` for an error instead."""
+        deadline = time.monotonic() + ANSWER_S
         while True:
             if (type, request_id) in self._answers:
                 return self._answers.pop((type, request_id))
             error = self._answers.pop((CommandType.ERROR, request_id), None)
             if error is not None and type is not CommandType.SEND_RECEIPT:
                 raise RefusedError(error.error, error.message)
+            # The broker's pings go on while it owes an answer.
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the broker did not send {type.name} in {ANSWER_S} s")
             self._read(ANSWER_S)
 
     def _read(self, timeout_s: float) -> None:

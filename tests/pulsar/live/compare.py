@@ -78,7 +78,8 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
             sorted(
                 (position, tuple(words))
                 for text, words in cursor["batchDeletedIndexes"].items()
-                if (position := Position.parse(text)) > mark_delete
+                # One of a trimmed entry means nothing.
+                if (position := Position.parse(text)) > mark_delete and ledgers.contains(*position)
             )
         ),
         backlog_entries=cursor["backlogEntries"],

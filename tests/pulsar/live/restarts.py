@@ -49,6 +49,7 @@ class Prediction:
         mark_delete, ranges, ack_sets = _recovered(dump)
         ledgers = self._ours.ledgers
         ranges = _existing(ranges, ledgers)
+        ack_sets = {each: words for each, words in ack_sets.items() if ledgers.contains(*each)}
         found = []
         if ledgers.next_valid(*mark_delete) != ledgers.next_valid(*state.mark_delete_position):
             found.append(f"mark-delete: predicted {state.mark_delete_position}, came back {mark_delete}")
