@@ -273,3 +273,14 @@ def test_the_messages_of_an_entry_count_only_if_the_source_does_not_show_them(tm
         assert lost("whole", told, "--restart", "graceful", *options)["max"] == 1_999
     narrowed = lost("bare", bare, "--restart", "graceful", "--messages-per-entry", "10")
     assert narrowed == {"min": 19_990, "max": 19_990, "exact": True}
+
+
+def test_what_an_answer_of_stats_alone_does_not_show_is_unknown_and_not_0(tmp_path: Path) -> None:
+    path = tmp_path / "stats.json"
+    path.write_text(json.dumps({"subscriptions": {"sub": {"msgBacklog": 5, "type": "Shared"}}}))
+    code, text = command("doctor", str(path))
+    assert code == 0
+    assert "come back: 0" not in text
+    assert text.count("unknown") >= 4
+    _, found = run_json(str(path))
+    assert found["totals"]["ackedMessagesLost"]["graceful"]["max"] is None

@@ -2,9 +2,10 @@
 
 `tests/vectors/reports.json` has short extracts of `stats` and `stats-internal`, and which thread each is of.
 Threads often show one of the two answers, or describe single values of them. What is needed beyond that, a
-backlog or a consumer's name, is made up; a cursor stands on a topic whose last entry is ten behind its read
-position, if `end` does not name it. `numbers` says whether they are those of a dump in the thread, or
-rebuilt from what it describes. `code` is null if the thread does not show enough to tell.
+backlog, an empty list of consumers or a consumer's name, is made up; a cursor stands on a topic whose last
+entry is ten behind its read position, if `end` does not name it. `numbers` says whether the values are those
+of a dump in the thread, as far as it shows them, or rebuilt from what it describes. No text of a thread is
+copied. `code` is null if the thread does not show enough to tell.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ def read(report: dict[str, Any]) -> SubscriptionStats:
 
 
 def test_there_are_enough_reports() -> None:
-    assert len(REPORTS) >= 20
-    assert sum(report["code"] is not None for report in REPORTS) >= 18
+    assert len(REPORTS) >= 30
+    assert sum(report["code"] is not None for report in REPORTS) >= 28
     assert {report["numbers"] for report in REPORTS} == {"of the thread", "rebuilt"}
-    assert sum(report["numbers"] == "of the thread" for report in REPORTS) >= 9
+    assert sum(report["numbers"] == "of the thread" for report in REPORTS) >= 20
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report["issue"])
@@ -66,3 +67,19 @@ def test_a_report_is_read_and_named_as_its_thread_did(report: dict[str, Any]) ->
         assert named == report["code"]
     else:
         assert found.verdict in (Delivering.CANNOT_TELL, Delivering.IDLE)
+
+
+def test_a_readers_cursor_of_an_older_broker_is_not_closed() -> None:
+    """It is shown as `Uninitialized` all its life (apache/pulsar#7559), and waits for the next entry."""
+    (report,) = (report for report in REPORTS if report["issue"] == "apache/pulsar#7559")
+    shown = report["stats"]["subscriptions"]["reader"]
+    quiet = {**report, "stats": {"subscriptions": {"reader": {**shown, "msgRateOut": 0.0}}}}
+    found = delivery_of(read(quiet), BrokerSettings(), read(quiet), version="4.0.7")
+    assert found.verdict is not Delivering.STALLED
+
+
+def test_a_rate_of_the_last_minute_is_no_delivery_once_every_consumer_is_at_its_limit() -> None:
+    (report,) = (report for report in REPORTS if report["issue"] == "apache/pulsar#21104")
+    found = delivery_of(read(report), BrokerSettings())
+    assert found.code.code == "consumer-blocked"
+    assert found.consumer == "in"

@@ -11,8 +11,10 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from ackwell.broker.pasted import PASTED_CHARS_MAX, as_pasted
 from ackwell.errors import CorruptStateError, StatsError
 
 if TYPE_CHECKING:
@@ -33,7 +35,10 @@ _LONG_RANGES: Final = re.compile(rb'("individuallyDeletedMessages"\s*:\s*)"(\[[^
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 """What PowerShell's `>` writes first."""
 
-_JSON_BEGINS: Final = re.compile(r"^[{\[]", re.MULTILINE)
+_JSON_BEGINS: Final = re.compile(r'^(?:\{|\[(?=\s*(?:["{\[\].\d-]|$)))', re.MULTILINE)
+"""Not the `[` of a shell's prompt."""
+
+_MEMBER_BEGINS: Final = re.compile(r'"?[^"\s]*"\s*:')
 
 _KEY: Final = r'"((?:[^"\\]|\\.)*)"\s*:\s*'
 _TOPIC_BEGINS: Final = re.compile(r"\{\s*(?=[^:]*://)" + _KEY)
@@ -75,19 +80,38 @@ def json_document(data: bytes, source: str) -> Any:
     return _decode(json.JSONDecoder(), text, _heading(text, 0)[1], source)[0]
 
 
-def documents_of(data: bytes, source: str) -> Iterator[tuple[str | None, Any]]:
+def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[tuple[str | None, Any]]:
     """Yield the JSON documents of a file, which may follow one another, each with the topic above it.
 
     The members of an object from topic to answer are documents of their own. A long text of ranges is a
-    `LongRanges`. Raises `StatsError` if something is not JSON.
+    `LongRanges`. With `pasted` what is not quite JSON is read `as_pasted`. Raises `StatsError` if something
+    is not JSON.
     """
     if data[:2] == GZIP_MAGIC:
         data = _decompressed(data, source)
     data, decoder = _without_long_ranges(data)
     text = _text(data, source)
     del data
+    count = 0
+    try:
+        for found in _documents(decoder, text, source):
+            count += 1
+            yield found
+    except StatsError as error:
+        if not pasted or len(text) > PASTED_CHARS_MAX:
+            raise
+        try:
+            yield from islice(_documents(decoder, as_pasted(text).strip(), source), count, None)
+        except StatsError:
+            # It says where in the text that was given.
+            raise error from None
+
+
+def _documents(decoder: json.JSONDecoder, text: str, source: str) -> Iterator[tuple[str | None, Any]]:
     start = 0
     while start < len(text):
+        if start and _is_left_behind(text, start):
+            return
         heading, start = _heading(text, start)
         member = _TOPIC_BEGINS.match(text, start)
         if member is None:
@@ -193,10 +217,16 @@ def _decompressed(data: bytes, source: str) -> bytes:
 def _heading(text: str, start: int) -> tuple[str | None, int]:
     """Step over lines of text to the JSON after them; the last line that names a topic is its heading."""
     found = _JSON_BEGINS.search(text, start)
-    if text[start] in "{[" or found is None:
+    if text[start] == "{" or found is None:
         return None, start
     named = [line.strip() for line in text[start : found.start()].splitlines() if "://" in line]
     return named[-1] if named and " " not in named[-1] else None, found.start()
+
+
+def _is_left_behind(text: str, start: int) -> bool:
+    """Return whether only a prompt, or the end of a block of Markdown, follows the last document."""
+    rest = text[start : start + 1000]
+    return start + len(rest) == len(text) and not any(mark in rest for mark in '{}"') and rest[0] in "[`$>"
 
 
 def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
@@ -207,4 +237,6 @@ def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
     )
     if cut_off and text[0] in "{[":
         return f"the JSON ends too early ({where}): the file is cut off; fetch it again"
+    if _MEMBER_BEGINS.match(text):
+        return "a part of an answer, from its middle: copy it from the first brace to the last"
     return f"not JSON at {where}: {error.msg}; {HOW_TO}"

@@ -2,9 +2,9 @@
 
 Read are the answer of `pulsar-admin topics stats-internal`, `partitioned-stats-internal`, several of
 them in one file (one after the other, each perhaps under a line with its topic; as an array; or as an
-object from topic to answer), and recorded
-objects `{internalStats, stats, cursor}`; each also gzipped. The content decides which it is. What the
-file leaves out is `None` in `SubscriptionStats`, never a guess.
+object from topic to answer), the two answers about one topic in one file, and recorded
+objects `{internalStats, stats, cursor}`; each also gzipped, and as people paste them. The content decides
+which it is. What the file leaves out is `None` in `SubscriptionStats`, never a guess.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -176,18 +177,34 @@ def parse_each(data: bytes, source: str, *, name: str | None = None) -> Iterator
     Raises `StatsError` when it is not the answer of a broker.
     """
     found, document = False, None
-    documents = documents_of(data, source)
+    documents = documents_of(data, source, pasted=True)
     # A dump may be large: its bytes are released as soon as they are not needed.
     del data
-    for heading, document in documents:
+    for heading, document in _of_one_topic(documents):
         for key, answer in answers_of(document, heading or name or source):
             found = True
             yield from _subscriptions(answer, key, source)
-        if not found and isinstance(document, dict) and isinstance(document.get("subscriptions"), dict):
-            found = True
-            yield from _of_stats_alone(document, heading or name or source, source)
+        if not found:
+            for key, stats in _stats_of(document, heading or name or source):
+                found = True
+                yield from _of_stats_alone(stats, key, source)
     if not found:
         raise StatsError(_what_it_is(document), source)
+
+
+def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
+    """Join the two answers about one topic if a file holds these and nothing else, in either order."""
+    first = list(islice(documents, 3))
+    if len(first) == 2 and all(isinstance(document, dict) for _, document in first):
+        (above, one), (below, other) = first
+        internal, stats = (one, other) if "cursors" in one else (other, one)
+        shown, cursors = stats.get("subscriptions"), internal.get("cursors")
+        if isinstance(shown, dict) and isinstance(cursors, dict) and shown and shown.keys() <= cursors.keys():
+            headings = {heading for heading in (above, below) if heading is not None}
+            if len(headings) < 2:
+                first = [(next(iter(headings), None), {"internalStats": internal, "stats": stats})]
+    yield from first
+    yield from documents
 
 
 def from_answer(answer: Mapping[str, Any], topic: str, source: str) -> Iterator[SubscriptionStats | Unread]:
@@ -218,6 +235,23 @@ def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]
                 yield named if isinstance(named, str) else topic, value
             else:
                 items = [(item, key if "://" in key else topic) for key, item in value.items()]
+                left += [(item, key) for item, key in reversed(items) if isinstance(item, dict | list)]
+
+
+def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Find answers of `stats` in a document; those of partitions instead of their sum."""
+    left: list[tuple[Any, str]] = [(value, topic)]
+    while left:
+        value, topic = left.pop()
+        if isinstance(value, list):
+            left += [(item, topic) for item in reversed(value)]
+        elif isinstance(value, dict):
+            partitions = value.get("partitions")
+            if isinstance(value.get("subscriptions"), dict) and not partitions:
+                yield topic, value
+            else:
+                inner = partitions if isinstance(partitions, dict) and partitions else value
+                items = [(item, key if "://" in key else topic) for key, item in inner.items()]
                 left += [(item, key) for item, key in reversed(items) if isinstance(item, dict | list)]
 
 

@@ -346,8 +346,8 @@ def _row(diagnosis: Diagnosis, checkup: Checkup) -> Row:
         *(_verdict(diagnosis, restart) for restart in checkup.restarts),
         Text(diagnosis.delivery.verdict, COLOURS[diagnosis.delivery.verdict]),
         Text(str(diagnosis.messages_lost)),
-        Text(f"{stats.backlog_entries:,}"),
-        Text(f"{len(stats.individually_deleted):,}"),
+        Text(f"{stats.backlog_entries:,}" if stats.shows_cursor else "unknown"),
+        Text(f"{len(stats.individually_deleted):,}" if stats.shows_cursor else "unknown"),
     ]
     return stats.topic, stats.subscription, values
 

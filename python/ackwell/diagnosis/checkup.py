@@ -154,6 +154,8 @@ class Checkup:
         least, most = 0, 0
         unbounded = False
         for diagnosis in self.diagnoses:
+            # An answer of `stats` alone bounds nothing.
+            unbounded = unbounded or not diagnosis.stats.shows_cursor
             for loss in diagnosis.restarts:
                 if loss.restart == restart:
                     least += loss.messages_before_flush.at_least

@@ -92,6 +92,8 @@ BY_DESIGN: Final = {
 }
 """The codes of the model's own reasons."""
 
+AT_A_LIMIT: Final = (Undelivered.CONSUMER_BLOCKED, Undelivered.SUBSCRIPTION_BLOCKED)
+
 SLOTS: Final = 65_535
 """How many hashes the consumers of a broker own together; hash 0 is nobody's."""
 
@@ -141,7 +143,9 @@ class Facts:
         self.believes_in_replay = dispatch.believes_in_replay is True
         # A source that does not show it cannot prove that nothing reads.
         self.cursor_reads = dispatch.cursor_reads is not False
-        self.cursor_closed = dispatch.cursor_state not in (None, "Open", "NoLedger", "SwitchingLedger")
+        # Older brokers show a reader's cursor as `Uninitialized` for as long as it lives, and it reads.
+        closed = dispatch.cursor_state not in (None, "Open", "NoLedger", "SwitchingLedger")
+        self.cursor_closed = closed and stats.durable and dispatch.cursor_reads is not True
         self.negative_permits = (
             self.individual
             and any(each.permits < 0 and each.unacked <= 0 for each in consumers)
@@ -275,9 +279,10 @@ def delivery_of(
     moved = None if before is None else _moved(before, stats)
     if moved is None and before is not None and before.dispatch is not None:
         return _found("reloaded", stats)
-    if moved or (moved is None and dispatch.rate_out > 0):
-        return _found("delivering")
     facts = Facts(stats, dispatch, settings, still=moved is False)
+    # The rate is one of the last minute: who is at a limit now gets no more until somebody acknowledges.
+    if moved or (moved is None and dispatch.rate_out > 0 and facts.reason not in AT_A_LIMIT):
+        return _found("delivering")
     if _is_throttled(facts, before):
         return _found("dispatch-rate", stats)
     defect = next(

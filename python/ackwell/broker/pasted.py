@@ -1,0 +1,77 @@
+"""JSON as people paste it: quoted, cut short with `...`, with comments and a comma too many.
+
+Nothing is made up. A list that says `...` is replaced by the text `...`, so that whoever needs the list finds
+no list there. An object that says `...` keeps the members that it shows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PASTED_CHARS_MAX: Final = 16 << 20
+"""A longer text was not pasted by hand."""
+
+_QUOTED: Final = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|\.{3,}|\s+|[\w+-][\w.+-]*|.', re.DOTALL)
+_LEFT_OUT: Final = '"..."'
+
+
+def as_pasted(text: str) -> str:
+    r"""Return a text with its quotation marks of mail, comments, elisions and needless commas taken out.
+
+    O(characters).
+
+    >>> as_pasted('{"a": [1, ...], "b": 2, // so\n ...}')
+    '{"a": "...", "b": 2 \n }'
+    """
+    written = _Written()
+    for token in _TOKEN.findall(_QUOTED.sub("", text)):
+        if token.isspace():
+            written.parts.append(token)
+        elif token.startswith("...") or token == "…":
+            written.leave_out()
+        elif not token.startswith(("//", "/*")) and token != "`":
+            written.add(token)
+    return "".join(written.parts)
+
+
+class _Written:
+    """The text so far, and which brackets of it are open."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self._opened: list[int] = []
+        self._cut_short: set[int] = set()
+        self._last = ""
+
+    def leave_out(self) -> None:
+        """Mark the open list as one that was cut short; a member without a value gets the mark itself."""
+        if self._last == ":":
+            self._put(_LEFT_OUT)
+        elif self._opened and self.parts[self._opened[-1]] == "[":
+            self._cut_short.add(self._opened[-1])
+
+    def add(self, token: str) -> None:
+        """Add a bracket, a comma, a colon or a value."""
+        if token == "," and self._last in ("", "{", "[", ","):
+            return
+        if token in ("{", "["):
+            self._opened.append(len(self.parts))
+        elif token in ("}", "]"):
+            token = self._close(token)
+        self._put(token)
+
+    def _close(self, bracket: str) -> str:
+        if self._last == ",":
+            self.parts[len(self.parts) - 1 - self.parts[::-1].index(",")] = ""
+        start = self._opened.pop() if self._opened else None
+        if start not in self._cut_short:
+            return bracket
+        self._cut_short.remove(start)
+        del self.parts[start:]
+        return _LEFT_OUT
+
+    def _put(self, token: str) -> None:
+        self.parts.append(token)
+        self._last = token

@@ -1,0 +1,129 @@
+"""Answers as people paste them: what can be read is read, and what is left out is not made up."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackwell.broker.pasted import as_pasted
+from ackwell.broker.stats import Unread, parse_each
+from ackwell.errors import StatsError
+
+CURSOR = {"markDeletePosition": "5:3", "readPosition": "5:4", "individuallyDeletedMessages": "[]"}
+INTERNAL = json.dumps(
+    {
+        "lastConfirmedEntry": "5:9",
+        "ledgers": [{"ledgerId": 5, "entries": 0, "size": 0}],
+        "currentLedgerEntries": 10,
+        "cursors": {"sub": {**CURSOR, "state": "Open"}},
+    },
+    indent=1,
+)
+SUBSCRIPTION = {"msgBacklog": 6, "type": "Shared", "consumers": [{"consumerName": "a"}]}
+STATS = json.dumps({"publishers": [], "subscriptions": {"sub": SUBSCRIPTION}}, indent=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[root@box bin]# ./pulsar-admin topics stats-internal t\n{INTERNAL}",
+        f"{INTERNAL}\n[root@box bin]# ",
+        f"```json\n{INTERNAL}\n```\n",
+        f"`{INTERNAL}`",
+        INTERNAL.replace('"Open"', '"Open",'),
+        INTERNAL.replace('"ledgers"', '// the ledgers, "all"\n "ledgers"'),
+        INTERNAL.replace('"ledgers"', '/* the\nledgers */ "ledgers"'),
+        INTERNAL.replace('"cursors": {', '"cursors": { ...,'),
+        INTERNAL.replace('"currentLedgerEntries"', '...\n "currentLedgerEntries"'),
+        "\n".join(f"> {line}" for line in INTERNAL.splitlines()),
+    ],
+)
+def test_what_is_around_or_between_an_answer_does_not_matter(text: str) -> None:
+    (found,) = parse_each(text.encode(), "pasted.json")
+    assert not isinstance(found, Unread)
+    assert (found.subscription, found.backlog_entries, found.shows_cursor) == ("sub", 6, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (INTERNAL.replace("[\n  {", "[ ...,\n  {"), "ledgers is '...'; expected an array of objects"),
+        (INTERNAL.replace('"[]"', "..."), "at byte 0"),
+        (STATS.replace("}\n   ]", "}, ...\n   ]"), "consumers: expected an array of objects"),
+    ],
+)
+def test_a_list_that_was_cut_short_is_not_taken_for_the_whole(text: str, said: str) -> None:
+    (found,) = parse_each(text.encode(), "pasted.json")
+    assert isinstance(found, Unread)
+    assert said in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('"sub" : {"markDeletePosition": "5:3"}', "a part of an answer, from its middle"),
+        ('subscriptions" : {"sub": {"msgBacklog": 6}}', "a part of an answer, from its middle"),
+        (INTERNAL[:-40], "the JSON ends too early"),
+    ],
+)
+def test_a_part_of_an_answer_is_said_to_be_one(text: str, said: str) -> None:
+    with pytest.raises(StatsError, match=said):
+        list(parse_each(text.encode(), "pasted.json"))
+
+
+@pytest.mark.parametrize(
+    "text", [f"{STATS}\n{INTERNAL}", f"{INTERNAL}\n$ pulsar-admin topics stats t\n{STATS}"]
+)
+def test_both_answers_about_a_topic_in_one_file_are_one_dump(text: str) -> None:
+    (found,) = parse_each(text.encode(), "pasted.json")
+    assert not isinstance(found, Unread)
+    assert found.shows_cursor
+    assert found.dispatch is not None
+    assert found.dispatch.backlog_messages == 6
+
+
+def test_answers_about_several_topics_are_not_joined() -> None:
+    other = STATS.replace('"sub"', '"other"')
+    for text in (f"{other}\n{INTERNAL}", f"persistent://a/b/c\n{STATS}\npersistent://a/b/d\n{INTERNAL}"):
+        found = list(parse_each(text.encode(), "pasted.json"))
+        assert all(
+            isinstance(each, Unread) or each.dispatch is None or not each.shows_cursor for each in found
+        )
+    found = list(parse_each(f"{STATS}{STATS}{INTERNAL}".encode(), "pasted.json"))
+    assert all(isinstance(each, Unread) or each.dispatch is None or not each.shows_cursor for each in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[{STATS}]",
+        f'{{"public/default": {{"persistent": {{"persistent://public/default/t": {STATS}}}}}}}',
+        STATS[:-1] + f', "partitions": {{"persistent://public/default/t": {STATS}}}}}',
+    ],
+)
+def test_an_answer_of_stats_is_found_within_others(text: str) -> None:
+    (found,) = parse_each(text.encode(), "pasted.json")
+    assert not isinstance(found, Unread)
+    assert found.dispatch is not None
+    assert found.topic == ("pasted.json" if text.startswith("[") else "persistent://public/default/t")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(json_values, st.sampled_from([None, 1]))
+def test_what_is_json_already_stays_what_it_is(value: object, indent: int | None) -> None:
+    # A `>` begins a line of JSON only inside of no text: texts have no line breaks.
+    assert json.loads(as_pasted(json.dumps(value, indent=indent))) == value
+
+
+@given(st.text(alphabet='{}[]",:.`>/*a1 \n…', max_size=60))
+def test_anything_can_be_asked(text: str) -> None:
+    as_pasted(text)
