@@ -394,3 +394,15 @@ def test_dumps_a_moment_apart_are_no_trend() -> None:
     before = replace(dated(0, 1_000), time_ms=now.time_ms - 60_000 if now.time_ms else 0)
     notes = Checkup.of([before, now], Broker.of("4.0")).diagnoses[0].notes
     assert not any("since" in note for note in notes)
+
+
+def test_properties_that_an_unreadable_cursor_ledger_cost_are_named_between_two_dumps() -> None:
+    before = replace(subscription(holes(3)), properties={"CompactedTopicLedger": 17})
+    before = replace(before, mark_delete_position=Position(3, 5), individually_deleted=PositionRangeSet())
+    back = replace(before, mark_delete_position=Position(3, 2), properties={})
+    (note,) = (each for each in diagnose(back, before=before).notes if "26483" in each)
+    assert "went back from 3:5 to 3:2" in note
+    assert "CompactedTopicLedger" in note
+    onward = replace(before, mark_delete_position=Position(3, 9), properties={})
+    for now, then in ((onward, before), (before, before), (back, back), (back, None)):
+        assert not any("26483" in each for each in diagnose(now, before=then).notes)

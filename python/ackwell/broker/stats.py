@@ -14,7 +14,7 @@ import binascii
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -73,6 +73,8 @@ class SubscriptionStats(CursorState):
     """The delivery; None without an answer of `stats`."""
     internal_cursor: bool
     """A cursor of the broker itself: `stats` does not list it."""
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """The cursor's own, such as the compacted ledger of `__compaction`; not those of the subscription."""
     untouched: bool = False
     """No consumer has come since the broker loaded it: its type is `None` until the first does."""
     shows_cursor: bool = True
@@ -361,6 +363,7 @@ def _subscription(
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
         dispatch=dispatch_of(shown, cursor, stats, policies, _integer) if shown else None,
         internal_cursor=bool(stats) and not shown,
+        properties=_object(cursor, "properties"),
         untouched=shown.get("type") == "None" and not shown.get("consumers"),
     )
 

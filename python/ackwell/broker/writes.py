@@ -47,6 +47,7 @@ ReasonCode = Literal[
     "batch-index-off",
     "batch-index-not-read-back",
     "batch-index-not-written",
+    "properties-discarded",
 ]
 
 

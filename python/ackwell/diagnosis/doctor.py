@@ -195,7 +195,7 @@ def diagnose(
         restarts=losses,
         usage=(usage := tuple(_usage(stats, settings))),
         remedies=tuple(_remedies(stats, settings, losses, usage)),
-        notes=tuple(_notes(stats, settings, losses, usage)),
+        notes=(*_discarded(stats, before), *_notes(stats, settings, losses, usage)),
         delivery=delivery,
     )
 
@@ -470,6 +470,23 @@ def _with_headroom(needed: int) -> int:
             if step * power >= 2 * needed:
                 return step * power
         power *= 10
+
+
+def _discarded(stats: SubscriptionStats, before: SubscriptionStats | None) -> Iterator[str]:
+    """Name what a cursor ledger that could not be read has cost since the dump before."""
+    if before is None or not before.properties or stats.properties:
+        return
+    was, now = before.mark_delete_position, stats.mark_delete_position
+    if now > was:
+        return
+    back = f"the mark-delete position went back from {was} to {now}, and " if now < was else ""
+    yield str(
+        Reason(
+            "properties-discarded",
+            f"it looks as if the cursor's ledger could not be read: {back}its properties "
+            f"({', '.join(sorted(before.properties))}) are gone",
+        )
+    )
 
 
 def _notes(
