@@ -25,8 +25,8 @@ OPTIONS = {
         --messages-per-entry≥1 --format=table(table json jsonl prometheus) --html --watch≥1 --count-backlogs
         --explain --fail-on=at-risk(at-risk losing never) {ADMIN}""",
     "collect": f"topics… -o/--output=stats {ADMIN}",
-    "holes": f"sources… --format=table(table json prometheus) {ADMIN}",
-    "diff": "before! after! --subscription --compression --ledger --json",
+    "holes": f"sources… --format=table(table json prometheus) --list=0≥0≤1000 {ADMIN}",
+    "diff": f"before! after --subscription --compression --ledger --json {ADMIN}",
     "what-if": f"""move!(seek reset-cursor skip expire clear-backlog) source! subscription! --to --entries=0≥0
         --verify --broker-version --json {ADMIN}""",
     "convert": "source! target! --to! --max-ranges≥0 --max-bytes≥0 --lossy --subscription --compression",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -71,6 +72,15 @@ class BrokerFacts:
     """The settings in force, under the broker's own names: those of its configuration, and dynamic ones."""
     assumed: tuple[str, ...]
     """Why a default has to be taken."""
+
+
+class PeekedEntry(NamedTuple):
+    """What a broker says of one entry."""
+
+    published_ms: int | None
+    due_ms: int | None
+    """When it may be delivered, if it is delayed."""
+    messages: int
 
 
 class Admin:
@@ -155,6 +165,23 @@ class Admin:
             return Position(int(found["ledgerId"]), int(found["entryId"]))
         except (KeyError, TypeError, ValueError):
             raise StatsError("expected a message id", self.endpoint.address(path)) from None
+
+    def peek(self, topic: str, position: Position) -> PeekedEntry:
+        """Return what the broker says of one entry; it reads the entry, and sends the whole of it.
+
+        Raises `StatsError`.
+        """
+        path = f"{topic_path(topic)}/ledger/{position.ledger_id}/entry/{position.entry_id}"
+        headers = self._get(path).headers
+        try:
+            return PeekedEntry(
+                _time_ms(headers.get("X-Pulsar-publish-time")),
+                _time_ms(headers.get("X-Pulsar-deliver-at-time")),
+                int(headers.get("X-Pulsar-num-batch-message", 1)),
+            )
+        except ValueError as error:
+            reason = f"expected the headers of an entry: {error}"
+            raise StatsError(reason, self.endpoint.address(path)) from None
 
     def facts(self) -> BrokerFacts:
         """Ask the broker for its version and settings; what it does not say is an assumption."""
@@ -324,6 +351,11 @@ def topic_path(topic: str) -> str:
 def _quoted(name: str) -> str:
     """Quote a name of several parts, so that no part can be another path."""
     return "/".join(quote(part, safe="") for part in name.split("/"))
+
+
+def _time_ms(text: str | None) -> int | None:
+    """Return a time of ISO 8601 in ms; raises `ValueError` for another."""
+    return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _version(body: str, source: str) -> str:

@@ -22,6 +22,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from email.message import Message
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +50,7 @@ class Answer(NamedTuple):
 
     body: bytes
     time_ms: int | None
+    headers: Message = Message()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +149,7 @@ class Endpoint:
         try:
             with opener.open(request, timeout=self.timeout_seconds) as response:
                 answer: bytes = response.read(BODY_BYTES_MAX + 1)
-                date = response.headers.get("Date")
+                received = response.headers
                 if response.length and len(answer) <= BODY_BYTES_MAX:
                     # Asked for a number of bytes, it returns fewer without an error if the connection ends.
                     raise http.client.IncompleteRead(answer, response.length)
@@ -167,7 +169,7 @@ class Endpoint:
             raise _MayPass(f"the answer broke off: {error or type(error).__name__}") from None
         if len(answer) > BODY_BYTES_MAX:
             raise StatsError(f"an answer of more than {BODY_BYTES_MAX >> 20} MiB", address)
-        return Answer(answer, _milliseconds(date))
+        return Answer(answer, _milliseconds(received.get("Date")), received)
 
     @cached_property
     def _authorization(self) -> str | None:

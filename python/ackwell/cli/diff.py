@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from ackwell.cli import options
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
 from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, say_unread
 from ackwell.cli.ledger import Ledger  # noqa: TC001
@@ -16,6 +17,7 @@ from ackwell.cli.tables import print_subscriptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ackwell.broker.admin import Admin
     from ackwell.diagnosis.difference import Difference, Differences, Name
 
 SHOWN = 2_000
@@ -25,6 +27,7 @@ ROWS = 30
 """Subscriptions of a folder that are listed; --json has all."""
 
 
+@options.asks_a_broker
 def diff(
     before: Annotated[
         Path,
@@ -34,14 +37,20 @@ def diff(
         ),
     ],
     after: Annotated[
-        Path, typer.Argument(metavar="B", help="A later state of the same cursor, or of the same folder.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[B]",
+            help="A later state of the same cursor, or of the same folder. With --admin: a topic, or "
+            "tenant/namespace; by default the topics of A.",
+        ),
+    ] = None,
     subscription: Annotated[
         str | None, typer.Option(metavar="NAME", help="The subscription, if an answer has several.")
     ] = None,
     compression: Compression = None,
     ledger: Ledger = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object.")] = False,
+    client: Admin | None = None,
 ) -> None:
     """Show what is acknowledged in B and not in A, and what in A and not in B.
 
@@ -49,6 +58,8 @@ def diff(
     --------
         ackwell diff before.stats.json after.stats.json
         ackwell diff monday/ tuesday/
+        ackwell diff monday/ --admin http://broker:8080
+        ackwell diff before.json a/b/orders --admin http://broker:8080
         ackwell diff --json before.stats.json.gz cursor-ledger-entry.bin
 
     Exit code: 0 when both are the same, 3 when they differ, 5 when some of a
@@ -56,8 +67,12 @@ def diff(
     """
     from ackwell.diagnosis.difference import difference, differences, read_state
 
-    if before.is_dir() or after.is_dir():
-        many = differences(before, after, subscription=subscription)
+    if client is None and after is None:
+        raise typer.BadParameter("give a second state, or --admin URL")
+    later = client or Path(after or "")
+    if before.is_dir() or not isinstance(later, Path) or later.is_dir():
+        topics = [after] if client is not None and after is not None else []
+        many = differences(before, later, subscription=subscription, topics=topics)
         for unread in many.unread:
             say_unread(unread)
         if as_json:
@@ -68,7 +83,7 @@ def diff(
     found = difference(
         *(
             read_state(path, subscription=subscription, compression=compression, ledger=ledger)
-            for path in (before, after)
+            for path in (before, later)
         )
     )
     if as_json:

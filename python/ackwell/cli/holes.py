@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from ackwell.cli import options
 from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, progress, say_unread, write_utf8
@@ -13,7 +14,10 @@ from ackwell.cli.tables import print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
-    from ackwell.diagnosis.holes import Blockage
+    from ackwell.diagnosis.holes import Blockage, Listed
+
+PEEKS_MAX = 1_000
+"""The most entries that one run asks for: each is read from the bookies."""
 
 
 class Format(StrEnum):
@@ -35,6 +39,17 @@ def holes(
         ),
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.TABLE,
+    listed: Annotated[
+        int,
+        typer.Option(
+            "--list",
+            min=0,
+            max=PEEKS_MAX,
+            metavar="N",
+            help="Also list the first N unacknowledged entries of each subscription; with --admin when each "
+            "was published, which the broker reads from its storage, one by one, at most 1,000 in all.",
+        ),
+    ] = 0,
     client: Admin | None = None,
 ) -> None:
     """Show which entry blocks each mark-delete position, for how long, and how many bytes it pins.
@@ -43,31 +58,40 @@ def holes(
     --------
         ackwell holes stats-internal.json
         ackwell holes --admin http://broker:8080 public/default
+        ackwell holes --list 10 --admin http://broker:8080 public/default
         ackwell holes --format json dumps/
         ackwell holes --format prometheus dumps/ > ackwell-holes.prom
     """
     from ackwell.broker.stats import Unread, read_each
-    from ackwell.diagnosis.holes import blockage
+    from ackwell.diagnosis.holes import Listed, blockage
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, or --admin URL")
+    if listed and output is Format.PROMETHEUS:
+        raise typer.BadParameter("entries are no metrics: --list needs --format table or json")
     read = read_each(sources or ()) if client is None else client.read(sources or ())
-    found, unread = [], 0
+    found: list[tuple[Blockage, Listed]] = []
+    unread = 0
     for stats in progress(read, "reading"):
         if isinstance(stats, Unread):
             unread += 1
             say_unread(stats)
         elif (blocked := blockage(stats)) is not None:
-            found.append(blocked)
-    _print(found, output)
+            found.append((blocked, Listed(stats, listed)))
+    found.sort(key=lambda each: -each[0].pinned_bytes)
+    if client is not None:
+        left = PEEKS_MAX
+        for _, entries in found:
+            left -= entries.peek(client, left)
+    _print([blocked for blocked, _ in found], output, [entries for _, entries in found] if listed else [])
     if unread:
         raise typer.Exit(EXIT_UNREAD)
 
 
-def _print(found: list[Blockage], output: Format) -> None:
-    found.sort(key=lambda blocked: -blocked.pinned_bytes)
+def _print(found: list[Blockage], output: Format, listed: list[Listed]) -> None:
     if output is Format.JSON:
-        print_json([blocked.to_json() for blocked in found])
+        more = [{"unacked": each.to_json()} for each in listed] or [{}] * len(found)
+        print_json([blocked.to_json() | shown for blocked, shown in zip(found, more, strict=True)])
         return
     if output is Format.PROMETHEUS:
         from ackwell.diagnosis.prometheus import prometheus_holes
@@ -82,6 +106,10 @@ def _print(found: list[Blockage], output: Format) -> None:
     print_subscriptions(
         shown, ((topic, name, [values[each] or "–" for each in shown]) for topic, name, values in rows)
     )
+    for blocked, entries in zip(found, listed, strict=False):
+        name = f"{name_of(blocked.topic)} · {name_of(blocked.subscription)}"
+        out.print(Text(f"\n{name}: the oldest unacknowledged entries"))
+        out.print(Text("\n".join(f"  {line}" for line in entries.lines())))
 
 
 HEADINGS = ("blocked by", "entries", "acked behind", "pinned", "freed by acking it", "held by", "blocked for")

@@ -8,7 +8,7 @@ state names. Two folders of answers are compared subscription by subscription.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +19,7 @@ from ackwell.errors import StatsError
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
+    from ackwell.broker.admin import Admin
     from ackwell.diagnosis.inspection import Inspection
     from ackwell.position import Position
 
@@ -87,25 +88,41 @@ class Differences:
         }
 
 
-def differences(before: Path, after: Path, *, subscription: str | None = None) -> Differences:
+def differences(
+    before: Path,
+    after: Path | Admin,
+    *,
+    subscription: str | None = None,
+    topics: Sequence[str] = (),
+) -> Differences:
     """Compare the answers of brokers in two files or folders; of several of a subscription, the newest.
+
+    Instead of the second, a broker can be asked: for `topics`, or without them for those of the first source.
 
     Raises `StatsError` if no subscription is in both.
     """
     unread: list[Unread] = []
-    first, second = (_newest(source, subscription, unread) for source in (before, after))
+    first = _newest(read_each([before]), subscription, unread)
+    if isinstance(after, Path):
+        second = _newest(read_each([after]), subscription, unread)
+    else:
+        second = _newest(after.read(topics or _topics(first, before)), subscription, unread)
+        first = _named_as(first, second)
     both = {name: difference(first[name], second[name]) for name in sorted(first.keys() & second.keys())}
     if not both:
+        where = after if isinstance(after, Path) else after.endpoint.address("")
         raise StatsError(
-            f"no subscription is here and in {after}; here is {_some(first)}, there {_some(second)}",
+            f"no subscription is here and in {where}; here is {_some(first)}, there {_some(second)}",
             str(before),
         )
     return Differences(both, sorted(first.keys() - both), sorted(second.keys() - both), unread)
 
 
-def _newest(source: Path, subscription: str | None, unread: list[Unread]) -> dict[Name, SubscriptionStats]:
+def _newest(
+    source: Iterable[SubscriptionStats | Unread], subscription: str | None, unread: list[Unread]
+) -> dict[Name, SubscriptionStats]:
     newest: dict[Name, SubscriptionStats] = {}
-    for found in read_each([source]):
+    for found in source:
         if isinstance(found, Unread):
             unread.append(found)
         elif subscription in (None, found.subscription):
@@ -113,6 +130,23 @@ def _newest(source: Path, subscription: str | None, unread: list[Unread]) -> dic
             if name not in newest or (found.time_ms or 0) >= (newest[name].time_ms or 0):
                 newest[name] = found
     return newest
+
+
+def _topics(found: Iterable[Name], source: Path) -> list[str]:
+    """Return the topics to ask a broker for."""
+    topics = sorted({topic for topic, _ in found})
+    if not topics or not all("://" in topic for topic in topics):
+        raise StatsError("does not name its topic: give the topic after it", str(source))
+    return topics
+
+
+def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> dict[Name, SubscriptionStats]:
+    """Name the only topic of an answer that does not name it as the only one that was asked for."""
+    mine, theirs = {topic for topic, _ in found}, {topic for topic, _ in other}
+    if len(mine) != 1 or len(theirs) != 1 or any("://" in topic for topic in mine):
+        return found
+    (topic,) = theirs
+    return {(topic, name): replace(stats, topic=topic) for (_, name), stats in found.items()}
 
 
 def _some(names: Iterable[Name]) -> str:

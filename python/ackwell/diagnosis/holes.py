@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ackwell.errors import StatsError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
+    from ackwell.broker.admin import Admin, PeekedEntry
     from ackwell.broker.dispatch import ConsumerStats
     from ackwell.broker.stats import SubscriptionStats
 
@@ -103,6 +107,13 @@ def holes(stats: SubscriptionStats) -> Iterator[Hole]:
             yield Hole(Position(ledger_id, start), Position(ledger_id, entries - 1))
 
 
+def unacked_entries(stats: SubscriptionStats) -> Iterator[Position]:
+    """Yield the entries that are not wholly acknowledged, in order, lazily."""
+    for hole in holes(stats):
+        for entry_id in range(hole.first.entry_id, hole.last.entry_id + 1):
+            yield Position(hole.first.ledger_id, entry_id)
+
+
 def blockage(stats: SubscriptionStats) -> Blockage | None:
     """Return what the oldest hole does; None where all is acknowledged."""
     found = holes(stats)
@@ -141,3 +152,58 @@ def _holder(stats: SubscriptionStats, hole: Hole) -> ConsumerStats | None:
     if dispatch.active is not None:
         return next((each for each in dispatch.consumers if each.name == dispatch.active), None)
     return dispatch.holders[0] if len(dispatch.holders) == 1 and not dispatch.in_replay else None
+
+
+class Listed:
+    """The oldest unacknowledged entries of a subscription, and what a broker says of them."""
+
+    def __init__(self, stats: SubscriptionStats, most: int) -> None:
+        self._topic = stats.topic
+        self._time_ms = stats.time_ms
+        self._entries: dict[Position, PeekedEntry | str | None] = dict.fromkeys(
+            islice(unacked_entries(stats), most)
+        )
+
+    def peek(self, admin: Admin, most: int) -> int:
+        """Ask for at most so many of the entries; return for how many."""
+        positions = list(islice(self._entries, max(most, 0)))
+        for position in positions:
+            try:
+                self._entries[position] = admin.peek(self._topic, position)
+            except StatsError as error:
+                # One that cannot be read must not cost the others their times.
+                self._entries[position] = error.reason
+        return len(positions)
+
+    def lines(self) -> Iterator[str]:
+        """Return a line for each entry."""
+        for position, found in self._entries.items():
+            if not isinstance(found, tuple):
+                yield f"{position}" if found is None else f"{position}  {found}"
+                continue
+            messages = f"{found.messages:,} message{'' if found.messages == 1 else 's'}"
+            published = "" if found.published_ms is None else f", published {_date(found.published_ms)}"
+            if self._time_ms is not None and found.published_ms is not None:
+                published += f", {max(self._time_ms - found.published_ms, 0) / 60_000:,.1f} min ago"
+            due = "" if found.due_ms is None else f", due {_date(found.due_ms)}"
+            yield f"{position}  {messages}{published}{due}"
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return them as JSON values."""
+        shown = []
+        for position, found in self._entries.items():
+            entry: dict[str, Any] = {"position": str(position)}
+            if isinstance(found, str):
+                entry["error"] = found
+            elif found is not None:
+                entry |= {
+                    "publishedMs": found.published_ms,
+                    "dueMs": found.due_ms,
+                    "messages": found.messages,
+                }
+            shown.append(entry)
+        return shown
+
+
+def _date(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
