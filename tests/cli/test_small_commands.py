@@ -16,7 +16,7 @@ from ackwell.cli.delay_advise import milliseconds, pulsar_settings
 from ackwell.diagnosis.delay_advice import advise
 from ackwell.diagnosis.inspection import inspect
 from tests.broker.answers import answer, holes
-from tests.commands import ackwell
+from tests.commands import ackwell, held
 from tests.rescue.scripted import FakeAdmin
 
 STATE = PositionInfo(3, 5, [(3, 7, 8), (3, 10, 12)])
@@ -406,3 +406,18 @@ def test_an_error_of_spark_is_the_line_that_says_it() -> None:
     assert _sentence(PySparkException(trace)) == "EventError: line 3"
     assert _sentence(PySparkException("\n first \n second")).strip() == "first"
     assert _sentence(PySparkException("a\nTraceback (most recent call last):\n  File x")) == "a"
+
+
+def test_a_folder_to_compare_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    missing = tmp_path / "none"
+    answer = held(ackwell("diff", str(missing), str(tmp_path / "there")))
+    assert (answer.code, answer.err.rstrip()) == (
+        1,
+        f"error: {missing}: cannot be read: No such file or directory",
+    )
+
+
+def test_no_hole_is_denied_if_something_was_not_read(tmp_path: Path) -> None:
+    answer = ackwell("holes", str(tmp_path / "none.json"))
+    assert (answer.code, answer.out) == (5, "nothing is blocked in what was read\n")

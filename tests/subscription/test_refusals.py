@@ -213,3 +213,8 @@ def test_the_type_is_changed_by_its_own_method_only() -> None:
     with pytest.raises(AttributeError):
         subscription.type = "Exclusive"  # type: ignore[misc, assignment]
     assert subscription.type == "Shared"
+
+
+def test_a_type_of_a_subscription_that_does_not_exist_is_named_beside_those_that_do() -> None:
+    with pytest.raises(ValueError, match=r"'KeyShared'.* expected Exclusive, Shared, Failover, Key_Shared$"):
+        Subscription("KeyShared")

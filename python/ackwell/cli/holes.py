@@ -83,12 +83,13 @@ def holes(
         left = PEEKS_MAX
         for _, entries in found:
             left -= entries.peek(client, left)
-    _print([blocked for blocked, _ in found], output, [entries for _, entries in found] if listed else [])
+    lists = [entries for _, entries in found] if listed else []
+    _print([blocked for blocked, _ in found], output, lists, unread)
     if unread:
         raise typer.Exit(EXIT_UNREAD)
 
 
-def _print(found: list[Blockage], output: Format, listed: list[Listed]) -> None:
+def _print(found: list[Blockage], output: Format, listed: list[Listed], unread: int) -> None:
     if output is Format.JSON:
         more = [{"unacked": each.to_json()} for each in listed] or [{}] * len(found)
         print_json([blocked.to_json() | shown for blocked, shown in zip(found, more, strict=True)])
@@ -99,7 +100,9 @@ def _print(found: list[Blockage], output: Format, listed: list[Listed]) -> None:
         write_utf8(prometheus_holes(found))
         return
     if not found:
-        out.print("nothing is blocked: all is acknowledged")
+        out.print(
+            "nothing is blocked in what was read" if unread else "nothing is blocked: all is acknowledged"
+        )
     rows = [(blocked.topic, blocked.subscription, _values(blocked)) for blocked in found]
     # What nothing is known of for any of them has no column.
     shown = [heading for heading in HEADINGS if any(values[heading] for _, _, values in rows)]

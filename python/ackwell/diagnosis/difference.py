@@ -110,6 +110,9 @@ def differences(
         first = _named_as(first, second)
     both = {name: difference(first[name], second[name]) for name in sorted(first.keys() & second.keys())}
     if not both:
+        if unread and not (first and second):
+            # Nothing could be compared, because of what could not be read.
+            raise StatsError(unread[0].reason, unread[0].source)
         where = after if isinstance(after, Path) else after.endpoint.address("")
         raise StatsError(
             f"no subscription is here and in {where}; here is {_some(first)}, there {_some(second)}",

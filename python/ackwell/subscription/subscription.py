@@ -131,6 +131,7 @@ class Subscription:
         durable: bool = True,
         engine: Engine | None = None,
     ) -> None:
+        type = SubscriptionType(type)  # noqa: A001
         settings = settings or SubscriptionSettings()
         if cursor is None:
             if ledgers is None:
@@ -139,7 +140,7 @@ class Subscription:
         if partition is not None:
             partition = arguments.integer("partition", partition, 0)
         self._state = state = new_state(
-            SubscriptionType(type),
+            type,
             cursor,
             settings,
             selector,
