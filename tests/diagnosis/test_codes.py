@@ -42,6 +42,12 @@ def test_every_reason_of_a_loss_has_a_code_and_every_code_a_verdict() -> None:
     assert verdicts == {"restart", *map(str, Delivering)}
 
 
+def test_every_rule_says_what_ends_the_wait_and_nothing_else_does() -> None:
+    assert {entry.code for entry in codes().values() if entry.until} == {
+        entry.code for entry in codes().values() if entry.verdict == "waiting"
+    }
+
+
 @pytest.mark.parametrize("code", codes())
 def test_every_code_is_explained(code: str) -> None:
     exit_code, output = command("doctor", "--explain", code)

@@ -83,3 +83,4 @@ def test_a_rate_of_the_last_minute_is_no_delivery_once_every_consumer_is_at_its_
     found = delivery_of(read(report), BrokerSettings())
     assert found.code.code == "consumer-blocked"
     assert found.consumer == "in"
+    assert found.to_json(read(report))["until"].startswith("one of them has no more than half of its limit")

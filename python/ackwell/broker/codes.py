@@ -23,6 +23,7 @@ class Code:
     verdict: str
     what: str
     why: str = ""
+    until: str = ""
     issues: tuple[str, ...] = ()
     do: tuple[str, ...] = ()
     save: str = ""

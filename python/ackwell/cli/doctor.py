@@ -75,7 +75,7 @@ def _explain(code: str | None) -> None:
     """Print what a code means, and end."""
     if code is None:
         return
-    from ackwell.broker.codes import codes
+    from ackwell.broker.codes import codes, with_names
 
     entry = codes().get(code)
     if entry is None:
@@ -83,6 +83,8 @@ def _explain(code: str | None) -> None:
     out.print(Text(f"{entry.code} ({entry.verdict}): {entry.what}"))
     if entry.why:
         out.print(Text(entry.why))
+    if entry.until:
+        out.print(Text(f"until {with_names(entry.until, 'TOPIC', 'SUBSCRIPTION')}"))
     for what, values in (("upstream", entry.issues), ("mended in", entry.mended)):
         if values:
             out.print(Text(f"{what}: {', '.join(values)}"))
@@ -400,6 +402,8 @@ def _of_delivery(diagnosis: Diagnosis) -> Iterator[str]:
     yield from (f"    {detail}" for detail in delivery.details)
     if delivery.since_ms is not None:
         yield f"    nothing was delivered or acknowledged since {utc(delivery.since_ms)}"
+    if until := delivery.until(diagnosis.stats):
+        yield f"    until {until}"
     if shown.mended:
         yield f"    mended in {', '.join(shown.mended)}"
     if shown.save:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.broker.codes import Code, codes
+from ackwell.broker.codes import Code, codes, with_names
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.settings import SubscriptionSettings
 from ackwell.subscription.stall import Seen, stall_seen
@@ -69,12 +69,17 @@ class Delivery:
             "consumer": self.consumer,
             "details": list(self.details),
             "sinceMs": self.since_ms,
+            "until": self.until(stats) or None,
             "suspected": None if self.suspected is None else self.suspected.code,
             "issues": list(shown.issues),
             "mendedIn": list(shown.mended),
             "saveFirst": shown.save or None,
             "remedies": self.steps(stats),
         }
+
+    def until(self, stats: SubscriptionStats) -> str:
+        """Return what ends the wait, empty if no rule is the reason."""
+        return with_names(self.code.until, stats.topic, stats.subscription)
 
     def steps(self, stats: SubscriptionStats) -> list[str]:
         """Return what helps, as lines that can be copied."""

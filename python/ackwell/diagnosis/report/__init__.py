@@ -142,6 +142,8 @@ def _of_delivery(now: Diagnosis) -> Iterator[str]:
         yield f"consumer {delivery.consumer}: {', '.join(delivery.details)}"
     elif delivery.details:
         yield ", ".join(delivery.details)
+    if delivery.code.until:
+        yield with_names(f"until {delivery.code.until}", "TOPIC", "SUBSCRIPTION")
     if delivery.code.do:
         # The same for all subscriptions of a code: a page of thousands has each text once.
         yield "\n".join(["what helps:", *delivery.code.steps("TOPIC", "SUBSCRIPTION")])
