@@ -284,6 +284,20 @@ def test_the_worst_case_of_a_crash_is_everything_since_the_position_on_disk() ->
     assert graceful.messages_before_flush == graceful.messages
 
 
+@pytest.mark.parametrize("persisted", [(-1, -1), (0, 5), (2, 9), (3, -1)])
+def test_a_position_on_disk_before_the_first_ledger_leaves_all_its_entries(
+    persisted: tuple[int, int],
+) -> None:
+    """Of a cursor that wrote nothing yet a broker says -1:-1."""
+    ledgers = Ledgers({3: 10})
+    loss = restart_loss(
+        acknowledged((3, 5), PositionRangeSet(), ledgers=ledgers),
+        restart="crash",
+        persisted_mark_delete=persisted,
+    )
+    assert loss.messages_before_flush == Count(0, 6)
+
+
 def test_messages_are_counted_by_the_batches_of_the_entries_lost() -> None:
     settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=2"])
     sizes = BatchSizes(of={(5, 0): 7, (5, 9): 3, (3, 1): 100})

@@ -300,8 +300,11 @@ def unacked_entries(state: MemoryState) -> int | None:
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
     """Count the entries up to `position`: those after `after`, or all that are kept."""
     first = ledgers.first_position
-    start = after or (first and (first.ledger_id, -1))
-    return ledgers.entries_between(start, position) if start and start < position else 0
+    if first is None:
+        return 0
+    # What was never written is at -1:-1, before the first.
+    start = first if after is None else max(first, after)
+    return ledgers.entries_between(start, position) if start < position else 0
 
 
 def _form(settings: BrokerSettings) -> Literal["pulsar-ranges", "pulsar-long-array"]:
