@@ -147,6 +147,7 @@ def test_values_of_other_types_say_nothing() -> None:
     assert (found.out_of_order, found.blocked, found.last_delivered_ms) == (False, False, None)
     assert (found.believes_in_read, found.cursor_state) == (None, None)
     assert read(SHOWN | {"msgRateOut": 2}).rate_out == 2.0
+    assert read(SHOWN | {"msgRateOut": 10**400}).rate_out > 0
     wrongs: list[Any] = ["x", [1], [{}, 1]]
     for wrong in wrongs:
         with pytest.raises(TypeError, match="consumers: expected an array of objects"):

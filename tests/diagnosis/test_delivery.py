@@ -228,6 +228,8 @@ def test_facts_are_what_the_numbers_say_at_their_bounds() -> None:
     for read, ranges, unread in ((entry, "[]", True), (entry + 1, "[]", False), (entry, acked, False)):
         cursor = {"readPosition": f"{ledger}:{read}", "individuallyDeletedMessages": ranges}
         assert facts_of(told(cursor)).unread is unread
+    for start in ("-1:-1", "0:0", f"{ledger}:-1"):
+        assert facts_of(told({"readPosition": start})).unread
 
 
 def test_what_a_source_does_not_show_of_the_cursor_proves_no_lost_read() -> None:

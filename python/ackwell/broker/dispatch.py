@@ -184,7 +184,8 @@ def _text(value: Any) -> str | None:
 
 
 def _rate(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    # As it was given: an integer may be larger than any float.
+    return value if isinstance(value, int | float) else 0.0
 
 
 def _positive(value: int | None) -> int | None:

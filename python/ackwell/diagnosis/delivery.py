@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.codes import Code, codes, with_names
+from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.settings import SubscriptionSettings
 from ackwell.subscription.stall import Seen, stall_seen
@@ -179,14 +180,15 @@ class Facts:
             dispatch = self.dispatch
             known = dispatch.unacked + dispatch.delayed + (dispatch.in_replay or 0)
             return (dispatch.backlog_messages or 0) > known
-        read, last = stats.read_position, stats.ledgers.last_position
-        if read is None or last is None or read > last:
+        read, last, first = stats.read_position, stats.ledgers.last_position, stats.ledgers.first_position
+        if read is None or last is None or first is None or read > last:
             return False
-        first = stats.ledgers.previous_valid(*read)
-        entries = stats.ledgers.entries_between(first, last) if first < last else 0
+        # A cursor at the start may read at -1:-1, before the first ledger.
+        start = max(read, Position(first.ledger_id, 0))
+        before = start.ledger_id, start.entry_id - 1
         behind = stats.individually_deleted.copy()
-        behind.remove_up_to(*first)
-        return entries > behind.cardinality
+        behind.remove_up_to(*before)
+        return stats.ledgers.entries_between(before, last) > behind.cardinality
 
     @property
     def _holder(self) -> ConsumerStats | None:
