@@ -185,7 +185,7 @@ class Facts:
             return False
         # A cursor at the start may read at -1:-1, before the first ledger.
         start = max(read, Position(first.ledger_id, 0))
-        before = start.ledger_id, start.entry_id - 1
+        before = start.ledger_id, max(start.entry_id - 1, -1)
         behind = stats.individually_deleted.copy()
         behind.remove_up_to(*before)
         return stats.ledgers.entries_between(before, last) > behind.cardinality
