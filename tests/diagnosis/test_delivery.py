@@ -20,6 +20,7 @@ from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.checkup import JUDGED_VERSIONS
 from ackwell.diagnosis.delivery import BY_DESIGN, Delivering, Delivery, Facts, delivery_of
 from tests.broker.answers import answer
+from tests.commands import command
 from tests.diagnosis.test_doctor_lives import recorded as lives
 
 RECORDED = Path(__file__).parents[1] / "vectors" / "stalls.jsonl.gz"
@@ -249,6 +250,15 @@ def test_the_fullest_consumer_is_named_and_the_last_thing_that_happened() -> Non
         dump = told(consumers=consumers, lastConsumedTimestamp=70, lastAckedTimestamp=50)
         found = delivery_of(subscription_of(dump), BrokerSettings(), subscription_of(dump))
         assert (found.code.code, found.consumer, found.since_ms) == ("consumer-blocked", "many", 70)
+
+
+@pytest.mark.parametrize("written", [2**53 + 1, 2**63 - 1, -(2**63)])
+def test_a_time_beyond_every_date_ends_no_report(written: int, tmp_path: Path) -> None:
+    source = tmp_path / "a.json"
+    full = [consumer("a", 5, 3, blockedConsumerOnUnackedMsgs=True, lastConsumedTimestamp=written)]
+    source.write_text(json.dumps(told(consumers=full, lastConsumedTimestamp=written)))
+    _, shown = command("doctor", str(source))
+    assert ("acknowledged since 9999-12-31" in shown) is (written > 0)
 
 
 @pytest.mark.parametrize(("last", "code"), [(65_535, "unexplained"), (65_534, "no-owner")])

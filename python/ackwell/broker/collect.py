@@ -17,12 +17,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from ackwell.broker.admin import BrokerFacts, TopicAnswer
+from ackwell.broker.dates import date_of
 from ackwell.broker.stats import Unread
 from ackwell.broker.whole_files import NO_FOLLOW, write_whole
 from ackwell.errors import StoreError
@@ -70,7 +70,7 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
         manifest = {
             "schemaVersion": SCHEMA_VERSION,
             "source": admin.endpoint.shown_url,
-            "date": _date(time_ms).isoformat(timespec="seconds"),
+            "date": date_of(time_ms).isoformat(timespec="seconds"),
             "version": facts.version,
             "settings": facts.settings,
             "assumed": list(facts.assumed),
@@ -94,13 +94,9 @@ def _file(run: Path, topic: str) -> Path:
     return run / f"{name[:_NAME_BYTES_MAX]}.{digest}.json.gz"
 
 
-def _date(time_ms: int) -> datetime:
-    return datetime.fromtimestamp(time_ms / 1000, UTC)
-
-
 def _name(time_ms: int) -> str:
     # No colon: a Windows file name has none.
-    return _date(time_ms).strftime("%Y-%m-%dT%H-%M-%SZ")
+    return date_of(time_ms).strftime("%Y-%m-%dT%H-%M-%SZ")
 
 
 def _unfinished(folder: Path) -> Path | None:

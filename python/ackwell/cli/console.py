@@ -6,13 +6,14 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+
+from ackwell.broker.dates import date_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -49,7 +50,7 @@ def name_of(name: str, room: int | None = None) -> str:
 
 def utc(time_ms: int) -> str:
     """Return a time as it is shown: to the second, UTC."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return date_of(time_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 EXIT_UNREAD: Final = 5

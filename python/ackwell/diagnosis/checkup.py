@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.batch_sizes import Count
+from ackwell.broker.dates import date_of
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, Unread
 from ackwell.broker.writes import RESTARTS, Restart
@@ -167,7 +167,7 @@ class Checkup:
     @property
     def date(self) -> str:
         """When the doctor ran, in ISO 8601, UTC."""
-        return datetime.fromtimestamp(self.time_ms / 1000, UTC).isoformat(timespec="seconds")
+        return date_of(self.time_ms).isoformat(timespec="seconds")
 
     def header(self) -> dict[str, Any]:
         """Return what holds for the whole run as JSON values: version, broker, totals, unread sources.
@@ -253,7 +253,7 @@ def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
 
 
 def _day(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%A, %Y-%m-%d %H:%M UTC")
+    return date_of(time_ms).strftime("%A, %Y-%m-%d %H:%M UTC")
 
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, int, float, int, str, str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ackwell.broker.dates import date_of
 from ackwell.errors import StatsError
 from ackwell.position import Position
 
@@ -206,4 +206,4 @@ class Listed:
 
 
 def _date(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return date_of(time_ms).isoformat(timespec="milliseconds")

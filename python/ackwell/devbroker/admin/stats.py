@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.clock import TIME_MAX_MS
+from ackwell.broker.dates import date_of
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
@@ -216,8 +215,4 @@ def _consumer(consumer: Consumer, summary: ConsumerSummary) -> dict[str, Any]:
 
 def timestamp(ms: int) -> str:
     """Return a time as the admin API writes it; at most the end of the year 9999."""
-    return (
-        datetime.fromtimestamp(min(ms, TIME_MAX_MS) / 1000, UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
+    return date_of(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
