@@ -21,6 +21,7 @@ from ackwell.subscription import (
     SubscriptionSettings,
     TransactionId,
     Undelivered,
+    dispatcher,
 )
 from tests.subscription.helpers import deliver, opened
 
@@ -92,6 +93,31 @@ def test_many_at_once_are_decided_as_one_by_one(kind: str, seed: int) -> None:
         found.append((owner, subscription.summary(0).consumers))
     assert found[0] == found[1]
     assert found[0][0]
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared", "Exclusive", "Failover"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_few_are_decided_as_many(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for few in (0, 20):
+        monkeypatch.setattr(dispatcher, "FEW", few)
+        numbers = random.Random(seed)
+        subscription = opened(kind, 400, "a" if kind == "Exclusive" else "abc", 150, round_robin_batch_size=3)
+        got: list[dict[ConsumerKey, list[int]]] = []
+        for _ in range(60):
+            columns = subscription.next_reads_many(numbers.choice([1, 7, 20, 21]), 0)
+            count = len(columns[0])
+            deliveries = subscription.dispatch_many(
+                *columns,
+                0,
+                batch_sizes=[numbers.randint(1, 4) for _ in range(count)] if seed % 2 else None,
+                sticky_key_hashes=[numbers.randint(1, 65_535) for _ in range(count)],
+            )
+            got.append({each.consumer: each.entry_ids.tolist() for each in deliveries})
+        subscription.validate()
+        found.append((got, subscription))
+    assert found[0] == found[1]
+    assert sum(len(entry_ids) for each in found[0][0] for entry_ids in each.values()) > 50
 
 
 def test_exclusive_refuses_a_second_consumer() -> None:

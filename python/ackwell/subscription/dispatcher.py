@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ackwell.subscription.entries import Entries
     from ackwell.subscription.policies.base import Owners
     from ackwell.subscription.state import State
+
+
+FEW: Final = 20
+"""So few entries are decided on one by one: columns cost as much as that before the first of them."""
 
 
 class Delivery(NamedTuple):
@@ -146,7 +150,8 @@ class Dispatcher:
         if not new.entries:
             return deliveries
         owners = None
-        if new.follows(*state.unread.first(new.entries)) and not self._needs_a_look(new, now_ms):
+        plain = new.entries > FEW and new.follows(*state.unread.first(new.entries))
+        if plain and not self._needs_a_look(new, now_ms):
             owners = state.policy.choose_many([*state.consumers], new.sizes, new.hashes, new.entries)
         if owners is None:
             return deliveries + self._one_by_one(new, now_ms, changed=bool(deliveries))
@@ -426,6 +431,8 @@ class Dispatcher:
     def _remaining(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
         """Count the messages of a batch that are neither acknowledged nor held by a transaction."""
         state = self._state
+        if not (state.cursor.partly_acked or state.transactions.leaves_out):
+            return batch_size
         unacked = state.cursor.unacked_bits(ledger_id, entry_id)
         held = state.transactions.left_out(Position(ledger_id, entry_id))
         if unacked is not None:

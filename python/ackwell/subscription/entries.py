@@ -71,9 +71,11 @@ class Entries(NamedTuple):
         return self.pick(~new), self.pick(new)
 
     def at(self, indexes: list[int]) -> Entries:
-        """Return the entries at these places."""
+        """Return the entries at these places, which are in order."""
         import numpy as np
 
+        if len(indexes) == self.entries:
+            return self
         places = np.array(indexes, dtype=np.int64)
         return Entries(*(None if column is None else column[places] for column in self))  # type: ignore[arg-type]
 
