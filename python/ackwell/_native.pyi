@@ -277,7 +277,7 @@ class LongMap:
     def put_many(self, keys: ArrayLike, values: ArrayLike) -> int:
         """Set the values of keys given as int64 arrays of one length; return how many keys were new."""
     def get_many(self, keys: ArrayLike, default: int = 0) -> NDArray[np.int64]:
-        """Return the values of an int64 array of keys, with `default` where there is none."""
+        """Return the values of an int64 array of keys, with `default` if there is none."""
     def contains_many(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Return, for each key of an int64 array, whether it is here."""
     def remove_many(self, keys: ArrayLike) -> int:
@@ -425,7 +425,7 @@ class PendingAcks:
         `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
     remove_handler : RemoveHandler, optional
         `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called with each entry removed, between
-        `start_batch()` and `end_batch()` where a call can remove more than one.
+        `start_batch()` and `end_batch()` if a call can remove more than one.
 
     Examples
     --------
@@ -495,7 +495,7 @@ class PendingAcks:
     def get_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return two int64 arrays: remaining counts, −1 where not pending, and sticky-key hashes, 0 where not."""
+        """Return two int64 arrays: remaining counts, −1 if not pending, and sticky-key hashes, 0 if not."""
     def __getitem__(self, position: tuple[int, int], /) -> PendingAck: ...
     def update_remaining(self, ledger_id: int, entry_id: int, acked: int, /) -> bool:
         """Take `acked` messages off an entry's remaining count; return whether that was done.
@@ -901,7 +901,7 @@ class TimeBuckets(_DelayedIndex):
     def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None:
         """Return `(data, wide)`: the entry ids of a ledger in a time's bucket as portable roaring, or None.
 
-        `wide` marks the 64-bit form, taken where an id passes 32 bits. Any roaring library reads both.
+        `wide` marks the 64-bit form, taken if an id passes 32 bits. Any roaring library reads both.
         """
     def add_roaring(
         self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False
@@ -1380,7 +1380,7 @@ class Partials:
         sequences: ArrayLike | None = None,
         files: _Codes | None = None,
     ) -> int | None:
-        """Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
+        """Take rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
 
         `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
         has code 0, and the number of each code; the numbers of kinds are those of `ACTIONS`. `ack_sets` are

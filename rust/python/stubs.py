@@ -58,7 +58,7 @@ def _doc(subject: object) -> str | None:
 
 
 def _replace(lines: list[str], node: Documented, doc: str | None) -> None:
-    """Put a docstring, or none, where the node has one or `...`; a class keeps the rest of its body."""
+    """Put a docstring, or none if the node has one or `...`; a class keeps the rest of its body."""
     first = node.body[0]
     text = _docstring(doc, " " * node.col_offset + INDENT) if doc else []
     start, end = first.lineno - 1, first.end_lineno or first.lineno

@@ -90,7 +90,7 @@ def test_a_listed_name_that_is_no_topics_does_not_end_the_run(odd: str) -> None:
     with broker(told) as (url, _):
         (found,), (unread,) = read(url)
     assert found.topic == TOPIC
-    assert (unread.topic, unread.reason) == (odd, "the broker lists it, and it is no name of a topic")
+    assert (unread.topic, unread.reason) == (odd, "the broker lists it, and it is not a name of a topic")
 
 
 def test_a_name_with_a_slash_or_a_blank_is_quoted() -> None:

@@ -337,7 +337,7 @@ def test_a_subscription_is_made_where_it_is_asked_for(broker: Offline, client: C
     for wrong in ({}, {"ledgerId": 1}, {"ledgerId": "1", "entryId": 1}, 5, {"ledgerId": 2**63, "entryId": 1}):
         assert broker.topics("PUT", "orders/subscription/wrong", wrong) == (
             400,
-            f"{wrong!r} is no message id",
+            f"{wrong!r} is not a message id",
         )
     assert sorted(broker.topics("GET", "orders/subscriptions")) == sorted(
         ["s", "end", "latest", "earliest", "at", "behind", "before", "after"]
@@ -380,7 +380,7 @@ def test_a_cursor_is_put_at_a_message_or_at_a_time(broker: Offline, client: Clie
         assert on_s(broker, "POST", f"resetcursor/{BEGUN_MS + 1_000 * seconds}") is None
         assert mark(broker) == expected
     for wrong in ("-1", "1.5", "x", "1" * 19):
-        assert on_s(broker, "POST", f"resetcursor/{wrong}") == (400, f"{wrong!r} is no number")
+        assert on_s(broker, "POST", f"resetcursor/{wrong}") == (400, f"{wrong!r} is not a number")
     assert on_s(broker, "POST", "resetcursor", {"a": 1})[0] == 400
     kinds = {event.kind for event in broker.events() if event.subscription == "s"}
     assert "seek" in kinds

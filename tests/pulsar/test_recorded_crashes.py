@@ -47,7 +47,7 @@ def compared(taken: Snapshot, folder: Path) -> Iterator[Compared]:
         each.subscription: each for each in replay_files([folder], at=taken.at) if each.topic == taken.topic
     }
     for name, path in taken.answers.items():
-        about = (f"what {name} kept", f"where {name} stood", "whether the broker was restarted")
+        about = (f"what {name} kept", f"where {name} was", "whether the broker was restarted")
         gaps = [
             each.detail
             for each in events

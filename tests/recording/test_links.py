@@ -141,7 +141,7 @@ def test_the_address_of_a_broker_has_a_port_or_the_usual_one(url: str, expected:
 @pytest.mark.parametrize("url", ["http://a", "a:1", "pulsar://", "pulsar://:6650"])
 def test_what_is_no_address_of_a_broker_is_refused(url: str) -> None:
     with pytest.raises(
-        ValueError, match=r"is no address of a broker; expected pulsar://host:6650 or pulsar\+ssl://"
+        ValueError, match=r"is not an address of a broker; expected pulsar://host:6650 or pulsar\+ssl://"
     ):
         Proxy(url, Book(list[Event]().append))
 

@@ -251,7 +251,7 @@ def test_a_broker_that_does_not_say_where_a_subscription_is_leaves_a_gap() -> No
             given = wire.position(wire.asked[0], None)
         assert [decode(each.command).message.request_id for each in given] == [2]
         assert wire.took() == [
-            of_topic(Kind.GAP, detail="where s stood when it was first seen"),
+            of_topic(Kind.GAP, detail="where s was when it was first seen"),
             of(Kind.CONSUMER_OPEN, detail="Shared"),
         ]
 

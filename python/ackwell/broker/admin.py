@@ -253,7 +253,7 @@ class Admin:
             try:
                 topic_path(name)
             except ValueError:
-                reason = "the broker lists it, and it is no name of a topic"
+                reason = "the broker lists it, and it is not a name of a topic"
                 yield Unread(self.endpoint.address(path), name, reason)
             else:
                 yield name
@@ -342,7 +342,7 @@ class Admin:
 
 
 def topic_path(topic: str) -> str:
-    """Return a topic's part of an address; `ValueError` for what is no name of a topic."""
+    """Return a topic's part of an address; `ValueError` for what is not a name of a topic."""
     domain, _, name = topic.partition("://")
     tenant, namespace, local = name.split("/", 2)
     return f"{domain}/{_quoted(tenant)}/{_quoted(namespace)}/{quote(local, safe='')}"

@@ -57,7 +57,7 @@ class Count(NamedTuple):
 
     @property
     def exact(self) -> int | None:
-        """The number, where both bounds are equal."""
+        """The number, if both bounds are equal."""
         return self.at_least if self.at_least == self.at_most else None
 
     def plus_up_to(self, more: int | None) -> Count:

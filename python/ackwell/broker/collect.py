@@ -43,7 +43,7 @@ class Progress(NamedTuple):
 
     topic: str | None
     written: Path | None
-    """None where it could not be read."""
+    """None if it could not be read."""
     unread: Unread | None
 
 
@@ -134,7 +134,7 @@ def _lock(descriptor: int) -> None:
 
 
 def collected_facts(sources: Sequence[str]) -> BrokerFacts | None:
-    """Return what the newest manifest under the sources says of the broker; None where there is none."""
+    """Return what the newest manifest under the sources says of the broker; None if there is none."""
     manifests = [file for source in sources if source != "-" for file in Path(source).rglob(MANIFEST)]
     for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
         try:

@@ -71,7 +71,7 @@ class DispatchStats:
     """Each consumer of Key_Shared names the hashes that it wants."""
     open_transactions: int
     throttled: int | None
-    """How often a dispatch rate made the dispatcher wait; None where the broker does not count it."""
+    """How often a dispatch rate made the dispatcher wait; None if the broker does not count it."""
     rate_limit: Mapping[str, Any] | None
     """The dispatch rate of the subscription's own, where it was asked for."""
     last_delivered_ms: int | None
@@ -106,7 +106,7 @@ class DispatchStats:
 
 
 Integer = Callable[[Mapping[str, Any], str, int], int]
-"""Reads an int64 of an answer, a third argument if it is missing; raises `ValueError` for what is none."""
+"""Reads an int64 of an answer, a third argument if it is missing; raises `ValueError` for what is not one."""
 
 
 def dispatch_of(

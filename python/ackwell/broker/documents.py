@@ -128,7 +128,7 @@ def _documents(decoder: json.JSONDecoder, text: str, source: str) -> Iterator[tu
 
 
 def _without_long_ranges(data: bytes) -> tuple[bytes, json.JSONDecoder]:
-    """Return the bytes with a number for each long text of ranges, and the decoder that knows the numbers."""
+    """Return the bytes with a number for each long text of ranges, and the decoder that takes the numbers."""
     spans: list[LongRanges] = []
     parts: list[bytes] = []
     end = 0

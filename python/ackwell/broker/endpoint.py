@@ -46,7 +46,7 @@ _STATUS: Final = {
 
 
 class Answer(NamedTuple):
-    """The body of an answer, and when the broker sent it by its own clock (None where it does not say)."""
+    """The body of an answer, and when the broker sent it by its own clock (None if it does not say)."""
 
     body: bytes
     time_ms: int | None

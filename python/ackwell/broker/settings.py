@@ -1,6 +1,6 @@
 """The broker settings that decide what survives a restart, and what is delivered, by the broker's names.
 
-Only these matter; every other setting that Apache Pulsar 4.0.8 or 4.2.4 knows (`settings.txt`)
+Only these matter; every other setting of Apache Pulsar 4.0.8 or 4.2.4 (`settings.txt`)
 is accepted and has no effect, so a whole `broker.conf` can be passed. A name neither of them knows is
 refused: a misspelt limit that silently fell back to its default would make every prediction wrong.
 """
@@ -44,7 +44,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """
 
     NEWEST_VERSION: ClassVar[str] = "4.2"
-    """The version that is taken where none is known: the newest that is released."""
+    """The version that is taken if none is known: the newest that is released."""
 
     max_unacked_ranges_to_persist: int = _setting("managedLedgerMaxUnackedRangesToPersist", 10_000)
     """How many ranges of acknowledged entries are written to the cursor ledger."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ID_END: Final = 2**63 - 1
 
 _TIME_END_MS: Final = 253_402_300_800_000
-"""The year 10000, which no calendar here knows."""
+"""The year 10000, which no calendar here has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,7 @@ def program_options(
 
 
 def main() -> None:
-    """Run the command line; an error that the user can mend becomes one line and exit code 1."""
+    """Run the command line; an error that the user can correct becomes one line and exit code 1."""
     wanted = [argument for argument in sys.argv[1:2] if argument in COMMANDS]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -119,7 +119,7 @@ HEADINGS = ("blocked by", "entries", "acked behind", "pinned", "freed by acking 
 
 
 def _values(blocked: Blockage) -> dict[str, str]:
-    """Return what stands under each heading, empty if it is not known or nothing."""
+    """Return what is under each heading, empty if it is not known or nothing."""
     freed = blocked.freed_ledgers
     values = (
         str(blocked.hole),

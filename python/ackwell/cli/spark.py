@@ -51,7 +51,7 @@ def _sentence(error: PySparkException) -> str:
         return f"{line}; or give another --output or --mode overwrite"
     for start, each in enumerate(lines):
         if each.endswith("Traceback (most recent call last):"):
-            # An error of Python code in a task: what it says stands behind its stack.
+            # An error of Python code in a task: what it says comes after its stack.
             line = next((after for after in lines[start + 1 :] if not after.startswith(" ")), line)
     return line
 
@@ -73,7 +73,7 @@ Master = Annotated[
 ]
 Format = Annotated[
     str,
-    typer.Option("--format", metavar="NAME", help="The format to write; any that the Spark session knows."),
+    typer.Option("--format", metavar="NAME", help="The format to write; any that the Spark session has."),
 ]
 Mode = Annotated[
     Literal["error", "overwrite", "append", "ignore"],

@@ -126,7 +126,7 @@ def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: K
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no position, no end and no time") from None
+        raise typer.BadParameter(f"{text!r} is not a position, an end or a time") from None
     if time.tzinfo is None:
         raise typer.BadParameter(f"a time without a zone: {text!r}; add Z, or an offset such as +02:00")
     if client is None:

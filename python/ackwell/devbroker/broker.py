@@ -239,7 +239,7 @@ class AsyncBroker:
         no consumer of that name has a subscription of the given name.
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
-        # A client drops what it did not read when it is told that it is subscribed.
+        # A client drops what it did not read when it learns that it is subscribed.
         await asyncio.wait_for(self._quiet(), tester.REOPENED_WITHIN_S)
         return taken
 

@@ -2,7 +2,7 @@
 
 `can_read(reader, writer)`: data written with one can be read with the other, by type, promotion of numbers,
 names of records and enums, unions, and defaults of fields that the writer does not have. Other types of
-schema are compatible where they are the same.
+schema are compatible if they are the same.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
     # From asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection in, or close it where there are too many."""
+        """Take the connection in, or close it if there are too many."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]

@@ -97,7 +97,7 @@ class TopicContent:
         return position if position.entry_id >= 0 else Position(-1, -1)
 
     def batch_size(self, position: tuple[int, int]) -> int | None:
-        """Return how many messages an entry's batch holds; None where it is no batch."""
+        """Return how many messages an entry's batch holds; None if it is not a batch."""
         if position[1] < 0:
             return None
         metadata = read_payload(self.log.read(*position).data).metadata

@@ -39,4 +39,4 @@ class Entry:
         """The key's slot, worked out when a Key_Shared subscription first asks."""
         self.transaction = transaction
         self.marker = marker
-        """The type of a marker, which is no message but the end of its transaction; 0 for a message."""
+        """The type of a marker, which is not a message but the end of its transaction; 0 for a message."""

@@ -51,7 +51,7 @@ class Log:
         self.held_bytes = sum(_bytes_of(entries)[1] for entries in self.entries.values())
         """The bytes in memory."""
         self.last_confirmed: Position | None = None
-        """The last entry that was published, also when its ledger is gone; None if nobody knows of one."""
+        """The last entry that was published, also when its ledger is gone; None if none is known."""
         self.rolled = False
         """Whether the last entry closed a full ledger and opened the next."""
         self._open: Ledger = []

@@ -59,7 +59,7 @@ def _pump(source: TopicSubscription) -> None:
 
 
 def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]], list[Entry]] | None:
-    """Read what comes next, up to where the topic may be read; None after skipping what is no message."""
+    """Read what comes next, up to where the topic may be read; None after skipping what is not a message."""
     content = source.content
     ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())
     positions = list(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))

@@ -48,7 +48,7 @@ class Schemas:
         return version(len(versions))
 
     def get(self, topic: str, wanted: bytes | None = None) -> tuple[Any, bytes] | None:
-        """Return a version of a topic's schema, by default the newest; None where there is none."""
+        """Return a version of a topic's schema, by default the newest; None if there is none."""
         versions = self._read(topic)
         number = len(versions) - 1 if not wanted else int.from_bytes(wanted)
         if not 0 <= number < len(versions):

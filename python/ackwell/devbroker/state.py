@@ -1,4 +1,4 @@
-"""Everything that a broker knows: topics, partitioned topics, policies, schemas, transactions.
+"""Everything that a broker holds: topics, partitioned topics, policies, schemas, transactions.
 
 It does no I/O: connections bring commands to it and carry away what it sends. All of it runs in one event
 loop.
@@ -129,7 +129,7 @@ class State:
             raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
 
     def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
-        """Return how many partitions a topic has, 0 for none; made on use where the settings say so."""
+        """Return how many partitions a topic has, 0 for none; made on use if the settings say so."""
         self.check_namespace(name)
         known = self.partitioned.get(str(name))
         if known is not None or name.partition >= 0 or not create or str(name) in self.topics:
@@ -338,7 +338,7 @@ class State:
 
 
 def parsed(text: str) -> TopicName:
-    """Read a topic's name; `RefusedError` for what is none."""
+    """Read a topic's name; `RefusedError` for what is not one."""
     try:
         return TopicName.parse(text)
     except ValueError as error:

@@ -92,7 +92,7 @@ class TopicSubscription:
         self.bytes_out = 0
         self.key_shared_mode = ""
         self.typed = False
-        """Whether a consumer came since the topic was loaded; a broker knows no type before that."""
+        """Whether a consumer came since the topic was loaded; a broker has no type before that."""
         self.read_compacted = False
         self.trimmed_before = -1
         """The ledger that it needed first when its topic was last trimmed."""
@@ -251,7 +251,7 @@ class TopicSubscription:
         self.record(Kind.ACK, position)
 
     def key_hashes(self, entries: list[Entry]) -> list[int] | None:
-        """Return the sticky-key hashes of entries, None where the type does not ask for them."""
+        """Return the sticky-key hashes of entries, None if the type does not ask for them."""
         if self.type is not SubscriptionType.KEY_SHARED:
             return None
         for entry in entries:
@@ -260,7 +260,7 @@ class TopicSubscription:
         return [entry.key_hash for entry in entries]
 
     def delivery_times(self, entries: list[Entry]) -> list[int] | None:
-        """Return when entries may be delivered, None where none is delayed."""
+        """Return when entries may be delivered, None if none is delayed."""
         if not self.content.log.delays:
             return None
         if not any(entry.deliver_at_ms for entry in entries):

@@ -140,7 +140,7 @@ class Checkup:
 
     @property
     def worst(self) -> Verdict:
-        """The worst verdict; fine where nothing was judged."""
+        """The worst verdict; fine if nothing was judged."""
         return max((each.verdict for each in self.diagnoses), key=lambda v: v.severity, default=Verdict.FINE)
 
     @property
@@ -202,7 +202,7 @@ class Checkup:
         }
 
     def subscription(self, diagnosis: Diagnosis) -> dict[str, Any]:
-        """Return one subscription as JSON values, with its trend where there are several dumps of it."""
+        """Return one subscription as JSON values, with its trend if there are several dumps of it."""
         history = self.histories[diagnosis.stats.topic, diagnosis.stats.subscription]
         return {
             **diagnosis.to_json(),

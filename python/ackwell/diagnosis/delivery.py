@@ -56,7 +56,7 @@ class Delivery:
     details: tuple[str, ...] = ()
     """What the numbers say: who holds how many, how far from which limit."""
     since_ms: int | None = None
-    """When something was last delivered or acknowledged, where the source shows it."""
+    """When something was last delivered or acknowledged, if the source shows it."""
     suspected: Code | None = None
     """The defect that one dump alone looks like."""
 

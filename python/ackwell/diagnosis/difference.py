@@ -1,6 +1,6 @@
 """What changed between two states of a cursor: acknowledged since, and no longer acknowledged.
 
-A state is read from persisted bytes of any form, or from the answer of a broker; only the latter knows
+A state is read from persisted bytes of any form, or from the answer of a broker; only the latter has
 how many entries a ledger has. If neither does, a ledger is taken to end at the greatest entry that either
 state names. Two folders of answers are compared subscription by subscription.
 """

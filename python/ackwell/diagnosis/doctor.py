@@ -217,7 +217,7 @@ def _shows_parts(stats: SubscriptionStats) -> bool:
 
 
 def count_to_json(count: Count) -> dict[str, int | bool | None]:
-    """Return `{"min": …, "max": …, "exact": …}`; `max` is null where no bound is known."""
+    """Return `{"min": …, "max": …, "exact": …}`; `max` is null if no bound is known."""
     return {"min": count.at_least, "max": count.at_most, "exact": count.exact is not None}
 
 
@@ -306,7 +306,7 @@ def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
 
 
 def oldest_unacked(stats: SubscriptionStats) -> Position | None:
-    """Return the entry that holds the mark-delete position back, None where all is acknowledged."""
+    """Return the entry that holds the mark-delete position back, None if all is acknowledged."""
     if not stats.backlog_entries:
         return None
     return stats.ledgers.next_valid(*stats.mark_delete_position)

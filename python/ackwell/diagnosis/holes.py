@@ -54,7 +54,7 @@ class Blockage:
     """The size of the ledgers that can then be deleted."""
     freed_ledgers: int
     blocked_ms: int | None
-    """For how long the mark-delete position has not moved, where the broker says it."""
+    """For how long the mark-delete position has not moved, if the broker says it."""
     holder: ConsumerStats | None
     """The consumer that has the hole, if only one can; None if the source does not show it."""
     on_hold: bool
@@ -115,7 +115,7 @@ def unacked_entries(stats: SubscriptionStats) -> Iterator[Position]:
 
 
 def blockage(stats: SubscriptionStats) -> Blockage | None:
-    """Return what the oldest hole does; None where all is acknowledged."""
+    """Return what the oldest hole does; None if all is acknowledged."""
     found = holes(stats)
     hole = next(found, None)
     if hole is None:

@@ -51,7 +51,7 @@ class Inspection:
     """How many ledger entries it was joined from, the footer included."""
     compression: str | None
     cursor_ledger_id: int | None
-    """Where a ManagedCursorInfo says that the newer state is; None where it is in the bytes themselves."""
+    """Where a ManagedCursorInfo says that the newer state is; None if it is in the bytes themselves."""
     info: PositionInfo | None
     """The state; None for a ManagedCursorInfo that only points at a cursor ledger."""
 
@@ -64,7 +64,7 @@ class Inspection:
         return "pulsar-ranges" if self.kind == "ManagedCursorInfo" else self.info.form
 
     def sizes(self) -> dict[str, int | None]:
-        """Return the bytes this state takes in each form; None where the form cannot hold all of it."""
+        """Return the bytes this state takes in each form; None if the form cannot hold all of it."""
         return {} if self.info is None else {form: size_in(self.info, form) for form in FORMS}
 
     def restart_losses(
@@ -126,7 +126,7 @@ class Entry:
 def inspect(data: bytes, *, source: str = "", compression: str | None = None) -> Inspection:
     """Read one stored value.
 
-    `compression` (one of `COMPRESSIONS`) is needed where an entry of PIP-381 was compressed, for
+    `compression` (one of `COMPRESSIONS`) is needed if an entry of PIP-381 was compressed, for
     it does not say so itself. Raises `CorruptStateError` for bytes that are not a state.
 
     >>> inspect(bytes.fromhex("0803 1005")).info.position

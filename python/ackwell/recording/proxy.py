@@ -51,7 +51,7 @@ def address_of(url: str) -> Address:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(
-            f"{url!r} is no address of a broker; expected pulsar://host:6650 or pulsar+ssl://host:6651"
+            f"{url!r} is not an address of a broker; expected pulsar://host:6650 or pulsar+ssl://host:6651"
         )
     return Address(parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme == "pulsar+ssl")
 

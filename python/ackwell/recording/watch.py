@@ -77,7 +77,7 @@ class Watch:
         self._consumers: dict[int, Consumer] = {}
         self._sent: dict[tuple[int, int], Sent] = {}
         self._waiting: dict[int, Callable[[], None]] = {}
-        """Request id → what to take down when its answer is a success."""
+        """Request id → what to record when its answer is a success."""
         self._held: dict[int, tuple[Consumer, Frame | None]] = {}
         """Our request id → whose position was asked for, and the answer that its client waits for."""
         self._opening: dict[int, tuple[int, Consumer]] = {}
@@ -101,7 +101,7 @@ class Watch:
         return (given,)
 
     def broker_lost(self) -> None:
-        """Record that the broker broke the connection, or is not there: it is asked again where it stands.
+        """Record that the broker broke the connection, or is not there: it is asked again for its position.
 
         A broker that crashed has forgotten acknowledgments that were recorded. One to which no connection is
         left may have, also of subscriptions that nobody consumed then.
@@ -300,7 +300,7 @@ class Watch:
         return self._opened(consumer_id, consumer, given)
 
     def _opened(self, consumer_id: int, consumer: Consumer, given: Frame) -> list[Frame]:
-        """Take down a consumer; ask first where its subscription is, if nobody knows."""
+        """Record a consumer; ask first where its subscription is, if that is not known."""
         name = consumer.topic, consumer.subscription
         self._behind.opened.add(name)
         if name in self._book.known:
@@ -329,7 +329,7 @@ class Watch:
             return []
         consumer, given = held
         if failed or not message.HasField("consumer_mark_delete_position"):
-            self._book.gap(f"where {consumer.subscription} stood when it was first seen", consumer.topic)
+            self._book.gap(f"where {consumer.subscription} was when it was first seen", consumer.topic)
         else:
             ledger_id, entry_id = position_of(message.consumer_mark_delete_position)
             if ledger_id >= 0:

@@ -51,7 +51,7 @@ class Agreement:
     """The file that the snapshot event names."""
     verdict: Verdict
     forgotten_messages: int = 0
-    """Acknowledged messages that the broker no longer knows of."""
+    """Acknowledged messages that the broker no longer has."""
 
 
 def agreements(

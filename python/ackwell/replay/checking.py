@@ -1,4 +1,4 @@
-"""What is wrong with files of events, and how to mend it, before anything is replayed."""
+"""What is wrong with files of events, and how to correct it, before anything is replayed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 
 
 _KINDS: Final = {"bigint": "int64", "string": "string", "array<bigint>": "list<int64>"}
-_REMEDY: Final = "mend the event (docs/events.md), or replay the others with --keep-going"
+_REMEDY: Final = "correct the event (docs/events.md), or replay the others with --keep-going"
 
 
 def check_events(sources: Sequence[str | Path]) -> list[Problem]:

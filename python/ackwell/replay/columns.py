@@ -214,7 +214,7 @@ def texts_of(values: Sequence[str | None]) -> pa.Array:
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
-    """Return a column; None where it is missing or holds nothing but nulls."""
+    """Return a column; None if it is missing or holds nothing but nulls."""
     index = batch.schema.get_field_index(name)
     column = None if index < 0 else batch.column(index)
     return None if column is None or column.null_count == len(column) else column

@@ -44,7 +44,7 @@ class Columns(NamedTuple):
     ledger_ids: Ints
     entry_ids: Ints
     sequences: Ints | None = None
-    """None where no event needs to be ordered or named."""
+    """None if no event needs to be ordered or named."""
     batch_indexes: Ints | None = None
     batch_sizes: Ints | None = None
     ack_sets: tuple[Ints, Ints] | None = None

@@ -10,7 +10,7 @@ the short ones of recorded traces (`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
 of its own. **Duplicates are harmless**: an acknowledgment is a set operation, a publish only makes a
 ledger longer, so an event seen twice changes nothing the second time.
 
-A line that is no event is an `EventError` with its file and line, never skipped; only blank lines
+A line that is not an event is an `EventError` with its file and line, never skipped; only blank lines
 are.
 """
 

@@ -135,7 +135,7 @@ def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], No
 
 
 def raise_first_flaw(sources: Iterable[str | Path], at: int | None = None) -> None:
-    """Raise `EventError` for the first row that is no event, by file and place; nothing if all rows are."""
+    """Raise `EventError` for the first row, by file and place, that is not an event; nothing without one."""
     left = at
     for path in event_files(sources):
         fold, row = Fold(NO_RESETS, ordered=False), 0
@@ -170,7 +170,7 @@ class _ResetMetError(Exception):
 def _fold_all(
     files: list[Path], threads: int, on_file: Progress, begin: Callable[[Fold], None]
 ) -> tuple[Fold, bool]:
-    """Fold files in any order, on several threads; return whether a row was no event."""
+    """Fold files in any order, on several threads; return whether a row was not an event."""
     has_resets = False
     shares: list[tuple[Path, RowGroups | None]] = []
     for path in files:

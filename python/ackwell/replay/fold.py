@@ -1,8 +1,8 @@
 """The fold: columns of events into partials, and partials into cursors, for many subscriptions at a time.
 
-`Fold` names what `Partials`, the native structure, knows by number, and gives it columns. Its cost does
-not depend on the number of subscriptions: no Python code runs for each of them. Local replay, the tasks of
-Spark and its streams all use it.
+`Fold` has the names of what `Partials`, the native structure, has by number, and gives it columns. Its
+cost does not depend on the number of subscriptions: no Python code runs for each of them. Local replay, the
+tasks of Spark and its streams all use it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ACTIONS: Final = {kind.value: effect.action for kind, effect in EFFECTS.items()}
 class Fold:
     """The partials of many subscriptions.
 
-    `resets` are those of all events, where they are known before. `ordered` keeps the order of each
+    `resets` are those of all events, if they are known before. `ordered` keeps the order of each
     partial's acknowledgments, which a later seek needs; if all events are folded at once and their
     resets are known, there is no later one. `whole` says that all events are given to this fold, so
     acknowledgments in transactions wait for their commit, and `end` is called before cursors are asked for.
@@ -123,7 +123,7 @@ class Fold:
         return number
 
     def feed(self, columns: Columns) -> bool:
-        """Take events in; return whether a row was no event. O(rows)."""
+        """Take events in; return whether a row was not an event. O(rows)."""
         return self._take(columns)
 
     def _take(self, columns: Columns, *, ends: bool = False) -> bool:
@@ -184,7 +184,7 @@ class Fold:
         return codes, np.append(actions, np.int32(what))
 
     def end(self) -> bool:
-        """Take what waits for its commit, as far as that came; return whether a row was no event.
+        """Take what waits for its commit, as far as that came; return whether a row was not an event.
 
         More events may come, and further commits with them.
         """
@@ -249,7 +249,7 @@ class Fold:
         return self._partials
 
     def raise_flaw(self, *, all_flaws: bool = True) -> None:
-        """Raise `EventError` for the first event that is none, or only for one without a subscription."""
+        """Raise `EventError` for the first event that is flawed, or only for one without a subscription."""
         pair = self._partials.first_flawed()
         if pair is None:
             return
@@ -284,7 +284,7 @@ class Fold:
         return settings, errors
 
     def cursor(self, pair: int, settings: dict[str, Any]) -> tuple[Cursor, dict[tuple[int, int], int]]:
-        """Return a pair's cursor, and the sizes of its batches; `ProtocolError` where there is none."""
+        """Return a pair's cursor, and the sizes of its batches; `ProtocolError` if there is none."""
         chosen = cursor_settings(settings)
         try:
             info, ledgers, sizes = self._partials.cursor(pair, batch_index_acks=chosen.batch_index_acks)

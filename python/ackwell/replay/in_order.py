@@ -31,7 +31,7 @@ class FoldInOrder(Fold):
         """The pairs whose backlog was cleared before anything was published, with no seek since."""
 
     def feed(self, columns: Columns) -> bool:
-        """Take the next events in; return whether a row was no event. O(rows)."""
+        """Take the next events in; return whether a row was not an event. O(rows)."""
         clears = columns.rows_of(_CLEARING)
         flawed, start = False, 0
         for row in clears[columns.ledger_ids[clears] == NULL].tolist():

@@ -40,7 +40,7 @@ def fold_jobs(
     on_file: Callable[[Path], None],
     begin: Callable[[Fold], None],
 ) -> tuple[Fold, bool]:
-    """Fold jobs, and return the fold and whether a row was no event.
+    """Fold jobs, and return the fold and whether a row was not an event.
 
     What the first job in order raises is raised.
     """
@@ -77,7 +77,7 @@ class _Queue:
         self._stopped = False
 
     def fold_into(self, fold: Fold) -> bool:
-        """Take jobs until there are none; return whether a row was no event."""
+        """Take jobs until there are none; return whether a row was not an event."""
         flawed = False
         while (taken := self._next()) is not None:
             number, job = taken

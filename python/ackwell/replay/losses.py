@@ -39,7 +39,7 @@ class Loss(NamedTuple):
 
 
 def losses_of(columns: dict[str, Any]) -> list[Loss]:
-    """Return the loss of each row of `Partials.cursors`; none where there is no cursor."""
+    """Return the loss of each row of `Partials.cursors`; none if there is no cursor."""
     from ackwell import Ledgers, PositionRangeSet
 
     integers, sets, ledgers = columns["integers"], columns["batch_deleted"], columns["ledgers"]

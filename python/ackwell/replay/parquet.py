@@ -303,7 +303,7 @@ class _Choice(NamedTuple):
 
 
 def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = False) -> bool:
-    """Feed row groups to a fold; return whether a row was no event."""
+    """Feed row groups to a fold; return whether a row was not an event."""
     flawed = False
     for groups in files:
         for columns in row_group_columns(groups, lean=lean):

@@ -79,7 +79,7 @@ def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
 
 
 def with_clears(resets: Resets, clears: Mapping[Name, Order], last: Mapping[Name, Position]) -> Resets:
-    """Add cleared backlogs, with the last position published before each where there is one."""
+    """Add cleared backlogs, with the last position published before each if there is one."""
     return resets._replace(
         clears={name: (order, last[name]) for name, order in clears.items() if name in last},
         blind={name: order for name, order in clears.items() if name not in last},

@@ -180,8 +180,8 @@ def replay_files(
     called with each file before it is read. `start_from` holds the states that subscriptions had before.
     Subscriptions whose events lead to no state go into `errors`, if it is given. `threads` share out files
     and row groups, None for as many as the cores; the result is the same for any number.
-    Raises `EventError` with file and line for anything that is no event, and for an acknowledgment of what
-    was never published.
+    Raises `EventError` with file and line for anything that is not an event, and for an acknowledgment of
+    what was never published.
     """
     with named_where(sources, at, errors):
         fold = fold_files(sources, at=at, on_file=on_file, begin=start_all(start_from), threads=threads)

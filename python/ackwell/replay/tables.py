@@ -170,19 +170,19 @@ STATS: Final[Table] = (
     *_RANGE_COUNTS,
     _BATCH_DELETED,
     _BACKLOG,
-    Column("delayed_messages", "bigint", "messages held back, where the dump tells"),
+    Column("delayed_messages", "bigint", "messages held back, if the dump tells"),
     _LEDGERS,
 )
 """Names are those of `CURSORS`, so that `restart_audit` takes both."""
 
 
 SAVES: Final[Table] = (
-    Column("topic", "string", "the topic's name, where the path tells: topic=…/"),
-    Column("subscription", "string", "the subscription's name, where the path tells: subscription=…/"),
+    Column("topic", "string", "the topic's name, if the path tells: topic=…/"),
+    Column("subscription", "string", "the subscription's name, if the path tells: subscription=…/"),
     Column("file", "string", "where it was read; the last file of a state in several entries"),
     Column("number", "bigint", "which of its folder's saves it is, from 0, by the files' names"),
     Column("kind", "string", "PositionInfo, or ManagedCursorInfo of the metadata store"),
-    Column("form", "string", "how acknowledged positions are written, null where there are none"),
+    Column("form", "string", "how acknowledged positions are written, null if there are none"),
     Column("size_bytes", "bigint", "as it was stored"),
     Column("entries", "bigint", "how many entries it was stored in"),
     Column("cursor_ledger_id", "bigint", "where a ManagedCursorInfo says that the newer state is"),

@@ -1,8 +1,8 @@
 """Traces: JSON lines as columns of events.
 
 A native reader takes the lines that are plain, which are nearly all. It stops before any other (a `meta`
-line, a torn one, what is no event), and `TraceParser`, which knows every case and says what is wrong, takes
-that one.
+line, a torn one, what is not an event), and `TraceParser`, which handles every case and says what is wrong,
+takes that one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHUNK_BYTES: Final = 512 * 1024
 """Bytes read at a time: some 2,500 lines, which the caches hold with their columns."""
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""A longer line is no event, and a small compressed file may unpack to any size."""
+"""A longer line is not an event, and a small compressed file may unpack to any size."""
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -67,7 +67,7 @@ def trace_events(path: Path) -> Iterator[Event]:
 
 
 def trace_columns(path: Path) -> Iterator[Columns]:
-    """Read the events of one trace; `EventError` names the file and the line of anything that is none."""
+    """Read the events of one trace; `EventError` names the file and the line of anything else."""
     parser, reader = TraceParser(str(path)), TraceReader(_OF_TOPIC)
     names: tuple[list[str], list[str], list[str]] = [], [], []
     line = 1

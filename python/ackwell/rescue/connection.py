@@ -218,7 +218,7 @@ class Connection:
         return urlsplit(url).scheme == "pulsar+ssl"
 
     def _connect(self, url: str) -> None:
-        """Connect, unless there is a connection to this address; only where the credentials may go."""
+        """Connect to an address to which the credentials may go, unless there is a connection to it."""
         if self._socket is not None and self._url == url:
             return
         before, endpoint = self._url, self.admin.endpoint

@@ -7,9 +7,9 @@ topic.
 
 A graceful restart keeps the first ranges, as many as `managedLedgerMaxUnackedRangesToPersist`
 (`ackwell.broker.restart`), and never moves the mark-delete position back. What is forgotten otherwise looks
-like a seek and is refused. A crash leaves anything that was ever written, so it cannot be told from a seek:
-with `restart="crash"` the caller says that it was one. One seek no check can find: a seek that leaves, or is
-followed by, as many acknowledgments as the limit.
+like a seek and is refused. A crash leaves anything that was ever written, so it cannot be distinguished from
+a seek: with `restart="crash"` the caller says that it was one. One seek no check can find: a seek that
+leaves, or is followed by, as many acknowledgments as the limit.
 """
 
 from __future__ import annotations

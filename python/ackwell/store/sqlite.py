@@ -134,7 +134,7 @@ class SqliteStore(Store):
     def _begin(self) -> None:
         if not self.read_only and _has_log(self._path):
             # The last connection that may write empties the log when it closes, also a damaged one. One
-            # that only reads leaves it for whoever can mend it.
+            # that only reads leaves it for whoever can correct it.
             self._open(read_only=True)
             self._connection.close()
         self._open(read_only=self.read_only)

@@ -63,7 +63,7 @@ class AckTimeouts(EqualByState):
         self._extended.clear()
 
     def due(self, now_ms: int) -> list[Position]:
-        """Return, and forget, what was delivered so long ago; the caller knows what is still pending."""
+        """Return, and forget, what was delivered so long ago; the caller has what is still pending."""
         due: list[Position] = []
         while self._sets and self._sets[0][0] <= now_ms:
             deadline_ms, positions = self._sets.popleft()

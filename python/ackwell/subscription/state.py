@@ -1,4 +1,4 @@
-"""Everything that a subscription knows, in one place that its parts share.
+"""Everything that a subscription holds, in one place that its parts share.
 
 Every existing entry is in exactly one of these places: acknowledged (`cursor`), held whole by an open
 transaction (`transactions`), pending at a consumer (`consumers`), queued to be delivered again

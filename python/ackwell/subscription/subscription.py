@@ -637,7 +637,7 @@ ActiveChange(consumer='a', active=True)])
     def expire(self, ledger_id: int, entry_id: int) -> int:
         """Acknowledge everything up to an entry, on any type; return how many entries were not before.
 
-        For messages past their time to live; the caller knows which they are. Under `expires_by_search`
+        For messages past their time to live; which they are is the caller's to say. Under `expires_by_search`
         a broker's search may end before that entry.
         """
         return self._moves.expire(arguments.position(ledger_id, entry_id))

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ledger_ids, entry_ids   one row a message id
-//! ack_sets                where any id has one: starts of each id's words, and the words of all
+//! ack_sets                if any id has one: starts of each id's words, and the words of all
 //! others                  the ids that say more than a position and an ack set, in order of their index
 //! ```
 //!
@@ -241,7 +241,7 @@ fn read_message_id(mut reader: Reader<'_>, depth: usize) -> Result<MessageId> {
     Ok(message)
 }
 
-/// One word, or many where they are packed.
+/// One word, or many if they are packed.
 fn read_words(field: &Field<'_>, words: &mut Vec<i64>) -> Result<()> {
     if let Value::Varint(word) = field.value {
         words.push(word as i64);

@@ -1,6 +1,6 @@
 //! CRC-32C (Castagnoli), the checksum of a message in Pulsar's binary protocol.
 //!
-//! The work is the crate's, which uses the processor's own instruction where there is one.
+//! The work is the crate's, which uses the processor's own instruction if there is one.
 
 /// Return the CRC-32C of `data`, going on from `crc`, the checksum of the bytes before it; 0 at the beginning.
 #[must_use]

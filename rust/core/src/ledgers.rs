@@ -266,7 +266,7 @@ impl Ledgers {
         })
     }
 
-    /// The last entry of a ledger that exists or lies at or before `passed`; −1 where there is none.
+    /// The last entry of a ledger that exists or lies at or before `passed`; −1 if there is none.
     fn last_existing_or_passed(&self, ledger_id: i64, passed: Position) -> i64 {
         let last_passed = match ledger_id.cmp(&passed.ledger_id) {
             _ if ledger_id < 0 => -1,

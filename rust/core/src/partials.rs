@@ -144,7 +144,7 @@ struct Pair {
     deleted: Option<Order>,
     /// Every ledger below is deleted.
     trimmed_before: i64,
-    /// The ledgers of the topic, where they are known better than from the events.
+    /// The ledgers of the topic, if they are known better than from the events.
     directory: Option<Ledgers>,
 }
 

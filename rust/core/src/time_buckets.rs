@@ -230,7 +230,7 @@ impl TimeBuckets {
     }
 
     /// The entry ids of one ledger in the bucket of a time, in roaring's portable format (64-bit form, and
-    /// `true`, where an id passes 32 bits).
+    /// `true`, if an id passes 32 bits).
     pub fn to_roaring(&mut self, deliver_at_ms: i64, ledger: i64) -> Option<(Vec<u8>, bool)> {
         self.close_run();
         let ledgers = self.buckets.get(&self.bucket_of(deliver_at_ms))?;

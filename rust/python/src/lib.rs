@@ -1,6 +1,6 @@
 //! `ackwell._native`: the core's structures as Python classes, one file a class.
 //!
-//! Each method does four things and no more: parse the arguments, detach from the interpreter where the call is a
+//! Each method does four things and no more: parse the arguments, detach from the interpreter if the call is a
 //! batch, call the core, wrap the result. No rule of the domain is here.
 
 mod convert;

@@ -222,7 +222,7 @@ impl LongMap {
         Ok(new)
     }
 
-    /// Return the values of an int64 array of keys, with `default` where there is none.
+    /// Return the values of an int64 array of keys, with `default` if there is none.
     #[pyo3(signature = (keys, default = Int(0)), text_signature = "($self, keys, default=0)")]
     fn get_many<'py>(
         &self,

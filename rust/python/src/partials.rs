@@ -21,7 +21,7 @@ use crate::shared::Shared;
 type Array<'py> = Bound<'py, PyArray1<i64>>;
 type Offsets<'py> = Bound<'py, PyArray1<i32>>;
 
-/// A column of names: int32 codes, or None where each row has code 0, and the int32 number of each code.
+/// A column of names: int32 codes, or None if each row has code 0, and the int32 number of each code.
 type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i32>);
 
 /// What some events say of many subscriptions, in a form that merges in any order: the fold of replay.
@@ -260,7 +260,7 @@ impl Partials {
         self.0.locked(py).first_flawed()
     }
 
-    /// Take rows of events; return the first row that is no event, whose subscription then has a flaw, or None.
+    /// Take rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
     ///
     /// `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
     /// has code 0, and the number of each code; the numbers of kinds are those of `ACTIONS`. `ack_sets` are

@@ -43,7 +43,7 @@ const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 ///     `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
 /// remove_handler : RemoveHandler, optional
 ///     `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called with each entry removed, between
-///     `start_batch()` and `end_batch()` where a call can remove more than one.
+///     `start_batch()` and `end_batch()` if a call can remove more than one.
 ///
 /// Examples
 /// --------
@@ -231,7 +231,7 @@ impl PendingAcks {
         value.map_or(Ok(default), |value| pending_ack(py, value).map(Some))
     }
 
-    /// Return two int64 arrays: remaining counts, −1 where not pending, and sticky-key hashes, 0 where not.
+    /// Return two int64 arrays: remaining counts, −1 if not pending, and sticky-key hashes, 0 if not.
     fn get_many<'py>(
         &self,
         py: Python<'py>,

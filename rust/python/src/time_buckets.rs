@@ -119,7 +119,7 @@ delayed_index! {
 
         /// Return `(data, wide)`: the entry ids of a ledger in a time's bucket as portable roaring, or None.
         ///
-        /// `wide` marks the 64-bit form, taken where an id passes 32 bits. Any roaring library reads both.
+        /// `wide` marks the 64-bit form, taken if an id passes 32 bits. Any roaring library reads both.
         fn to_roaring<'py>(
             &self,
             py: Python<'py>,

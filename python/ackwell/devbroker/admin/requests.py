@@ -99,7 +99,7 @@ class Request:
 
 
 def number(text: str) -> int:
-    """Read a number of a path; 400 for what is none."""
+    """Read a number of a path; 400 for anything else."""
     if not text.isdecimal() or len(text) > 18:
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is no number")
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{text!r} is not a number")
     return int(text)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def subscriptions(backend: Backend, topic: TopicName, name: str) -> Iterator[TopicSubscription]:
-    """Find a subscription, on every partition; 404 where there is none."""
+    """Find a subscription, on every partition; 404 if there is none."""
     for each in with_partitions(backend, topic):
         if name not in each.subscriptions:
             raise HttpError(HTTPStatus.NOT_FOUND, f"Subscription {name} not found on {each.name}")
@@ -126,7 +126,7 @@ def _position(content: TopicContent, given: Any) -> tuple[int, int]:
         [given.get(name) for name in ("ledgerId", "entryId")] if isinstance(given, dict) else [None]
     )
     if not all(isinstance(each, int) and -(2**63) <= each < 2**63 for each in ids):
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is no message id")
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
     position: tuple[int, int] = content.position_of(message_id_of((ids[0], ids[1])))
     if given.get("excluded"):
         return content.log.ledgers.next_valid(*position)

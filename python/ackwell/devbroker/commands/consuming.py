@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def subscribe(connection: Connection, command: Any, _: bytes) -> None:
-    """Make a consumer, and its subscription where there is none."""
+    """Make a consumer, and its subscription if there is none."""
     if command.consumer_id in connection.consumers:
         connection.succeed(command.request_id)
         return

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def topics_of_namespace(connection: Connection, command: Any, _: bytes) -> None:
-    """List the topics of a namespace, filtered where the client gives a pattern."""
+    """List the topics of a namespace, filtered if the client gives a pattern."""
     names = [
         name
         for name in connection.state.topics_in(command.namespace)

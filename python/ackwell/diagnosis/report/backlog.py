@@ -55,7 +55,7 @@ def _coming_back(diagnosis: Diagnosis) -> PositionRangeSet | None:
 
 
 def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
-    """Draw the map: a row a ledger (or several, where they are many), coloured by what happens to it."""
+    """Draw the map: a row a ledger (or several, if they are many), coloured by what happens to it."""
     from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Quad, Range1d
     from bokeh.plotting import figure
 

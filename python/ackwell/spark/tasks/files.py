@@ -41,7 +41,7 @@ def look_at(path: str) -> pa.RecordBatch:
 
 
 class FoldFiles:
-    """Folds shares of row groups, each into partials, or into cursors where there is but one share."""
+    """Folds shares of row groups, each into partials, or into cursors if there is but one share."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class FoldFiles:
         lean = not self._ordered and not self._resets.seeks and not self._resets.clears
         fold = Fold(self._resets, ordered=self._ordered)
         if fold_row_groups(fold, share, lean=lean) and lean:
-            # The same again, with what names the rows that are no events.
+            # The same again, with what names the rows that are not events.
             fold = Fold(self._resets, ordered=self._ordered)
             fold_row_groups(fold, share)
         fold.raise_flaw(all_flaws=self._strict)

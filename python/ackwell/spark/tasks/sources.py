@@ -30,7 +30,7 @@ _ROWS: Final = 65_536
 
 
 def event_batches(path: str) -> Iterator[pa.RecordBatch]:
-    """Read one file of events; `EventError` names the file and line of anything that is none."""
+    """Read one file of events; `EventError` names the file and line of anything that is not an event."""
     yield from to_batches(read_events([path]))
 
 
@@ -73,7 +73,7 @@ def _saves(files: list[Path]) -> Iterator[Inspection | _NoState]:
             for save in inspect_entries(entries)
         )
     except AckwellError:
-        # One that is no state says nothing of the others.
+        # One that is not a state says nothing of the others.
         for entry in entries:
             try:
                 yield inspect(entry.data, source=entry.source)

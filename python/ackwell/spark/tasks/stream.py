@@ -127,7 +127,7 @@ class Bucket:
                 self._changed.add(number)
 
     def heard_first_ms(self) -> int | None:
-        """Return when the subscription that is to be forgotten next was last heard of."""
+        """Return when the subscription that is to be forgotten next last had an event."""
         return min(self._heard().values(), default=None)
 
     def _heard(self) -> dict[Name, int]:
@@ -161,7 +161,7 @@ class Bucket:
 
 
 def _merged(tables: list[pa.Table], heard_ms: int | None) -> pa.Table:
-    """Join partials into one row per (topic, subscription, ledger), with when each was last heard of."""
+    """Join partials into one row per (topic, subscription, ledger), with when each last had an event."""
     fold = Fold()
     for table in tables:
         for batch in table.select(PARTIAL_SCHEMA.names).to_batches():

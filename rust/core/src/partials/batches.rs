@@ -314,7 +314,7 @@ impl Batches {
     }
 }
 
-/// What stands before the words of a long set. Words beyond `len` are ones as long as the set has no end.
+/// What comes before the words of a long set. Words beyond `len` are ones as long as the set has no end.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     len: usize,

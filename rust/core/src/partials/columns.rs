@@ -38,7 +38,7 @@ impl Texts {
     }
 }
 
-/// Moves values behind others, without a copy where there are none: those of one subscription may take some 100 MB.
+/// Moves values behind others, without a copy if there are none: those of one subscription may take some 100 MB.
 fn append<T: Clone>(all: &mut Vec<T>, values: Vec<T>) {
     match all.is_empty() {
         true => *all = values,
@@ -46,7 +46,7 @@ fn append<T: Clone>(all: &mut Vec<T>, values: Vec<T>) {
     }
 }
 
-/// The columns of a cursor's numbers; null where there is no cursor.
+/// The columns of a cursor's numbers; null if there is no cursor.
 pub const INTEGERS: [&str; 9] = [
     "mark_delete_ledger_id",
     "mark_delete_entry_id",

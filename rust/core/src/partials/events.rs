@@ -17,7 +17,7 @@ pub enum Action {
     Ack,
     /// Everything up to the entry, or to a part of it, is acknowledged.
     UpTo,
-    /// The same, or everything published so far where there is no position.
+    /// The same, or everything published so far if there is no position.
     Clear,
     /// The position is the next to be read; acknowledgments before it are void.
     Seek,
@@ -72,7 +72,7 @@ impl Action {
 /// A column of names: a code a row, and the number of each code.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes<'a> {
-    /// A code a row; none where each row has code 0.
+    /// A code a row; none if each row has code 0.
     pub codes: Option<&'a [i32]>,
     /// The number of each code.
     pub numbers: &'a [i32],

@@ -16,7 +16,7 @@ const UNMET: u32 = u32::MAX;
 const CODES_PER_ROW: usize = 4;
 
 impl Partials {
-    /// Takes rows in. Gives the first row that is no event, whose subscription then has a flaw; the others are
+    /// Takes rows in. Returns the first row that is not an event, whose subscription then has a flaw; the others are
     /// taken.
     ///
     /// # Errors

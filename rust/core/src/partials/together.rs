@@ -166,7 +166,7 @@ impl Partials {
         (is_void == self.voiding_seek(known, least).is_some()).then_some(is_void)
     }
 
-    /// Takes rows of one ledger; takes none and returns false where one of them has to be looked at.
+    /// Takes rows of one ledger; takes none and returns false if one of them has to be looked at.
     fn take_run(
         &mut self,
         rows: &Rows<'_>,

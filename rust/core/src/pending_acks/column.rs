@@ -118,7 +118,7 @@ impl Column {
     }
 }
 
-/// Four bytes, or zeros where a page has none because all its values are equal.
+/// Four bytes, or zeros if a page has none because all its values are equal.
 #[inline]
 fn word(bytes: &[u8], offset: usize) -> [u8; 4] {
     bytes.get(offset..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()

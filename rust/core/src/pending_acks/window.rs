@@ -55,7 +55,7 @@ impl Window {
         page.get(slot)
     }
 
-    /// Sets a value where the window already reaches; returns whether there was none, or `None` if it does not reach.
+    /// Sets a value if the window already reaches; returns whether there was none, or `None` if it does not reach.
     #[inline]
     pub(super) fn put_inside(&mut self, entry_id: i64, value: PendingAck) -> Option<bool> {
         let (at, slot) = self.locate(entry_id);

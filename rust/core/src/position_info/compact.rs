@@ -93,7 +93,7 @@ impl Body<'_> {
     }
 }
 
-/// Completes the header before a body, which is compressed where that makes it smaller.
+/// Completes the header before a body, which is compressed if that makes it smaller.
 fn seal(mut entry: Vec<u8>) -> Result<Vec<u8>> {
     let body = &entry[HEADER_BYTES..];
     if body.len() >= COMPRESS_FROM_BYTES {
@@ -241,7 +241,8 @@ fn take_body(mut bits: BitReader<'_>, max_bytes: usize) -> Result<PositionInfo> 
     }
     if has(section::UNKNOWN_FIELDS) {
         let fields = sections::take_bytes(&mut bits, &mut budget)?;
-        info.set_unknown_fields(fields).map_err(|_| bits.refuse("unknown fields that are none"))?;
+        info.set_unknown_fields(fields)
+            .map_err(|_| bits.refuse("bytes that are not unknown fields"))?;
     }
     bits.finish()?;
     Ok(info)

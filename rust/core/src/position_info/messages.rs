@@ -14,7 +14,7 @@ use crate::position::Position;
 /// What a map entry costs beside its content: node, key and value header, roughly.
 pub(crate) const MAP_ENTRY_BYTES: usize = 96;
 
-/// Both int64 fields of a message whose fields 1 and 2 are int64; `None` where one is missing.
+/// Both int64 fields of a message whose fields 1 and 2 are int64; `None` if one is missing.
 fn two_ints(mut message: Reader<'_>) -> Result<(Option<i64>, Option<i64>)> {
     let (mut first, mut second) = (None, None);
     while let Some(field) = message.field()? {

@@ -152,7 +152,7 @@ impl Entries {
         }
     }
 
-    /// Chooses run containers where they are smaller, and the range in place where one is enough.
+    /// Chooses run containers if they are smaller, and the range in place if one is enough.
     pub(super) fn optimize(&mut self) {
         match self {
             Self::Range(..) => {}
@@ -192,7 +192,7 @@ impl Entries {
         }
     }
 
-    /// Roaring's portable format, 32-bit where the ids allow it; second, whether it is the 64-bit one.
+    /// Roaring's portable format, 32-bit if the ids allow it; second, whether it is the 64-bit one.
     pub(super) fn to_roaring(&self) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         let wide = match self {

@@ -75,7 +75,7 @@ impl<'a> BitReader<'a> {
     pub(super) fn peek(&self) -> u64 {
         let (index, offset) = ((self.at / 64) as usize, self.at % 64);
         let low = self.words.get(index).copied().unwrap_or(0) >> offset;
-        // A shift by 64 where the offset is 0, in two steps.
+        // A shift by 64 if the offset is 0, in two steps.
         low | (self.words.get(index + 1).copied().unwrap_or(0) << 1) << (63 - offset)
     }
 

@@ -4,7 +4,7 @@
 //! record   gap, tick                          one message
 //!          escape 2, gap, tick, count-1, first, per, step     a run
 //! gap      Rice(entry - entry before - 1); escape 0: length-prefixed gap; escape 1: ledger step, entry
-//! tick     Rice(zigzag(tick - tick before)) where that is shorter on average, else as it is
+//! tick     Rice(zigzag(tick - tick before)) if that is shorter on average, else as it is
 //! ```
 //!
 //! Both Rice parameters follow the mean of the last thirty or so values, which reader and writer compute

@@ -130,7 +130,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// A text without a copy, where it has no escapes.
+/// A text without a copy, if it has no escapes.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {

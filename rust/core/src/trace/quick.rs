@@ -325,7 +325,7 @@ fn ends(bytes: u64) -> u64 {
 
 const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// How many of eight bytes are digits before the first that is none, and their number.
+/// How many of eight bytes are digits before the first that is not, and their number.
 #[inline]
 fn digits(bytes: u64) -> (usize, u64) {
     let values = bytes ^ (ONES * u64::from(b'0'));

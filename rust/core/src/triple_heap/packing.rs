@@ -48,7 +48,7 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// `None` where the columns differ in more than 64 bits together.
+    /// `None` if the columns differ in more than 64 bits together.
     pub(super) fn of(extent: &Extent) -> Option<Self> {
         let bits = |least: i64, greatest: i64| {
             u64::BITS - (greatest.wrapping_sub(least) as u64).leading_zeros()
@@ -85,7 +85,7 @@ impl Packing {
     }
 }
 
-/// Messages of one extent, 8 bytes each where that can be, 24 where not.
+/// Messages of one extent, 8 bytes each if that is possible, else 24.
 #[derive(Debug, Clone)]
 pub(super) enum Messages {
     Packed(Packing, Vec<u64>),

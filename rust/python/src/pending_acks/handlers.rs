@@ -67,7 +67,7 @@ impl Handlers {
         Ok(allowed)
     }
 
-    /// Removes an entry, if its value is the expected one where there is one.
+    /// Removes an entry, if its value is the expected one, or if none is expected.
     pub(super) fn remove(
         &self,
         py: Python<'_>,

@@ -77,7 +77,7 @@ def take_unknown(bits: BitReader) -> bytes:
     fields = sections.take_bytes(bits)
     probe, _ = pulsar.decode(bytes((1 << 3, 0, 2 << 3, 0)) + fields)
     if probe.unknown_fields != fields:
-        raise bits.refuse("unknown fields that are none")
+        raise bits.refuse("bytes that are not unknown fields")
     return fields
 
 
