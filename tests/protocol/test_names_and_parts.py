@@ -11,6 +11,7 @@ pytest.importorskip("google.protobuf")
 from ackwell.errors import FrameError
 from ackwell.position import Position
 from ackwell.protocol import messages
+from ackwell.protocol.address import address_of
 from ackwell.protocol.batches import read_batch, write_batch
 from ackwell.protocol.codes import CommandType
 from ackwell.protocol.command_ack import TransactionId
@@ -20,6 +21,43 @@ from ackwell.protocol.payload import Payload, read_payload, uncompressed, write_
 from ackwell.protocol.topic_name import TopicName, full_name
 
 # Names
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("pulsar://a:1", ("a", 1, False)),
+        ("pulsar://a", ("a", 6650, False)),
+        ("pulsar://[::1]:5", ("::1", 5, False)),
+        ("pulsar+ssl://a", ("a", 6651, True)),
+    ],
+)
+def test_the_address_of_a_broker_has_a_port_or_the_usual_one(url: str, expected: tuple[Any, ...]) -> None:
+    assert tuple(address_of(url)) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a",
+        "a:1",
+        "",
+        "pulsar://",
+        "pulsar://:6650",
+        "pulsar://[::1/",
+        "pulsar://a:65536",
+        "pulsar://a:b",
+        "pulsar://a..b",
+        "pulsar://" + 64 * "a",
+        "pulsar://a\0b",
+        "pulsar://a\n:1",
+    ],
+)
+def test_what_is_not_the_address_of_a_broker_is_refused(url: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"is not an address of a broker; expected pulsar://host:6650 or pulsar\+ssl://"
+    ):
+        address_of(url)
 
 
 @pytest.mark.parametrize(

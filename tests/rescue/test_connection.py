@@ -193,7 +193,7 @@ def test_a_helper_that_cannot_leave_is_let_go_with_its_connection(script: Script
     assert script.connections == 2
 
 
-def test_no_connection_is_an_error_that_names_the_address(script: Script) -> None:
+def test_no_connection_is_an_error_that_names_the_address(script: Script, slept: list[float]) -> None:
     with scripted(Script()) as gone:
         pass
     with (
@@ -205,9 +205,35 @@ def test_no_connection_is_an_error_that_names_the_address(script: Script) -> Non
     for url in ("http://127.0.0.1:1", "pulsar://", "127.0.0.1:6650"):
         with (
             connection(script, broker=url) as made,
-            pytest.raises(BrokerError, match=r"not an address of a broker: .*; expected pulsar://host:6650"),
+            pytest.raises(BrokerError, match=r"is not an address of a broker; expected pulsar://host:6650"),
         ):
-            made.open(TOPIC)
+            attach(made)
+    assert slept == []
+
+
+def test_an_error_in_the_place_of_a_greeting_is_said_and_not_tried_again(slept: list[float]) -> None:
+    refusal = {"error": ErrorCode.AUTHENTICATION_ERROR, "message": "no such token", "request_id": 2**64 - 1}
+    with (
+        scripted(Script(CONNECT=[[(CommandType.ERROR, refusal)]])) as refusing,
+        connection(refusing) as made,
+        pytest.raises(BrokerError, match=r"^AUTHENTICATION_ERROR: no such token$"),
+    ):
+        attach(made)
+    assert slept == []
+
+
+def test_an_error_with_a_code_that_is_not_known_is_an_error_of_the_brokers() -> None:
+    unknown = [(CommandType.ERROR, {"error": 99, "message": "new"})]
+    with scripted(Script(SUBSCRIBE=[unknown])) as refusing, connection(refusing) as made:
+        with pytest.raises(BrokerError, match=r"^UNKNOWN_ERROR: new$"):
+            attach(made)
+        failed = lookup(LookupType.FAILED, error=99, message="new")
+    with (
+        scripted(Script(LOOKUP=[failed])) as refusing,
+        connection(refusing) as made,
+        pytest.raises(BrokerError, match="is not served: new"),
+    ):
+        attach(made)
 
 
 @pytest.mark.parametrize(("scheme", "port"), [("pulsar", 6650), ("pulsar+ssl", 6651)])

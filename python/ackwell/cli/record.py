@@ -58,9 +58,10 @@ def record(
 
     from ackwell.cli.stopping import until_stopped
     from ackwell.extras import require
+    from ackwell.protocol.address import address_of
     from ackwell.recording.book import Book
     from ackwell.recording.event_files import EventFiles
-    from ackwell.recording.proxy import Proxy, address_of
+    from ackwell.recording.proxy import Proxy
 
     require("google.protobuf", "recording")
     host, colon, port = listen.rpartition(":")

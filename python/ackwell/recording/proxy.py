@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from ackwell.errors import FrameError
+from ackwell.protocol.address import address_of
 from ackwell.protocol.codes import CommandType
 from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame
 from ackwell.recording.watch import Watch
@@ -32,28 +32,6 @@ _ADDRESSES = {
     CommandType.TOPIC_MIGRATED: ("brokerServiceUrl", "brokerServiceUrlTls"),
 }
 """The commands that send a client somewhere, and the fields that say where: plain and with TLS."""
-
-
-_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
-"""The port of each scheme if an address has none."""
-
-
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-    is_tls: bool
-
-
-def address_of(url: str) -> Address:
-    """Read `pulsar://host:port` or `pulsar+ssl://host:port`; `ValueError` for anything else."""
-    parts = urlsplit(url)
-    if parts.scheme not in _PORTS or not parts.hostname:
-        raise ValueError(
-            f"{url!r} is not an address of a broker; expected pulsar://host:6650 or pulsar+ssl://host:6651"
-        )
-    return Address(parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme == "pulsar+ssl")
 
 
 class Proxy:
@@ -114,9 +92,10 @@ class Proxy:
         return broker_url in self._ports
 
     async def listen_for(self, broker_url: str, port: int = 0) -> None:
-        """Open a port of the proxy's for a broker."""
+        """Open a port of the proxy's for a broker; `ValueError` for what is not the address of one."""
         if broker_url in self._servers:
             return
+        address_of(broker_url)
         server = await asyncio.get_running_loop().create_server(
             lambda: ClientSide(Link(self, broker_url, self._book)),
             self._host,

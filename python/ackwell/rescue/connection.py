@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
 
 from ackwell.broker.admin import topic_path
 from ackwell.errors import AckwellError, ErrorCode, StatsError
 from ackwell.protocol import messages
+from ackwell.protocol.address import address_of
 from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType, LookupType, SubscriptionType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame
 from ackwell.rescue.refusals import RefusedError
@@ -41,6 +41,8 @@ _IDLE_WAKES: Final = 8
 _FIRST_PAUSE_S: Final = 0.05
 _ATTEMPTS: Final = 10
 _REDIRECTS: Final = 8
+_NO_REQUEST: Final = 2**64 - 1
+"""The request id of an error that is the answer to CONNECT."""
 _RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.METADATA_ERROR)
 
 
@@ -189,8 +191,8 @@ class Connection:
             request_id = self._send(CommandType.LOOKUP, topic=topic, authoritative=authoritative)
             answer = self._answer(CommandType.LOOKUP_RESPONSE, request_id)
             if answer.response == LookupType.FAILED:
-                raise BrokerError(f"{topic} is not served: {answer.message}", ErrorCode(answer.error))
-            found = answer.brokerServiceUrlTls if self._secure(url) else answer.brokerServiceUrl
+                raise BrokerError(f"{topic} is not served: {answer.message}", _code(answer.error))
+            found = answer.brokerServiceUrlTls if _is_tls(url) else answer.brokerServiceUrl
             if answer.response == LookupType.CONNECT:
                 if found in ("", url):
                     return
@@ -214,30 +216,26 @@ class Connection:
             raise RefusedError("no-address", kind="encrypted" if secure else "open", topic=topic)
         return str(url)
 
-    def _secure(self, url: str) -> bool:
-        return urlsplit(url).scheme == "pulsar+ssl"
-
     def _connect(self, url: str) -> None:
         """Connect to an address to which the credentials may go, unless there is a connection to it."""
         if self._socket is not None and self._url == url:
             return
         before, endpoint = self._url, self.admin.endpoint
-        parts = urlsplit(url)
-        if parts.scheme not in ("pulsar", "pulsar+ssl") or not parts.hostname:
-            raise BrokerError(f"not an address of a broker: {url!r}; expected pulsar://host:6650")
-        if not self._secure(url) and (self._secure(before) or endpoint.url.startswith("https")):
+        try:
+            host, port, is_tls = address_of(url)
+        except ValueError as error:
+            # It does not become one: with a code nothing is tried again.
+            raise BrokerError(str(error), ErrorCode.UNKNOWN_ERROR) from None
+        if not is_tls and (_is_tls(before) or endpoint.url.startswith("https")):
             raise RefusedError("not-encrypted", url=url)
-        if url != self._broker and not self.admin.trusts(parts.hostname):
-            raise RefusedError("unlisted-host", url=url, host=parts.hostname)
+        if url != self._broker and not self.admin.trusts(host):
+            raise RefusedError("unlisted-host", url=url, host=host)
         self.close()
         try:
-            made = socket.create_connection(
-                (parts.hostname, parts.port or (6651 if self._secure(url) else 6650)),
-                endpoint.timeout_seconds,
-            )
+            made = socket.create_connection((host, port), endpoint.timeout_seconds)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._secure(url):
-                made = endpoint.tls_context.wrap_socket(made, server_hostname=parts.hostname)
+            if is_tls:
+                made = endpoint.tls_context.wrap_socket(made, server_hostname=host)
         except OSError as error:
             raise BrokerError(f"{url}: no connection: {error}") from None
         self._socket, self._url = made, url
@@ -304,14 +302,13 @@ class Connection:
         """Return the answer to a request; `BrokerError` for an error instead."""
         while True:
             for command in self._frames:
-                if getattr(command.message, "request_id", 0) != request_id:
-                    continue
-                if command.type == type:
+                answered = getattr(command.message, "request_id", 0)
+                if command.type == type and answered == request_id:
                     self._frames.remove(command)
                     return command.message
-                if command.type == CommandType.ERROR:
+                if command.type == CommandType.ERROR and answered in (request_id, _NO_REQUEST):
                     self._frames.remove(command)
-                    code = ErrorCode(command.message.error)
+                    code = _code(command.message.error)
                     raise BrokerError(f"{code.name}: {command.message.message}", code)
             self._read()
 
@@ -336,6 +333,15 @@ class Connection:
                 self._frames.append(command)
 
 
+def _code(number: int) -> ErrorCode:
+    """Return an error's code; a newer broker may have others."""
+    return ErrorCode(number) if number in list(ErrorCode) else ErrorCode.UNKNOWN_ERROR
+
+
+def _is_tls(url: str) -> bool:
+    return url.startswith("pulsar+ssl://")
+
+
 def _can_take(consumer: Any) -> bool:
     return (
         consumer.get("consumerName") != NAME
@@ -347,8 +353,3 @@ def _can_take(consumer: Any) -> bool:
 def _frame(type: CommandType, **fields: Any) -> bytes:  # noqa: A002
     name = {CommandType.LOOKUP: "LookupTopic"}.get(type, type.name.title().replace("_", ""))
     return frame(encode(type, messages.message(f"Command{name}")(**fields)))
-
-
-def quoted(subscription: str) -> str:
-    """Return a subscription's name as a part of an address."""
-    return quote(subscription, safe="")
