@@ -31,9 +31,12 @@ class Position(NamedTuple):
         try:
             if not separator:
                 raise ValueError
-            return cls(int(ledger_id), int(entry_id))
+            found = cls(int(ledger_id), int(entry_id))
         except ValueError:
             raise ValueError(f"not a position: {text!r}; expected 'ledger:entry'") from None
+        if not all(-(2**63) <= each < 2**63 for each in found):
+            raise ValueError(f"not a position: {text!r}; its numbers are int64")
+        return found
 
     def __str__(self) -> str:
         return f"{self.ledger_id}:{self.entry_id}"

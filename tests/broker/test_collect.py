@@ -117,7 +117,20 @@ def test_no_name_leads_out_of_the_folder_or_to_the_file_of_another(tmp_path: Pat
         assert json.loads(gzip.decompress(file.read_bytes()))["topic"].startswith("persistent://")
 
 
-@pytest.mark.parametrize("newest", ["", "{", "[]", "{}", '{"version": "4.2.4", "settings": null}'])
+@pytest.mark.parametrize(
+    "newest",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"version": "4.2.4", "settings": null}',
+        '{"version": 5, "settings": null, "assumed": []}',
+        '{"version": "4.2.4", "settings": ["a"], "assumed": []}',
+        '{"version": "4.2.4", "settings": {"a": 1}, "assumed": []}',
+    ],
+)
 def test_a_manifest_that_is_none_is_passed_over(tmp_path: Path, newest: str) -> None:
     whole = {"version": "4.0.7", "settings": None, "assumed": ["no settings"]}
     for run, text in (("2026-01-01T00-00-00Z", json.dumps(whole)), ("2026-01-02T00-00-00Z", newest)):

@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import quote, urlsplit
 
 from ackwell.broker.dispatch import THROTTLED
@@ -72,6 +73,15 @@ class BrokerFacts:
     """The settings in force, under the broker's own names: those of its configuration, and dynamic ones."""
     assumed: tuple[str, ...]
     """Why a default has to be taken."""
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Self:
+        """Read what a dump keeps of them; raises `KeyError` or `TypeError` for what is no such thing."""
+        version, settings, assumed = (values[name] for name in ("version", "settings", "assumed"))
+        texts = chain(*settings.items()) if isinstance(settings, dict) else [settings]
+        if not all(isinstance(each, str | None) for each in (version, *texts)):
+            raise TypeError("expected a version and settings that are texts")
+        return cls(version=version, settings=settings, assumed=tuple(assumed))
 
 
 class PeekedEntry(NamedTuple):
@@ -290,7 +300,7 @@ class Admin:
             if isinstance(shown, dict) and shown.get("msgBacklog"):
                 # What cannot be counted, as by a broker before 2.11, stays an interval.
                 with suppress(StatsError):
-                    below = f"{path}/subscription/{quote(name, safe='')}/analyzeBacklog"
+                    below = f"{path}/subscription/{quoted(name)}/analyzeBacklog"
                     answer = self.endpoint.change("POST", below, None, self._cluster_hosts)
                     found[name] = self._parse(answer, self.endpoint.address(below))
         return found
@@ -312,7 +322,7 @@ class Admin:
             ):
                 # A broker without policies of topics has none to show.
                 with suppress(StatsError):
-                    rate = self._json(f"{path}/{quote(name, safe='')}/dispatchRate?applied=true")
+                    rate = self._json(f"{path}/{quoted(name)}/dispatchRate?applied=true")
                     found[name] = {"dispatchRate": rate}
         return found
 
@@ -345,12 +355,20 @@ def topic_path(topic: str) -> str:
     """Return a topic's part of an address; `ValueError` for what is not a name of a topic."""
     domain, _, name = topic.partition("://")
     tenant, namespace, local = name.split("/", 2)
-    return f"{domain}/{_quoted(tenant)}/{_quoted(namespace)}/{quote(local, safe='')}"
+    return f"{domain}/{_quoted(tenant)}/{_quoted(namespace)}/{quoted(local)}"
 
 
 def _quoted(name: str) -> str:
     """Quote a name of several parts, so that no part can be another path."""
-    return "/".join(quote(part, safe="") for part in name.split("/"))
+    return "/".join(map(quoted, name.split("/")))
+
+
+def quoted(name: str) -> str:
+    """Return a name as one part of an address; one that is not Unicode is nobody's, so it is not found."""
+    if name in (".", ".."):
+        # A server would take it for a way to another path.
+        return name.replace(".", "%2E")
+    return quote(name, safe="", errors="surrogatepass")
 
 
 def _time_ms(text: str | None) -> int | None:

@@ -138,10 +138,7 @@ def collected_facts(sources: Sequence[str]) -> BrokerFacts | None:
     manifests = [file for source in sources if source != "-" for file in Path(source).rglob(MANIFEST)]
     for file in sorted(manifests, key=lambda path: path.parent.name, reverse=True):
         try:
-            values = json.loads(file.read_text(encoding="utf-8"))
-            return BrokerFacts(
-                version=values["version"], settings=values["settings"], assumed=tuple(values["assumed"])
-            )
-        except (OSError, ValueError, KeyError, TypeError):
+            return BrokerFacts.of_json(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
     return None
