@@ -12,6 +12,7 @@ import pytest
 from ackwell.errors import StatsError
 from ackwell.rescue import Connection, RefusedError, held, hold, release
 from ackwell.rescue.holding import HOLD, read_journal
+from ackwell.rescue.seals import sealed
 from tests.rescue.scripted import FakeAdmin
 
 TOPIC, NAME = "persistent://public/default/orders", "bil/ling"
@@ -35,8 +36,9 @@ def connection(answers: dict[str, Any]) -> tuple[Connection, FakeAdmin]:
 
 
 def journal(path: Path, before: Any = None, **changed: Any) -> Path:
-    whole = {"version": 1, "topic": TOPIC, "subscription": NAME, "before": before} | changed
-    path.write_text(json.dumps(whole))
+    whole = {"version": 1, "topic": TOPIC, "subscription": NAME, "before": before}
+    whole |= {"admin": "http://127.0.0.1:1", "cluster": "standalone"} | changed
+    path.write_text(json.dumps(sealed(whole)))
     return path
 
 
@@ -56,14 +58,16 @@ def test_what_was_set_is_written_down_before_and_the_hold_is_waited_for(
     change = admin.change
 
     def after_the_journal(method: str, path: str, body: Any = None) -> None:
-        assert json.loads((tmp_path / "j").read_text()) == {
+        value = {
             "version": 1,
             "admin": "http://127.0.0.1:1",
+            "cluster": "standalone",
             "topic": TOPIC,
             "subscription": NAME,
             "before": RATE,
             "timeMs": 1_234_567,
         }
+        assert json.loads((tmp_path / "j").read_text()) == sealed(value)
         change(method, path, body)
 
     admin.change = after_the_journal  # type: ignore[method-assign]
@@ -138,6 +142,69 @@ def test_a_rate_that_is_not_the_hold_is_left(tmp_path: Path, now: Any, said: str
     assert (admin.changed, file.exists()) == ([], False)
 
 
+@pytest.mark.parametrize("now", [HOLD, None, RATE])
+def test_a_journal_of_another_cluster_changes_nothing_and_stays(tmp_path: Path, now: Any) -> None:
+    made, admin = connection({PATH: now, APPLIED: HOLD})
+    file = journal(tmp_path / "j", RATE, cluster="other")
+    for act in (lambda: release(made, file), lambda: hold(made, TOPIC, NAME, file)):
+        with pytest.raises(RefusedError, match=r"j is of cluster 'other', and this is 'standalone'"):
+            act()
+    assert (admin.changed, file.exists()) == ([], True)
+
+
+@pytest.mark.parametrize("now", [None, RATE])
+def test_what_is_not_held_at_another_address_is_not_taken_for_released(tmp_path: Path, now: Any) -> None:
+    # Two clusters may have one name.
+    made, admin = connection({PATH: now})
+    file = journal(tmp_path / "j", RATE, admin="http://prod:8080")
+    with pytest.raises(RefusedError) as caught:
+        release(made, file)
+    assert caught.value.code == "not-held-here"
+    assert "the journal was written for http://prod:8080" in str(caught.value)
+    assert (admin.changed, file.exists()) == ([], True)
+    # Another broker of the same cluster shows the hold.
+    made, admin = connection({PATH: [HOLD, RATE]})
+    assert release(made, file) == "released"
+
+
+def test_a_rate_that_was_set_since_an_old_journal_is_not_lost_by_another_hold(tmp_path: Path) -> None:
+    made, admin = connection({PATH: {"dispatchThrottlingRateInMsg": 8}, APPLIED: HOLD})
+    file = journal(tmp_path / "j", RATE)
+    with pytest.raises(RefusedError) as caught:
+        hold(made, TOPIC, NAME, file)
+    assert (caught.value.code, admin.changed) == ("rate-changed", [])
+    assert read_journal(file)["before"] == RATE
+    # One whose hold was never set is that of a run which died.
+    made, admin = connection({PATH: RATE, APPLIED: HOLD})
+    hold(made, TOPIC, NAME, file)
+    assert (admin.changed, read_journal(file)["before"]) == ([("POST", PATH, HOLD)], RATE)
+
+
+def test_a_changed_bit_of_a_journal_is_never_a_rate(tmp_path: Path) -> None:
+    made, admin = connection({PATH: HOLD})
+    data = journal(tmp_path / "j", RATE).read_bytes()
+    for bit in range(0, 8 * len(data), 7):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "j").write_bytes(damaged)
+        with pytest.raises(StatsError):
+            release(made, tmp_path / "j")
+    assert admin.changed == []
+
+
+def test_a_second_run_that_ended_at_the_same_time_is_no_error(tmp_path: Path) -> None:
+    made, admin = connection({PATH: [HOLD, RATE]})
+    file = journal(tmp_path / "j", RATE)
+    change = admin.change
+
+    def other_run(*what: Any) -> None:
+        change(*what)
+        file.unlink()
+
+    admin.change = other_run  # type: ignore[method-assign]
+    assert release(made, file) == "released"
+
+
 def test_a_hold_is_released_whatever_happens_inside(tmp_path: Path) -> None:
     made, admin = connection({PATH: [None, HOLD, None], APPLIED: HOLD})
 
@@ -196,7 +263,7 @@ def test_another_error_of_a_release_is_not_tried_again(tmp_path: Path, slept: li
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "1", '{"version": 1}', '{"version": 1, "topic": "t", "subscription": "s"}', '"text"'],
+    ["", "{", "[]", "1", "[" * 100_000, '{"topic": "t"}', '"text"', "null"],
 )
 def test_what_is_not_a_journal_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "j").write_text(text)
@@ -207,5 +274,5 @@ def test_what_is_not_a_journal_is_named(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_the_journal_of_another_version_is_named(tmp_path: Path, version: int) -> None:
-    with pytest.raises(StatsError, match=f"a journal of version {version}; this ackwell reads 1"):
+    with pytest.raises(StatsError, match=f"a journal of a hold, of version {version}; this ackwell reads 1"):
         read_journal(journal(tmp_path / "j", version=version))

@@ -187,6 +187,26 @@ def test_a_subscription_that_is_gone_is_not_made_anew(there: Cluster) -> None:
     assert (done.code, "there is no subscription" in done.err) == (1, True)
 
 
+def test_what_ends_one_subscription_with_an_error_ends_no_other(there: Cluster) -> None:
+    positions = there.fill()
+    with_type(there)
+    # Their order in the plan is that of the snapshots.
+    for number, name in enumerate(("a", "c")):
+        assert ackwell("rescue", "copy", TOPIC, NAME, name, "--admin", there.url, "--yes").code == 0
+        file = f"{number}.json"
+        assert ackwell("rescue", "snapshot", TOPIC, name, "--admin", there.url, "-o", file).code == 0
+    snapshot(there)
+    there.unload()
+    files = ("0.json", "before.json", "1.json")
+    assert ackwell("rescue", "plan", *files, "--admin", there.url).code == 0
+    subscriptions = there.broker._broker.state.topics[TOPIC].subscriptions
+    there.broker.call(lambda: [subscriptions[name].delete() for name in ("a", "c")])
+    done = ackwell("rescue", "apply", "plan.json", "--admin", there.url, "--yes")
+    assert (done.code, there.acked()) == (1, set(positions[1::2]))
+    assert [f"there is no subscription '{name}'" in done.err for name in "abc"] == [True, False, True]
+    assert len(done.err.splitlines()) == 2
+
+
 def test_an_unload_forgets_nothing_and_leaves_the_rate_that_was_set(there: Cluster) -> None:
     positions = there.fill()
     with_type(there)

@@ -70,7 +70,18 @@ def test_a_dump_says_what_its_broker_was_and_which_subscription_is_meant(tmp_pat
     assert (read.name, read.cluster, read.broker) == ((TOPIC, "b"), "east", FACTS)
     assert read.settings is not None
     assert read.settings.max_unacked_ranges_to_persist == 1
-    assert found(sealed(written | {"subscription": "c"}), tmp_path / "a.json") == []
+    (unread,) = found(sealed(written | {"subscription": "c"}), tmp_path / "a.json")
+    assert isinstance(unread, Unread)
+    assert (unread.topic, unread.reason) == (TOPIC, "there is no subscription 'c' in it")
+    for odd in ({"version": 5}, {"settings": [1]}, {"settings": {"x": 1}}):
+        (unread,) = found(sealed(written | {"broker": odd}), tmp_path / "a.json")
+        assert isinstance(unread, Unread)
+        assert unread.reason == "the broker: expected a version and settings that are texts"
+    of = {"version": "4.2.4", "settings": {"managedLedgerMaxUnackedRangesToPersist": "many"}}
+    (read,) = found(sealed(written | {"broker": of}), tmp_path / "a.json")
+    assert isinstance(read, Snapshot)
+    with pytest.raises(StatsError, match=r"the broker's settings: .* is a whole number, not 'many'"):
+        _ = read.settings
     (unsealed,) = found(written, tmp_path / "a.json")
     assert isinstance(unsealed, Unread)
     (changed,) = found(sealed(written) | {"cluster": "west"}, tmp_path / "a.json")

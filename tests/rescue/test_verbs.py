@@ -227,6 +227,21 @@ def test_a_run_that_died_is_brought_to_its_end_without_another_unload(tmp_path: 
 
 
 @pytest.mark.usefixtures("takes")
+def test_the_snapshot_that_a_run_for_another_subscription_left_is_not_put_back(tmp_path: Path) -> None:
+    cluster = Remembering(BEFORE, LOST)
+    cluster.taken = [RefusedError("transactions", topic=TOPIC)]
+    with pytest.raises(RefusedError):
+        unloaded(cluster, tmp_path)
+    other = Remembering(answer("3:0", HOLES, {3: 20}))
+    with pytest.raises(
+        StatsError, match=f"the snapshot of '{NAME}' of {TOPIC}, which a run .* left"
+    ) as caught:
+        unload(other, TOPIC, "other", journal=tmp_path / "j", hold=False)  # type: ignore[arg-type]
+    assert caught.value.source == str(tmp_path / "j.snapshot.json")
+    assert other.done == ["look"]
+
+
+@pytest.mark.usefixtures("takes")
 @pytest.mark.parametrize("journal", [False, True])
 def test_the_hold_of_a_run_that_died_is_released_by_the_next_one_with_a_hold_or_without(
     tmp_path: Path, journal: bool, monkeypatch: pytest.MonkeyPatch

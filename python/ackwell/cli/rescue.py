@@ -17,7 +17,7 @@ import typer
 
 from ackwell.cli import options
 from ackwell.cli.command import Command
-from ackwell.cli.console import EXIT_UNREAD, out, progress, say_unread, warn
+from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, say_unread, warn
 
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
@@ -105,7 +105,7 @@ def snapshot(
 
     admin = _admin(client)
     facts, dumps = admin.facts(), []
-    for answer in admin.answers([topic]):
+    for answer in admin.answers([_named(topic)]):
         if isinstance(answer, Unread):
             raise StatsError(answer.reason, answer.topic or answer.source)
         if subscription not in (answer.internal.get("cursors") or {}):
@@ -210,15 +210,17 @@ def apply(
         ackwell rescue apply plan.json --admin http://broker:8080 --yes
 
     A second time does nothing more. A plan that does not follow from the live
-    state any more is refused.
+    state any more is refused. What ends one subscription with an error ends no
+    other.
 
     Exit code: 0 all is put back, 3 refused, 4 entries are still missing, 1 an
     error, 2 a wrong command line.
     """
+    from ackwell.errors import AckwellError
     from ackwell.rescue import RefusedError, put_back
     from ackwell.rescue.planning import remaining
 
-    code = 0
+    code, errors = 0, []
     with _connection(client, broker, audit) as connection:
         for each in _plans(plan_file):
             try:
@@ -230,6 +232,14 @@ def apply(
             except RefusedError as error:
                 _say_refused(error, *each.name)
                 code = max(code, EXIT_REFUSED)
+            except AckwellError as error:
+                # The others go on, over a connection of their own.
+                connection.close()
+                errors.append(f"{each.subscription!r} of {each.topic}: {error}")
+    for text in errors[:-1]:
+        warn(f"error: {text}")
+    if errors:
+        fail(errors[-1])
     raise typer.Exit(code)
 
 
@@ -267,7 +277,7 @@ def unload(
 
     with _connection(client, broker, audit) as connection:
         topic = _one_topic(connection.admin, topic)
-        name = hashlib.sha256(f"{topic} {subscription}".encode()).hexdigest()[:8]
+        name = hashlib.sha256(json.dumps([topic, subscription]).encode()).hexdigest()[:8]
         journal = journal or Path(f"ackwell-rescue-{name}.journal")
         if not yes:
             live = connection.look(topic, subscription)
@@ -307,6 +317,7 @@ def hold(
     Consumers stay connected and may acknowledge what they have.
     """
     from ackwell.rescue import hold as hold_delivery
+    from ackwell.rescue.holding import holdable
     from ackwell.rescue.planning import attachable
 
     with _connection(client, None, audit) as connection:
@@ -314,6 +325,7 @@ def hold(
         live = connection.look(topic, subscription)
         attachable(live)
         if not yes:
+            holdable(connection, topic, subscription, journal)
             _would("stop the delivery", *live.name)
             return
         hold_delivery(connection, topic, subscription, journal)
@@ -374,11 +386,12 @@ def copy(
     Exit code: as `ackwell rescue apply`.
     """
     from ackwell.rescue import copy as copy_subscription
+    from ackwell.rescue.verbs import copyable
 
     with _connection(client, broker, audit) as connection:
         topic = _one_topic(connection.admin, topic)
         if not yes:
-            live = connection.look(topic, subscription)
+            live = copyable(connection, topic, subscription, new)
             _would(f"make {new!r} with {live.acked.cardinality:,} acknowledged entries", *live.name)
             return
         raise typer.Exit(_say_report(copy_subscription(connection, topic, subscription, new), connection))
@@ -433,7 +446,14 @@ def _admin(client: Admin | None) -> Admin:
 
 
 def _connection(client: Admin | None, broker: str | None, audit: Path) -> Connection:
+    from ackwell.protocol.address import address_of
     from ackwell.rescue import Connection
+
+    try:
+        if broker is not None:
+            address_of(broker)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--broker") from None
 
     def note(what: str, topic: str, subscription: str, *, positions: int = 0, digest: str = "") -> None:
         line = {"timeMs": int(time.time() * 1000), "what": what, "topic": topic, "subscription": subscription}
@@ -448,15 +468,31 @@ def _connection(client: Admin | None, broker: str | None, audit: Path) -> Connec
     return Connection(_admin(client), broker=broker, audit=note, progress=shown)
 
 
+def _named(topic: str) -> str:
+    """Return the full name of a topic."""
+    from ackwell.protocol.topic_name import TopicName
+
+    try:
+        return str(TopicName.parse(topic))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def _one_topic(admin: Admin, topic: str) -> str:
     """Return the full name of a topic; `RefusedError` for a partitioned one."""
-    from ackwell.protocol.topic_name import full_name
+    from ackwell.broker.stats import Unread
+    from ackwell.errors import StatsError
     from ackwell.rescue import RefusedError
 
-    names = [each for each in admin.topics([full_name(topic)]) if isinstance(each, str)]
-    if names != [full_name(topic)]:
+    name = _named(topic)
+    names = []
+    for each in admin.topics([name]):
+        if isinstance(each, Unread):
+            raise StatsError(each.reason, each.topic or each.source)
+        names.append(each)
+    if names != [name]:
         raise RefusedError("partitioned", topic=topic, partitions=len(names), first=names[0])
-    return names[0]
+    return name
 
 
 def _acks(file: Path, before: Snapshot) -> CursorState:
@@ -476,16 +512,12 @@ def _acks(file: Path, before: Snapshot) -> CursorState:
 def _plans(file: Path) -> Iterator[Plan]:
     from ackwell.errors import StatsError
     from ackwell.rescue import Plan
-    from ackwell.rescue.seals import check_seal
+    from ackwell.rescue.seals import read_sealed
 
-    try:
-        value = json.loads(file.read_bytes())
-        version, plans = value["version"], value["plans"]
-    except (ValueError, KeyError, TypeError):
-        raise StatsError("not a plan of `ackwell rescue plan`", str(file)) from None
-    if version != PLAN_VERSION:
-        raise StatsError(f"a plan of version {version}; this ackwell reads {PLAN_VERSION}", str(file))
-    check_seal(value, str(file))
+    kind = "a plan of `ackwell rescue plan`"
+    plans = read_sealed(file, kind, PLAN_VERSION).get("plans")
+    if not isinstance(plans, list):
+        raise StatsError(f"not {kind}", str(file))
     for each in plans:
         yield Plan.of_json(each, str(file))
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker import dispatch
-from ackwell.broker.admin import topic_path
+from ackwell.broker.admin import quoted, topic_path
 from ackwell.broker.whole_files import write_whole
 from ackwell.errors import StatsError
-from ackwell.rescue.connection import quoted
+from ackwell.rescue.planning import same_cluster
 from ackwell.rescue.refusals import RefusedError
+from ackwell.rescue.seals import read_sealed, sealed
 
 if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
@@ -41,28 +42,43 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
     set.
     """
     path = _path(topic, subscription)
-    before = connection.admin.ask(path)
-    if journal.exists():
-        read_journal(journal, topic, subscription)
-    elif before == HOLD:
-        raise RefusedError("held-already", topic=topic, subscription=subscription)
-    else:
+    before = holdable(connection, topic, subscription, journal)
+    if not journal.exists():
         value = {
             "version": _JOURNAL_VERSION,
             "admin": connection.admin.endpoint.shown_url,
+            "cluster": connection.admin.cluster,
             "topic": topic,
             "subscription": subscription,
             "before": before,
             "timeMs": int(time.time() * 1000),
         }
-        write_whole(journal, json.dumps(value).encode())
+        write_whole(journal, json.dumps(sealed(value)).encode())
     connection.change("hold", "POST", topic, subscription, f"{quoted(subscription)}/dispatchRate", HOLD)
     _wait_for(connection, f"{path}?applied=true", HOLD)
 
 
+def holdable(connection: Connection, topic: str, subscription: str, journal: Path) -> Any:
+    """Return the rate that is set now; `RefusedError` if a subscription cannot be held with a journal."""
+    now = connection.admin.ask(_path(topic, subscription))
+    if journal.exists():
+        found = read_journal(journal, topic, subscription)
+        same_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
+        if now not in (HOLD, found["before"]):
+            raise RefusedError("rate-changed", subscription=subscription, journal=journal)
+    elif now == HOLD:
+        raise RefusedError("held-already", topic=topic, subscription=subscription)
+    return now
+
+
 def release(connection: Connection, journal: Path) -> str:
-    """Set what a journal says was set before the hold, and delete the journal; return what was done."""
+    """Set what a journal says was set before the hold, and delete the journal; return what was done.
+
+    Raises `RefusedError`, and leaves the journal, for another cluster, or if nothing is held at an address
+    that is not the journal's: it may be the wrong one.
+    """
     found = read_journal(journal)
+    same_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
     topic, subscription, before = found["topic"], found["subscription"], found["before"]
     path = _path(topic, subscription)
     now = connection.admin.ask(path)
@@ -74,10 +90,13 @@ def release(connection: Connection, journal: Path) -> str:
             connection.change("release", "POST", topic, subscription, rate, before)
         _wait_for(connection, path, before)
         done = "released"
+    elif found["admin"] != connection.admin.endpoint.shown_url:
+        raise RefusedError("not-held-here", topic=topic, subscription=subscription, admin=found["admin"])
     else:
         # It was never set, or somebody has set another one since.
         done = "not held any more" if now == before else "not held any more: another rate was set since"
-    journal.unlink()
+    # A second run that ended at the same time has deleted it.
+    journal.unlink(missing_ok=True)
     return done
 
 
@@ -107,16 +126,8 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
 
 def read_journal(journal: Path, topic: str | None = None, subscription: str | None = None) -> dict[str, Any]:
     """Read a journal; `StatsError` for what is not one, `RefusedError` for that of another subscription."""
-    try:
-        found: dict[str, Any] = json.loads(journal.read_text(encoding="utf-8"))
-        version, name = found["version"], (found["topic"], found["subscription"])
-        _ = found["before"]
-    except (ValueError, KeyError, TypeError):
-        raise StatsError("not a journal of a hold", str(journal)) from None
-    if version != _JOURNAL_VERSION:
-        raise StatsError(
-            f"a journal of version {version}; this ackwell reads {_JOURNAL_VERSION}", str(journal)
-        )
+    found = read_sealed(journal, "a journal of a hold", _JOURNAL_VERSION)
+    name = found["topic"], found["subscription"]
     if topic is not None and name != (topic, subscription):
         raise RefusedError("other-journal", journal=journal, topic=name[0], subscription=name[1])
     return found

@@ -125,7 +125,7 @@ class Plan:
                 cluster=value["cluster"],
                 version=value["brokerVersion"],
                 limits=value["limits"],
-                topic=value["topic"],
+                topic=str(TopicName.parse(value["topic"])),
                 subscription=value["subscription"],
                 type=None if value["type"] is None else SubscriptionType(value["type"]),
                 restart=value["restart"],
@@ -155,6 +155,7 @@ def plan(
     snapshot from the admin API does not: persisted bytes, a memory dump, or the end of a trace. Raises
     `RefusedError` if a check fails.
     """
+    same_cluster("the snapshot is", before.cluster, now.cluster)
     if ack_sets is None and before.stats.batch_deleted is not None:
         ack_sets = before.stats
     missing = existing(before.acked, now.stats.ledgers) - now.acked
@@ -204,8 +205,7 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
 
     Raises `RefusedError` if the plan does not follow from the live state any more.
     """
-    if plan.cluster is not None and live.cluster is not None and plan.cluster != live.cluster:
-        raise RefusedError("other-cluster", then=plan.cluster, now=live.cluster)
+    same_cluster("the plan is", plan.cluster, live.cluster)
     if plan:
         attachable(live, planned=plan.type)
     _same_topic({ledger_id: (entries, None) for ledger_id, entries in plan.ledgers.items()}, live)
@@ -248,8 +248,7 @@ def attachable(
     shown = live.shown
     if not TopicName.parse(topic).persistent or not live.stats.durable:
         raise RefusedError("not-durable", topic=topic, subscription=subscription)
-    if subscription.startswith(_NEVER_HELPED):
-        raise RefusedError("internal", subscription=subscription)
+    not_internal(subscription)
     if shown.get("isReplicated") or shown.get("replicated"):
         raise RefusedError("replicated", subscription=subscription)
     if live.topic_shown.get("ongoingTxnCount"):
@@ -268,6 +267,18 @@ def attachable(
         ):
             raise RefusedError("key-shared-mode", subscription=subscription)
     return found
+
+
+def same_cluster(what: str, then: str | None, now: str | None) -> None:
+    """Refuse what is of another cluster; one that is not known may be any."""
+    if None not in (then, now) and then != now:
+        raise RefusedError("other-cluster", what=what, then=then, now=now)
+
+
+def not_internal(subscription: str) -> None:
+    """Refuse a subscription of the broker's own."""
+    if subscription.startswith(_NEVER_HELPED):
+        raise RefusedError("internal", subscription=subscription)
 
 
 def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:

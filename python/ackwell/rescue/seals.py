@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ackwell.errors import StatsError
@@ -23,6 +24,19 @@ def check_seal(value: Mapping[str, Any], source: str) -> None:
     """Raise `StatsError` if the values are not those that were sealed."""
     if value.get("sha256") != _digest({key: each for key, each in value.items() if key != "sha256"}):
         raise StatsError("not as it was written: its SHA-256 is of something else; make it anew", source)
+
+
+def read_sealed(file: Path, kind: str, version: int) -> dict[str, Any]:
+    """Read a file of sealed values; `StatsError` if it is not one of a kind, or of another version."""
+    try:
+        value: dict[str, Any] = json.loads(file.read_bytes())
+        found = value["version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise StatsError(f"not {kind}", str(file)) from None
+    if found != version:
+        raise StatsError(f"{kind}, of version {found}; this ackwell reads {version}", str(file))
+    check_seal(value, str(file))
+    return value
 
 
 def _digest(value: Mapping[str, Any]) -> str:

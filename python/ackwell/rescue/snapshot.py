@@ -69,7 +69,10 @@ class Snapshot:
         """The broker's settings; None if they are not known."""
         if self.broker is None or self.broker.version is None or self.broker.settings is None:
             return None
-        return BrokerSettings.nearest(self.broker.version).with_known(self.broker.settings)
+        try:
+            return BrokerSettings.nearest(self.broker.version).with_known(self.broker.settings)
+        except ValueError as error:
+            raise StatsError(f"the broker's settings: {error}", self.stats.source) from None
 
     @cached_property
     def digest(self) -> str:
@@ -123,13 +126,19 @@ def _of_document(document: Any, source: str, facts: BrokerFacts | None) -> Itera
         check_seal(document, source)
     broker = document.get("broker")
     if isinstance(broker, dict):
-        facts = BrokerFacts(version=broker.get("version"), settings=broker.get("settings"), assumed=())
-    wanted = document.get("subscription")
-    for found in snapshots_of(
-        document, str(document.get("topic", source)), source, facts, document.get("cluster")
-    ):
+        try:
+            facts = BrokerFacts.of_json({"version": None, "settings": None, "assumed": (), **broker})
+        except TypeError as error:
+            yield Unread(source, None, f"the broker: {error}")
+            return
+    wanted, topic = document.get("subscription"), str(document.get("topic", source))
+    is_there = wanted is None
+    for found in snapshots_of(document, topic, source, facts, document.get("cluster")):
         if wanted is None or isinstance(found, Unread) or found.stats.subscription == wanted:
+            is_there = True
             yield found
+    if not is_there:
+        yield Unread(source, topic, f"there is no subscription {wanted!r} in it")
 
 
 def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:

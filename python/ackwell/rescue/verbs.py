@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ackwell._native import PositionRangeSet
-from ackwell.broker.admin import topic_path
+from ackwell.broker.admin import quoted, topic_path
 from ackwell.broker.whole_files import write_whole
 from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
-from ackwell.rescue.connection import quoted
 from ackwell.rescue.holding import held
-from ackwell.rescue.planning import attachable
+from ackwell.rescue.planning import attachable, not_internal
 from ackwell.rescue.putting_back import Report, put_back_at_once, send
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.seals import sealed
@@ -40,7 +39,7 @@ def unload(
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
     # An unloaded topic does not show the type until a consumer comes; the snapshot of a run that died does.
-    attachable(connection.look(*name), _read(kept) if kept.exists() else None)
+    attachable(connection.look(*name), _read(kept, name) if kept.exists() else None)
     holding: AbstractContextManager[None] = (
         held(connection, *name, journal) if hold or journal.exists() else nullcontext()
     )
@@ -54,11 +53,12 @@ def unload(
             value = dump(answer, subscription, connection.facts(), connection.admin.cluster)
             write_whole(kept, json.dumps(sealed(value)).encode())
         else:
-            before = _read(kept)
+            before = _read(kept, name)
         report = _unloaded(connection, before, unloads=unloads)
     if before.type is SubscriptionType.KEY_SHARED:
         connection.wake(*name)
-    kept.unlink()
+    # A second run that ended at the same time has deleted it.
+    kept.unlink(missing_ok=True)
     return report
 
 
@@ -75,19 +75,20 @@ def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> Rep
     raise AssertionError("unreachable")
 
 
-def _read(file: Path) -> Snapshot:
-    (found,) = read_snapshots([file])
+def _read(file: Path, name: tuple[str, str]) -> Snapshot:
+    """Read what an earlier run kept; `StatsError` for anything else."""
+    found = next(read_snapshots([file]))
     if not isinstance(found, Snapshot):
         raise StatsError(found.reason, found.source)
+    if found.name != name:
+        of = f"{found.name[1]!r} of {found.name[0]}"
+        raise StatsError(f"the snapshot of {of}, which a run with this journal left: name another", str(file))
     return found
 
 
 def copy(connection: Connection, topic: str, subscription: str, new: str) -> Report:
     """Make a subscription with the acknowledgments of another one; parts of batches are not copied."""
-    source = connection.look(topic, subscription)
-    attachable(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
-    if new in connection.admin.ask(f"{topic_path(topic)}/subscriptions"):
-        raise RefusedError("exists", topic=topic, subscription=new)
+    source = copyable(connection, topic, subscription, new)
     ledger_id, entry_id = source.stats.mark_delete_position
     body = {"ledgerId": ledger_id, "entryId": entry_id}
     connection.change("create", "PUT", topic, new, f"subscription/{quoted(new)}", body)
@@ -100,6 +101,16 @@ def copy(connection: Connection, topic: str, subscription: str, new: str) -> Rep
         made = connection.look(topic, new)
     missing = (source.acked - made.acked).cardinality + (made.acked - source.acked).cardinality
     return Report(topic=topic, subscription=new, sent=sent, missing=missing, ack_sets=0)
+
+
+def copyable(connection: Connection, topic: str, subscription: str, new: str) -> Snapshot:
+    """Return the live state of a subscription; `RefusedError` if it is not to be copied to such a name."""
+    source = connection.look(topic, subscription)
+    attachable(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
+    not_internal(new)
+    if new in connection.admin.ask(f"{topic_path(topic)}/subscriptions"):
+        raise RefusedError("exists", topic=topic, subscription=new)
+    return source
 
 
 def acknowledge(

@@ -1,0 +1,125 @@
+"""What nobody would write on purpose: each is refused in a line, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackwell.rescue.seals import sealed
+from tests.commands import USAGE, ackwell, held
+from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Cluster]:
+    with cluster() as made:
+        made.fill()
+        made.do(lambda each: setattr(each, "typed", True))
+        yield made
+
+
+@pytest.fixture
+def there(shared: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.chdir(tmp_path)
+    before = shared.acked()
+    shared.asked.clear()
+    yield shared
+    assert {method for method, _ in shared.asked} <= {"GET"}
+    assert (shared.acked(), shared.rates) == (before, {})
+    assert list(shared.broker._broker.state.topics[TOPIC].subscriptions) == [NAME]
+
+
+def refused(there: Cluster, *arguments: str) -> str:
+    """Run a command that refuses; return what it says on one line."""
+    done = held(ackwell("rescue", *arguments, "--admin", there.url))
+    assert done.code
+    return " ".join((done.err).split())
+
+
+@pytest.mark.parametrize("url", ["", "x", "pulsar://[::1", "pulsar://x:99999", "http://x:1"])
+def test_an_address_that_cannot_be_one_is_a_wrong_command_line(there: Cluster, url: str) -> None:
+    done = ackwell("rescue", "unload", TOPIC, NAME, "--admin", there.url, "--broker", url, "--yes")
+    assert done.code == USAGE
+    assert "--broker" in done.err
+
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "snapshot": (NAME,),
+    "hold": (NAME, "--journal", "j", "--yes"),
+    "copy": (NAME, "new", "--yes"),
+    "ack": (NAME, "0:1", "--yes"),
+    "unload": (NAME, "--yes"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("topic", "says"),
+    [
+        ("", "invalid topic name"),
+        ("x/y", "invalid topic name"),
+        ("public/default", "invalid topic name"),
+        ("persistent://public/default/", "invalid topic name"),
+        ("non-persistent://public/default/orders", "keeps no acknowledgments"),
+        ("persistent://public/default/..", "404"),
+        ("\udc80", "404"),
+    ],
+)
+def test_what_is_not_the_topic_is_named(there: Cluster, command: str, topic: str, says: str) -> None:
+    assert says in refused(there, command, topic, *COMMANDS[command])
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("position", [f"{2**63}:0", f"0:{2**63}", "99999999999999999999999:1", "1:2:3", "x"])
+def test_what_is_not_a_position_is_a_wrong_command_line(there: Cluster, position: str) -> None:
+    assert "not a position" in refused(there, "ack", TOPIC, NAME, position, "--yes")
+
+
+def test_what_cannot_be_done_is_refused_without_yes_too(there: Cluster) -> None:
+    assert "has a subscription 'billing' already" in refused(there, "copy", TOPIC, NAME, NAME)
+    assert "is a subscription of the broker's own" in refused(there, "copy", TOPIC, NAME, "__compaction")
+    Path("j").write_text("{}")
+    assert "not a journal of a hold" in refused(there, "hold", TOPIC, NAME, "--journal", "j")
+
+
+def test_a_snapshot_of_another_cluster_is_refused(there: Cluster) -> None:
+    assert ackwell("rescue", "snapshot", TOPIC, NAME, "--admin", there.url).code == 0
+    value = json.loads(Path("before.json").read_text())
+    del value["sha256"]
+    Path("before.json").write_text(json.dumps(sealed(value | {"cluster": "east"})))
+    said = refused(there, "plan", "before.json")
+    assert "refused (other-cluster)" in said
+    assert "the snapshot is of cluster 'east', and this is 'standalone'" in said
+    assert json.loads(Path("plan.json").read_text())["plans"] == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"[" * 100_000,
+        b"\xff\xfe{}",
+        {"version": 1},
+        {"version": 1, "plans": None},
+        {"version": 1, "plans": {"a": 1}},
+        {"version": 1, "plans": [1]},
+        {"version": 1, "plans": [{"topic": 5}]},
+    ],
+)
+def test_what_is_not_a_plan_is_named(there: Cluster, value: Any) -> None:
+    Path("p.json").write_bytes(value if isinstance(value, bytes) else json.dumps(sealed(value)).encode())
+    assert "p.json: not a plan of `ackwell rescue plan`" in refused(there, "apply", "p.json", "--yes")
+
+
+def test_a_plan_whose_names_are_none_is_named(there: Cluster) -> None:
+    assert ackwell("rescue", "snapshot", TOPIC, NAME, "--admin", there.url).code == 0
+    assert ackwell("rescue", "plan", "before.json", "--admin", there.url).code == 0
+    value = json.loads(Path("plan.json").read_text())
+    del value["sha256"]
+    for topic in (5, "x/y"):
+        value["plans"][0]["topic"] = topic
+        Path("p.json").write_text(json.dumps(sealed(value)))
+        assert "p.json: not a plan of" in refused(there, "apply", "p.json", "--yes")
