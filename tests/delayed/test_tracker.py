@@ -510,3 +510,12 @@ def test_after_a_refused_message_nothing_is_tried_until_memory_is_freed() -> Non
         tracker.max_bytes = None
         tracker.add(10, 3, 0, now_ms=0)
         tracker.max_bytes = 0
+
+
+def test_a_cleared_tracker_is_a_new_one() -> None:
+    tracker, new = (DelayedDeliveryTracker(max_bytes=1 << 20, fixed_delay_lookahead=2) for _ in range(2))
+    for deliver_at_ms in (5_000, 3_000, 100):
+        tracker.add(deliver_at_ms, 3, deliver_at_ms, now_ms=1_000)
+    assert tracker != new
+    tracker.clear()
+    assert tracker == new

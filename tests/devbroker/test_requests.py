@@ -556,6 +556,25 @@ def test_namespaces_are_made_in_tenants_and_deleted_when_empty(broker: Offline) 
     assert broker.admin("GET", "admin/v2/tenants") == ["public", "pulsar"]
 
 
+def test_a_name_that_begins_like_another_is_another(broker: Offline) -> None:
+    for path in ("tenants/pub", "tenants/acme", "namespaces/acme/a", "namespaces/acme/ab"):
+        assert broker.admin("PUT", f"admin/v2/{path}") is None
+    assert broker.admin("DELETE", "admin/v2/tenants/pub") is None
+    assert broker.admin("GET", "admin/v2/namespaces/acme/a/topics") == []
+    broker.admin("PUT", "admin/v2/persistent/acme/ab/t")
+    client = broker.connect()
+    client.subscribe(topic="persistent://acme/ab/t")
+    client.produce(topic="persistent://acme/ab/t")
+    client.publish(sequence_id=0)
+    client.read()
+    assert broker.admin("PUT", "admin/v2/namespaces/acme/a/unload") is None
+    assert broker.admin("POST", "admin/v2/namespaces/acme/a/clearBacklog") is None
+    assert client.read() == []
+    stats = broker.admin("GET", "admin/v2/persistent/acme/ab/t/stats")["subscriptions"]["s"]
+    assert (stats["msgBacklog"], len(stats["consumers"])) == (1, 1)
+    assert broker.admin("DELETE", "admin/v2/namespaces/acme/a") is None
+
+
 def test_policies_are_set_read_and_removed(broker: Offline) -> None:
     space = "admin/v2/namespaces/public/default"
     assert broker.admin("GET", space) == {}

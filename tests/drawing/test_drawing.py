@@ -98,6 +98,16 @@ def test_a_large_map_stays_small() -> None:
     assert len(html) < 40 * BINS * ROWS
 
 
+def test_a_coarse_map_has_160_bins_for_each_row() -> None:
+    rows, entries = 8, 8 * BINS
+    ranges = PositionRangeSet(
+        (ledger, 2 * n - 1, 2 * n) for ledger in range(rows) for n in range(entries // 2)
+    )
+    (_, acked) = drawn(html_of(ranges))
+    # Each bin is acknowledged in part, so each is drawn.
+    assert acked[1].count("M") == rows * BINS
+
+
 def test_a_summary_shows_its_numbers_and_consumers() -> None:
     subscription = Subscription("Shared", Ledgers({3: 10}))
     subscription.add_consumer("<b>\x1b[31mred")

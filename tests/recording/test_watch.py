@@ -11,7 +11,7 @@ from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, TxnAction
 from ackwell.protocol.frames import Command, Frame, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
-from ackwell.recording.book import Book, Parts
+from ackwell.recording.book import Book, Parts, Published
 from ackwell.recording.watch import OUR_REQUESTS, Watch
 from ackwell.replay.events import Event, Kind
 
@@ -34,6 +34,18 @@ def message_id(ledger_id: int, entry_id: int, *ack_set: int) -> dict[str, Any]:
 def entry(**metadata: Any) -> bytes:
     described = messages.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **metadata)
     return write_payload(described, b"body")
+
+
+def test_notes_of_entries_have_a_bound_and_the_newer_half_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackwell.recording.book.PUBLISHED_MAX", 4)
+    book = Book(list[Event]().append)
+    for entry_id in range(7):
+        book.saw(ORDERS, (3, entry_id), Published(1, None), b"")
+        book.acknowledged((ORDERS, "s"), (3, entry_id))
+        assert len(book.published) <= 4
+        assert (ORDERS, 3, entry_id) in book.published
+        assert list(book.acked[ORDERS, "s"]) == [position[1:] for position in book.published]
+    assert [position[2] for position in book.published] == [4, 5, 6]
 
 
 class Wire:

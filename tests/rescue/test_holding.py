@@ -197,8 +197,8 @@ def test_a_second_run_that_ended_at_the_same_time_is_no_error(tmp_path: Path) ->
     file = journal(tmp_path / "j", RATE)
     change = admin.change
 
-    def other_run(*what: Any) -> None:
-        change(*what)
+    def other_run(method: str, path: str, body: Any = None) -> None:
+        change(method, path, body)
         file.unlink()
 
     admin.change = other_run  # type: ignore[method-assign]

@@ -380,6 +380,30 @@ def test_a_late_confirmation_of_a_fenced_owner_does_not_lower_the_witness(tmp_pa
     newer.close()
 
 
+def test_both_readings_of_a_witness_agree_whatever_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "acks.db"
+    slots = []
+    for key, writes in [(7, 5), (8, 1), (7, 3), (7, 9), (7, 4)]:
+        witness_path(path).unlink(missing_ok=True)
+        Witness(path, key).confirm(writes)
+        slots.append(witness_path(path).read_bytes())
+    zero = bytes(SLOT_BYTES)
+    cases = {
+        b"".join(slots): 9,
+        slots[2] + slots[0]: 5,
+        slots[0] + slots[2]: 5,
+        zero + slots[4]: 4,
+        # Not at the place of a slot, it is not one.
+        b"abc" + slots[0]: 0,
+        slots[2] + b"abc" + slots[0]: 3,
+        slots[0][:-1]: 0,
+        slots[1] + slots[0][:-1] + b"x": 0,
+    }
+    for data, writes in cases.items():
+        witness_path(path).write_bytes(data)
+        assert Witness(path, 7).writes() == confirmed_writes(path).get(7, 0) == writes, data
+
+
 @pytest.mark.parametrize("room_bytes", [0, 9, 19, 33])
 def test_a_witness_for_which_the_disk_has_no_room_is_an_error_of_ours(
     tmp_path: Path, room_bytes: int
