@@ -204,6 +204,13 @@ def test_a_moment_is_before_the_events_that_are_later(monkeypatch: pytest.Monkey
     assert followed([]) == []
 
 
+def test_the_moment_0_is_a_moment_and_holds_up_no_other() -> None:
+    rows = [event_row(0, "publish", 0, subscription=""), event_row(0, "ack", 0)]
+    rows += [event_row(1, "publish", 1, subscription=""), event_row(1, "ack", 1)]
+    rows += [event_row(2, "publish", 2, subscription=""), event_row(2, "ack", 2)]
+    assert followed(rows, 0, 1) == [("t", "s", 0, 0), ("t", "s", 1, 1), ("t", "s", None, 2)]
+
+
 def test_a_repeated_row_counts_once_and_topics_follow_one_another() -> None:
     rows = []
     for topic in "ab":

@@ -77,9 +77,7 @@ class _Topic:
         """Take the next events; return the rows of the moments before them."""
         start = 0
         for row, fields in enumerate(events):
-            while fields["time_ms"] is not None and fields["time_ms"] > (
-                self._waiting[0] or fields["time_ms"]
-            ):
+            while self._is_over(self._waiting[0], fields["time_ms"]):
                 self._fold.feed(columns.take(slice(start, row)))
                 start = row
                 yield from self._at(self._waiting.pop(0))
@@ -90,6 +88,10 @@ class _Topic:
         """Return the rows of the moments after all events, and of the end."""
         for moment in self._waiting:
             yield from self._at(moment)
+
+    @staticmethod
+    def _is_over(moment: int | None, time_ms: int | None) -> bool:
+        return moment is not None and time_ms is not None and time_ms > moment
 
     def _follow(self, fields: Fields) -> None:
         order = fields["file"], fields["sequence"], fields["subscription"]
