@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Cursor(CursorRules):
-    """The acknowledgment state of one subscription over the ledgers of its topic.
+    """The acknowledgment state of one subscription over the ledgers of its topic. For one thread at a time.
 
     Parameters
     ----------

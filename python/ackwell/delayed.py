@@ -99,7 +99,7 @@ class DelayedIndex(Protocol):
 
 
 class DelayedDeliveryTracker(EqualByState):
-    """The delayed messages of one subscription, over any `DelayedIndex`.
+    """The delayed messages of one subscription, over any `DelayedIndex`. For one thread at a time.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -9,11 +10,38 @@ from pathlib import Path
 
 import pytest
 
-from ackwell import AckwellError, PositionInfo, ProtocolError
+from ackwell import (
+    AckwellError,
+    Cursor,
+    DelayedDeliveryTracker,
+    PositionInfo,
+    ProtocolError,
+    Subscription,
+)
+from ackwell.devbroker import AsyncBroker, Broker
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryStore, SqliteStore
+from ackwell.store.pulsar import PulsarStore
 
 THREADS = 4
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        Cursor,
+        Subscription,
+        DelayedDeliveryTracker,
+        Journal,
+        MemoryStore,
+        SqliteStore,
+        PulsarStore,
+        Broker,
+        AsyncBroker,
+    ],
+)
+def test_what_is_not_of_the_native_engine_says_how_many_threads_may_use_it(structure: type) -> None:
+    assert re.search(r"one thread at a time|the thread of that loop|any thread", structure.__doc__ or "")
 
 
 @pytest.fixture(autouse=True)

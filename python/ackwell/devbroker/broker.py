@@ -50,7 +50,10 @@ CLIENT_ACK_GROUPING_S: Final = 0.12
 
 
 class AsyncBroker:
-    """A broker in the running event loop: `async with AsyncBroker() as broker`."""
+    """A broker in the running event loop: `async with AsyncBroker() as broker`.
+
+    It is for the thread of that loop.
+    """
 
     def __init__(
         self,

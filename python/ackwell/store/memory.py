@@ -28,7 +28,8 @@ class MemoryLedger:
 class MemoryStore(Store):
     """A store of a `MemoryLedger`; without an argument, of a new one.
 
-    Durable as long as the ledger is. Every operation is O(1), deletion O(entries deleted).
+    Durable as long as the ledger is. Every operation is O(1), deletion O(entries deleted). As every store it
+    is for one thread at a time.
 
     >>> ledger = MemoryLedger()
     >>> old = MemoryStore(ledger)

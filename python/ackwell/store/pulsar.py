@@ -79,7 +79,7 @@ class PulsarStore(Store):
 
     Opening reads the whole topic, and the entries that are not deleted stay in memory: `read` costs
     nothing, and the memory is what `delete_up_to` leaves. `own` reads what was written since. An entry fits
-    into one message (5 MB by the broker's default).
+    into one message (5 MB by the broker's default). For one thread at a time, as every store.
 
     Parameters
     ----------

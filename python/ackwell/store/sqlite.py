@@ -93,6 +93,8 @@ class SqliteStore(Store):
     A missing file is created empty; tables and the ledger are created when it is first owned. Any other
     database is refused (`StoreError`) and left as it is, and so is a damaged ledger.
 
+    It is for one thread at a time: a write while another one is under way is a `StoreError`.
+
     Parameters
     ----------
     path

@@ -72,6 +72,8 @@ if TYPE_CHECKING:
 class Subscription:
     """One subscription: consumers, dispatch, acknowledgments, redelivery, transactions.
 
+    For one thread at a time.
+
     Parameters
     ----------
     type : SubscriptionType or str
