@@ -375,7 +375,7 @@ def test_listed_sizes_count_only_with_whole_entries() -> None:
     assert sizes.acked(0, {Position(3, 9): (0b10,)}) == Count(2, 2)
 
 
-@pytest.mark.parametrize(("limit", "most"), [(4, 0), (3, 36)])
+@pytest.mark.parametrize(("limit", "most"), [(7, 0), (6, 36)])
 def test_hidden_ack_sets_survive_where_each_unacked_entry_may_have_one(limit: int, most: int) -> None:
     settings = BrokerSettings().with_values([f"managedLedgerMaxBatchDeletedIndexToPersist={limit}"])
     loss = restart_loss(
@@ -385,6 +385,7 @@ def test_hidden_ack_sets_survive_where_each_unacked_entry_may_have_one(limit: in
         batch_sizes=BatchSizes(each=10),
         persisted_mark_delete=(3, 2),
     )
+    # Three more entries may have had ack sets when it was written, which counted then.
     assert loss.messages == Count(0, most)
     # Whatever was not flushed: the entries acknowledged whole, and what is hidden in the four others.
     assert loss.messages_before_flush == Count(0, 20 + 36)
@@ -504,3 +505,35 @@ def test_a_bound_of_what_was_not_written_narrows_the_worst_case_of_a_crash(
             Count(certain, certain),
             Count(certain, at_most),
         )
+
+
+COVERED = BrokerSettings().with_values(
+    [
+        "managedLedgerMaxBatchDeletedIndexToPersist=3",
+        "managedLedgerMaxUnackedRangesToPersistInMetadataStore=0",
+    ]
+)
+ACKED_PARTS: dict[Position, tuple[int, ...]] = {Position(1, entry_id): (0b0111,) for entry_id in range(5)}
+
+
+def test_ack_sets_that_a_cumulative_acknowledgment_covered_count_for_the_limit() -> None:
+    """Seen live on three versions (tests/pulsar/test_covered_ack_sets.py): 1:3 and 1:4 came back."""
+    ranges = PositionRangeSet.parse("[(1:5..1:6],(1:7..1:8]]")
+    sizes = BatchSizes(each=4)
+    state = acknowledged((1, 1), ranges, ACKED_PARTS, ledgers=Ledgers({1: 9}))
+    closed = restart_loss(state, COVERED, "graceful", batch_sizes=sizes)
+    # What is written before the close drops them.
+    assert closed.messages == Count(0, 2)
+    assert [reason.code for reason in closed.reasons] == ["batch-index-limit"]
+    # The write that counted them is over, and they are gone from memory.
+    left = {position: words for position, words in ACKED_PARTS.items() if position > (1, 1)}
+    state = acknowledged((1, 1), ranges, left, ledgers=Ledgers({1: 9}))
+    killed = restart_loss(state, COVERED, "crash", batch_sizes=sizes, unwritten_entries=0)
+    assert killed.messages == Count(0, 2)
+    assert [reason.code for reason in killed.reasons] == ["batch-index-limit"]
+    assert restart_loss(state, COVERED, "graceful", batch_sizes=sizes).messages == Count(0, 0)
+    # Without an entry before the mark-delete position there was none.
+    state = acknowledged(
+        (2, -1), PositionRangeSet.parse("[(2:5..2:6]]"), {Position(2, 1): (7,)}, Ledgers({2: 9})
+    )
+    assert restart_loss(state, COVERED, "crash", batch_sizes=sizes).messages == Count(0, 0)

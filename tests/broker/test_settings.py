@@ -25,6 +25,7 @@ DEFAULTS = {
     "keySharedLookAheadMsgInReplayThresholdPerSubscription": 20_000,
     "delayedDeliveryFixedDelayDetectionLookahead": 50_000,
     "dispatcherPauseOnAckStatePersistentEnabled": False,
+    "transactionCoordinatorEnabled": False,
 }
 """As `conf/broker.conf` of Pulsar 4.2.4 has them."""
 OLDER = {
@@ -40,6 +41,8 @@ def test_the_defaults_are_those_of_the_version() -> None:
         assert BrokerSettings.of(version).named() == DEFAULTS
     beyond = {version: BrokerSettings.of(version).ranges_beyond_limit for version in ("4.0", "4.2", "5.0")}
     assert beyond == {"4.0": 1, "4.2": 1, "5.0": 0}
+    drops = {version: BrokerSettings.of(version).drops_what_it_passes for version in ("4.0", "4.2", "5.0")}
+    assert drops == {"4.0": False, "4.2": True, "5.0": True}
     assert BrokerSettings.NEWEST_VERSION == "4.2"
 
 

@@ -227,7 +227,7 @@ def test_a_reader_keeps_its_own_place() -> None:
 
 
 def test_the_oldest_unacknowledged_entry_is_the_one_after_the_mark_delete_position() -> None:
-    from ackwell.diagnosis.doctor import oldest_unacked
+    from ackwell.diagnosis.holes import oldest_unacked
 
     assert oldest_unacked(subscription(holes(3))) == Position(3, 0)
     everything = replace(

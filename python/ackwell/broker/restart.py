@@ -38,6 +38,7 @@ from ackwell.broker.writes import (
     hidden_reason,
     keeps_hidden,
     kept_of,
+    loses_hidden,
     unacked_entries,
 )
 
@@ -79,6 +80,7 @@ def restart_loss(
     batch_sizes: BatchSizes | None = None,
     persisted_mark_delete: tuple[int, int] | None = None,
     unwritten_entries: int | None = None,
+    hidden: Count | None = None,
 ) -> RestartLoss:
     """Return which acknowledged messages are delivered again after a restart, and why.
 
@@ -87,7 +89,8 @@ def restart_loss(
     are counted. Without `cursor_ledger`, one is open as soon as any entry was wholly acknowledged. Without
     `batch_sizes`, an entry without ack set holds one message. `persisted_mark_delete`, if it is known,
     narrows the worst case of a crash, and so does a bound of the entries whose acknowledgment was not written
-    yet, by a state that was within its limits. O(ranges + ack sets).
+    yet, by a state that was within its limits. `hidden` bounds the acknowledged messages inside of batches
+    for a state without ack sets. O(ranges + ack sets).
 
     >>> from ackwell import Position, PositionRangeSet
     >>> from ackwell.cursor_state import CursorState
@@ -119,9 +122,14 @@ def restart_loss(
         if kept.perhaps_nothing
         else sizes.acked(entries, partial, within=within).at_most,
     )
-    hidden = 0 if state.batch_deleted is not None else hidden_acks(held, settings, sizes)
-    if hidden != 0 and not keeps_hidden(held, settings, kept):
-        messages = messages.plus_up_to(hidden)
+    if state.batch_deleted is not None:
+        hidden = Count(0, 0)
+    elif hidden is None:
+        hidden = hidden_acks(held, settings, sizes)
+    written = restart == "graceful" and unwritten_entries == 0
+    if hidden.at_most != 0 and not keeps_hidden(held, settings, kept, hidden, written=written):
+        surely = hidden.at_least if loses_hidden(settings, restart, ledger, kept) else 0
+        messages = Count(messages.at_least + surely, messages.plus_up_to(hidden.at_most).at_most)
         kept.reasons.append(hidden_reason(hidden))
     # Whatever comes back was acknowledged.
     most = sizes.most_acked(unacked_entries(held)) if not sizes.of else None
@@ -137,7 +145,7 @@ def restart_loss(
                 held.batch_deleted,
                 within=_Acked(held.mark_delete_position, held.individually_deleted),
             )
-            .plus_up_to(hidden)
+            .plus_up_to(hidden.at_most)
             .at_most
         )
         if unwritten_entries is not None and not sizes.of and messages.at_most is not None:

@@ -92,6 +92,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """At so many delayed messages, all with one delay, nothing new is read until the first is due."""
     pause_on_ack_state: bool = _setting("dispatcherPauseOnAckStatePersistentEnabled", False)
     """Nothing new is read while there are more ranges than can be written."""
+    transaction_coordinator_enabled: bool = _setting("transactionCoordinatorEnabled", False)
+    """Whether clients can acknowledge in transactions; the consumers' counters follow before these end."""
     ranges_beyond_limit: int = 1
     """How many ranges more than the limit the ranges form keeps: 1 up to 4.2 (apache/pulsar#25548), 0 in 5.0.
 
@@ -99,6 +101,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """
     reads_batch_indexes_back: bool = False
     """Whether it reads batch indexes back from the metadata store, by patch version (apache/pulsar#26474)."""
+    drops_what_it_passes: bool = True
+    """Whether what is skipped, cleared or expired leaves the counts of its consumers: not in 4.0."""
 
     @classmethod
     def of(cls, version: str) -> Self:
@@ -116,6 +120,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
             settings = cls(
                 persist_individual_ack_as_long_array=False,
                 acknowledgment_at_batch_index_level_enabled=False,
+                drops_what_it_passes=False,
             )
         else:
             settings = cls(ranges_beyond_limit=0) if minor == "5.0" else cls()

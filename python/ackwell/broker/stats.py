@@ -73,6 +73,10 @@ class SubscriptionStats(CursorState):
     """The delivery; None without an answer of `stats`."""
     internal_cursor: bool
     """A cursor of the broker itself: `stats` does not list it."""
+    backlog_end: Position | None = None
+    """The last entry of the backlog as it was counted; None if it was not, or holds markers."""
+    markers_only: bool = False
+    """The backlog was counted, and holds nothing but markers of transactions or of replication."""
     properties: Mapping[str, Any] = field(default_factory=dict)
     """The cursor's own, such as the compacted ledger of `__compaction`; not those of the subscription."""
     untouched: bool = False
@@ -363,6 +367,8 @@ def _subscription(
         mark_delete_moved_ms=_time(shown, "lastMarkDeleteAdvancedTimestamp") or None,
         dispatch=dispatch_of(shown, cursor, stats, policies, _integer) if shown else None,
         internal_cursor=bool(stats) and not shown,
+        backlog_end=_backlog_end(backlog),
+        markers_only=_is_whole(backlog) and 0 < _integer(backlog, "entries") == _markers(backlog),
         properties=_object(cursor, "properties"),
         untouched=shown.get("type") == "None" and not shown.get("consumers"),
     )
@@ -478,11 +484,28 @@ def _batch_sizes(
     sizes = BatchSizes(each=None)
     if covered and not markers and messages > entries:
         sizes = replace(sizes, total_messages=messages, total_entries=entries)
-    if backlog and backlog.get("aborted") is False and not markers:
+    if _is_whole(backlog) and not markers:
         # A marker is an entry without a message.
-        counted = _integer(backlog, "messages") + _integer(backlog, "markerMessages", 0)
+        counted = _integer(backlog, "messages") + _markers(backlog)
         sizes = replace(sizes, backlog_entries=_integer(backlog, "entries"), backlog_messages=counted)
     return sizes
+
+
+def _is_whole(backlog: Mapping[str, Any]) -> bool:
+    """Return whether an answer of `analyze-backlog` is there, and counted all."""
+    return backlog.get("aborted") is False
+
+
+def _markers(backlog: Mapping[str, Any]) -> int:
+    return _integer(backlog, "markerMessages", 0)
+
+
+def _backlog_end(backlog: Mapping[str, Any]) -> Position | None:
+    last = backlog.get("lastMessageId")
+    if not _is_whole(backlog) or _markers(backlog) or not isinstance(last, str):
+        return None
+    # It may name a batch index, too.
+    return _position(":".join(last.split(":")[:2]))
 
 
 _MARKER_SIGNS: Final = ("ongoingTxnCount", "abortedTxnCount", "committedTxnCount", "replication")

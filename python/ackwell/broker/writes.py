@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from ackwell.broker.batch_sizes import CountedAckSets
+from ackwell.broker.batch_sizes import Count, CountedAckSets
 from ackwell.broker.codes import codes
 from ackwell.cursor_state import CursorState, size_in
 from ackwell.position import Position
@@ -77,13 +77,20 @@ class MemoryState(CursorState):
     batch_deleted: AckSets
     existing: PositionRangeSet = field(kw_only=True)
     """The ranges, cut to the entries that exist beyond the mark-delete position; a limit counts all."""
+    covered: tuple[Position, ...] = field(default=(), kw_only=True)
+    """Where ack sets say nothing any more. The broker drops them with the next write of the mark-delete
+    position, which is the last that counts them for the limit."""
+
+    @property
+    def passed(self) -> int:
+        """Bound the ack sets that the last write counted, and that were covered before it."""
+        if self.ledgers is None:
+            return 0
+        return entries_up_to(self.ledgers, self.mark_delete_position)
 
     @classmethod
     def held(cls, state: CursorState) -> Self:
-        """Return a state as a broker holds it: without the ack sets that an acknowledgment covers. O(ranges).
-
-        A broker may keep such an ack set in memory, but it says nothing any more.
-        """
+        """Return a state as a broker holds it, its ack sets without those that are covered. O(ranges)."""
         mark_delete, ranges, ledgers = state.mark_delete_position, state.individually_deleted, state.ledgers
         existing = ranges.copy()
         existing.remove_up_to(*mark_delete)
@@ -100,7 +107,8 @@ class MemoryState(CursorState):
             for p in sorted(ack_sets)
             if Position(*p) > mark_delete and p not in ranges
         }
-        return cls(mark_delete, ranges, partial, ledgers, existing=existing)
+        covered = tuple(sorted(Position(*p) for p in ack_sets if p not in partial))
+        return cls(mark_delete, ranges, partial, ledgers, existing=existing, covered=covered)
 
     def presumed_ledger(self) -> CursorLedger:
         """Return the cursor ledger of a cursor that opened it with its first whole-entry acknowledgment."""
@@ -151,10 +159,11 @@ def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLed
         kept.reasons.append(_not_written(len(state.batch_deleted)))
         return kept
     kept = _in_ledger(state, settings)
+    _doubt(kept, state, settings)
     if not len(state.individually_deleted) and kept.partial:
         # Acknowledging part of a batch writes nothing while there is no range beyond the mark-delete
         # position. The state does not show whether the ack sets were there when it last moved.
-        kept.perhaps, kept.partial = kept.partial, {}
+        kept.perhaps, kept.partial = {**kept.partial, **kept.perhaps}, {}
         kept.reasons.append(_not_written(len(kept.perhaps)))
     return kept
 
@@ -242,15 +251,33 @@ def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> N
     if isinstance(state.batch_deleted, CountedAckSets):
         kept.partial = state.batch_deleted.first(limit)
     else:
-        kept.partial = dict(islice(state.batch_deleted.items(), limit))
-    if len(state.batch_deleted) > limit:
-        kept.reasons.append(
-            Reason(
-                "batch-index-limit",
-                f"the batch indexes of {_entries(len(state.batch_deleted))}, of which "
-                f"managedLedgerMaxBatchDeletedIndexToPersist={limit} keeps the first {limit:,}",
-            )
-        )
+        first = dict(islice(state.batch_deleted.items(), limit))
+        written = set(sorted((*state.covered, *first))[:limit])
+        kept.partial = {p: words for p, words in first.items() if p in written}
+        kept.perhaps = {p: words for p, words in first.items() if p not in written}
+    if len(state.batch_deleted) > limit or kept.perhaps:
+        kept.reasons.append(_batch_index_limit(state, limit))
+
+
+def _doubt(kept: Kept, state: MemoryState, settings: BrokerSettings) -> None:
+    """Take for uncertain what covered ack sets, gone by now, may have left no place for."""
+    limit = settings.max_batch_deleted_index_to_persist
+    sure = max(limit - state.passed, 0)
+    if len(kept.partial) <= sure or isinstance(kept.partial, CountedAckSets):
+        return
+    if not kept.perhaps and len(state.batch_deleted) <= limit:
+        kept.reasons.append(_batch_index_limit(state, limit))
+    first = list(kept.partial.items())
+    kept.partial, kept.perhaps = dict(first[:sure]), {**dict(first[sure:]), **kept.perhaps}
+
+
+def _batch_index_limit(state: MemoryState, limit: int) -> Reason:
+    return Reason(
+        "batch-index-limit",
+        f"the batch indexes of {_entries(len(state.batch_deleted))}, of which "
+        f"managedLedgerMaxBatchDeletedIndexToPersist={limit} keeps the first {limit:,}; those of entries "
+        "that a cumulative acknowledgment covered since the write before count, too",
+    )
 
 
 def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
@@ -265,24 +292,40 @@ def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
     return size if size > limit else None
 
 
-def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> int | None:
-    """Bound the acknowledged messages of batches if the source does not show ack sets.
-
-    None: no bound is known. 0: there cannot be any.
-    """
+def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> Count:
+    """Bound the acknowledged messages of batches if the source does not show ack sets."""
     if not settings.acknowledgment_at_batch_index_level_enabled:
-        return 0
-    return sizes.most_hidden(unacked_entries(state))
+        return Count(0, 0)
+    return Count(0, sizes.most_hidden(unacked_entries(state)))
 
 
-def keeps_hidden(state: MemoryState, settings: BrokerSettings, kept: Kept) -> bool:
-    """Return whether ack sets that the source does not show are all read back."""
+def keeps_hidden(
+    state: MemoryState, settings: BrokerSettings, kept: Kept, hidden: Count, *, written: bool
+) -> bool:
+    """Return whether ack sets that the source does not show are all read back.
+
+    Each holds at least one acknowledged message. `written`: nothing that was acknowledged before waits to be
+    written. Otherwise those that the mark-delete position has passed may count for the limit once more.
+    """
     entries = unacked_entries(state)
+    if entries is None or state.ledgers is None:
+        return False
+    sets = entries if hidden.at_most is None else min(entries, hidden.at_most)
+    covered = 0 if written else state.passed
     return (
         (kept.place == "cursor ledger" or settings.reads_batch_indexes_back)
         and len(state.individually_deleted) > 0
-        and entries is not None
-        and entries <= settings.max_batch_deleted_index_to_persist
+        and sets + covered <= settings.max_batch_deleted_index_to_persist
+    )
+
+
+def loses_hidden(settings: BrokerSettings, restart: Restart, ledger: CursorLedger, kept: Kept) -> bool:
+    """Return whether none of the ack sets that the source does not show is read back."""
+    if restart == "crash":
+        # Those of a cursor ledger that is only read are there still.
+        return ledger == "none"
+    return (
+        kept.place == "metadata store" and not settings.reads_batch_indexes_back and not kept.perhaps_nothing
     )
 
 
@@ -332,13 +375,14 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
     )
 
 
-def hidden_reason(most: int | None) -> Reason:
+def hidden_reason(hidden: Count) -> Reason:
     """List what the admin API leaves out."""
-    up_to = "an unknown number of" if most is None else f"up to {most:,}"
+    up_to = "an unknown number of" if hidden.at_most is None else f"up to {hidden.at_most:,}"
+    some = "; the counters of the consumers prove that there are some" if hidden.at_least else ""
     return Reason(
         "batch-index-hidden",
         f"the admin API does not show which messages inside batches are acknowledged: {up_to} "
-        "acknowledged messages may come back",
+        f"acknowledged messages may come back{some}",
     )
 
 

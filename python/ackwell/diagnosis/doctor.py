@@ -19,10 +19,11 @@ from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import RESTARTS, Reason, Restart
 from ackwell.cursor_state import size_in
 from ackwell.diagnosis.delivery import Delivery, delivery_of
+from ackwell.diagnosis.hidden import hidden_parts
+from ackwell.diagnosis.holes import oldest_unacked
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
-    from ackwell.position import Position
 
 NEAR_A_LIMIT: Final = 0.8
 """From this share of a limit on, a subscription is at risk: a busy one covers the rest within minutes."""
@@ -235,6 +236,7 @@ def predict(
         batch_sizes=stats.batch_sizes,
         persisted_mark_delete=stats.persisted_mark_delete,
         unwritten_entries=unwritten_entries,
+        hidden=hidden_parts(stats, settings),
     )
 
 
@@ -303,13 +305,6 @@ def _unmoved(before: SubscriptionStats, now: SubscriptionStats) -> bool:
         now.individually_deleted,
         now.cursor_ledger,
     )
-
-
-def oldest_unacked(stats: SubscriptionStats) -> Position | None:
-    """Return the entry that holds the mark-delete position back, None if all is acknowledged."""
-    if not stats.backlog_entries:
-        return None
-    return stats.ledgers.next_valid(*stats.mark_delete_position)
 
 
 def _losses(

@@ -55,6 +55,8 @@ class Blockage:
     freed_ledgers: int
     blocked_ms: int | None
     """For how long the mark-delete position has not moved, if the broker says it."""
+    message_age_seconds: int | None
+    """How old the oldest message of the backlog is, if the broker says it."""
     holder: ConsumerStats | None
     """The consumer that has the hole, if only one can; None if the source does not show it."""
     on_hold: bool
@@ -75,6 +77,7 @@ class Blockage:
             "freedLedgers": self.freed_ledgers,
             "freedBytes": self.freed_bytes,
             "blockedMs": self.blocked_ms,
+            "oldestMessageAgeSeconds": self.message_age_seconds,
             "heldBy": None if self.holder is None else self.holder.name,
             "onHold": self.on_hold,
         }
@@ -139,15 +142,23 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
         freed_bytes=sum(each.size_bytes for each in freed),
         freed_ledgers=len(freed),
         blocked_ms=stats.blocked_ms,
-        holder=_holder(stats, hole),
+        message_age_seconds=None if stats.dispatch is None else stats.dispatch.oldest_age_seconds,
+        holder=holder_of(stats, hole.first),
         on_hold=stats.dispatch is not None and stats.dispatch.held,
     )
 
 
-def _holder(stats: SubscriptionStats, hole: Hole) -> ConsumerStats | None:
-    """Return who has the hole: the active consumer, or the only one with unacknowledged messages."""
+def oldest_unacked(stats: SubscriptionStats) -> Position | None:
+    """Return the entry that holds the mark-delete position back, None where all is acknowledged."""
+    if not stats.backlog_entries:
+        return None
+    return stats.ledgers.next_valid(*stats.mark_delete_position)
+
+
+def holder_of(stats: SubscriptionStats, unacked: Position) -> ConsumerStats | None:
+    """Return who has an entry: the active consumer, or the only one with unacknowledged messages."""
     dispatch, read = stats.dispatch, stats.read_position
-    if dispatch is None or read is None or hole.first >= read:
+    if dispatch is None or read is None or unacked >= read:
         return None
     if dispatch.active is not None:
         return next((each for each in dispatch.consumers if each.name == dispatch.active), None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
+from ackwell.diagnosis.delivery import Delivering, Delivery, delivery_of
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, diagnose
 
 if TYPE_CHECKING:
@@ -28,13 +29,29 @@ class Case(NamedTuple):
     before: dict[str, Any] | None = None
     """What it said some time earlier."""
 
+    @property
+    def _settings(self) -> BrokerSettings:
+        values = [f"{name}={value}" for name, value in self.settings.items()]
+        return BrokerSettings.of(self.version).with_values(values)
+
     def diagnosis(self) -> Diagnosis:
         """Return what the doctor says."""
-        values = [f"{name}={value}" for name, value in self.settings.items()]
-        before, now = (None if each is None else _subscription(each) for each in (self.before, self.answer))
-        assert now is not None
-        settings = BrokerSettings.of(self.version).with_values(values)
-        return diagnose(now, settings, restarts=[self.restart], before=before, version=self.version)
+        before = None if self.before is None else _subscription(self.before)
+        now = _subscription(self.answer)
+        return diagnose(now, self._settings, restarts=[self.restart], before=before, version=self.version)
+
+    def deliveries(self) -> list[Delivery]:
+        """Return what is said of the delivery of each dump, as if nothing had moved before it.
+
+        What is healthy must not depend on that.
+        """
+        dumps = [_subscription(each) for each in (self.before, self.answer) if each is not None]
+        return [delivery_of(each, self._settings, each, version=self.version) for each in dumps]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the verdict says what happens."""
+        return self.diagnosis().verdict in (Verdict.FINE, Verdict.LOSING)
 
     @property
     def predicted(self) -> Count:
@@ -46,6 +63,9 @@ class Case(NamedTuple):
         diagnosis = self.diagnosis()
         count, verdict = diagnosis.messages_lost, diagnosis.verdict
         said = f"{verdict}, {count}; {self.lost} came back after a {self.restart} restart"
+        stalled = [each.code.code for each in self.deliveries() if each.verdict is Delivering.STALLED]
+        if stalled:
+            return f"called stalled, and healthy: {stalled}"
         if verdict is Verdict.FINE and self.lost:
             return f"false fine: {said}"
         if count.exact is not None and count.exact != self.lost:
@@ -71,15 +91,18 @@ def _subscription(answer: dict[str, Any]) -> SubscriptionStats:
 def summary(cases: Iterable[Case]) -> str:
     """Return how often the doctor was exact, gave an interval, or did not know an upper bound."""
     kinds: Counter[str] = Counter()
+    snapshots: list[Delivering] = []
     for case in cases:
         count = case.predicted
         kind = "exact" if count.exact is not None else "unknown" if count.at_most is None else "interval"
         kinds[kind] += 1
         kinds[case.diagnosis().verdict] += 1
         kinds[f"delivery {case.diagnosis().delivery.verdict}"] += 1
-        kinds["decided"] += case.diagnosis().verdict in (Verdict.FINE, Verdict.LOSING)
+        kinds["decided"] += case.is_decided
+        kinds["decided or exact"] += case.is_decided or kind == "exact"
         kinds["lost something"] += case.lost > 0
+        snapshots += [each.verdict for each in case.deliveries()]
     total = sum(kinds[each] for each in ("exact", "interval", "unknown"))
-    return f"{total} restarts: " + ", ".join(
-        f"{count} {name} ({count / total:.0%})" for name, count in sorted(kinds.items())
-    )
+    shares = (f"{count} {name} ({count / total:.0%})" for name, count in sorted(kinds.items()))
+    stalled = snapshots.count(Delivering.STALLED)
+    return f"{total} restarts: {', '.join(shares)}; {len(snapshots)} snapshots, {stalled} called stalled"

@@ -1,0 +1,96 @@
+"""Ack sets that a cumulative acknowledgment has covered count for the limit of the write that comes next."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ackwell.ack_sets import to_words
+from ackwell.broker.admin import Admin, TopicAnswer
+from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.endpoint import Endpoint
+from ackwell.broker.settings import BrokerSettings
+from ackwell.broker.stats import SubscriptionStats, from_answer
+from ackwell.diagnosis.doctor import predict
+from ackwell.protocol.codes import SubscriptionType
+from tests.pulsar import kit
+from tests.pulsar.live import runs
+from tests.pulsar.live.client import Client
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ackwell import Position
+    from ackwell.broker.writes import Restart
+
+VERSIONS = os.environ.get("VERSIONS", kit.VERSIONS[0]).split()
+NAME = "billing"
+SIZE = 4
+LIMIT = {
+    "managedLedgerMaxBatchDeletedIndexToPersist": "3",
+    "managedLedgerMaxUnackedRangesToPersistInMetadataStore": "0",
+    # A write every hundred seconds, beside those of the flush.
+    "managedLedgerDefaultMarkDeleteRateLimit": "0.01",
+}
+FLUSH_S = 5
+RESTARTS: tuple[Restart, ...] = ("graceful", "crash")
+
+
+def seen(broker: kit.Broker, topic: str) -> SubscriptionStats:
+    """Ask for all that a dump of the broker's memory shows."""
+    admin = Admin(Endpoint(url=f"http://127.0.0.1:{broker.ports.admin}"))
+    admin.count_backlogs = True
+    (answer,) = admin.answers([topic])
+    assert isinstance(answer, TopicAnswer), answer
+    memory = {"name": NAME, "batchDeletedIndexes": broker.cursor(topic, NAME)["batchDeletedIndexes"]}
+    shown: dict[str, Any] = {**answer.to_json(), "cursor": memory}
+    (found,) = from_answer(shown, topic, "live")
+    assert isinstance(found, SubscriptionStats), found
+    return replace(found, batch_sizes=BatchSizes(each=SIZE))
+
+
+def covered(broker: kit.Broker, topic: str) -> list[Position]:
+    """Acknowledge parts of five batches, and two of them whole before the next write."""
+    client = Client(broker.ports.binary, topic, NAME)
+    client.open_producer()
+    client.subscribe(1, "a", SubscriptionType.EXCLUSIVE)
+    client.flow(1, 100)
+    sent = [client.publish(SIZE, None) for _ in range(9)]
+    client.settle()
+    client.ack(1, [(sent[8], (), SIZE)])
+    client.ack(1, [(each, tuple(to_words(0b0111)), SIZE) for each in sent[:5]])
+    client.ack(1, [(sent[6], (), SIZE)])
+    # It waits to be written, and the sets of both stay until it is.
+    client.ack(1, [(sent[1], (), SIZE)], cumulative=True)
+    client.close()
+    return sent
+
+
+@pytest.mark.parametrize("restart", RESTARTS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_covered_ack_sets_cost_is_predicted(version: str, restart: Restart, tmp_path: Path) -> None:
+    topic = "persistent://public/default/covered"
+    flush = {"managedLedgerCursorPositionFlushSeconds": str(FLUSH_S)}
+    started = {**runs.settings(transactions=False), **LIMIT, **flush}
+    settings = BrokerSettings.of(version).with_known(started)
+    with kit.running_broker(tmp_path, version, **started) as broker:
+        sent = covered(broker, topic)
+        if restart == "crash":
+            time.sleep(2 * FLUSH_S)
+        before = seen(broker, topic)
+        # A crash that comes after all of it was written.
+        predicted = predict(before, settings, restart).messages
+        broker.stop(crash=restart == "crash")
+        broker.start()
+        client = Client(broker.ports.binary, topic, NAME)
+        client.open_producer()
+        left = broker.cursor(topic, NAME)["batchDeletedIndexes"]
+        lost = sum(str(each) not in left for each in sent[2:5])
+        client.close()
+    # One message was acknowledged of each of the three batches, and the covered two take places.
+    assert lost == 2
+    assert predicted == Count(0, 2)
