@@ -268,3 +268,27 @@ def test_a_hash_that_no_consumer_owns_holds_back_what_waits(last: int, code: str
     cursor = {"readPosition": "3:10", "subscriptionHavePendingReplayRead": True, "pendingReadOps": 1}
     now = subscription_of(told(cursor, consumers=owners, **shown))
     assert delivery_of(now, BrokerSettings(), now).code.code == code
+
+
+def test_the_oldest_unacknowledged_entry_is_named_with_its_consumer_and_since_when() -> None:
+    full = [consumer("a", 5, 3, blockedConsumerOnUnackedMsgs=True), consumer("b", 0, 0)]
+    cursor = {"readPosition": "3:5"}
+
+    def said(**shown: Any) -> str:
+        found = delivery_of(subscription_of(told(cursor, consumers=full, **shown)), BrokerSettings())
+        return found.details[-1]
+
+    assert said() == "the oldest unacknowledged entry is 3:0, with consumer a"
+    assert said(lastMarkDeleteAdvancedTimestamp=1_000).endswith(
+        "with consumer a, since 1970-01-01T00:00:01+00:00"
+    )
+    full[1]["unackedMessages"] = 1
+    assert said() == "the oldest unacknowledged entry is 3:0"
+
+
+@pytest.mark.parametrize(("markers", "code"), [(10, "only-markers"), (9, "no-permits")])
+def test_markers_are_told_from_messages_if_the_broker_counted_them(markers: int, code: str) -> None:
+    dump = told(consumers=[consumer("a", 0, 0)])
+    counted = {"entries": 10, "messages": 10 - markers, "markerMessages": markers, "aborted": False}
+    found = delivery_of(subscription_of({**dump, "backlogs": {"sub": counted}}), BrokerSettings())
+    assert (found.verdict, found.code.code) == (Delivering.WAITING, code)

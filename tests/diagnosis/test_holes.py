@@ -109,3 +109,12 @@ def test_holes_as_metrics_have_no_age_if_the_broker_shows_none() -> None:
     families = {each.name: each for each in text_string_to_metric_families(prometheus_holes([found]))}
     assert families["ackwell_subscription_oldest_hole_pinned_bytes"].samples[0].value == found.pinned_bytes
     assert not families["ackwell_subscription_oldest_hole_seconds"].samples
+    assert not families["ackwell_subscription_oldest_hole_message_age_seconds"].samples
+
+
+def test_the_age_of_the_oldest_message_is_a_metric_where_a_broker_has_it() -> None:
+    found = blockage(subscription_of(stalled(oldestBacklogMessageAgeSeconds=77)))
+    assert found is not None
+    families = {each.name: each for each in text_string_to_metric_families(prometheus_holes([found]))}
+    (sample,) = families["ackwell_subscription_oldest_hole_message_age_seconds"].samples
+    assert (sample.value, found.to_json()["oldestMessageAgeSeconds"]) == (77, 77)

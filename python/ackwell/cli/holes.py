@@ -115,7 +115,16 @@ def _print(found: list[Blockage], output: Format, listed: list[Listed], unread: 
         out.print(Text("\n".join(f"  {line}" for line in entries.lines())))
 
 
-HEADINGS = ("blocked by", "entries", "acked behind", "pinned", "freed by acking it", "held by", "blocked for")
+HEADINGS = (
+    "blocked by",
+    "entries",
+    "acked behind",
+    "pinned",
+    "freed by acking it",
+    "held by",
+    "blocked for",
+    "oldest message",
+)
 
 
 def _values(blocked: Blockage) -> dict[str, str]:
@@ -129,6 +138,7 @@ def _values(blocked: Blockage) -> dict[str, str]:
         f"{_size(blocked.freed_bytes)} in {freed:,} ledgers" if freed else "",
         _holder(blocked),
         "" if blocked.blocked_ms is None else f"{blocked.blocked_ms / 60_000:,.1f} min",
+        "" if blocked.message_age_seconds is None else f"{blocked.message_age_seconds / 60:,.1f} min old",
     )
     return dict(zip(HEADINGS, values, strict=True))
 

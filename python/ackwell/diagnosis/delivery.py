@@ -15,6 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.codes import Code, codes, with_names
+from ackwell.broker.dates import date_of
+from ackwell.diagnosis.holes import holder_of, oldest_unacked
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.settings import SubscriptionSettings
@@ -209,6 +211,8 @@ class Facts:
     def by_design(self) -> tuple[str, ConsumerStats | None] | None:
         """Return the code of the rule that holds messages back, and whose it is; None if there is none."""
         dispatch = self.dispatch
+        if self._stats.markers_only:
+            return "only-markers", None
         if self.reason is not None and (self.undelivered or not self._left):
             return BY_DESIGN[self.reason], self._whose()
         if not self.undelivered and self._left:
@@ -353,7 +357,7 @@ def _found(
         verdict=Delivering(entry.verdict),
         code=entry,
         consumer=None if consumer is None else consumer.name,
-        details=tuple(_details(dispatch, consumer, code, settings)),
+        details=(*_details(dispatch, consumer, code, settings), *_oldest(stats)),
         since_ms=since,
         suspected=suspected,
     )
@@ -377,3 +381,14 @@ def _details(
         yield f"{dispatch.in_replay:,} entries were read and wait to be delivered"
     if dispatch.oldest_age_seconds is not None:
         yield f"the oldest message of the backlog is {dispatch.oldest_age_seconds:,} s old"
+
+
+def _oldest(stats: SubscriptionStats) -> Iterator[str]:
+    """Name the oldest unacknowledged entry, who has it, and since when, as far as the source shows it."""
+    oldest = oldest_unacked(stats)
+    if oldest is None:
+        return
+    holder, moved_ms = holder_of(stats, oldest), stats.mark_delete_moved_ms
+    has = "" if holder is None else f", with consumer {holder.name}"
+    since = "" if moved_ms is None else f", since {date_of(moved_ms).isoformat(timespec='seconds')}"
+    yield f"the oldest unacknowledged entry is {oldest}{has}{since}"

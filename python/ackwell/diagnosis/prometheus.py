@@ -26,17 +26,21 @@ def prometheus_holes(found: Iterable[Blockage]) -> str:
     pinned: list[Sample] = []
     behind: list[Sample] = []
     age: list[Sample] = []
+    message_age: list[Sample] = []
     for blocked in found:
         labels = {"topic": blocked.topic, "subscription": blocked.subscription}
         pinned.append((labels, blocked.pinned_bytes))
         behind.append((labels, blocked.acked_behind))
         if blocked.blocked_ms is not None:
             age.append((labels, blocked.blocked_ms / 1000))
+        if blocked.message_age_seconds is not None:
+            message_age.append((labels, blocked.message_age_seconds))
     prefix = "ackwell_subscription_oldest_hole"
     families = (
         (f"{prefix}_pinned_bytes", "Bytes of the ledgers that cannot be deleted.", pinned),
         (f"{prefix}_acked_entries", "Acknowledged entries after the oldest hole.", behind),
         (f"{prefix}_seconds", "For how long the mark-delete position has not moved.", age),
+        (f"{prefix}_message_age_seconds", "How old the oldest message of the backlog is.", message_age),
     )
     return "".join(f"{line}\n" for line in _lines(families))
 

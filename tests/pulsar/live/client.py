@@ -228,6 +228,20 @@ class Client:
         if answer.HasField("error"):
             raise RefusedError(answer.error, answer.message)
 
+    def end_transaction_on_topic(self, transaction: tuple[int, int], *, commit: bool) -> None:
+        """End what was published in a transaction: the broker appends a marker."""
+        request_id = self._ask(
+            CommandType.END_TXN_ON_PARTITION,
+            txnid_most_bits=transaction[0],
+            txnid_least_bits=transaction[1],
+            topic=self.topic,
+            txn_action=0 if commit else 1,
+            txnid_least_bits_of_low_watermark=0,
+        )
+        answer = self._wait(CommandType.END_TXN_ON_PARTITION_RESPONSE, request_id)
+        if answer.HasField("error"):
+            raise RefusedError(answer.error, answer.message)
+
     def redeliver(self, consumer_id: int, positions: Iterable[Position], *, epoch: int | None = None) -> None:
         """Ask for these entries again, or for all that the consumer has."""
         named: dict[str, Any] = {} if epoch is None else {"consumer_epoch": epoch}

@@ -21,6 +21,7 @@ EXCLUSIVE, FAILOVER = SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER
 
 SUBSCRIPTION: Final = "billing"
 HOUR_MS: Final = 3_600_000
+TRANSACTION: Final = (0, 77)
 RESTS_S: Final = 1.0
 """How long a broker may take to do what it was asked, before the first dump."""
 BETWEEN_S: Final = 1.5
@@ -99,7 +100,9 @@ class Scene:
 
     def answer(self) -> dict[str, Any]:
         """Return what the admin API says, as `ackwell collect` keeps it."""
-        (found,) = Admin(Endpoint(url=f"http://127.0.0.1:{self.broker.ports.admin}")).answers([self.topic])
+        admin = Admin(Endpoint(url=f"http://127.0.0.1:{self.broker.ports.admin}"))
+        admin.count_backlogs = True
+        (found,) = admin.answers([self.topic])
         assert isinstance(found, TopicAnswer), found
         return found.to_json()
 
@@ -298,8 +301,16 @@ def all_was_delivered_to_the_active_one(scene: Scene) -> None:
 @cause("open-transaction")
 def a_transaction_is_open(scene: Scene) -> None:
     scene.join(1, SHARED, 1_000)
-    scene.client.publish(None, None, transaction=(0, 77))
+    scene.client.publish(None, None, transaction=TRANSACTION)
     scene.publish(5)
+
+
+@cause("only-markers")
+def the_marker_of_a_transaction_is_left(scene: Scene) -> None:
+    scene.join(1, SHARED, 1)
+    scene.client.publish(None, None, transaction=TRANSACTION)
+    scene.client.end_transaction_on_topic(TRANSACTION, commit=True)
+    scene.ack(1, scene.received(1))
 
 
 @cause("no-owner")
