@@ -54,7 +54,18 @@ def answer(number: int) -> dict[str, Any]:
         "ledgers": ledgers,
         "cursors": {"sub": cursor},
     }
-    return {"internalStats": internal, "stats": {"msgInCounter": 25_000}}
+    consumers = [
+        {
+            "consumerName": f"consumer-{n}",
+            "availablePermits": 0,
+            "unackedMessages": 1_000,
+            "msgOutCounter": 9_000,
+        }
+        for n in range(3)
+    ]
+    shown = {"type": "Shared", "msgBacklog": 20_000, "msgInReplay": 0, "msgOutCounter": 27_000}
+    stats = {"msgInCounter": 25_000, "subscriptions": {"sub": {**shown, "consumers": consumers}}}
+    return {"internalStats": internal, "stats": stats}
 
 
 @pytest.fixture(scope="module")

@@ -280,15 +280,19 @@ def test_the_oldest_unacknowledged_entry_is_named_with_its_consumer_and_since_wh
 
     assert said() == "the oldest unacknowledged entry is 3:0, with consumer a"
     assert said(lastMarkDeleteAdvancedTimestamp=1_000).endswith(
-        "with consumer a, since 1970-01-01T00:00:01+00:00"
+        "with consumer a, since 1970-01-01 00:00:01 UTC"
     )
     full[1]["unackedMessages"] = 1
     assert said() == "the oldest unacknowledged entry is 3:0"
 
 
-@pytest.mark.parametrize(("markers", "code"), [(10, "only-markers"), (9, "no-permits")])
-def test_markers_are_told_from_messages_if_the_broker_counted_them(markers: int, code: str) -> None:
+@pytest.mark.parametrize(
+    ("entries", "markers", "code"), [(0, 10, "only-markers"), (1, 9, "no-permits"), (0, 0, "no-permits")]
+)
+def test_markers_are_told_from_messages_if_the_broker_counted_them(
+    entries: int, markers: int, code: str
+) -> None:
     dump = told(consumers=[consumer("a", 0, 0)])
-    counted = {"entries": 10, "messages": 10 - markers, "markerMessages": markers, "aborted": False}
+    counted = {"entries": entries, "messages": entries, "markerMessages": markers, "aborted": False}
     found = delivery_of(subscription_of({**dump, "backlogs": {"sub": counted}}), BrokerSettings())
     assert (found.verdict, found.code.code) == (Delivering.WAITING, code)

@@ -368,7 +368,7 @@ def _subscription(
         dispatch=dispatch_of(shown, cursor, stats, policies, _integer) if shown else None,
         internal_cursor=bool(stats) and not shown,
         backlog_end=_backlog_end(backlog),
-        markers_only=_is_whole(backlog) and 0 < _integer(backlog, "entries") == _markers(backlog),
+        markers_only=_is_whole(backlog) and not _integer(backlog, "entries") and _markers(backlog) > 0,
         properties=_object(cursor, "properties"),
         untouched=shown.get("type") == "None" and not shown.get("consumers"),
     )
@@ -485,9 +485,9 @@ def _batch_sizes(
     if covered and not markers and messages > entries:
         sizes = replace(sizes, total_messages=messages, total_entries=entries)
     if _is_whole(backlog) and not markers:
-        # A marker is an entry without a message.
-        counted = _integer(backlog, "messages") + _markers(backlog)
-        sizes = replace(sizes, backlog_entries=_integer(backlog, "entries"), backlog_messages=counted)
+        # A marker is an entry without a message, and counted apart.
+        entries, counted = (_integer(backlog, each) + _markers(backlog) for each in ("entries", "messages"))
+        sizes = replace(sizes, backlog_entries=entries, backlog_messages=counted)
     return sizes
 
 

@@ -390,5 +390,5 @@ def _oldest(stats: SubscriptionStats) -> Iterator[str]:
         return
     holder, moved_ms = holder_of(stats, oldest), stats.mark_delete_moved_ms
     has = "" if holder is None else f", with consumer {holder.name}"
-    since = "" if moved_ms is None else f", since {date_of(moved_ms).isoformat(timespec='seconds')}"
+    since = "" if moved_ms is None else f", since {date_of(moved_ms):%Y-%m-%d %H:%M:%S} UTC"
     yield f"the oldest unacknowledged entry is {oldest}{has}{since}"

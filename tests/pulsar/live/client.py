@@ -195,6 +195,23 @@ class Client:
         properties: Mapping[str, int] | None = None,
     ) -> None:
         """Acknowledge entries, each with its ack set and its batch size."""
+        request_id = self.ask_ack(
+            consumer_id, message_ids, cumulative=cumulative, transaction=transaction, properties=properties
+        )
+        answer = self._wait(CommandType.ACK_RESPONSE, request_id)
+        if answer.HasField("error"):
+            raise RefusedError(answer.error, answer.message)
+
+    def ask_ack(
+        self,
+        consumer_id: int,
+        message_ids: Iterable[tuple[Position, AckSet, int]],
+        *,
+        cumulative: bool = False,
+        transaction: tuple[int, int] | None = None,
+        properties: Mapping[str, int] | None = None,
+    ) -> int:
+        """Send an acknowledgment, and do not wait for its answer; return the number of the request."""
         within: dict[str, Any] = {}
         if properties:
             # On the wire values are unsigned.
@@ -202,7 +219,7 @@ class Client:
                 messages.KeyLongValue(key=name, value=value & (1 << 64) - 1)
                 for name, value in properties.items()
             ]
-        request_id = self._ask(
+        return self._ask(
             CommandType.ACK,
             consumer_id=consumer_id,
             ack_type=int(cumulative),
@@ -210,9 +227,11 @@ class Client:
             **_within(transaction),
             **within,
         )
-        answer = self._wait(CommandType.ACK_RESPONSE, request_id)
-        if answer.HasField("error"):
-            raise RefusedError(answer.error, answer.message)
+
+    def is_answered(self, request_id: int) -> bool:
+        """Return whether an acknowledgment that was sent has its answer."""
+        self._read(0)
+        return any(number == request_id for _, number in self._answers)
 
     def end_transaction(self, transaction: tuple[int, int], *, commit: bool) -> None:
         request_id = self._ask(
@@ -359,6 +378,7 @@ _NAMES = {
     CommandType.FLOW: "CommandFlow",
     CommandType.ACK: "CommandAck",
     CommandType.END_TXN_ON_SUBSCRIPTION: "CommandEndTxnOnSubscription",
+    CommandType.END_TXN_ON_PARTITION: "CommandEndTxnOnPartition",
     CommandType.REDELIVER_UNACKNOWLEDGED_MESSAGES: "CommandRedeliverUnacknowledgedMessages",
     CommandType.SEEK: "CommandSeek",
     CommandType.PING: "CommandPing",
