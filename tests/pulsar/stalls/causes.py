@@ -119,16 +119,24 @@ class Cause(NamedTuple):
     name: str
     make: Callable[[Scene], None]
     settings: dict[str, Any]
+    in_4_0: str
+    """What it has to name there, where less is shown."""
+
+    def code_on(self, version: str) -> str:
+        """Return what the doctor has to name on a version."""
+        return self.in_4_0 if version.startswith("4.0.") else self.code
 
 
 CAUSES: Final[list[Cause]] = []
 
 
-def cause(code: str, **settings: Any) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+def cause(
+    code: str, *, in_4_0: str | None = None, **settings: Any
+) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
     """Register a function as what makes a cause."""
 
     def register(make: Callable[[Scene], None]) -> Callable[[Scene], None]:
-        CAUSES.append(Cause(code, make.__name__, make, settings))
+        CAUSES.append(Cause(code, make.__name__, make, settings, in_4_0 or code))
         return make
 
     return register
@@ -305,7 +313,7 @@ def a_transaction_is_open(scene: Scene) -> None:
     scene.publish(5)
 
 
-@cause("only-markers")
+@cause("only-markers", in_4_0="no-permits")
 def the_marker_of_a_transaction_is_left(scene: Scene) -> None:
     scene.join(1, SHARED, 1)
     scene.client.publish(None, None, transaction=TRANSACTION)

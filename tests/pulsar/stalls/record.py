@@ -27,7 +27,7 @@ def recorded(broker: kit.Broker, only: str | None = None) -> list[dict[str, Any]
         cases.append(
             {
                 "version": broker.version,
-                "code": each.code,
+                "code": each.code_on(broker.version),
                 "name": each.name,
                 "settings": each.settings,
                 "answers": answers,
