@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ackwell import Ledgers, Position
 
 Pending = tuple[Position, int]
 """An entry, and how many of its messages remain unacknowledged."""
+
+Range = tuple[int, int, int]
+"""A ledger, and the entries in it between which a range goes: the lower one is not in it."""
 
 
 class ConsumerState(NamedTuple):
@@ -24,7 +28,7 @@ class State(NamedTuple):
 
     next_unacknowledged: Position
     """The mark-delete position by the entries it covers: the position after it."""
-    ranges: tuple[tuple[int, int, int], ...]
+    ranges: tuple[Range, ...]
     ack_sets: tuple[tuple[Position, tuple[int, ...]], ...]
     backlog_entries: int
     properties: dict[str, int]
@@ -52,10 +56,26 @@ def differences(ours: State, theirs: State) -> list[str]:
     return found
 
 
+def joined(
+    mark_delete: Position, ranges: Iterable[Range], ledgers: Ledgers
+) -> tuple[Position, tuple[Range, ...]]:
+    """Return a mark-delete position with the ranges that begin at it, and those after it.
+
+    A crash after a seek may leave a broker with both, until the next acknowledgment; see the README.
+    """
+    after = tuple(ranges)
+    while after and ledgers.next_valid(*mark_delete) == (after[0][0], after[0][1] + 1):
+        mark_delete, after = Position(after[0][0], after[0][2]), after[1:]
+    return mark_delete, after
+
+
 def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> State:
     """Read a state from the side door."""
     cursor, dispatcher = dump["cursor"], dump["dispatcher"]
     mark_delete = Position(*cursor["markDelete"])
+    ranges = sorted((ledger_id, lower, upper) for _, lower, ledger_id, upper in cursor["ranges"])
+    beyond = [each for each in ranges if (each[0], each[2]) > mark_delete]
+    mark_delete, after = joined(mark_delete, beyond, ledgers)
     consumers = {}
     for each in dump["consumers"]:
         # What it leaves pending of a batch that ack sets have acknowledged to the end is not compared.
@@ -67,13 +87,7 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
         )
     return State(
         next_unacknowledged=ledgers.next_valid(*mark_delete),
-        ranges=tuple(
-            sorted(
-                (ledger_id, lower, upper)
-                for _, lower, ledger_id, upper in cursor["ranges"]
-                if (ledger_id, upper) > mark_delete
-            )
-        ),
+        ranges=after,
         ack_sets=tuple(
             sorted(
                 (position, tuple(words))

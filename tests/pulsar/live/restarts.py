@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ackwell import Cursor, Ledgers, Position, PositionRangeSet
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import CursorLedger, MemoryState, Restart, kept_of
+from tests.pulsar.live.compare import joined
 
 if TYPE_CHECKING:
     from tests.pulsar.live.operations import Sequence
@@ -51,9 +52,11 @@ class Prediction:
         ranges = _existing(ranges, ledgers)
         ack_sets = {each: words for each, words in ack_sets.items() if ledgers.contains(*each)}
         found = []
-        if ledgers.next_valid(*mark_delete) != ledgers.next_valid(*state.mark_delete_position):
+        predicted = joined(state.mark_delete_position, kept.ranges, ledgers)
+        came = joined(mark_delete, ranges, ledgers)
+        if ledgers.next_valid(*came[0]) != ledgers.next_valid(*predicted[0]):
             found.append(f"mark-delete: predicted {state.mark_delete_position}, came back {mark_delete}")
-        if list(ranges) != list(kept.ranges):
+        if came[1] != predicted[1]:
             found.append(f"ranges: predicted {kept.ranges}, came back {ranges}; {kept}")
         certain = kept.partial.keys() - kept.perhaps.keys()
         if not certain <= ack_sets.keys() <= kept.partial.keys() | kept.perhaps.keys():
@@ -69,9 +72,10 @@ class Prediction:
 
     def kept(self, dump: dict[str, Any], cursor: Cursor) -> list[str]:
         """Name what a cursor recovered from the broker's keeps otherwise than the broker."""
-        _, ranges, _ = _recovered(dump)
-        saved = list(cursor.to_position_info().individually_deleted)
-        return [] if saved == list(ranges) else [f"acknowledged: ours keeps {saved}, the broker {ranges}"]
+        mark_delete, ranges, _ = _recovered(dump)
+        _, after = joined(mark_delete, ranges, self._ours.ledgers)
+        saved = cursor.to_position_info().individually_deleted
+        return [] if tuple(saved) == after else [f"acknowledged: ours keeps {saved}, the broker {ranges}"]
 
     def cursor(self, dump: dict[str, Any]) -> Cursor:
         """Return a cursor of ours as the broker's came back."""
