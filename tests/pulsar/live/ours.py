@@ -520,6 +520,11 @@ class Ours:
         consumers = self.subscription._state.consumers
         return {each for each in self.consumers if consumers.is_full(consumers[each])}
 
+    @property
+    def withheld(self) -> set[int]:
+        """The consumers with permits that a broker withholds from them."""
+        return {each for each in self.consumers if self.subscription._state.consumers[each].withheld}
+
     def may_wait(self, unseen: set[int]) -> bool:
         """Return whether a broker may leave what ours would deliver to these consumers until it is woken."""
         return self._looks_ahead() or not self.would_deliver(but_to=unseen | self.blocked)

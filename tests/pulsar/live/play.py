@@ -70,6 +70,8 @@ class Playing(ABC):
         self._idle = self._rests = False
         self._full: set[int] = set()
         """The consumers that were full, and not blocked, before the action."""
+        self._withheld: set[int] = set()
+        """The consumers that had permits before the action which a broker withholds."""
         self.theirs = Theirs(broker, sequence)
         self.ours = engine(sequence, self.theirs.topic, broker.version)
 
@@ -219,6 +221,7 @@ class Played(Playing):
         """Play an action on both sides, and compare."""
         self._idle = self._wakes_nobody(action)
         self._full = self.ours.full - self.ours.blocked
+        self._withheld = self.ours.withheld
         last = self.steps[-1].after if self.steps else {}
         self._queued = [Position(*each) for each in last.get("dispatcher", {}).get("replay", ())]
         self._was_blocked = self.ours.subscription._state.consumers.blocked
@@ -318,8 +321,8 @@ class Played(Playing):
     ) -> str:
         """Name the race that explains why the broker delivered otherwise; see the README.
 
-        `read_to` is what was read before. In each of them the broker may deliver less, and no other way; in
-        two it also may read on instead.
+        `read_to` is what was read before. In one of them the broker may deliver more of what waits. In the
+        others it may deliver less, and no other way; in two of these it also may read on instead.
         """
         late = is_beginning(came, predicted)
         if late and any(map(self.ours.is_acked, self._queued)):
@@ -333,9 +336,24 @@ class Played(Playing):
         if self.ours.type == "Key_Shared" and ahead and self.ours.given_back & due:
             # It waits without its hash, and is read whether its consumer may have it or not.
             return "without hash"
+        if isinstance(what, Redeliver) and self._got_more(what, predicted, came):
+            return "withheld permits"
         if self._was_blocked and ahead and isinstance(what, (Ack, Close, EndTransaction, Redeliver)):
             return "unblocked"
         return ""
+
+    def _got_more(self, what: Redeliver, predicted: list[Delivered], came: list[Delivered]) -> bool:
+        """Return whether a consumer got more of the queue than was predicted, by withheld permits."""
+        more = [each for each in came if each not in predicted]
+        waits = sorted({*self._queued, *(what.positions or ())})
+        unacked = [each for each in waits if not self.ours.is_acked(each)]
+        mine = [each.position for each in came if each.consumer_id == what.consumer_id]
+        return (
+            what.consumer_id in self._withheld
+            and is_beginning(predicted, came)
+            and all(each.consumer_id == what.consumer_id for each in more)
+            and mine == unacked[: len(mine)]
+        )
 
     def _came_back(
         self,
