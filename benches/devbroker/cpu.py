@@ -1,8 +1,9 @@
-"""CPU of a broker a message, published, dispatched and acknowledged: `python -m benches.devbroker.cpu`.
+"""CPU and memory of a broker, and how fast it is: `python -m benches.devbroker.cpu`.
 
-The broker is a process of its own, and its CPU is what the system accounts to it; the client is the
-official one. `--beside PID=URL` measures another broker of this machine in the same run, such as a real
-one.
+Messages are published, dispatched and acknowledged. The broker is a process of its own, and its CPU and the
+most memory that it had so far are what the system accounts to it; the client is the official one.
+`--beside PID=URL` measures another broker of this machine in the same run, such as a real one, or
+`ackwell record` before it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ def cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process so far, its threads together."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def most_mb(pid: int) -> float:
+    """Return the most memory that a process had at once, in MB."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 @contextmanager
@@ -122,7 +129,11 @@ def main() -> None:
             for name, (pid, url) in brokers.items():
                 rounds = [measure(pid, url, case, messages) for _ in range(options.rounds)]
                 cpu, rate = (statistics.median(column) for column in zip(*rounds, strict=True))
-                print(f"{case.name:22} {name:40} {cpu:7.1f} µs CPU a message {rate:9,.0f} messages/s")
+                print(
+                    f"{case.name:22} {name:40} {cpu:7.1f} µs CPU a message {rate:9,.0f} messages/s"
+                    f" {most_mb(pid):7,.0f} MB",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
