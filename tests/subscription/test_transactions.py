@@ -450,6 +450,29 @@ def test_a_batch_acknowledged_in_parts_to_its_end_goes_to_nobody_where_a_broker_
     subscription.validate()
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+def test_what_a_cumulative_acknowledgment_replaces_stays_left_out_where_a_broker_keeps_parts(
+    *, keeps: bool
+) -> None:
+    """Live seed 91019 on 4.0.7: the cursor has the new ack set, a delivery leaves out the old one, too."""
+    settings = SubscriptionSettings.pulsar("4.0", transactions_keep_parts=keeps)
+    subscription = Subscription("Exclusive", Ledgers({3: 1}), settings=settings)
+    subscription.add_consumer("a")
+    subscription.flow("a", 100)
+    deliver(subscription, batch_size=3)
+    in_part = MessageId(3, 0, batch_size=3, ack_set=(0b101,))
+    subscription.handle("a", CommandAck(1, message_ids=(in_part,), transaction=FIRST))
+    subscription.commit(FIRST)
+    subscription.ack_cumulative("a", 3, 0, [0b110])
+    assert subscription.cursor.unacked_bits(3, 0) == 0b110
+    assert subscription.ack_set(3, 0) == ((0b100,) if keeps else (0b110,))
+    subscription.redeliver("a")
+    subscription.flow("a", 100)
+    (delivery,) = subscription.dispatch_many([3], [0], 0, batch_sizes=[3])
+    assert delivery.ack_sets[Position(3, 0)] == ((0b100,) if keeps else (0b110,))
+    subscription.validate()
+
+
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 def test_what_a_transaction_holds_takes_its_place_in_a_read_of_a_broker(kind: str) -> None:
     """Seed 81230 on 4.2.4: the broker had read one entry less, so other entries were delayed then."""

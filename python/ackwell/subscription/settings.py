@@ -158,9 +158,10 @@ class SubscriptionSettings:
     with the acknowledgment of the whole entry in a transaction."""
 
     transactions_keep_parts: bool = False
-    """Without `CursorSettings.batch_index_acks` a delivery still leaves out what was acknowledged of a batch,
-    in a transaction or on Shared and Key_Shared: a broker with `transactionCoordinatorEnabled` keeps it apart
-    from the cursor. A setting of the broker, not a property of its version, so every preset has it off."""
+    """A delivery leaves out what was acknowledged of a batch, in a transaction or on Shared and Key_Shared,
+    also if the cursor dropped it (without `CursorSettings.batch_index_acks`) or a cumulative acknowledgment
+    in that batch replaced it: a broker with `transactionCoordinatorEnabled` keeps it apart from the cursor. A
+    setting of the broker, not a property of its version, so every preset has it off."""
 
     expires_by_search: bool = False
     """Expiry in the open ledger ends early if the newest entries are acknowledged: see `expiry`."""

@@ -218,8 +218,7 @@ def new_state(
     """Return the state of a subscription without consumers, everything unacknowledged unread."""
     consumers = Consumers(structures, settings)
     replay = ReplayQueue(structures, by_key=kind is SubscriptionType.KEY_SHARED)
-    keeps_parts = settings.transactions_keep_parts and not settings.cursor.batch_index_acks
-    transactions = Transactions(keeps_parts=keeps_parts)
+    transactions = Transactions(keeps_parts=settings.transactions_keep_parts)
     policy = policy_of(kind, consumers, replay, settings, selector, topic, partition)
     return State(
         kind=kind,

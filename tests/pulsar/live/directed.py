@@ -342,6 +342,20 @@ CASES = (
         ),
         {"acknowledgmentAtBatchIndexLevelEnabled": False},
     ),
+    Directed(
+        "a part in a transaction, and a cumulative acknowledgment of another part of the batch",
+        "transactions_keep_parts",
+        "Exclusive",
+        (
+            _publish(10, 10),
+            _ONE,
+            Flow(1, 100),
+            Ack(1, _part(0, 0b1111111101), T1),
+            EndTransaction(T1, True),
+            AckCumulative(1, _at(0), (0b1111111110,)),
+            Redeliver(1, _END),
+        ),
+    ),
 )
 
 
