@@ -122,6 +122,14 @@ def test_a_summary_shows_its_numbers_and_consumers() -> None:
     assert "\x1b" not in shown
 
 
+def test_a_summary_says_in_words_why_nothing_is_read() -> None:
+    subscription = Subscription("Shared", Ledgers({3: 10}))
+    subscription.add_consumer("a")
+    shown = on_a_terminal(subscription.summary(now_ms=0))
+    assert "Subscription with 1 consumer\n" in shown
+    assert "no consumer that may get it has permits" in shown
+
+
 def test_a_replayed_state_shows_its_names_and_its_cursor() -> None:
     replay = Replay()
     for sequence, (kind, entry_id) in enumerate(((Kind.PUBLISH, 9), (Kind.ACK, 4))):

@@ -64,8 +64,9 @@ class Summary(Drawn):
             {each.name.replace("_", " "): getattr(consumer, each.name) for each in fields(consumer)}
             for consumer in numbers.pop("consumers")
         ]
+        numbers["stall"] = None if self.stall is None else self.stall.value
         numbers["nbytes"] = sum(self.nbytes.values())
-        return Drawing(f"Subscription with {len(rows):,} consumers", numbers, rows=rows)
+        return Drawing(f"Subscription with {len(rows):,} consumer{'s' * (len(rows) != 1)}", numbers, rows=rows)
 
 
 def summarize(state: State, stall: Undelivered | None, hole: Position | None, hole_age_ms: int) -> Summary:
