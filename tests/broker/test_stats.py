@@ -92,6 +92,15 @@ def test_a_subscription_that_cannot_be_read_does_not_cost_the_others_their_verdi
         parse(answer)
 
 
+def test_what_is_not_an_object_is_named_in_the_words_of_a_broker() -> None:
+    answer = {"internalStats": internal(), "stats": {"subscriptions": {"sub": "text"}}}
+    (found,) = parse_each(json.dumps(answer).encode(), "answer.json", name="orders")
+    assert isinstance(found, Unread)
+    assert (
+        "not as a broker answers; expected the answer of `pulsar-admin topics stats-internal" in found.reason
+    )
+
+
 def test_a_cursor_that_delivered_nothing_since_the_load_may_have_ack_sets() -> None:
     """Seen live: receive ten of a batch, unload, subscribe without permits, acknowledge five, unload."""
     answer = internal()

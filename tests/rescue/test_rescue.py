@@ -155,6 +155,17 @@ def test_every_type_is_put_back(there: Cluster, kind: SubscriptionType) -> None:
     assert there.acked() == set(positions[1::2])
 
 
+def test_a_snapshot_that_is_not_there_leaves_the_plan_of_before(there: Cluster) -> None:
+    prepared(there)
+    before = Path("plan.json").read_bytes()
+    done = ackwell("rescue", "plan", "befor.json", "--admin", there.url)
+    assert (done.code, done.out.splitlines()[-1]) == (
+        5,
+        "0 planned (0 entries), 0 refused, 1 not read: nothing is written",
+    )
+    assert Path("plan.json").read_bytes() == before
+
+
 def test_a_plan_that_does_not_follow_any_more_is_refused(there: Cluster) -> None:
     prepared(there)
     there.do(lambda each: each.seek(each.content.first_position))

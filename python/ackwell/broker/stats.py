@@ -323,7 +323,12 @@ _UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeE
 
 
 def _what_is_wrong(error: Exception) -> str:
-    return f"no {error.args[0]!r} in the answer; {HOW_TO}" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, KeyError):
+        return f"no {error.args[0]!r} in the answer; {HOW_TO}"
+    if isinstance(error, (TypeError, AttributeError)):
+        # What Python says of an object without a member is not the user's concern.
+        return f"not as a broker answers; {HOW_TO}"
+    return str(error)
 
 
 def _subscription(

@@ -185,10 +185,11 @@ def plan(
             _show(made)
     made_at = int(time.time() * 1000)
     value = {"version": PLAN_VERSION, "timeMs": made_at, "plans": [each.to_json() for each in plans]}
-    _write(output, json.dumps(sealed(value | {"refused": refused})))
+    if plans or refused:
+        _write(output, json.dumps(sealed(value | {"refused": refused})))
     entries = sum(each.missing.cardinality for each in plans)
     counts = f"{len(plans):,} planned ({entries:,} entries), {len(refused):,} refused, {unread:,} not read"
-    _say(f"{counts}: {output}")
+    _say(f"{counts}: {output if plans or refused else 'nothing is written'}")
     if unread or refused:
         raise typer.Exit(EXIT_UNREAD if unread else EXIT_REFUSED)
 

@@ -66,7 +66,9 @@ class Summary(Drawn):
         ]
         numbers["stall"] = None if self.stall is None else self.stall.value
         numbers["nbytes"] = sum(self.nbytes.values())
-        return Drawing(f"Subscription with {len(rows):,} consumer{'s' * (len(rows) != 1)}", numbers, rows=rows)
+        return Drawing(
+            f"Subscription with {len(rows):,} consumer{'s' * (len(rows) != 1)}", numbers, rows=rows
+        )
 
 
 def summarize(state: State, stall: Undelivered | None, hole: Position | None, hole_age_ms: int) -> Summary:
