@@ -158,7 +158,7 @@ def test_every_type_is_put_back(there: Cluster, kind: SubscriptionType) -> None:
 def test_a_snapshot_that_is_not_there_leaves_the_plan_of_before(there: Cluster) -> None:
     prepared(there)
     before = Path("plan.json").read_bytes()
-    done = ackwell("rescue", "plan", "befor.json", "--admin", there.url)
+    done = ackwell("rescue", "plan", "other.json", "--admin", there.url)
     assert (done.code, done.out.splitlines()[-1]) == (
         5,
         "0 planned (0 entries), 0 refused, 1 not read: nothing is written",
