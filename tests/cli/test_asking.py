@@ -95,3 +95,18 @@ def test_a_stored_state_is_compared_with_what_a_broker_says_now(tmp_path: Path) 
         done = ackwell("diff", str(tmp_path / "unnamed.json"), "--admin", url)
     assert (done.code, "give the topic after it" in done.err) == (1, True)
     assert ackwell("diff", str(tmp_path / "named.json")).code == 2
+
+
+def test_of_several_dumps_of_a_subscription_the_newest_shows_its_holes(tmp_path: Path) -> None:
+    for day, entries in (("1", 3), ("2", 4)):
+        (tmp_path / f"{day}.json").write_text(
+            json.dumps({"topic": TOPIC, "internalStats": answer(holes(entries))})
+        )
+    (found,) = json.loads(ackwell("holes", "--format", "json", str(tmp_path)).out)
+    (newest,) = json.loads(ackwell("holes", "--format", "json", str(tmp_path / "2.json")).out)
+    assert found == newest
+    # Two samples of the same labels are an error to Prometheus.
+    lines = ackwell("holes", "--format", "prometheus", str(tmp_path)).out.splitlines()
+    names = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert names
+    assert len(names) == len(set(names))

@@ -322,7 +322,7 @@ def test_what_is_not_a_plan_is_named(text: str, tmp_path: Path) -> None:
     assert (done.code, "not a plan of `ackwell rescue plan`" in done.err) == (1, True)
     plan.write_text('{"version": 2, "plans": []}')
     done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
-    assert "a plan of version 2; this ackwell reads 1" in done.err
+    assert "a plan of `ackwell rescue plan`, of version 2; this ackwell reads 1" in done.err
     plan.write_text('{"version": 1, "plans": []}')
     done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
     assert (done.code, "its SHA-256 is of something else" in done.err) == (1, True)

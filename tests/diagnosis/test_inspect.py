@@ -116,6 +116,8 @@ def test_bytes_that_are_no_state_are_refused_with_their_file_and_offset() -> Non
 def test_another_kind_of_file_is_named_with_the_command_that_reads_it(data: bytes, said: str) -> None:
     with pytest.raises(CorruptStateError, match=said):
         inspect(data)
+    with pytest.raises(CorruptStateError, match=rf"{said}.*\(in a file\)"):
+        inspect_entries([Entry("a file", data)])
 
 
 def test_what_a_restart_forgets_is_told_of_bytes_too() -> None:

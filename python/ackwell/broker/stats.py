@@ -143,6 +143,21 @@ def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | Unr
                 yield Unread(error.source, None, error.reason)
 
 
+def newest(
+    found: Iterable[SubscriptionStats | Unread], unread: list[Unread]
+) -> dict[tuple[str, str], SubscriptionStats]:
+    """Return the newest dump of each topic and subscription; what cannot be used joins `unread`."""
+    newest: dict[tuple[str, str], SubscriptionStats] = {}
+    for each in found:
+        if isinstance(each, Unread):
+            unread.append(each)
+            continue
+        name = each.topic, each.subscription
+        if name not in newest or (each.time_ms or 0) >= (newest[name].time_ms or 0):
+            newest[name] = each
+    return newest
+
+
 def stats_files(source: str | Path) -> list[Path]:
     """Return the file, or each `.json` and `.json.gz` file under a folder, in order of their names."""
     path = Path(source)

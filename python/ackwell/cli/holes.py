@@ -14,6 +14,7 @@ from ackwell.cli.tables import print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.admin import Admin
+    from ackwell.broker.stats import Unread
     from ackwell.diagnosis.holes import Blockage, Listed
 
 PEEKS_MAX = 1_000
@@ -54,6 +55,8 @@ def holes(
 ) -> None:
     """Show which entry blocks each mark-delete position, for how long, and how many bytes it pins.
 
+    Of several dumps of a subscription the newest counts.
+
     Examples
     --------
         ackwell holes stats-internal.json
@@ -62,7 +65,7 @@ def holes(
         ackwell holes --format json dumps/
         ackwell holes --format prometheus dumps/ > ackwell-holes.prom
     """
-    from ackwell.broker.stats import Unread, read_each
+    from ackwell.broker.stats import newest, read_each
     from ackwell.diagnosis.holes import Listed, blockage
 
     if not sources and client is None:
@@ -70,21 +73,19 @@ def holes(
     if listed and output is Format.PROMETHEUS:
         raise typer.BadParameter("entries are no metrics: --list needs --format table or json")
     read = read_each(sources or ()) if client is None else client.read(sources or ())
-    found: list[tuple[Blockage, Listed]] = []
-    unread = 0
-    for stats in progress(read, "reading"):
-        if isinstance(stats, Unread):
-            unread += 1
-            say_unread(stats)
-        elif (blocked := blockage(stats)) is not None:
-            found.append((blocked, Listed(stats, listed)))
+    unread: list[Unread] = []
+    newest_of = newest(progress(read, "reading"), unread)
+    for each in unread:
+        say_unread(each)
+    blocked = ((blockage(stats), stats) for stats in newest_of.values())
+    found = [(each, Listed(stats, listed)) for each, stats in blocked if each is not None]
     found.sort(key=lambda each: -each[0].pinned_bytes)
     if client is not None:
         left = PEEKS_MAX
         for _, entries in found:
             left -= entries.peek(client, left)
     lists = [entries for _, entries in found] if listed else []
-    _print([blocked for blocked, _ in found], output, lists, unread)
+    _print([each for each, _ in found], output, lists, len(unread))
     if unread:
         raise typer.Exit(EXIT_UNREAD)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ackwell.broker.stats import SubscriptionStats, Unread, parse_stats, read_each
+from ackwell.broker.stats import SubscriptionStats, Unread, newest, parse_stats, read_each
 from ackwell.cursor_rules import acknowledged
 from ackwell.cursor_state import CursorState
 from ackwell.errors import StatsError
@@ -124,15 +124,8 @@ def differences(
 def _newest(
     source: Iterable[SubscriptionStats | Unread], subscription: str | None, unread: list[Unread]
 ) -> dict[Name, SubscriptionStats]:
-    newest: dict[Name, SubscriptionStats] = {}
-    for found in source:
-        if isinstance(found, Unread):
-            unread.append(found)
-        elif subscription in (None, found.subscription):
-            name = found.topic, found.subscription
-            if name not in newest or (found.time_ms or 0) >= (newest[name].time_ms or 0):
-                newest[name] = found
-    return newest
+    found = newest(source, unread)
+    return found if subscription is None else {name: found[name] for name in found if name[1] == subscription}
 
 
 def _topics(found: Iterable[Name], source: Path) -> list[str]:

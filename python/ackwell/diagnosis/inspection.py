@@ -143,6 +143,10 @@ def inspect_entries(entries: Sequence[Entry], *, compression: str | None = None)
     read: list[Inspection] = []
     alone = 0
     for at, entry in enumerate(entries):
+        try:
+            _refuse_other_kinds(entry.data)
+        except CorruptStateError as error:
+            raise _within(error, entry, "") from None
         if not is_footer(entry.data):
             continue
         try:
