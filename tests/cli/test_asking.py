@@ -99,9 +99,7 @@ def test_a_stored_state_is_compared_with_what_a_broker_says_now(tmp_path: Path) 
 
 def test_of_several_dumps_of_a_subscription_the_newest_shows_its_holes(tmp_path: Path) -> None:
     for day, entries in (("1", 3), ("2", 4)):
-        (tmp_path / f"{day}.json").write_text(
-            json.dumps({"topic": TOPIC, "internalStats": answer(holes(entries))})
-        )
+        (tmp_path / f"{day}.json").write_text(json.dumps(answer(holes(entries)) | {"topic": TOPIC}))
     (found,) = json.loads(ackwell("holes", "--format", "json", str(tmp_path)).out)
     (newest,) = json.loads(ackwell("holes", "--format", "json", str(tmp_path / "2.json")).out)
     assert found == newest
