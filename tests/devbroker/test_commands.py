@@ -586,8 +586,7 @@ def test_permits_decide_how_many_messages_come(broker: Offline, client: Client) 
     assert client.ask(CommandType.FLOW, consumer_id=1, messagePermits=0) == []
     assert client.ask(CommandType.FLOW, consumer_id=9, messagePermits=5) == []
     assert delivered(client.ask(CommandType.FLOW, consumer_id=1, messagePermits=1)) == [(0, 2)]
-    (consumer,) = client.connection.consumers.values()
-    assert consumer.permits == 0
+    assert broker.state.topics[ORDERS].subscriptions["s"].subscription.permits == 0
     client.ask(CommandType.FLOW, consumer_id=1, messagePermits=2**31 - 1)
     assert not client.wire.closed
     client.ask(CommandType.FLOW, consumer_id=1, messagePermits=2**31)
@@ -700,7 +699,7 @@ def test_what_is_delivered_says_how_often_and_what_is_left(broker: Offline, clie
     source = broker.state.topics[ORDERS].subscriptions["s"]
     assert (source.messages_out, source.bytes_out) == (5, 2 * len(client.payloads[0]))
     (consumer,) = source.consumers.values()
-    assert (consumer.messages_out, consumer.redelivered, consumer.permits) == (5, 2, 95)
+    assert (consumer.messages_out, consumer.redelivered, source.subscription.permits) == (5, 2, 95)
     assert consumer.messages_per_entry == 3
 
 

@@ -45,8 +45,7 @@ def _pump(source: TopicSubscription) -> None:
     """Deliver all that can be delivered now."""
     before: tuple[object, ...] | None = None
     while source.consumers and all(each.connection.writable for each in source.consumers.values()):
-        wanted = sum(max(each.permits, 0) for each in source.consumers.values())
-        limit = max(min(READ_MAX, wanted), 1)
+        limit = max(min(READ_MAX, source.subscription.permits), 1)
         round_ = _read(source, limit)
         if round_ is None:
             continue
@@ -128,7 +127,6 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
 
 
 def _count(source: TopicSubscription, consumer: Consumer, entries: int, messages: int, nbytes: int) -> None:
-    consumer.permits -= messages
     consumer.messages_out += messages
     average = messages / entries
     consumer.messages_per_entry = (

@@ -53,8 +53,6 @@ class Consumer:
     epoch: int
     metadata: dict[str, str]
     connected_ms: int
-    permits: int = 0
-    """About what it asked for and has not got: how far it is worth reading. The subscription decides."""
     next_s: float = 0.0
     """When the loop sends the next message, if a fault makes the consumer slow."""
     messages_out: int = 0

@@ -267,6 +267,20 @@ ActiveChange(consumer='a', active=True)])
         permits = arguments.integer("permits", permits, 0, INT32_MAX)
         self._state.consumers.grant(self._state.consumers[consumer], permits)
 
+    @property
+    def permits(self) -> int:
+        """How many messages the consumers together asked for and did not get. O(consumers).
+
+        >>> from ackwell import Ledgers, Subscription
+        >>> jobs = Subscription("Shared", Ledgers({3: 10}))
+        >>> jobs.add_consumer("a")
+        []
+        >>> jobs.flow("a", 5)
+        >>> jobs.dispatch(3, 0, now_ms=0), jobs.permits
+        ('a', 4)
+        """
+        return sum(max(each.permits, 0) for each in self._state.consumers)
+
     def change_type(self, type: SubscriptionType | str, *, selector: Selector | None = None) -> None:  # noqa: A002
         """Become a subscription of another type, as the broker does when the first consumer has another.
 

@@ -96,7 +96,6 @@ def flow(connection: Connection, command: Any, _: bytes) -> None:
         return
     if command.messagePermits > INT32_MAX:
         raise FrameError(f"{command.messagePermits} permits; expected at most {INT32_MAX}")
-    consumer.permits += command.messagePermits
     consumer.subscription.subscription.flow(consumer.key, command.messagePermits)
     consumer.subscription.wake()
 
