@@ -180,6 +180,27 @@ def test_a_rate_that_was_set_since_an_old_journal_is_not_lost_by_another_hold(tm
     assert (admin.changed, read_journal(file)["before"]) == ([("POST", PATH, HOLD)], RATE)
 
 
+@pytest.mark.parametrize("odd", [[], {}, ["standalone"], "text", 5])
+def test_what_is_not_a_rate_is_neither_written_down_nor_believed(tmp_path: Path, odd: Any) -> None:
+    # One answer for each time.
+    made, admin = connection({PATH: [odd, odd], APPLIED: HOLD})
+    with pytest.raises(StatsError, match="expected a dispatch rate"):
+        hold(made, TOPIC, NAME, tmp_path / "j")
+    assert list(tmp_path.iterdir()) == []
+    file = journal(tmp_path / "j", RATE)
+    with pytest.raises(StatsError, match="expected a dispatch rate"):
+        release(made, file)
+    assert (admin.changed, file.exists()) == ([], True)
+
+
+def test_a_hold_that_is_in_force_is_not_gone_because_no_policy_shows_it(tmp_path: Path) -> None:
+    made, admin = connection({PATH: None, APPLIED: HOLD})
+    file = journal(tmp_path / "j")
+    with pytest.raises(StatsError, match="the hold is in force, and no policy shows it"):
+        release(made, file)
+    assert (admin.changed, file.exists()) == ([], True)
+
+
 def test_a_changed_bit_of_a_journal_is_never_a_rate(tmp_path: Path) -> None:
     made, admin = connection({PATH: HOLD})
     data = journal(tmp_path / "j", RATE).read_bytes()
@@ -239,7 +260,8 @@ def test_a_broker_that_does_not_answer_is_asked_for_two_minutes(tmp_path: Path, 
 
     with held(made, TOPIC, NAME, tmp_path / "j"):
         admin.ask = ask  # type: ignore[method-assign]
-    assert (asked, slept) == (4, [2.0] * 3)
+    # The fourth says that nothing is held, and the fifth that no hold is in force.
+    assert (asked, slept) == (5, [2.0] * 3)
     assert not (tmp_path / "j").exists()
     silent, asked = 1_000, 0
     slept.clear()

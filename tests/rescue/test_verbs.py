@@ -335,6 +335,14 @@ def test_a_copy_takes_nobodys_name() -> None:
     assert (caught.value.code, cluster.done) == ("exists", ["look"])
 
 
+@pytest.mark.parametrize("odd", [None, {}, "billing"])
+def test_a_copy_is_not_made_if_nobody_knows_whose_names_are_taken(odd: Any) -> None:
+    cluster = Remembering(WHOLE, answers={f"{PATH}/subscriptions": odd})
+    with pytest.raises(StatsError, match="expected a list of names"):
+        copy(cluster, TOPIC, NAME, "a/b")  # type: ignore[arg-type]
+    assert cluster.done == ["look"]
+
+
 def test_single_entries_are_acknowledged_if_they_are_not() -> None:
     cluster = Remembering(LOST, LOST, WHOLE)
     report = acknowledge(cluster, TOPIC, NAME, [(3, 2), (3, 8), (3, 6)])  # type: ignore[arg-type]

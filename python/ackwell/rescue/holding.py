@@ -60,7 +60,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
 
 def holdable(connection: Connection, topic: str, subscription: str, journal: Path) -> Any:
     """Return the rate that is set now; `RefusedError` if a subscription cannot be held with a journal."""
-    now = connection.admin.ask(_path(topic, subscription))
+    now = _rate(connection, _path(topic, subscription))
     if journal.exists():
         found = read_journal(journal, topic, subscription)
         same_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
@@ -81,7 +81,7 @@ def release(connection: Connection, journal: Path) -> str:
     same_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
     topic, subscription, before = found["topic"], found["subscription"], found["before"]
     path = _path(topic, subscription)
-    now = connection.admin.ask(path)
+    now = _rate(connection, path)
     if now == HOLD:
         rate = f"{quoted(subscription)}/dispatchRate"
         if before is None:
@@ -92,6 +92,11 @@ def release(connection: Connection, journal: Path) -> str:
         done = "released"
     elif found["admin"] != connection.admin.endpoint.shown_url:
         raise RefusedError("not-held-here", topic=topic, subscription=subscription, admin=found["admin"])
+    elif _rate(connection, f"{path}?applied=true") == HOLD:
+        # A broker that was just started may not have read its policies yet.
+        raise StatsError(
+            "the hold is in force, and no policy shows it", connection.admin.endpoint.address(path)
+        )
     else:
         # It was never set, or somebody has set another one since.
         done = "not held any more" if now == before else "not held any more: another rate was set since"
@@ -137,10 +142,18 @@ def _path(topic: str, subscription: str) -> str:
     return f"{topic_path(topic)}/{quoted(subscription)}/dispatchRate"
 
 
+def _rate(connection: Connection, path: str) -> Any:
+    """Return a dispatch rate, None if there is none; `StatsError` for an answer that is something else."""
+    found = connection.admin.ask(path)
+    if found is not None and not (isinstance(found, dict) and dispatch.HOLD.keys() & found.keys()):
+        raise StatsError("expected a dispatch rate", connection.admin.endpoint.address(path))
+    return found
+
+
 def _wait_for(connection: Connection, path: str, wanted: Any) -> None:
     """Wait until the broker has read the policy that it was given."""
     for _ in range(_SETTLES):
-        if connection.admin.ask(path) == wanted:
+        if _rate(connection, path) == wanted:
             return
         time.sleep(_SETTLE_S)
     raise StatsError(

@@ -108,7 +108,11 @@ def copyable(connection: Connection, topic: str, subscription: str, new: str) ->
     source = connection.look(topic, subscription)
     attachable(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
     not_internal(new)
-    if new in connection.admin.ask(f"{topic_path(topic)}/subscriptions"):
+    path = f"{topic_path(topic)}/subscriptions"
+    taken = connection.admin.ask(path)
+    if not isinstance(taken, list):
+        raise StatsError("expected a list of names", connection.admin.endpoint.address(path))
+    if new in taken:
         raise RefusedError("exists", topic=topic, subscription=new)
     return source
 
