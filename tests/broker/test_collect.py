@@ -155,6 +155,18 @@ def test_only_the_newest_run_is_resumed(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 1
 
 
+def test_a_newest_run_that_was_cut_off_is_resumed_behind_one_that_is_whole(tmp_path: Path) -> None:
+    older, newer = tmp_path / "2026-01-01T00-00-00Z", tmp_path / "2026-01-02T00-00-00Z"
+    for run in (older, newer):
+        run.mkdir()
+    (older / MANIFEST).write_text("{}")
+    with broker(served()) as (url, _):
+        list(collect(Admin(Endpoint(url=url)), tmp_path, (), time_ms=NOON_MS))
+    assert [path.name for path in older.iterdir()] == [MANIFEST]
+    assert sorted(path.suffix for path in newer.iterdir()) == [".gz", ".manifest"]
+    assert not (tmp_path / "2026-01-03T00-00-00Z").exists()
+
+
 def test_the_manifest_counts_the_topics_that_are_there(tmp_path: Path) -> None:
     told = served("orders", "payments", "gone")
     del told["/admin/v2/persistent/shop/eu/gone/stats"]

@@ -111,6 +111,11 @@ def test_an_answer_of_stats_is_found_within_others(text: str) -> None:
     assert found.topic == ("pasted.json" if text.startswith("[") else "persistent://public/default/t")
 
 
+@pytest.mark.parametrize("text", ["[1,,2]", "[,1,2]", "[1,2,,,]", "[1, ,2,]", ",[1,2]"])
+def test_a_comma_too_many_is_none(text: str) -> None:
+    assert json.loads(as_pasted(text)) == [1, 2]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

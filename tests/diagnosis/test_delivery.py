@@ -250,6 +250,8 @@ def test_the_fullest_consumer_is_named_and_the_last_thing_that_happened() -> Non
         dump = told(consumers=consumers, lastConsumedTimestamp=70, lastAckedTimestamp=50)
         found = delivery_of(subscription_of(dump), BrokerSettings(), subscription_of(dump))
         assert (found.code.code, found.consumer, found.since_ms) == ("consumer-blocked", "many", 70)
+    dump = told(consumers=pair, lastConsumedTimestamp=70, lastAckedTimestamp=90)
+    assert delivery_of(subscription_of(dump), BrokerSettings(), subscription_of(dump)).since_ms == 90
 
 
 @pytest.mark.parametrize("written", [2**53 + 1, 2**63 - 1, -(2**63)])
@@ -268,6 +270,10 @@ def test_a_hash_that_no_consumer_owns_holds_back_what_waits(last: int, code: str
     cursor = {"readPosition": "3:10", "subscriptionHavePendingReplayRead": True, "pendingReadOps": 1}
     now = subscription_of(told(cursor, consumers=owners, **shown))
     assert delivery_of(now, BrokerSettings(), now).code.code == code
+    # Where the broker deals the hashes out, each has an owner, whether it shows them or not.
+    shown["keySharedMode"] = "AUTO_SPLIT"
+    now = subscription_of(told(cursor, consumers=owners, **shown))
+    assert delivery_of(now, BrokerSettings(), now).code.code == "unexplained"
 
 
 def test_the_oldest_unacknowledged_entry_is_named_with_its_consumer_and_since_when() -> None:

@@ -93,14 +93,16 @@ def test_a_hole_is_with_the_only_consumer_that_has_anything() -> None:
     has = {"consumerName": "a", "availablePermits": 3, "unackedMessages": 7}
     idle = {"consumerName": "b", "availablePermits": 9, "unackedMessages": 0}
 
-    def holder(consumers: list[dict[str, object]], read: str = "3:5") -> str | None:
-        found = blockage(subscription_of(stalled({"readPosition": read}, consumers=consumers)))
+    def holder(consumers: list[dict[str, object]], read: str = "3:5", **shown: object) -> str | None:
+        found = blockage(subscription_of(stalled({"readPosition": read}, consumers=consumers, **shown)))
         assert found is not None
         return None if found.holder is None else found.holder.name
 
     assert holder([has, idle]) == "a"
     assert holder([has, {**idle, "unackedMessages": 1}]) is None
     assert holder([has, idle], read="3:0") is None
+    # Perhaps nobody has it: it may be among what waits to be delivered again.
+    assert holder([has, idle], msgInReplay=1) is None
 
 
 def test_holes_as_metrics_have_no_age_if_the_broker_shows_none() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ackwell import Cursor, Ledgers, ManagedCursorInfo, Position, PositionInfo, PositionRangeSet
 from ackwell.broker.settings import BrokerSettings
-from ackwell.diagnosis.difference import difference, read_state
+from ackwell.diagnosis.difference import difference, differences, read_state
 from ackwell.diagnosis.holes import blockage, holes
 from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_entries, inspect_store
 from ackwell.errors import CorruptStateError, StatsError
@@ -251,6 +251,18 @@ def test_of_several_dumps_in_a_folder_the_newest_is_compared(tmp_path: Path) -> 
     one.write_text(answer_of("persistent://p/d/one", "[(3:0..3:2]]"))
     found = json.loads(command("diff", "--json", tmp_path / "a", one)[1])
     assert found["subscriptions"][0]["ackedEntries"] == 1
+
+
+def test_whatever_the_order_of_files_the_newest_of_a_subscription_is_compared(tmp_path: Path) -> None:
+    for folder, entry in (("before", 1), ("after", 2)):
+        (tmp_path / folder).mkdir()
+        for number, time_ms in enumerate((5, 9, 7)):
+            ranges = f"[(3:{entry}..3:{entry + 1}]]" if time_ms == 9 else "[]"
+            topic = "persistent://p/d/one"
+            told = json.loads(answer_of(topic, ranges))[topic] | {"t": time_ms}
+            (tmp_path / folder / f"{number}.json").write_text(json.dumps({topic: told}))
+    (found,) = differences(tmp_path / "before", tmp_path / "after").both.values()
+    assert (str(found.acked), str(found.unacked)) == ("[(3:2..3:3]]", "[(3:1..3:2]]")
 
 
 def test_a_list_of_many_subscriptions_ends_on_a_screen(tmp_path: Path) -> None:

@@ -201,6 +201,13 @@ JUDGES: dict[str, list[str]] = {
     ],
     "python/ackwell/broker/": BROKER,
     "python/ackwell/broker/writes.py": BROKER[1:],
+    "python/ackwell/broker/pasted.py": ["tests/broker/test_pasted.py", "tests/diagnosis/test_doctor.py"],
+    "python/ackwell/broker/dispatch.py": [
+        "tests/diagnosis/test_delivery.py",
+        "tests/diagnosis/test_holes.py",
+        *BROKER,
+    ],
+    "python/ackwell/broker/codes.py": ["tests/diagnosis/test_codes.py", "tests/diagnosis/test_delivery.py"],
     "python/ackwell/broker/restart.py": BROKER[1:],
     "python/ackwell/broker/admin.py": ["tests/broker/test_admin.py", "tests/broker/test_collect.py"],
     "python/ackwell/broker/endpoint.py": ["tests/broker/test_admin.py", "tests/broker/test_collect.py"],

@@ -314,6 +314,18 @@ def followed(*events: tuple[Kind, dict[str, Any]]) -> Followed:
     return found
 
 
+def test_what_a_broker_dispatched_is_not_delivered_once_more_when_a_client_has_it() -> None:
+    opened = (Kind.CONSUMER_OPEN, CLIENT | {"detail": "Shared"})
+    again = CLIENT | {"redelivery_count": 1}
+    both = followed(
+        opened, (Kind.DISPATCH, again), (Kind.RECEIVE, again), (Kind.RECEIVE, {**again, "entry_id": 1})
+    )
+    assert (both.redeliveries, pending(both)) == (1, [1])
+    # What clients say counts where no broker says it.
+    client = followed(opened, (Kind.RECEIVE, again), (Kind.RECEIVE, {**again, "entry_id": 1}))
+    assert (client.redeliveries, pending(client)) == (2, [2])
+
+
 def pending(found: Followed) -> list[int]:
     return [each.pending_entries for each in found.summary(0).consumers]
 
