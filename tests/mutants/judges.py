@@ -117,6 +117,7 @@ RECORDING = [
 
 REPLAY = [
     "tests/replay/test_events.py",
+    "tests/replay/test_losses.py",
     "tests/replay/test_tables.py",
     "tests/replay/test_agreement.py",
     "tests/replay/test_states.py",

@@ -362,6 +362,22 @@ def test_what_a_client_held_and_committed_is_the_subscription_s_own_transaction(
     assert not committed._subscription.transactions
 
 
+def test_a_message_of_a_batch_that_nobody_has_measured_is_not_the_last_one() -> None:
+    acks: list[tuple[Kind, dict[str, Any]]] = [(Kind.ACK, {"batch_index": index}) for index in (0, 1, 70)]
+    for count in range(1, len(acks) + 1):
+        assert not followed(*DELIVERED, *acks[:count])._subscription.cursor.is_acked(3, 0)
+    both = [(kind, fields | {"batch_size": 2}) for kind, fields in acks[:2]]
+    assert followed(*DELIVERED, *both)._subscription.cursor.is_acked(3, 0)
+
+
+def test_what_an_abort_has_ended_no_commit_brings_back() -> None:
+    for name in ("1:2", "not of a client"):
+        held = (Kind.ACK, CLIENT | {"transaction": name})
+        ends = [(kind, {"transaction": name}) for kind in (Kind.ABORT, Kind.COMMIT)]
+        assert not followed(*DELIVERED, held, *ends)._subscription.cursor.is_acked(3, 0)
+        assert followed(*DELIVERED, held, ends[1])._subscription.cursor.is_acked(3, 0)
+
+
 def test_a_trimmed_ledger_moves_the_subscription_before_the_next_one() -> None:
     found = followed(*DELIVERED, (Kind.DISPATCH, CLIENT | {"ledger_id": 5}), (Kind.TRIM, {"ledger_id": 5}))
     assert pending(found) == [1]
