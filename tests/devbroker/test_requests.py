@@ -556,6 +556,16 @@ def test_namespaces_are_made_in_tenants_and_deleted_when_empty(broker: Offline) 
     assert broker.admin("GET", "admin/v2/tenants") == ["public", "pulsar"]
 
 
+def test_what_is_delayed_is_in_the_backlog_and_not_in_that_without_delays(broker: Offline) -> None:
+    client = broker.connect()
+    client.subscribe()
+    client.produce()
+    for sequence_id, delay_ms in enumerate((0, 5_000, 9_000)):
+        client.publish(sequence_id=sequence_id, deliver_at_time=BEGUN_MS + delay_ms)
+    found = broker.topics("GET", "orders/stats")["subscriptions"]["s"]
+    assert [found[name] for name in ("msgBacklog", "msgDelayed", "msgBacklogNoDelayed")] == [3, 2, 1]
+
+
 def test_a_name_that_begins_like_another_is_another(broker: Offline) -> None:
     for path in ("tenants/pub", "tenants/acme", "namespaces/acme/a", "namespaces/acme/ab"):
         assert broker.admin("PUT", f"admin/v2/{path}") is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def test_messages_of_a_batch_that_nobody_has_measured_have_no_upper_bound(
     batch_size: int | None, words: tuple[int, ...], lost: Count
 ) -> None:
     fold = Fold(whole=True)
-    at = {"ledger_id": 3, "entry_id": 0}
+    at: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}
     events = [
         Event("t", "", 1, Kind.PUBLISH, batch_size=batch_size, **at),
         Event("t", "s", 2, Kind.ACK, ack_set=words, **at),
