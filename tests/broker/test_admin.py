@@ -106,6 +106,25 @@ def test_a_name_cannot_lead_to_another_path() -> None:
     assert not any("?" in path or "#" in path for _, path, _ in asked)
 
 
+@pytest.mark.parametrize("token", ["SECRET\nline", "SECRET\r", "SEC\0RET", "SECRÉT", "SECRET\udc80"])
+def test_what_is_not_a_token_is_refused_and_not_quoted(token: str) -> None:
+    with pytest.raises(ValueError, match="not a token") as caught:
+        Endpoint(url="http://broker:8080", token=token)
+    assert "SEC" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan"), 1e300])
+def test_a_timeout_that_no_socket_takes_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match=r"a timeout of .* s; expected at most 86,400"):
+        Endpoint(url="http://broker:8080", timeout_seconds=seconds)
+
+
+@pytest.mark.parametrize("url", ["http://" + 64 * "a", "http://a..b", "http://a\0b", "http://a:b", "ftp://a"])
+def test_what_is_not_an_admin_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="not an admin address"):
+        Endpoint(url=url)
+
+
 def test_a_redirect_to_the_owner_is_followed_with_the_token() -> None:
     with broker(served()) as (owner, asked):
         there = {path: f"{owner}{path}" for path in served() if path.endswith(("internalStats", "stats"))}

@@ -30,3 +30,16 @@ def test_a_recorder_of_an_address_that_is_none_is_a_wrong_command_line(
 
 def test_a_dev_broker_on_a_port_that_is_none_is_a_wrong_command_line() -> None:
     assert CliRunner().invoke(app, ["dev-broker", "--port", "99999"]).exit_code == 2
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"\xff\xfeS\0E\0", b"SECRET\nSECRET"])
+@pytest.mark.parametrize("command", ["doctor", "holes"])
+def test_a_file_without_a_token_is_a_wrong_command_line_that_quotes_nothing(
+    command: str, data: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_bytes(data)
+    options = ["--admin", "http://127.0.0.1:1", "--token-file", str(tmp_path / "token")]
+    result = CliRunner().invoke(app, [command, *options])
+    assert result.exit_code == 2, result.output
+    assert "token" in result.output
+    assert "SECRET" not in result.output

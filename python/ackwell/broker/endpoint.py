@@ -34,6 +34,8 @@ from ackwell.errors import StatsError
 BODY_BYTES_MAX: Final = 256 << 20
 """The most that one answer may hold; a `stats-internal` of a million ranges has about 30 MB."""
 
+TIMEOUT_SECONDS_MAX: Final = 86_400
+
 _RETRIES: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.25
 _RETRYABLE: Final = (429, 500, 502, 503, 504)
@@ -71,14 +73,21 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         try:
-            valid = self._parts.scheme in ("http", "https") and bool(self._parts.hostname)
-            _ = self._parts.port
+            valid = self._parts.scheme in ("http", "https") and bool(self.host) and self.url.isprintable()
+            _ = self._parts.port, self.host.encode("idna")
         except ValueError:
             valid = False
         if not valid:
             raise ValueError(
                 "not an admin address: expected http://host:8080 or https://host:8443, "
                 f"got {self.shown_url!r}"
+            )
+        if self.token and not (self.token.isascii() and self.token.isprintable()):
+            # In a header it would be an error that quotes it.
+            raise ValueError("not a token: it has line ends or characters that no token has")
+        if not 0 < self.timeout_seconds <= TIMEOUT_SECONDS_MAX:
+            raise ValueError(
+                f"a timeout of {self.timeout_seconds} s; expected at most {TIMEOUT_SECONDS_MAX:,}"
             )
 
     @property

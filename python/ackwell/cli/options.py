@@ -81,7 +81,7 @@ def admin_client(
     from ackwell.broker.admin import Admin
     from ackwell.broker.endpoint import Endpoint
 
-    token = token_file.read_text(encoding="utf-8").strip() if token_file else os.environ.get("PULSAR_TOKEN")
+    token = os.environ.get("PULSAR_TOKEN") if token_file is None else _token_in(token_file)
     try:
         endpoint = Endpoint(
             url=admin,
@@ -96,6 +96,16 @@ def admin_client(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return Admin(endpoint, requests_at_once=concurrency)
+
+
+def _token_in(file: Path) -> str:
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        token = ""
+    if not token:
+        raise typer.BadParameter(f"{file}: no token in it, but nothing, or bytes that are not text")
+    return token
 
 
 def made_of(make: Callable[..., object], name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
