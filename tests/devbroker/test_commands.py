@@ -440,6 +440,19 @@ def test_duplicates_are_dropped_where_the_broker_or_the_namespace_says_so() -> N
     broker.close()
 
 
+def test_what_is_a_duplicate_is_known_when_a_topic_was_loaded_anew() -> None:
+    broker = Offline(deduplication=True)
+    client = broker.connect()
+    client.produce(producer_name="p")
+    client.publish(sequence_id=4)
+    assert broker.topics("PUT", "orders/unload") is None
+    client.read()
+    assert client.produce(producer_id=2, producer_name="p").last_sequence_id == 4
+    none = 2**64 - 1
+    assert receipts(client.publish(sequence_id=4, producer_id=2)) == [(4, none, none)]
+    broker.close()
+
+
 def test_no_duplicates_are_dropped_unless_asked_for(broker: Offline, client: Client) -> None:
     client.produce()
     assert receipts(client.publish(sequence_id=4) + client.publish(sequence_id=4)) == [(4, 0, 0), (4, 0, 1)]

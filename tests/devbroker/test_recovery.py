@@ -43,6 +43,17 @@ def begin(client: Client, ttl_ms: int = 0) -> dict[str, Any]:
     return txn
 
 
+def test_a_message_of_a_transaction_that_nobody_opened_holds_up_nothing_after_a_start(opened: Reopen) -> None:
+    client = opened().connect()
+    client.produce()
+    client.publish(sequence_id=0, txnid_most_bits=0, txnid_least_bits=99)
+    client.publish(sequence_id=1)
+    for _ in range(2):
+        client.subscribe()
+        assert delivered(client.delivered) == [(0, 1)]
+        client = opened().connect()
+
+
 def test_what_was_published_and_acknowledged_is_found_again(opened: Reopen) -> None:
     client = opened().connect()
     client.subscribe(subscription_properties=[{"key": "team", "value": "a"}])

@@ -311,6 +311,22 @@ def test_a_compacted_read_gets_the_newest_of_each_key(broker: Offline) -> None:
     client.subscribe("whole", 2, subType=0)
     assert len(delivered(client.delivered)) == 6
     assert broker.topics("PUT", "none/compaction")[0] == 404
+    # The next consumer says anew whether it reads what is compacted.
+    client.ask(CommandType.CLOSE_CONSUMER, consumer_id=1, request_id=3)
+    broker.topics("POST", "orders/subscription/compacted/resetcursor", "earliest")
+    client.subscribe("compacted", 3, subType=0)
+    assert delivered(client.delivered) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+
+
+def test_a_partitioned_topic_is_compacted_if_a_partition_is(broker: Offline) -> None:
+    broker.topics("PUT", "orders/partitions", 2)
+    assert broker.topics("GET", "orders/compaction")["status"] == "NOT_RUN"
+    broker.topics("PUT", "orders-partition-1/compaction")
+    shown = [
+        broker.topics("GET", f"orders{of}/compaction")["status"]
+        for of in ("", "-partition-0", "-partition-1")
+    ]
+    assert shown == ["SUCCESS", "NOT_RUN", "SUCCESS"]
 
 
 # Subscriptions

@@ -95,6 +95,7 @@ DEVBROKER = [
     "tests/devbroker/test_transactions.py",
     "tests/devbroker/test_honest.py",
     "tests/devbroker/test_ledgers.py",
+    "tests/devbroker/test_ages.py",
     "tests/devbroker/test_admin.py",
     "tests/devbroker/test_faults.py",
     "tests/scenarios/test_scenarios.py",
