@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
+from ackwell.devbroker.loading import Loaded, LoadedTopic
+from ackwell.devbroker.stand_ins import Known
 from ackwell.protocol.codes import CommandType, TxnAction
+from ackwell.protocol.command_ack import TransactionId
 from tests.devbroker.offline import BEGUN_MS, ORDERS, Client, Offline, delivered
 
 Reopen = Callable[[], Offline]
@@ -52,6 +56,48 @@ def test_a_message_of_a_transaction_that_nobody_opened_holds_up_nothing_after_a_
         client.subscribe()
         assert delivered(client.delivered) == [(0, 1)]
         client = opened().connect()
+
+
+def test_an_unload_keeps_the_properties_of_a_subscription_and_what_an_open_transaction_acknowledged(
+    opened: Reopen,
+) -> None:
+    broker = opened()
+    client = broker.connect()
+    client.subscribe(subscription_properties=[{"key": "team", "value": "a"}])
+    client.produce()
+    client.publish()
+    txn = begin(client)
+    client.ack((0, 0), **txn)
+    for ends, backlog in ((False, 1), (True, 0)):
+        broker.topics("PUT", "orders/unload")
+        if ends:
+            client.one(CommandType.END_TXN, request_id=4, txn_action=TxnAction.COMMIT, **txn)
+        assert broker.topics("GET", "orders/subscription/s/properties") == {"team": "a"}
+        assert broker.topics("GET", "orders/stats")["subscriptions"]["s"]["msgBacklog"] == backlog
+        client.read()
+
+
+def test_a_transaction_ends_at_its_time_though_its_broker_was_started_meanwhile(opened: Reopen) -> None:
+    client = opened().connect()
+    client.subscribe()
+    txn = begin(client, ttl_ms=5_000)
+    broker = opened()
+    for ms, is_open in ((4_999, True), (1, False)):
+        broker.run(partial(broker.clock.advance, ms))
+        assert broker.state.coordinator.is_open(TransactionId(*txn.values())) is is_open
+
+
+def test_a_loaded_ledger_has_no_later_one_of_its_number(opened: Reopen) -> None:
+    broker = opened()
+    client = broker.connect()
+    client.produce()
+    for number in range(12):
+        client.publish(sequence_id=number)
+    newest = max(broker.state.topics[ORDERS].content.log.entries)
+    described = LoadedTopic(ledgers={1: (5, 0)}, known=Known(publish_ms=1))
+    broker.run(lambda: broker.state.load(Loaded(topics={f"{ORDERS}-2": described})))
+    broker.topics("PUT", "new")
+    assert min(broker.state.topics["persistent://public/default/new"].content.log.entries) > newest
 
 
 def test_what_was_published_and_acknowledged_is_found_again(opened: Reopen) -> None:

@@ -318,6 +318,17 @@ def test_a_compacted_read_gets_the_newest_of_each_key(broker: Offline) -> None:
     assert delivered(client.delivered) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
 
 
+def test_a_key_that_was_deleted_and_came_again_is_there(broker: Offline) -> None:
+    client = broker.connect()
+    client.produce()
+    bodies = [("a", b"1"), ("b", b"1"), ("a", b""), ("a", b"2"), ("b", b"")]
+    for sequence_id, (key, body) in enumerate(bodies):
+        client.publish(body, sequence_id=sequence_id, partition_key=key)
+    broker.topics("PUT", "orders/compaction")
+    client.subscribe(subType=0, read_compacted=True)
+    assert delivered(client.delivered) == [(0, 3)]
+
+
 def test_a_partitioned_topic_is_compacted_if_a_partition_is(broker: Offline) -> None:
     broker.topics("PUT", "orders/partitions", 2)
     assert broker.topics("GET", "orders/compaction")["status"] == "NOT_RUN"
