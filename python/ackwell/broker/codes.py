@@ -53,6 +53,8 @@ def with_names(text: str, topic: str, subscription: str) -> str:
     >>> with_names("ackwell holes {topic}", "a topic", "sub")
     "ackwell holes 'a topic'"
     """
+    if "{" not in text:
+        return text
     names = {"{topic}": quote(topic), "{subscription}": quote(subscription)}
     return re.sub(r"\{(?:topic|subscription)\}", lambda place: names[place[0]], text)
 

@@ -120,8 +120,9 @@ class Checkup:
                 diagnose(now, broker.settings, restarts=restarts, before=before, version=broker.version)
                 for before, now in zip([None, *of_one], of_one, strict=False)
             ]
-            newest = histories[name][-1]
-            histories[name][-1] = replace(newest, notes=(*newest.notes, *_trend(histories[name])))
+            if trend := tuple(_trend(histories[name])):
+                newest = histories[name][-1]
+                histories[name][-1] = replace(newest, notes=(*newest.notes, *trend))
         return cls(
             diagnoses=sorted((history[-1] for history in histories.values()), key=_worst_first),
             histories=histories,

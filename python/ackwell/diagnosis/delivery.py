@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.codes import Code, codes, with_names
@@ -106,6 +106,31 @@ SLOTS: Final = 65_535
 """How many hashes the consumers of a broker own together; hash 0 is nobody's."""
 
 
+@cache
+def _limits(settings: BrokerSettings) -> SubscriptionSettings:
+    """Return a broker's settings as the model's; the subscription's limit is shown, not counted."""
+    return SubscriptionSettings.pulsar(
+        "4.2",
+        max_unacked_per_consumer=max(settings.max_unacked_messages_per_consumer, 0),
+        max_unacked_per_subscription=0,
+        look_ahead_per_consumer=settings.look_ahead_per_consumer,
+        look_ahead_per_subscription=settings.look_ahead_per_subscription,
+        pause_above_ranges=settings.max_unacked_ranges_to_persist if settings.pause_on_ack_state else None,
+    )
+
+
+@cache
+def _defects(version: str) -> tuple[Code, ...]:
+    """Return the defects that a broker of a version may have, in the order in which they are looked for."""
+    return tuple(each for each in codes().values() if each.when and each.has(version))
+
+
+@cache
+def _conditions(when: tuple[str, ...]) -> list[tuple[str, bool]]:
+    """Return the facts that a defect names, and whether each has to hold or must not."""
+    return [(each.removeprefix("!"), not each.startswith("!")) for each in when]
+
+
 class Facts:
     """What one dump, and one before it, say of a subscription; the booleans are what defects are known by."""
 
@@ -120,20 +145,10 @@ class Facts:
         self.one_active = kind in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
         self.individual = not self.one_active
         self.key_shared = kind is SubscriptionType.KEY_SHARED
-        limits = SubscriptionSettings.pulsar(
-            "4.2",
-            max_unacked_per_consumer=max(settings.max_unacked_messages_per_consumer, 0),
-            max_unacked_per_subscription=max(settings.max_unacked_messages_per_subscription, 0),
-            look_ahead_per_consumer=settings.look_ahead_per_consumer,
-            look_ahead_per_subscription=settings.look_ahead_per_subscription,
-            pause_above_ranges=settings.max_unacked_ranges_to_persist
-            if settings.pause_on_ack_state
-            else None,
-        )
         self.reason, self.reasons = stall_seen(
             kind,
             [Seen(each.name, each.permits, each.unacked, each.blocked) for each in dispatch.consumers],
-            limits,
+            _limits(settings),
             active=dispatch.active,
             blocked=dispatch.blocked,
             waiting=dispatch.in_replay or 0,
@@ -201,12 +216,7 @@ class Facts:
 
     def fits(self, defect: Code) -> bool:
         """Return whether all conditions of a defect hold."""
-        return all(self._holds(condition) for condition in defect.when)
-
-    def _holds(self, condition: str) -> bool:
-        if condition.startswith("!"):
-            return not getattr(self, condition[1:])
-        return bool(getattr(self, condition))
+        return all(bool(getattr(self, name)) is wanted for name, wanted in _conditions(defect.when))
 
     def by_design(self) -> tuple[str, ConsumerStats | None] | None:
         """Return the code of the rule that holds messages back, and whose it is; None if there is none."""
@@ -296,9 +306,7 @@ def delivery_of(
         return _found("delivering")
     if _is_throttled(facts, before):
         return _found("dispatch-rate", stats)
-    defect = next(
-        (each for each in codes().values() if each.when and each.has(version) and facts.fits(each)), None
-    )
+    defect = next(filter(facts.fits, _defects(version)), None)
     rule = facts.by_design()
     # A flag that cannot be right makes the model's reason a symptom.
     if rule is not None and (defect is None or "somebody_can" in defect.when):

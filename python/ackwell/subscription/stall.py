@@ -91,7 +91,8 @@ def stall_seen(
     import ackwell._native as engine
 
     structures = Structures.of(engine)
-    settings = replace(settings, max_unacked_per_subscription=0)
+    if settings.max_unacked_per_subscription:
+        settings = replace(settings, max_unacked_per_subscription=0)
     consumers = Consumers(structures, settings)
     policy: Policy
     if kind is SubscriptionType.SHARED:
