@@ -321,7 +321,7 @@ class Played(Playing):
     ) -> str:
         """Name the race that explains why the broker delivered otherwise; see the README.
 
-        `read_to` is what was read before. In one of them the broker may deliver more of what waits. In the
+        `read_to` is what was read before. In two of them the broker may deliver more of what waits. In the
         others it may deliver less, and no other way; in two of these it also may read on instead.
         """
         late = is_beginning(came, predicted)
@@ -338,6 +338,9 @@ class Played(Playing):
             return "without hash"
         if isinstance(what, Redeliver) and self._got_more(what, predicted, came):
             return "withheld permits"
+        more = [each.position for each in came if each not in predicted]
+        if is_beginning(predicted, came) and all(read_to <= each and each in self._queued for each in more):
+            return "read before"
         if self._was_blocked and ahead and isinstance(what, (Ack, Close, EndTransaction, Redeliver)):
             return "unblocked"
         return ""
