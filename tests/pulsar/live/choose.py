@@ -124,9 +124,7 @@ def _acked(
         chosen = [Position(ours.last.ledger_id, ours.last.entry_id + 5)]
     ids = []
     for position in chosen:
-        held_bits = ours.held_by_transactions(position)
-        if held_bits == WHOLE or (transaction is None and held_bits):
-            # A broker does not answer a part of what the same transaction holds whole.
+        if not _is_answered(ours, position, transaction):
             continue
         size = ours.log[position].batch_size if position in ours.log else 1
         ack_set: AckSet = ()
@@ -142,6 +140,16 @@ def _acked(
         ours.in_part.add(transaction)
     # The broker takes the entries off their consumer before it refuses a conflict.
     return None if transaction is not None and ours.would_refuse(action) else action
+
+
+def _is_answered(ours: Ours, position: Position, transaction: actions.Transaction | None) -> bool:
+    """Return whether a broker answers the acknowledgment of an entry, and counts it right; see the README."""
+    held_bits = ours.held_by_transactions(position)
+    if held_bits == WHOLE:
+        return False
+    if transaction is None:
+        return not held_bits
+    return ours.counts_parts_in_transactions or not ours.is_acked_in_part_before(position)
 
 
 def _ack_cumulative(chance: random.Random, ours: Ours) -> Action | None:

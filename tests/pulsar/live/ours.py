@@ -221,6 +221,13 @@ class Ours:
         """Return whether an acknowledgment is of a part of a batch, or of what is left of one."""
         return bool(ack_set) or self.subscription.ack_set(*position) is not None
 
+    def is_acked_in_part_before(self, position: Position) -> bool:
+        """Return whether a part of a batch was acknowledged cumulatively, before the type was changed."""
+        unacked = self.subscription.cursor.unacked_bits(*position)
+        size = self.log[position].batch_size if position in self.log else 1
+        plain = self.subscription._state.transactions.plain.get(position, 0)
+        return self.individual and unacked is not None and bool(~unacked & ~plain & (1 << size) - 1)
+
     def ends(self, position: Position, ack_set: actions.AckSet) -> bool:
         """Return whether an acknowledgment of a part leaves nothing of its batch."""
         unacked = self.subscription.cursor.unacked_bits(*position)
