@@ -149,7 +149,7 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
 
 
 def oldest_unacked(stats: SubscriptionStats) -> Position | None:
-    """Return the entry that holds the mark-delete position back, None where all is acknowledged."""
+    """Return the entry that holds the mark-delete position back, None if all is acknowledged."""
     if not stats.backlog_entries:
         return None
     return stats.ledgers.next_valid(*stats.mark_delete_position)
