@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from ackwell import Ledgers
-from ackwell.subscription import CommandAck, MessageId, Subscription, SubscriptionSettings, Undelivered
+from ackwell.subscription import (
+    CommandAck,
+    MessageId,
+    Subscription,
+    SubscriptionSettings,
+    Undelivered,
+    dispatcher,
+)
 from benches.bars.workloads import section
 
 # The CPU time of this thread: wall time lies on a busy machine.
@@ -78,6 +85,29 @@ def test_pairs_one_by_one(benchmark: Any, name: str) -> None:
     benchmark.group = "dispatch and ack, one by one"
     benchmark.pedantic(pairs, setup=lambda: ((opened(name, SCALAR_MESSAGES),), {}), rounds=5, warmup_rounds=1)
     benchmark.extra_info["pairs_per_second"] = SCALAR_MESSAGES / benchmark.stats.stats.median
+
+
+@pytest.mark.parametrize("few", [0, dispatcher.FEW], ids=["columns", "one by one"])
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_ten_at_a_time(benchmark: Any, name: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "FEW", few)
+    keys = hashes(name)
+
+    def dispatch(subscription: Subscription) -> None:
+        for first in range(0, SCALAR_MESSAGES, 10):
+            deliveries = subscription.dispatch_many(
+                np.zeros(10, dtype=np.int64),
+                np.arange(first, first + 10),
+                0,
+                sticky_key_hashes=None if keys is None else keys[:10],
+            )
+            assert deliveries
+
+    benchmark.group = f"dispatch of ten, {name}"
+    benchmark.pedantic(
+        dispatch, setup=lambda: ((opened(name, SCALAR_MESSAGES),), {}), rounds=5, warmup_rounds=1
+    )
+    benchmark.extra_info["us_per_ten"] = benchmark.stats.stats.median / (SCALAR_MESSAGES / 10) * 1e6
 
 
 @pytest.mark.parametrize("name", ["shared", "key-shared"])
