@@ -320,6 +320,7 @@ def test_a_compacted_read_gets_the_newest_of_each_key(broker: Offline) -> None:
 
 def test_a_key_that_was_deleted_and_came_again_is_there(broker: Offline) -> None:
     client = broker.connect()
+    broker.topics("PUT", "orders/subscription/keeps")
     client.produce()
     bodies = [("a", b"1"), ("b", b"1"), ("a", b""), ("a", b"2"), ("b", b"")]
     for sequence_id, (key, body) in enumerate(bodies):
