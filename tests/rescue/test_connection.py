@@ -119,6 +119,21 @@ def test_a_lookup_is_followed_to_the_owner_with_the_word_that_it_is_the_owner() 
         assert (len(owner.of("LOOKUP")), len(owner.of("SUBSCRIBE"))) == (1, 2)
 
 
+@pytest.mark.parametrize("response", [LookupType.REDIRECT, LookupType.CONNECT])
+def test_the_broker_that_the_user_names_leads_to_no_host_that_the_cluster_does_not_list(
+    response: LookupType,
+) -> None:
+    with scripted(Script()) as other, scripted(Script()) as named:
+        elsewhere = other.url.replace("127.0.0.1", "localhost")
+        named.answers["LOOKUP"] = [lookup(response, elsewhere)]
+        with connection(named, broker=named.url) as made, pytest.raises(RefusedError) as caught:
+            made.open(TOPIC)
+        assert (caught.value.code, other.connections) == ("unlisted-host", 0)
+        # The one that is named may be any.
+        with connection(other, FakeAdmin(trusted=()), broker=other.url) as made:
+            made.open(TOPIC)
+
+
 def test_an_owner_that_is_asked_already_is_not_connected_to_again(script: Script) -> None:
     script.answers["LOOKUP"] = [lookup(LookupType.CONNECT, script.url)]
     with connection(script) as made:

@@ -274,6 +274,9 @@ def test_a_closed_ledger_of_another_length_or_size_is_another_one() -> None:
         assert refused(before, now).code == "other-entries"
     # The one that was open may have grown.
     assert plan(before, answer("3:0", KEPT, {3: 20, 4: 7, 5: 0}))
+    # One before an open one was closed, also if there was nothing in the open one.
+    empty = answer("3:0", HOLES, {3: 20, 4: 0})
+    assert refused(empty, answer("3:0", KEPT, {3: 21, 5: 0})).code == "other-entries"
 
 
 def test_a_ledger_that_is_gone_behind_an_older_one_is_refused_unless_it_was_empty() -> None:
