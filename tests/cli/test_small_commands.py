@@ -276,7 +276,12 @@ def test_json_is_printed_as_a_whole_however_many_rows_come_one_by_one(
     rows: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     console.print_json({"x": {"y": 1}}, "rows", iter(rows))
-    assert capsys.readouterr().out == json.dumps({"x": {"y": 1}, "rows": rows}, indent=2) + "\n"
+    shown = capsys.readouterr().out
+    assert json.loads(shown) == {"x": {"y": 1}, "rows": rows}
+    head, tail = ["{", '  "x": {', '    "y": 1', "  },"], ["}", ""]
+    lines = [f"    {json.dumps(row)}{',' * (row is not rows[-1])}" for row in rows]
+    of_rows = ['  "rows": [', *lines, "  ]"] if rows else ['  "rows": []']
+    assert shown.split("\n") == [*head, *of_rows, *tail]
     console.print_json(rows)
     assert capsys.readouterr().out == json.dumps(rows, indent=2) + "\n"
 
