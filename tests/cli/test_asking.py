@@ -108,3 +108,15 @@ def test_of_several_dumps_of_a_subscription_the_newest_shows_its_holes(tmp_path:
     names = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
     assert names
     assert len(names) == len(set(names))
+
+
+def test_what_pins_most_is_first(tmp_path: Path) -> None:
+    for name, size in (("a", 10), ("b", 3_000), ("c", 200)):
+        told = answer("[]")
+        for ledger in told["internalStats"]["ledgers"]:
+            ledger["size"] = size
+        (tmp_path / f"{name}.json").write_text(json.dumps(told))
+    found = json.loads(ackwell("holes", "--format", "json", str(tmp_path)).out)
+    pinned = [each["pinnedBytes"] for each in found]
+    assert pinned == sorted(pinned, reverse=True)
+    assert len(set(pinned)) == 3

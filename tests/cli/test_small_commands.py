@@ -319,7 +319,7 @@ def test_what_is_not_a_position_is_a_wrong_command_line() -> None:
     assert "say what happened: --restart graceful or --restart crash" in said
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"plans": []}'])
+@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 1}', '{"plans": []}'])
 def test_what_is_not_a_plan_is_named(text: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(text)
@@ -327,11 +327,10 @@ def test_what_is_not_a_plan_is_named(text: str, tmp_path: Path) -> None:
     assert (done.code, "not a plan of `ackwell rescue plan`" in done.err) == (1, True)
     plan.write_text('{"version": 2, "plans": []}')
     done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
-    assert "a plan of `ackwell rescue plan`, of version 2; this ackwell reads 1" in done.err
-    for unsealed in ('{"version": 1}', '{"version": 1, "plans": []}'):
-        plan.write_text(unsealed)
-        done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
-        assert (done.code, "its SHA-256 is of something else" in done.err) == (1, True)
+    assert "a plan of version 2; this ackwell reads 1" in done.err
+    plan.write_text('{"version": 1, "plans": []}')
+    done = ackwell("rescue", "apply", str(plan), "--admin", "http://127.0.0.1:1")
+    assert (done.code, "its SHA-256 is of something else" in done.err) == (1, True)
 
 
 def test_a_report_of_a_rescue_says_what_came_wrongly_and_ends_in_a_code(

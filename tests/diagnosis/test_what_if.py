@@ -12,7 +12,8 @@ from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.diagnosis.what_if import LATEST, Happened, Kind, Move, happened, what_if
 from tests.broker.answers import answer, subscription
-from tests.commands import command
+from tests.broker.fake_admin import broker, served
+from tests.commands import ackwell, command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,3 +143,24 @@ def test_a_move_without_a_place_is_refused(arguments: list[str], tmp_path: Path)
     source = tmp_path / "answer.json"
     source.write_text(json.dumps(answer("[]")))
     assert command("what-if", *arguments, str(source), "sub")[0] == 2
+
+
+@pytest.mark.parametrize(("ranges", "code"), [("[(3:-1..3:9]]", 0), ("[(3:-1..3:4]]", 3), ("[]", 3)])
+def test_a_move_that_happened_in_part_did_not_happen_for_a_script(
+    ranges: str, code: int, tmp_path: Path
+) -> None:
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    before.write_text(json.dumps(answer("[]", entries=20)))
+    predicted = tmp_path / "predicted.json"
+    predicted.write_text(command("what-if", "skip", "--entries", "10", "--json", before, "sub")[1])
+    after.write_text(json.dumps(answer(ranges, entries=20)))
+    assert command("what-if", "skip", "--verify", predicted, after, "sub")[0] == code
+
+
+def test_a_time_is_asked_for_in_milliseconds() -> None:
+    told = served()
+    told["/admin/v2/persistent/shop/eu/orders/messageid/1700000000250"] = {"ledgerId": 3, "entryId": 4}
+    with broker(told) as (url, asked):
+        at = ("--to", "2023-11-14T22:13:20.250Z", "--admin", url)
+        assert ackwell("what-if", "seek", *at, "shop/eu/orders", "sub").code == 0
+    assert any("messageid" in path for _, path, _ in asked)

@@ -75,6 +75,7 @@ COMMANDS = [
     "tests/cli/test_errors.py",
     "tests/cli/test_options.py",
     "tests/cli/test_small_commands.py",
+    "tests/cli/test_asking.py",
     "tests/cli/test_operators.py",
     "tests/cli/test_addresses.py",
     "tests/hostile/test_arguments.py",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from ackwell.rescue import RefusedError, Report
 from ackwell.rescue.seals import sealed
 from tests.commands import USAGE, ackwell, held
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
@@ -95,6 +98,9 @@ def test_a_snapshot_of_another_cluster_is_refused(there: Cluster) -> None:
     assert "refused (other-cluster)" in said
     assert "the snapshot is of cluster 'east', and this is 'standalone'" in said
     assert json.loads(Path("plan.json").read_text())["plans"] == []
+    # What could not be read is worse than what is refused.
+    done = ackwell("rescue", "plan", "before.json", "nope.json", "--admin", there.url)
+    assert (done.code, "1 refused, 1 not read" in done.out) == (5, True)
 
 
 @pytest.mark.parametrize(
@@ -123,3 +129,24 @@ def test_a_plan_whose_names_are_none_is_named(there: Cluster) -> None:
         value["plans"][0]["topic"] = topic
         Path("p.json").write_text(json.dumps(sealed(value)))
         assert "p.json: not a plan of" in refused(there, "apply", "p.json", "--yes")
+
+
+def test_the_worst_of_several_subscriptions_is_the_exit_code(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ackwell("rescue", "snapshot", TOPIC, NAME, "--admin", there.url).code == 0
+    assert ackwell("rescue", "plan", "before.json", "--admin", there.url).code == 0
+    value = json.loads(Path("plan.json").read_text())
+    del value["sha256"]
+    Path("p.json").write_text(json.dumps(sealed(value | {"plans": value["plans"] * 3})))
+    missing = Report(topic=TOPIC, subscription=NAME, sent=1, missing=1, ack_sets=0)
+    whole = Report(topic=TOPIC, subscription=NAME, sent=0, missing=0, ack_sets=0)
+    refusal = RefusedError("transactions", topic=TOPIC)
+    for outcomes in permutations([missing, refusal, whole]):
+        monkeypatch.setattr("ackwell.rescue.put_back", Mock(side_effect=outcomes))
+        assert ackwell("rescue", "apply", "p.json", "--admin", there.url, "--yes").code == 4
+
+
+def test_what_an_unload_would_touch_beside_is_counted(there: Cluster) -> None:
+    done = ackwell("rescue", "unload", TOPIC, NAME, "--admin", there.url)
+    assert "unload the topic, with 0 other subscriptions" in done.out

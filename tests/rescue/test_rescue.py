@@ -22,6 +22,7 @@ from ackwell.broker.endpoint import Endpoint
 from ackwell.cli import console
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError, plan, put_back
+from ackwell.rescue.seals import sealed
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
 from tests.commands import ackwell
 from tests.devbroker.raw import RawClient
@@ -71,7 +72,7 @@ COMMANDS = {
     "plan": ("before.json",),
     "apply": ("plan.json",),
     "unload": (TOPIC, NAME),
-    "hold": (TOPIC, NAME, "--journal", "j"),
+    "hold": (TOPIC, NAME, "--journal", "held"),
     "release": ("--journal", "held"),
     "copy": (TOPIC, NAME, "new"),
     "ack": (TOPIC, NAME, "0:0"),
@@ -86,7 +87,7 @@ def test_without_yes_every_command_sends_get_requests_only_and_no_binary_command
         ackwell("rescue", "hold", TOPIC, NAME, "--admin", there.url, "--journal", "held", "--yes").code == 0
     )
     Path("ackwell-rescue.audit.jsonl").unlink()
-    rates = dict(there.rates)
+    rates, journal = dict(there.rates), Path("held").read_bytes()
     for name, arguments in COMMANDS.items():
         there.asked.clear()
         with counted_wire(there) as wire:
@@ -104,8 +105,7 @@ def test_without_yes_every_command_sends_get_requests_only_and_no_binary_command
     }
     assert there.acked() == before
     assert there.rates == rates != {}
-    assert Path("held").exists()
-    assert not Path("j").exists()
+    assert Path("held").read_bytes() == journal
     assert not Path("ackwell-rescue.audit.jsonl").exists()
 
 
@@ -267,7 +267,8 @@ def test_the_journal_of_another_subscription_is_not_released(there: Cluster) -> 
     arguments = ("--admin", there.url, "--journal", "j", "--yes")
     assert ackwell("rescue", "hold", TOPIC, NAME, *arguments).code == 0
     journal = json.loads(Path("j").read_text())
-    Path("j").write_text(json.dumps(journal | {"subscription": "other"}))
+    del journal["sha256"]
+    Path("j").write_text(json.dumps(sealed(journal | {"subscription": "other"})))
     done = ackwell("rescue", "unload", TOPIC, NAME, *arguments)
     assert (done.code, "refused (other-journal)" in done.err) == (3, True)
     assert len(there.rates) == 1

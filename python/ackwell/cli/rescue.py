@@ -515,10 +515,10 @@ def _plans(file: Path) -> Iterator[Plan]:
     from ackwell.rescue import Plan
     from ackwell.rescue.seals import read_sealed
 
-    kind = "a plan of `ackwell rescue plan`"
-    plans = read_sealed(file, kind, PLAN_VERSION).get("plans")
+    kind, of = "a plan", "`ackwell rescue plan`"
+    plans = read_sealed(file, kind, of, PLAN_VERSION, key="plans")["plans"]
     if not isinstance(plans, list):
-        raise StatsError(f"not {kind}", str(file))
+        raise StatsError(f"not {kind} of {of}", str(file))
     for each in plans:
         yield Plan.of_json(each, str(file))
 

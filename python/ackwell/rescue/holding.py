@@ -131,7 +131,7 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
 
 def read_journal(journal: Path, topic: str | None = None, subscription: str | None = None) -> dict[str, Any]:
     """Read a journal; `StatsError` for what is not one, `RefusedError` for that of another subscription."""
-    found = read_sealed(journal, "a journal of a hold", _JOURNAL_VERSION)
+    found = read_sealed(journal, "a journal", "a hold", _JOURNAL_VERSION, key="before")
     name = found["topic"], found["subscription"]
     if topic is not None and name != (topic, subscription):
         raise RefusedError("other-journal", journal=journal, topic=name[0], subscription=name[1])

@@ -26,15 +26,15 @@ def check_seal(value: Mapping[str, Any], source: str) -> None:
         raise StatsError("not as it was written: its SHA-256 is of something else; make it anew", source)
 
 
-def read_sealed(file: Path, kind: str, version: int) -> dict[str, Any]:
-    """Read a file of sealed values; `StatsError` if it is not one of a kind, or of another version."""
+def read_sealed(file: Path, kind: str, of: str, version: int, *, key: str) -> dict[str, Any]:
+    """Read a file of sealed values with a `key`; `StatsError` for another file, or one of another version."""
     try:
         value: dict[str, Any] = json.loads(file.read_bytes())
-        found = value["version"]
+        found, _ = value["version"], value[key]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise StatsError(f"not {kind}", str(file)) from None
+        raise StatsError(f"not {kind} of {of}", str(file)) from None
     if found != version:
-        raise StatsError(f"{kind}, of version {found}; this ackwell reads {version}", str(file))
+        raise StatsError(f"{kind} of version {found}; this ackwell reads {version}", str(file))
     check_seal(value, str(file))
     return value
 

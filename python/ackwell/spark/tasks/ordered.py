@@ -95,7 +95,7 @@ class _Topic:
 
     def _follow(self, fields: Fields) -> None:
         order = fields["file"], fields["sequence"], fields["subscription"]
-        if order == self._last and fields["sequence"] is not None:
+        if order == self._last:
             return
         self._last = order
         try:
