@@ -296,5 +296,5 @@ def test_what_is_not_a_journal_is_named(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_the_journal_of_another_version_is_named(tmp_path: Path, version: int) -> None:
-    with pytest.raises(StatsError, match=f"a journal of a hold, of version {version}; this ackwell reads 1"):
+    with pytest.raises(StatsError, match=f"a journal of version {version}; this ackwell reads 1"):
         read_journal(journal(tmp_path / "j", version=version))

@@ -68,7 +68,7 @@ def examples(name: str) -> list[str]:
 
 
 COMMANDS = {
-    "snapshot": (TOPIC, NAME),
+    "snapshot": (TOPIC, NAME, "-o", "again.json"),
     "plan": ("before.json",),
     "apply": ("plan.json",),
     "unload": (TOPIC, NAME),
@@ -153,6 +153,17 @@ def test_every_type_is_put_back(there: Cluster, kind: SubscriptionType) -> None:
         report = put_back(plan(before, connection.look(TOPIC, NAME)), connection)
         assert (report.sent, report.missing, connection.received, connection.errors) == (16, 0, 0, [])
     assert there.acked() == set(positions[1::2])
+
+
+def test_a_snapshot_of_before_a_restart_is_not_written_over(there: Cluster) -> None:
+    there.fill()
+    snapshot(there)
+    before = Path("before.json").read_bytes()
+    there.unload()
+    done = ackwell("rescue", "snapshot", "--admin", there.url, TOPIC, NAME)
+    assert (done.code, "before.json is there" in done.err) == (2, True)
+    assert Path("before.json").read_bytes() == before
+    assert ackwell("rescue", "snapshot", "--admin", there.url, TOPIC, NAME, "-o", "-").code == 0
 
 
 def test_a_snapshot_that_is_not_there_leaves_the_plan_of_before(there: Cluster) -> None:
@@ -350,6 +361,7 @@ def test_the_doctor_names_the_commands_and_they_rescue(there: Cluster) -> None:
     done = ackwell("doctor", "--admin", there.url, "--format", "json", "--restart", "graceful", TOPIC)
     (judged,) = json.loads(done.out)["subscriptions"]
     (text,) = (each["text"] for each in judged["remedies"] if "ackwell rescue" in each["text"])
+    Path("before.json").unlink()
     lines = re.findall(r"`(ackwell rescue [^`]*)`", text)
     assert [line.split()[2] for line in lines] == ["hold", "snapshot", "plan", "apply", "release"]
     for line in lines:
@@ -390,8 +402,12 @@ def test_every_example_of_the_help_runs(there: Cluster) -> None:
             words = [TOPIC if word == "TOPIC" else word for word in shlex.split(line)]
             words = [there.url if word == "http://broker:8080" else word for word in words]
             words = [{"cursor.bin": "cursor.json", "3:17": first}.get(word, word) for word in words]
+            if name == "snapshot":
+                Path("before.json").rename("of-before.json")
             done = ackwell(*words[1:])
             assert done.code == 0, f"{line}: {done.err}"
+            if name == "snapshot":
+                Path("of-before.json").replace("before.json")
             run += 1
     assert run > 10
 

@@ -103,6 +103,12 @@ def snapshot(
     from ackwell.rescue.seals import sealed
     from ackwell.rescue.snapshot import dump
 
+    if output.exists():
+        # What it shows of before a restart cannot be asked for again.
+        raise typer.BadParameter(
+            f"{output} is there, and may be the only snapshot of before a restart; name another file",
+            param_hint="--output",
+        )
     admin = _admin(client)
     facts, dumps = admin.facts(), []
     for answer in admin.answers([_named(topic)]):
