@@ -45,7 +45,7 @@ class Finish:
                 batch = batch.filter(batch.column("state").is_valid())
             merge_rows(fold, batch)
         for name in fold.names():
-            if name[1] and name[0] in directories:
+            if name[0] in directories:
                 fold.know_ledgers(name, directories[name[0]])
         fold.raise_flaw(all_flaws=self._strict)
         yield from cursor_batches(fold, strict=self._strict)
