@@ -143,12 +143,13 @@ def inspect_entries(entries: Sequence[Entry], *, compression: str | None = None)
     read: list[Inspection] = []
     alone = 0
     for at, entry in enumerate(entries):
+        if not is_footer(entry.data):
+            continue
         try:
+            # JSON begins as a footer does. Entries before one are parts, which may begin with anything.
             _refuse_other_kinds(entry.data)
         except CorruptStateError as error:
             raise _within(error, entry, "") from None
-        if not is_footer(entry.data):
-            continue
         try:
             joined, first = join(lambda number: entries[number].data, at)
         except CorruptStateError as error:
