@@ -340,7 +340,7 @@ _UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeE
 def _what_is_wrong(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no {error.args[0]!r} in the answer; {HOW_TO}"
-    if isinstance(error, (TypeError, AttributeError)):
+    if isinstance(error, AttributeError):
         # What Python says of an object without a member is not the user's concern.
         return f"not as a broker answers; {HOW_TO}"
     return str(error)
