@@ -1393,11 +1393,35 @@ class Partials:
         Raises `CorruptStateError` for anything else, and `NewerVersionError` for what a newer release wrote; the
         states before it are joined.
         """
+    def commit_many(self, pairs: ArrayLike, transactions: NDArray[np.int32]) -> None:
+        """Take the commits of transactions: the pair and the number of each, int64 and int32 arrays.
+
+        Raises `ValueError` for columns of different lengths and a pair that is not known; then none is taken.
+        """
+    def uncertain(
+        self,
+        count: int,
+        topics: _Codes,
+        subscriptions: _Codes,
+        kinds: _Codes,
+        transactions: _Codes,
+        *,
+        takes_commits: bool,
+    ) -> NDArray[np.int64]:
+        """Return the rows of acknowledgments in transactions that are not known to be committed, int64, in order.
+
+        The columns are those of `feed`; transaction 0 is none. `takes_commits` takes the commits among the rows first.
+        Raises `ValueError` as `feed`; then no commit is taken. O(rows); lets other threads run meanwhile.
+        """
     def absorb(
-        self, other: Self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
+        self,
+        other: Self,
+        topics: NDArray[np.int32],
+        subscriptions: NDArray[np.int32],
+        transactions: NDArray[np.int32],
     ) -> None:
-        """Join all that other partials hold, and leave nothing in them. `topics` and `subscriptions` are our numbers of
-        theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
+        """Join all that other partials hold, and leave nothing in them. `topics`, `subscriptions` and `transactions` are our
+        numbers of theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
 
         Raises `ValueError` if a number of theirs has none of ours; then nothing is joined, and `other` is empty.
         """

@@ -20,6 +20,9 @@ from tests.replay.histories import random_history
 ENGINES: tuple[Any, ...] = (_native, reference)
 
 
+HARMLESS = (Action.NOTHING, Action.NAMED, Action.COMMIT)
+
+
 def outcomes(fold: Fold) -> list[Any]:
     """What each pair's state is, or why there is none."""
     found: list[Any] = []
@@ -93,7 +96,14 @@ def drawn_run(seed: int) -> Columns:
     rng = np.random.default_rng(seed)
     rows = 300
     kinds = (
-        [Action.EXISTS, Action.DELIVERED, Action.ACK, Action.ACK, Action.UP_TO, Action.NOTHING, Action.NAMED]
+        [
+            *4 * [Action.EXISTS, Action.ACK],
+            Action.DELIVERED,
+            Action.UP_TO,
+            Action.NOTHING,
+            Action.NAMED,
+            Action.COMMIT,
+        ]
         if seed % 3
         else [Action.EXISTS, Action.ACK, Action.UP_TO, Action.TRIM, Action.DELETE, Action.UNKNOWN]
     )
@@ -114,7 +124,7 @@ def drawn_run(seed: int) -> Columns:
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_both_engines_take_runs_of_rows_alike(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbered = {str(number): number for number in range(Action.UNKNOWN)}
+    numbered = {str(number): number for number in map(int, Action)}
     monkeypatch.setattr("ackwell.replay.fold.ACTIONS", ACTIONS | numbered)
     everything = columns_of(
         [
@@ -134,6 +144,81 @@ def test_both_engines_take_runs_of_rows_alike(ordered: bool, monkeypatch: pytest
         assert outcomes(folds[0]) == outcomes(folds[1]), seed
         folded += sum(isinstance(found[0], bytes) for found in outcomes(folds[0]))
     assert folded > 50
+
+
+def drawn_names(rng: Any, rows: int) -> tuple[Any, ...]:
+    """Topics, subscriptions, kinds and transactions of so many rows, as codes and the number of each."""
+    kinds = np.array([Action.ACK, Action.UP_TO, Action.COMMIT, Action.EXISTS, Action.NAMED], np.int32)
+    transactions = rng.permutation(np.array([0, 0, 7, 70_000, 2**31 - 1], np.int32))
+
+    def codes(numbers: Any) -> Any:
+        run = int(rng.integers(1, 5))
+        drawn = np.repeat(rng.integers(0, len(numbers), rows), run)[:rows].astype(np.int32)
+        return (None if rng.random() < 0.2 else drawn), numbers
+
+    names = np.arange(3, dtype=np.int32)
+    return codes(names), codes(names), codes(kinds), codes(transactions)
+
+
+@pytest.mark.parametrize("takes_commits", [True, False])
+def test_both_engines_find_the_same_acknowledgments_uncertain(takes_commits: bool) -> None:
+    rng = np.random.default_rng(5)
+    found_some = {True: 0, False: 0}
+    for _ in range(100):
+        native, twin = (engine.Partials() for engine in ENGINES)
+        for partials in (native, twin):
+            partials.pair(1, 1)
+            partials.commit_many(np.zeros(2, np.int64), np.array([7, 2**31 - 1], np.int32))
+        for _ in range(3):
+            rows = int(rng.integers(0, 60))
+            names = drawn_names(rng, rows)
+            expected = twin.uncertain(rows, *names, takes_commits=takes_commits)
+            found = native.uncertain(rows, *names, takes_commits=takes_commits)
+            assert (found.dtype, found.tolist()) == (np.int64, expected.tolist())
+            found_some[bool(len(found))] += 1
+        others = [engine.Partials() for engine in ENGINES]
+        numbers = np.array([2, 0, 1], np.int32)
+        of_transactions = np.zeros(2**17, np.int32)
+        of_transactions[[7, 70_000]] = 5, 6
+        for ours, other in zip((native, twin), others, strict=True):
+            pair = other.pair(1, 1)
+            other.commit_many(np.array([pair, pair]), np.array([7, 70_000], np.int32))
+            ours.absorb(other, numbers, numbers, of_transactions)
+        rows = 40
+        names = drawn_names(rng, rows)[:3]
+        named = rng.integers(0, 3, rows).astype(np.int32), np.array([0, 5, 6], np.int32)
+        left = [each.uncertain(rows, *names, named, takes_commits=False).tolist() for each in (native, twin)]
+        assert left[0] == left[1]
+    assert min(found_some.values()) > 20
+
+
+def test_both_engines_refuse_commits_and_codes_that_are_not_known() -> None:
+    one = np.zeros(1, np.int32)
+    commit, ack = np.array([Action.COMMIT], np.int32), np.array([Action.ACK], np.int32)
+    known, transaction = (one, one), (one, np.array([3], np.int32))
+    for engine in ENGINES:
+        partials, other = engine.Partials(), engine.Partials()
+        for pairs, transactions, why in (
+            ([0], [3], "pair"),
+            ([-1], [3], "pair"),
+            ([], [3], "lengths|longer"),
+        ):
+            with pytest.raises(ValueError, match=why):
+                partials.commit_many(np.array(pairs, np.int64), np.array(transactions, np.int32))
+        partials.pair(0, 0)
+        for why, wrong in (
+            ("a code that", (known, known, (one, commit), (one + 1, one))),
+            ("that is not known", (known, known, (one, np.array([99], np.int32)), transaction)),
+            ("lengths", (known, (np.zeros(2, np.int32), one), (one, commit), transaction)),
+        ):
+            with pytest.raises(ValueError, match=why):
+                partials.uncertain(1, *wrong, takes_commits=True)
+        rows = known, known, (one, ack), transaction
+        assert partials.uncertain(1, *rows, takes_commits=True).tolist() == [0]
+        other.commit_many(np.array([other.pair(0, 0)]), np.array([3], np.int32))
+        if engine is _native:
+            with pytest.raises(ValueError, match="no number"):
+                partials.absorb(other, one, one, one)
 
 
 @pytest.mark.parametrize("resets_known", [True, False])

@@ -31,8 +31,8 @@ Order = tuple[str, int]
 FIRST: Order = ("", NULL)
 
 NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK, *_MORE = Action
-TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID, NAMED, DELIVERED = _MORE
-NEEDS_SUBSCRIPTION = set(Action) - {NOTHING, EXISTS, TRIM, UNKNOWN, MISSING}
+TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID, NAMED, DELIVERED, COMMIT = _MORE
+NEEDS_SUBSCRIPTION = set(Action) - {NOTHING, EXISTS, TRIM, COMMIT, UNKNOWN, MISSING}
 INCOMPLETE, UNKNOWN_KIND, NO_POSITION, NEGATIVE, BATCH_TOO_LARGE, SEEK_BETWEEN, BLIND, UNRESOLVED = Flaw
 FLAWS = (
     "the event has no kind, no sequence or no subscription",
@@ -123,6 +123,7 @@ class Partials:
         self._files = [""]
         self._pairs: list[_Pair] = []
         self._numbers: dict[tuple[int, int], int] = {}
+        self._committed: set[tuple[int, int]] = set()
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -290,15 +291,7 @@ class Partials:
             return [NULL] * count if values is None else np.asarray(values).tolist()
 
         def numbers(codes: Codes | None, end: int | None = None) -> list[int]:
-            if codes is None:
-                return [0] * count
-            known = codes[1].tolist()
-            own = [0] * count if codes[0] is None else codes[0].tolist()
-            if any(not 0 <= code < len(known) for code in ([0] if codes[0] is None else own)) or (
-                end is not None and any(not 0 <= number < end for number in known)
-            ):
-                raise ValueError("a code that is not known")
-            return [known[code] for code in own]
+            return [0] * count if codes is None else _numbers_of(codes, count, end)
 
         starts, ends = (column(None), column(None)) if ack_sets is None else map(column, ack_sets)
         every_word = [] if words is None else np.asarray(words).tolist()
@@ -396,6 +389,43 @@ class Partials:
         elif not bits:
             ledger.acked.add(entry_id)
 
+    def commit_many(self, pairs: ArrayLike, transactions: NDArray[np.int32]) -> None:
+        """Take the commits of transactions."""
+        rows = list(zip(np.asarray(pairs).tolist(), transactions.tolist(), strict=True))
+        for pair, _ in rows:
+            self._known(pair)
+        self._committed.update(rows)
+
+    def uncertain(
+        self,
+        count: int,
+        topics: Codes,
+        subscriptions: Codes,
+        kinds: Codes,
+        transactions: Codes,
+        *,
+        takes_commits: bool,
+    ) -> NDArray[np.int64]:
+        """Return the rows of acknowledgments in transactions that are not known to be committed."""
+        columns = [
+            _numbers_of(topics, count),
+            _numbers_of(subscriptions, count),
+            _numbers_of(kinds, count, len(Action)),
+            _numbers_of(transactions, count),
+        ]
+        if any(len(values) != count for values in columns):
+            raise ValueError("columns of different lengths")
+        rows = [row for row in enumerate(zip(*columns, strict=True)) if row[1][3] != 0]
+        for _, (topic, subscription, kind, transaction) in rows:
+            if takes_commits and kind == COMMIT:
+                self._committed.add((self.pair(topic, subscription), transaction))
+        found = [
+            number
+            for number, (topic, subscription, kind, transaction) in rows
+            if kind in (ACK, UP_TO) and (self.pair(topic, subscription), transaction) not in self._committed
+        ]
+        return np.array(found, np.int64)
+
     def encode(self, start: int = 0, max_bytes: int = 4_194_304) -> dict[str, Any]:
         """Return the states of pairs as rows."""
         pairs: list[int] = []
@@ -418,13 +448,20 @@ class Partials:
             "states": {"offsets": offsets, "data": b"".join(states)},
         }
 
-    def absorb(self, other: Partials, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> None:
+    def absorb(
+        self,
+        other: Partials,
+        topics: NDArray[np.int32],
+        subscriptions: NDArray[np.int32],
+        transactions: NDArray[np.int32],
+    ) -> None:
         """Join all that other partials hold."""
         theirs, other._pairs, other._numbers = other._pairs, [], {}
-        for part in theirs:
-            self._merge(
-                self._pairs[self.pair(int(topics[part.topic]), int(subscriptions[part.subscription]))], part
-            )
+        ours = [self.pair(int(topics[part.topic]), int(subscriptions[part.subscription])) for part in theirs]
+        for number, part in zip(ours, theirs, strict=True):
+            self._merge(self._pairs[number], part)
+        committed, other._committed = other._committed, set()
+        self._committed |= {(ours[pair], int(transactions[number])) for pair, number in committed}
 
     def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
         """Join states."""
@@ -504,7 +541,7 @@ class _Row:
             return INCOMPLETE
         if self.kind == UNKNOWN:
             return UNKNOWN_KIND
-        if NULL in ids and self.kind not in (NOTHING, NAMED, CLEAR, DELETE):
+        if NULL in ids and self.kind not in (NOTHING, NAMED, CLEAR, DELETE, COMMIT):
             return NO_POSITION
         numbers = (*ids, self.sequence, self.batch_index, self.batch_size)
         if any(value < 0 and value != NULL for value in numbers) or self.entry_id == 2**63 - 1:
@@ -512,6 +549,17 @@ class _Row:
         words = len(self.ack_set or ())
         too_large = self.batch_index >= batch_size_max or self.batch_size > batch_size_max
         return BATCH_TOO_LARGE if too_large or words > batch_size_max // 64 else None
+
+
+def _numbers_of(codes: Codes, count: int, end: int | None = None) -> list[int]:
+    """Return the number of each row."""
+    known = codes[1].tolist()
+    own = [0] * count if codes[0] is None else codes[0].tolist()
+    if any(not 0 <= code < len(known) for code in ([0] if codes[0] is None else own)) or (
+        end is not None and any(not 0 <= number < end for number in known)
+    ):
+        raise ValueError("a code that is not known")
+    return [known[code] for code in own]
 
 
 def _check_position(ledger_id: int, entry_id: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ackwell.broker.batch_sizes import Count
@@ -13,7 +12,6 @@ from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.in_order import FoldInOrder
-from ackwell.replay.transactions import Transactions
 
 
 @pytest.mark.parametrize(
@@ -38,14 +36,6 @@ def test_messages_of_a_batch_that_nobody_has_measured_have_no_upper_bound(
     fold.end()
     (row,) = cursor_rows(fold)
     assert row.lost == lost
-
-
-def test_a_transaction_has_its_number_however_many_there_are() -> None:
-    transactions = Transactions(waits=False)
-    numbers = np.array([7, 70_000, 2**31])
-    transactions.commit(np.array([5, 5, 9]), numbers)
-    found = [column.tolist() for column in transactions.committed()]
-    assert sorted(zip(*found, strict=True)) == [(5, 7), (5, 70_000), (9, 2**31)]
 
 
 def test_a_seek_ends_what_a_clearing_before_everything_has_hidden() -> None:

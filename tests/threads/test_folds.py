@@ -86,7 +86,8 @@ def test_what_threads_feed_into_one_fold_is_all_in_it() -> None:
                 taken = partials.encode()
                 assert taken["taken"] == len(partials) == PAIRS
                 if entry_id == 40:
-                    partials.absorb(rest, np.arange(2, dtype=np.int32), np.arange(PAIRS + 1, dtype=np.int32))
+                    names = np.arange(PAIRS + 1, dtype=np.int32)
+                    partials.absorb(rest, names[:2], names, names[:1])
 
         return feed_all
 

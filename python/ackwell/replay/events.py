@@ -184,6 +184,8 @@ class Action(IntEnum):
     """Nothing, but the event must name a subscription."""
     DELIVERED = 14
     """The entry exists, for the subscription got it."""
+    COMMIT = 15
+    """Nothing by itself: what is acknowledged in its transaction counts."""
 
 
 class Effect(NamedTuple):
@@ -200,12 +202,18 @@ class Effect(NamedTuple):
     @property
     def of_topic(self) -> bool:
         """Whether it may happen to a topic as a whole, without a subscription."""
-        return self.action in (Action.NOTHING, Action.EXISTS, Action.TRIM)
+        return self.action in (Action.NOTHING, Action.EXISTS, Action.TRIM, Action.COMMIT)
 
     @property
     def position(self) -> bool:
         """Whether it needs a ledger id and an entry id."""
-        return self.action not in (Action.NOTHING, Action.NAMED, Action.CLEAR, Action.DELETE)
+        return self.action not in (
+            Action.NOTHING,
+            Action.NAMED,
+            Action.CLEAR,
+            Action.DELETE,
+            Action.COMMIT,
+        )
 
     @property
     def exists(self) -> bool:
@@ -232,7 +240,7 @@ EFFECTS: Final[dict[Kind, Effect]] = {
     Kind.EXPIRE: Effect(Action.UP_TO, consumers=True),
     Kind.TRIM: Effect(Action.TRIM, consumers=True),
     Kind.UNSUBSCRIBE: Effect(Action.DELETE, consumers=True),
-    Kind.COMMIT: Effect(transaction=True, resets=True, consumers=True),
+    Kind.COMMIT: Effect(Action.COMMIT, transaction=True, resets=True, consumers=True),
     Kind.ABORT: Effect(transaction=True, consumers=True),
     Kind.UNLOAD: Effect(consumers=True),
     Kind.BROKER_RESTART: Effect(consumers=True),

@@ -21,7 +21,6 @@ from ackwell.errors import CorruptStateError, EventError, Flaw, ProtocolError
 from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of
 from ackwell.replay.events import EFFECTS, Action
 from ackwell.replay.resets import NO_RESETS, Name, Resets
-from ackwell.replay.transactions import Transactions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,8 +61,9 @@ class Fold:
         self._topics = _Numbers(self._engine.Names())
         self._subscriptions = _Numbers(self._engine.Names([""]))
         self._transactions = _Numbers(self._engine.Names([""]))
-        self._open = Transactions(waits=whole)
-        self._knows_commits = whole or known
+        self._is_whole = whole
+        self._waiting: list[Columns] = []
+        """Acknowledgments in transactions not committed until then; in the end they are fed again."""
         self._begun = 0
         self._resets_of: dict[str, list[Name]] = {}
         for name in {**self._known.seeks, **self._known.clears, **self._known.blind}:
@@ -88,7 +88,7 @@ class Fold:
             names = self._transactions.names
             pairs = [self.pair((topic, subscription)) for _, subscription, _ in committed]
             numbers = [names.number(transaction) for _, _, transaction in committed]
-            self._open.commit(np.array(pairs), np.array(numbers))
+            self._partials.commit_many(np.array(pairs, np.int64), np.array(numbers, np.int32))
         for name in self._resets_of.get(topic, ()):
             pair = self.pair(name)
             if name in self._known.seeks:
@@ -164,22 +164,18 @@ class Fold:
         """Let acknowledgments in a transaction count if it was committed, or wait if that may come."""
         assert columns.transactions is not None
         count = len(columns.ledger_ids)
-        named = columns.transactions[0], self._transactions.of(columns.transactions[1])
-        transactions = named[1][codes_of(named, count)]
-        rows = np.flatnonzero(transactions)
-        if not len(rows):
-            return kinds
-        pairs = self._partials.pair_many(
-            *(each[1][codes_of(each, count)[rows]] for each in (topics, subscriptions))
+        transactions = columns.transactions[0], self._transactions.of(columns.transactions[1])
+        uncertain = self._partials.uncertain(
+            count, topics, subscriptions, kinds, transactions, takes_commits=self._is_whole
         )
-        uncertain = self._open.uncertain(columns, rows, pairs, transactions[rows])
-        codes, actions = codes_of(kinds, count).copy(), kinds[1]
-        acknowledges = np.isin(actions, (Action.ACK, Action.UP_TO))
-        uncertain = uncertain[acknowledges[codes[uncertain]]]
-        if self._open.wait(columns, uncertain) and not ends:
-            what = Action.NOTHING
+        if not len(uncertain):
+            return kinds
+        if self._is_whole:
+            self._waiting.append(columns.take(uncertain))
+            what = Action.VOID if ends else Action.NOTHING
         else:
-            what = Action.VOID if self._knows_commits else Action.IN_TRANSACTION
+            what = Action.VOID if self._resets is not None else Action.IN_TRANSACTION
+        codes, actions = codes_of(kinds, count).copy(), kinds[1]
         codes[uncertain] = len(actions)
         return codes, np.append(actions, np.int32(what))
 
@@ -188,7 +184,8 @@ class Fold:
 
         More events may come, and further commits with them.
         """
-        flawed = [self._take(columns, ends=True) for columns in self._open.take()]
+        waiting, self._waiting = self._waiting, []
+        flawed = [self._take(columns, ends=True) for columns in waiting]
         return any(flawed)
 
     def absorb(self, other: Fold) -> None:
@@ -202,12 +199,9 @@ class Fold:
             )
         )
         self._begin()
-        pairs, committed = other._open.committed()
-        names = [numbers[pairs] for numbers in other._partials.names()]
-        ours = self._partials.pair_many(topics[names[0]], subscriptions[names[1]])
-        self._open.commit(ours, transactions[committed])
-        self._open.join(other._open.take())
-        self._partials.absorb(other._partials, topics, subscriptions)
+        self._partials.absorb(other._partials, topics, subscriptions, transactions)
+        waiting, other._waiting = other._waiting, []
+        self._waiting += waiting
 
     def start(self, name: Name, info: PositionInfo, ledgers: Iterable[tuple[int, int]] = ()) -> None:
         """Take the state a subscription had before all events, and its ledgers as far as they are known."""

@@ -25,6 +25,7 @@ mod events;
 mod joining;
 mod rows;
 mod together;
+mod transactions;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -34,6 +35,7 @@ pub use bytes::VERSION;
 pub use columns::{CursorColumns, INTEGERS, Texts};
 pub use cursor::{Cursor, SizeRun};
 pub use events::{Action, Codes, Rows};
+pub use transactions::InTransactions;
 
 use crate::ledgers::Ledgers;
 use crate::position::Position;
@@ -42,6 +44,7 @@ use crate::range_set::EntrySet;
 use batches::{Batch, Batches};
 use events::Part;
 use rows::Memory;
+use transactions::Committed;
 
 /// Means null in a column; no id, index, size or sequence is negative.
 pub const NULL: i64 = i64::MIN;
@@ -214,6 +217,7 @@ pub struct Partials {
     pair_numbers: HashMap<(i32, i32), u32, Mixed>,
     ledgers: Vec<Ledger>,
     ledger_numbers: HashMap<(u32, i64), u32, Mixed>,
+    committed: Committed,
     memory: Memory,
 }
 

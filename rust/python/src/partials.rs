@@ -5,7 +5,7 @@ use std::ops::DerefMut;
 use std::sync::Mutex;
 
 use ackwell_core::partials::{
-    Action, Codes, CursorColumns, Flaw, INTEGERS, NULL, Order, Rows, SizeRun, Texts,
+    Action, Codes, CursorColumns, Flaw, INTEGERS, InTransactions, NULL, Order, Rows, SizeRun, Texts,
 };
 use ackwell_core::{self as core, Error, Position};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -284,7 +284,7 @@ impl Partials {
         sequences: Option<Ints<'_>>,
         files: Option<PyCodes<'_>>,
     ) -> PyResult<Option<usize>> {
-        let mut copies = self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default();
+        let mut copies = self.copies();
         let columns =
             [Some(&ledger_ids), Some(&entry_ids), batch_indexes.as_ref(), batch_sizes.as_ref()];
         let (starts, ends) = ack_sets.as_ref().map(|(starts, ends)| (starts, ends)).unzip();
@@ -317,12 +317,63 @@ impl Partials {
             files: files.is_some().then_some(files_of),
         };
         let taken = self.0.detached(py, |partials| partials.feed(&rows)).map_err(raise);
-        if copies.integers[0].len() <= COPIES_KEPT_MAX
-            && let Ok(mut kept) = self.1.lock()
-        {
-            *kept = Some(copies);
-        }
+        let count = ledger_ids.len();
+        self.keep(copies, count);
         taken
+    }
+
+    /// Take the commits of transactions: the pair and the number of each, int64 and int32 arrays.
+    ///
+    /// Raises `ValueError` for columns of different lengths and a pair that is not known; then none is taken.
+    fn commit_many(
+        &self,
+        py: Python<'_>,
+        pairs: Ints<'_>,
+        transactions: PyReadonlyArray1<'_, i32>,
+    ) -> PyResult<()> {
+        let (pairs, transactions) = (pairs.to_vec(), transactions.as_array().to_vec());
+        if pairs.len() != transactions.len() {
+            return Err(raise(Error::Value("columns of different lengths".into())));
+        }
+        let mut partials = self.0.locked(py);
+        let known = |pair: &i64| usize::try_from(*pair).is_ok_and(|pair| pair < partials.len());
+        if !pairs.iter().all(known) {
+            drop(partials);
+            return Err(raise(Error::Value("a pair that is not known".into())));
+        }
+        for (pair, transaction) in pairs.iter().zip(transactions) {
+            partials.commit(*pair as u32, transaction);
+        }
+        Ok(())
+    }
+
+    /// Return the rows of acknowledgments in transactions that are not known to be committed, int64, in order.
+    ///
+    /// The columns are those of `feed`; transaction 0 is none. `takes_commits` takes the commits among the rows first.
+    /// Raises `ValueError` as `feed`; then no commit is taken. O(rows); lets other threads run meanwhile.
+    #[pyo3(signature = (count, topics, subscriptions, kinds, transactions, *, takes_commits))]
+    #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
+    fn uncertain<'py>(
+        &self,
+        py: Python<'py>,
+        count: usize,
+        topics: PyCodes<'py>,
+        subscriptions: PyCodes<'py>,
+        kinds: PyCodes<'py>,
+        transactions: PyCodes<'py>,
+        takes_commits: bool,
+    ) -> PyResult<Array<'py>> {
+        let mut copies = self.copies();
+        let columns = [&topics, &subscriptions, &kinds, &transactions];
+        for ((codes, numbers), copy) in columns.into_iter().zip(&mut copies.codes) {
+            copy.take(codes.as_ref(), numbers)?;
+        }
+        let [topics, subscriptions, kinds, transactions] =
+            copies.codes.each_ref().map(OwnCodes::view);
+        let rows = InTransactions { count, topics, subscriptions, kinds, transactions };
+        let uncertain = self.0.detached(py, |partials| partials.uncertain(&rows, takes_commits));
+        self.keep(copies, count);
+        Ok(uncertain.map_err(raise)?.into_pyarray(py))
     }
 
     /// Join what `encode` gave: for each state its pair, and its ledger or null.
@@ -353,8 +404,8 @@ impl Partials {
         self.0.detached(py, merge).map_err(raise)
     }
 
-    /// Join all that other partials hold, and leave nothing in them. `topics` and `subscriptions` are our numbers of
-    /// theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
+    /// Join all that other partials hold, and leave nothing in them. `topics`, `subscriptions` and `transactions` are our
+    /// numbers of theirs, int32 arrays. O(theirs); lets other threads run meanwhile.
     ///
     /// Raises `ValueError` if a number of theirs has none of ours; then nothing is joined, and `other` is empty.
     fn absorb(
@@ -363,16 +414,21 @@ impl Partials {
         other: &Self,
         topics: PyReadonlyArray1<'_, i32>,
         subscriptions: PyReadonlyArray1<'_, i32>,
+        transactions: PyReadonlyArray1<'_, i32>,
     ) -> PyResult<()> {
-        let (topics, subscriptions) =
-            (topics.as_array().to_vec(), subscriptions.as_array().to_vec());
+        let [topics, subscriptions, transactions] =
+            [topics, subscriptions, transactions].map(|numbers| numbers.as_array().to_vec());
         let theirs = std::mem::take(&mut *other.0.locked(py));
         let fits =
             |number: i32, ours: &[i32]| usize::try_from(number).is_ok_and(|n| n < ours.len());
-        if !theirs.names().all(|(t, s)| fits(t, &topics) && fits(s, &subscriptions)) {
-            return Err(raise(Error::Value("a topic or a subscription that has no number".into())));
+        let named = theirs.names().all(|(t, s)| fits(t, &topics) && fits(s, &subscriptions));
+        if !named || !theirs.committed().all(|transaction| fits(transaction, &transactions)) {
+            let text = "a topic, a subscription or a transaction that has no number";
+            return Err(raise(Error::Value(text.into())));
         }
-        self.0.detached(py, |partials| partials.absorb(theirs, &topics, &subscriptions));
+        self.0.detached(py, |partials| {
+            partials.absorb(theirs, &topics, &subscriptions, &transactions);
+        });
         Ok(())
     }
 
@@ -465,6 +521,20 @@ struct FlawFound {
 }
 
 impl Partials {
+    /// Memory for copies: that of the last call, unless another thread has it.
+    fn copies(&self) -> Copies {
+        self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()
+    }
+
+    /// Keeps the memory of so many rows for the next call.
+    fn keep(&self, copies: Copies, count: usize) {
+        if count <= COPIES_KEPT_MAX
+            && let Ok(mut kept) = self.1.lock()
+        {
+            *kept = Some(copies);
+        }
+    }
+
     /// Holds the partials, of which this pair and this file are known.
     fn known(
         &self,

@@ -37,11 +37,13 @@ pub enum Action {
     Named,
     /// The entry exists, for the subscription got it.
     Delivered,
+    /// Nothing by itself: what is acknowledged in its transaction counts.
+    Commit,
 }
 
 impl Action {
     /// The actions in the order of their numbers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Nothing,
         Self::Placed,
         Self::Exists,
@@ -57,15 +59,29 @@ impl Action {
         Self::Void,
         Self::Named,
         Self::Delivered,
+        Self::Commit,
     ];
+
+    /// Checks that each number is one of an action.
+    pub(super) fn check(numbers: &[i32]) -> Result<()> {
+        within(numbers, Self::ALL.len(), "an action")
+    }
 
     /// Whether it happens to a subscription, not to a topic.
     pub(super) fn needs_subscription(self) -> bool {
-        !matches!(self, Self::Nothing | Self::Exists | Self::Trim | Self::Unknown | Self::Missing)
+        !matches!(
+            self,
+            Self::Nothing
+                | Self::Exists
+                | Self::Trim
+                | Self::Commit
+                | Self::Unknown
+                | Self::Missing
+        )
     }
 
     pub(super) fn needs_position(self) -> bool {
-        !matches!(self, Self::Nothing | Self::Named | Self::Clear | Self::Delete)
+        !matches!(self, Self::Nothing | Self::Named | Self::Clear | Self::Delete | Self::Commit)
     }
 }
 
@@ -130,7 +146,7 @@ impl Rows<'_> {
         for column in codes.into_iter().flatten() {
             column.check()?;
         }
-        within(self.kinds.numbers, Action::ALL.len(), "an action")?;
+        Action::check(self.kinds.numbers)?;
         within(self.files.map_or(&[], |column| column.numbers), files, "a file")?;
         if let Some((starts, ends)) = self.ack_sets {
             let fits = |(start, end): (&i64, &i64)| {
@@ -272,7 +288,9 @@ impl Codes<'_> {
 }
 
 fn within(values: &[i32], end: usize, what: &str) -> Result<()> {
-    match values.iter().all(|value| usize::try_from(*value).is_ok_and(|value| value < end)) {
+    // The greatest of all, negative ones above the others: processors compare several at a time.
+    let greatest = values.iter().fold(0, |greatest, value| value.cast_unsigned().max(greatest));
+    match values.is_empty() || (greatest as usize) < end {
         true => Ok(()),
         false => Err(Error::Value(format!("{what} that is not known"))),
     }

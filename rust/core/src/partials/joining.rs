@@ -16,14 +16,25 @@ pub(super) struct Part {
 }
 
 impl Partials {
-    /// Joins all that other partials hold. `topics` and `subscriptions` are our numbers of theirs. The ledgers of the
-    /// topics ([`Self::know_ledgers`]) stay ours. O(theirs).
+    /// Joins all that other partials hold. `topics`, `subscriptions` and `transactions` are our numbers of theirs. The
+    /// ledgers of the topics ([`Self::know_ledgers`]) stay ours. O(theirs).
     ///
     /// # Panics
     /// If a number of theirs has none of ours.
-    pub fn absorb(&mut self, mut other: Self, topics: &[i32], subscriptions: &[i32]) {
+    pub fn absorb(
+        &mut self,
+        mut other: Self,
+        topics: &[i32],
+        subscriptions: &[i32],
+        transactions: &[i32],
+    ) {
         let files: Vec<u32> = other.files.iter().map(|name| self.file(name)).collect();
         let ours = |order: Order| Order { file: files[order.file as usize], ..order };
+        for (pair, transaction) in std::mem::take(&mut other.committed) {
+            let Pair { topic, subscription, .. } = other.pairs[pair as usize];
+            let pair = self.pair(topics[topic as usize], subscriptions[subscription as usize]);
+            self.commit(pair, transactions[transaction as usize]);
+        }
         for theirs in std::mem::take(&mut other.pairs) {
             let Pair { topic, subscription, ledgers, seek, acked, settings, flaw, deleted, .. } =
                 theirs;

@@ -1,12 +1,14 @@
 //! Rows of events into partials: one pass, one look-up a row.
 
 use super::by_pair::ByPair;
-use super::events::{Action, Rows};
+use super::events::{Action, Codes, Rows};
 use super::{Flaw, NULL, Partials};
 use crate::error::Result;
 
 /// Pairs by the codes of their names, where few enough codes meet; else each row asks the table of all.
-struct PairsOfBatch {
+pub(super) struct PairsOfBatch<'a> {
+    topics: Codes<'a>,
+    subscriptions: Codes<'a>,
     width: usize,
     pairs: Vec<u32>,
 }
@@ -24,7 +26,7 @@ impl Partials {
     /// row is taken.
     pub fn feed(&mut self, rows: &Rows<'_>) -> Result<Option<usize>> {
         rows.check(self.files.len())?;
-        let mut pairs = PairsOfBatch::new(rows);
+        let mut pairs = PairsOfBatch::new(rows.topics, rows.subscriptions, rows.ledger_ids.len());
         if !self.resets_known && rows.kinds.numbers.contains(&(Action::Seek as i32)) {
             self.feed_seeks(rows, &mut pairs);
         }
@@ -33,8 +35,8 @@ impl Partials {
             first_flawed = Some(first_flawed.map_or(row, |first: usize| first.min(row)));
         };
         let mut memory = std::mem::take(&mut self.memory);
-        pairs.of_rows(self, rows, &mut memory.pairs);
-        let Memory { pairs, by_pair } = &mut memory;
+        pairs.of_rows(self, rows.ledger_ids.len(), &mut memory.pairs);
+        let Memory { pairs, by_pair, .. } = &mut memory;
         let together = self.takes_together(rows);
         let is_mixed = runs(pairs) >= pairs.len() / RUN;
         if together && !is_mixed {
@@ -64,10 +66,15 @@ impl Partials {
                 }
             }
         }
-        if memory.pairs.len() <= ROWS_KEPT_MAX {
+        self.keep(memory);
+        Ok(first_flawed)
+    }
+
+    /// Keeps memory for the next batch of rows.
+    pub(super) fn keep(&mut self, memory: Memory) {
+        if memory.pairs.len().max(memory.uncertain.len()) <= ROWS_KEPT_MAX {
             self.memory = memory;
         }
-        Ok(first_flawed)
     }
 
     /// Takes one row; returns whether it is an event.
@@ -85,12 +92,12 @@ impl Partials {
     }
 
     /// Takes the seeks of a batch first, for they make its earlier acknowledgments void.
-    fn feed_seeks(&mut self, rows: &Rows<'_>, pairs: &mut PairsOfBatch) {
+    fn feed_seeks(&mut self, rows: &Rows<'_>, pairs: &mut PairsOfBatch<'_>) {
         for row in 0..rows.ledger_ids.len() {
             let is_seek = rows.action(row) == Action::Seek;
             if is_seek && rows.flaw(row, Action::Seek, self.batch_size_max).is_none() {
                 let codes = (rows.topics.code(row), rows.subscriptions.code(row));
-                let pair = pairs.get(self, rows, codes);
+                let pair = pairs.get(self, codes);
                 self.seek(pair, rows.order(row), rows.position(row), rows.ack_set(row));
             }
         }
@@ -194,6 +201,8 @@ pub(super) struct Memory {
     /// The pair of each row.
     pairs: Vec<u32>,
     by_pair: ByPair,
+    /// Rows of acknowledgments in transactions.
+    pub(super) uncertain: Vec<u32>,
 }
 
 /// Rows whose memory is kept for the next batch: some tens of MB.
@@ -231,44 +240,44 @@ fn near(pairs: &[u32], count: usize) -> Vec<u32> {
     rows
 }
 
-impl PairsOfBatch {
-    /// The pair of each row.
-    fn of_rows(&mut self, partials: &mut Partials, rows: &Rows<'_>, pairs: &mut Vec<u32>) {
-        let count = rows.ledger_ids.len();
+impl<'a> PairsOfBatch<'a> {
+    pub(super) fn new(topics: Codes<'a>, subscriptions: Codes<'a>, count: usize) -> Self {
+        let width = subscriptions.numbers.len();
+        let all = width.saturating_mul(topics.numbers.len());
+        let few = all <= CODES_PER_ROW * count;
+        Self { topics, subscriptions, width, pairs: vec![UNMET; if few { all } else { 0 }] }
+    }
+
+    /// The pair of each of so many rows.
+    fn of_rows(&mut self, partials: &mut Partials, count: usize, pairs: &mut Vec<u32>) {
+        let (topics, subscriptions) = (self.topics, self.subscriptions);
         pairs.clear();
         if count == 0 {
             return;
         }
-        if rows.topics.codes.is_none() && rows.subscriptions.codes.is_none() {
-            return pairs.resize(count, self.get(partials, rows, (0, 0)));
+        if topics.codes.is_none() && subscriptions.codes.is_none() {
+            return pairs.resize(count, self.get(partials, (0, 0)));
         }
         let mut last = (usize::MAX, usize::MAX, 0);
         pairs.extend((0..count).map(|row| {
-            let codes = (rows.topics.code(row), rows.subscriptions.code(row));
+            let codes = (topics.code(row), subscriptions.code(row));
             if (last.0, last.1) != codes {
-                last = (codes.0, codes.1, self.get(partials, rows, codes));
+                last = (codes.0, codes.1, self.get(partials, codes));
             }
             last.2
         }));
     }
 
-    fn new(rows: &Rows<'_>) -> Self {
-        let width = rows.subscriptions.numbers.len();
-        let all = width.saturating_mul(rows.topics.numbers.len());
-        let few = all <= CODES_PER_ROW * rows.ledger_ids.len();
-        Self { width, pairs: vec![UNMET; if few { all } else { 0 }] }
-    }
-
     #[inline]
-    fn get(&mut self, partials: &mut Partials, rows: &Rows<'_>, codes: (usize, usize)) -> u32 {
+    pub(super) fn get(&mut self, partials: &mut Partials, codes: (usize, usize)) -> u32 {
         let place = self.pairs.get_mut(codes.0 * self.width + codes.1);
         if let Some(&mut pair) = place
             && pair != UNMET
         {
             return pair;
         }
-        let topic = rows.topics.numbers[codes.0];
-        let pair = partials.pair(topic, rows.subscriptions.numbers[codes.1]);
+        let topic = self.topics.numbers[codes.0];
+        let pair = partials.pair(topic, self.subscriptions.numbers[codes.1]);
         if let Some(place) = place {
             *place = pair;
         }

@@ -35,7 +35,7 @@ pub(super) struct Together {
 impl Together {
     pub(super) fn new(rows: &Rows<'_>) -> Self {
         let does = |number: &i32| match Action::ALL[*number as usize] {
-            Action::Nothing => 0,
+            Action::Nothing | Action::Commit => 0,
             Action::Placed | Action::Named => OWNED,
             Action::Exists => EXISTS,
             Action::Delivered => EXISTS | OWNED,
