@@ -402,8 +402,8 @@ def _cursor_batch(names: list[pa.Array], columns: dict[str, Any], errors: dict[i
         "position_info": _binary(columns["position_info"], pa.binary(), nothing),
         "compact": _binary(columns["compact"], pa.binary(), nothing),
         "chunks": array_of(_each(chunk_count, lengths), nothing),
-        "restart_loses": array_of(np.array([loss.messages.at_least for loss in losses], np.int64), nothing),
-        "restart_reason": texts_of([loss.reason for loss in losses]),
+        "restart_loses": array_of(losses.at_least, nothing),
+        "restart_reason": texts_of(losses.reasons).take(array_of(losses.codes)),
         "ledgers": _map(ledgers["offsets"], ids, entries, nothing),
         "batch_sizes": _binary(columns["batch_sizes"], pa.binary(), no_sizes),
         "error": texts_of([errors.get(row) for row in range(count)])

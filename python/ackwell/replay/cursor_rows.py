@@ -101,5 +101,5 @@ def cursor_rows(fold: Fold, errors: dict[Name, str] | None = None) -> Iterator[C
                 ranges[row],
                 AckSetColumns(sets, *bounds[row : row + 2]),
                 backlogs[row],
-                losses[row].messages,
+                losses.messages(row),
             )

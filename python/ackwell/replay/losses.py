@@ -31,29 +31,39 @@ _KEPT_RANGES_MAX: Final = 1_000
 """So many ranges go to the metadata store, whole, when a 4.2 broker closes a cursor."""
 
 
-class Loss(NamedTuple):
-    """What a graceful restart of a 4.2 broker would forget."""
+class Losses(NamedTuple):
+    """What a graceful restart of a 4.2 broker would forget, a row each."""
 
-    messages: Count = Count(0, 0)
-    reason: str | None = None
+    at_least: Ints
+    at_most: Ints
+    """`UNBOUNDED` where nothing says how much more."""
+    codes: NDArray[np.int32]
+    """The place of each row's reason in `reasons`."""
+    reasons: list[str | None]
+
+    def messages(self, row: int) -> Count:
+        """Return the messages of a row."""
+        at_most = int(self.at_most[row])
+        return Count(int(self.at_least[row]), None if at_most == UNBOUNDED else at_most)
 
 
-def losses_of(columns: dict[str, Any]) -> list[Loss]:
+UNBOUNDED: Final = -1
+
+
+def losses_of(columns: dict[str, Any]) -> Losses:
     """Return the loss of each row of `Partials.cursors`; none if there is no cursor."""
     from ackwell import Ledgers, PositionRangeSet
 
     integers, sets, ledgers = columns["integers"], columns["batch_deleted"], columns["ledgers"]
-    losses = [Loss()] * columns["taken"]
     large = integers["range_count"] > _KEPT_RANGES_MAX
-    counts = np.diff(sets["offsets"])
+    # Otherwise all ranges are kept, and no ack set is.
+    counts = np.where(large, 0, np.diff(sets["offsets"]))
     acked, unsure = (_sums(values, sets["offsets"]) for values in _acked(sets["acked"]))
-    # All ranges are kept, and no ack set is.
-    small = np.flatnonzero(~large & (counts > 0))
-    reasons = {count: str(not_read_back(count)) for count in np.unique(counts[small]).tolist()}
-    of_rows = (values.tolist() for values in (small, counts[small], acked[small], unsure[small]))
-    for row, count, at_least, may_be_more in zip(*of_rows, strict=True):
-        messages = Count(at_least, None if may_be_more else at_least)
-        losses[row] = Loss(messages, reasons[count] if messages.at_most != 0 else None)
+    at_least = np.where(counts > 0, acked, 0)
+    at_most = np.where((counts > 0) & (unsure > 0), UNBOUNDED, at_least)
+    distinct, codes = np.unique(np.where(at_most == 0, 0, counts), return_inverse=True)
+    reasons = [str(not_read_back(count)) if count else None for count in distinct.tolist()]
+    losses = Losses(at_least, at_most, codes.astype(np.int32), reasons)
     for row in np.flatnonzero(large).tolist():
         own = slice(*ledgers["offsets"][row : row + 2].tolist())
         mark_delete = [int(integers[name][row]) for name in ("mark_delete_ledger_id", "mark_delete_entry_id")]
@@ -64,7 +74,10 @@ def losses_of(columns: dict[str, Any]) -> list[Loss]:
             Ledgers(list(zip(ledgers["ids"][own].tolist(), ledgers["entries"][own].tolist(), strict=True))),
         )
         loss = restart_loss(state, batch_sizes=unpack_sizes(text_at(columns["batch_sizes"], row) or None))
-        losses[row] = Loss(loss.messages, "; ".join(map(str, loss.reasons)) or None)
+        most = loss.messages.at_most
+        at_least[row], at_most[row] = loss.messages.at_least, UNBOUNDED if most is None else most
+        losses.codes[row] = len(reasons)
+        reasons.append("; ".join(map(str, loss.reasons)) or None)
     return losses
 
 

@@ -130,6 +130,11 @@ impl Names {
         for guess in guesses.iter_mut().filter(|guess| guess.number != FREE.number) {
             guess.start = self.start(guess.number as usize);
         }
+        for guess in guesses.iter_mut() {
+            if self.bytes.get(guess.start) != guess.text.first() {
+                guess.number = FREE.number;
+            }
+        }
     }
 
     /// The names from a number on: where each begins, the end of the last, and their bytes.

@@ -30,6 +30,7 @@ mod transactions;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::{Deref, DerefMut};
 
 pub use bytes::VERSION;
 pub use columns::{CursorColumns, INTEGERS, Texts};
@@ -130,17 +131,33 @@ impl Flaw {
     }
 }
 
-/// One (topic, subscription).
-#[derive(Debug, Clone, Default)]
+/// One (topic, subscription): what each row needs, in as little memory as can be, for there may be many pairs.
+#[derive(Debug, Clone)]
 struct Pair {
     topic: i32,
     subscription: i32,
     ledgers: Vec<u32>,
-    /// The ledger met last: most subscriptions write to one for a long time.
-    last_ledger: Option<(i64, u32)>,
-    seek: Option<(Order, Position)>,
+    /// The ledger met last, its id and its number: most subscriptions write to one for a long time.
+    last_ledger: (i64, u32),
     /// The order of the first and the last acknowledgment.
     acked: Option<(Order, Order)>,
+    rare: Rare,
+}
+
+impl Pair {
+    fn new(topic: i32, subscription: i32) -> Self {
+        let (ledgers, last_ledger) = (vec![], (NULL, 0));
+        Self { topic, subscription, ledgers, last_ledger, acked: None, rare: Rare(None) }
+    }
+}
+
+/// What most pairs do not have, and then in no memory.
+#[derive(Debug, Clone)]
+struct Rare(Option<Box<Few>>);
+
+#[derive(Debug, Clone, Default)]
+struct Few {
+    seek: Option<(Order, Position)>,
     settings: Option<(Order, String)>,
     flaw: Option<(Order, Flaw)>,
     /// When the subscription was deleted for the last time.
@@ -149,6 +166,30 @@ struct Pair {
     trimmed_before: i64,
     /// The ledgers of the topic, if they are known better than from the events.
     directory: Option<Ledgers>,
+}
+
+static NOTHING: Few = Few {
+    seek: None,
+    settings: None,
+    flaw: None,
+    deleted: None,
+    trimmed_before: 0,
+    directory: None,
+};
+
+impl Deref for Rare {
+    type Target = Few;
+
+    #[inline]
+    fn deref(&self) -> &Few {
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
+}
+
+impl DerefMut for Rare {
+    fn deref_mut(&mut self) -> &mut Few {
+        self.0.get_or_insert_default()
+    }
 }
 
 /// One ledger of a pair.
@@ -236,7 +277,7 @@ impl Partials {
     pub fn pair(&mut self, topic: i32, subscription: i32) -> u32 {
         let pairs = &mut self.pairs;
         *self.pair_numbers.entry((topic, subscription)).or_insert_with(|| {
-            pairs.push(Pair { topic, subscription, ..Pair::default() });
+            pairs.push(Pair::new(topic, subscription));
             pairs.len() as u32 - 1
         })
     }
@@ -284,11 +325,11 @@ impl Partials {
     /// Takes a seek, if it is later than the one known: `position` is the next to be read, and
     /// acknowledgments before it are void. `ack_set` has the messages of that entry that are not acknowledged.
     pub fn seek(&mut self, pair: u32, order: Order, position: Position, ack_set: Option<&[i64]>) {
-        let known = self.pairs[pair as usize].seek;
+        let known = self.pairs[pair as usize].rare.seek;
         if known.is_some_and(|(known, _)| self.compare(known, order) != Ordering::Less) {
             return;
         }
-        self.pairs[pair as usize].seek = Some((order, position));
+        self.pairs[pair as usize].rare.seek = Some((order, position));
         if let Some((first, last)) = self.pairs[pair as usize].acked
             && self.compare(last, order) == Ordering::Greater
         {
@@ -311,15 +352,23 @@ impl Partials {
     /// The order of the seek that makes what happened at `order` void, if there is one. A state that events follow
     /// makes nothing void, for all of them come after it, those without an order too.
     fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
-        let (seek, _) = known.seek?;
+        let (seek, _) = known.rare.seek?;
         (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)
     }
 
     /// Takes the deletion of a subscription; a seek that comes after it makes the subscription again.
     pub fn delete(&mut self, pair: u32, order: Order) {
-        let known = self.pairs[pair as usize].deleted;
+        let known = self.pairs[pair as usize].rare.deleted;
         if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
-            self.pairs[pair as usize].deleted = Some(order);
+            self.pairs[pair as usize].rare.deleted = Some(order);
+        }
+    }
+
+    /// Takes the deletion of all ledgers before one.
+    fn trim(&mut self, pair: u32, ledger_id: i64) {
+        let rare = &mut self.pairs[pair as usize].rare;
+        if ledger_id > rare.trimmed_before {
+            rare.trimmed_before = ledger_id;
         }
     }
 
@@ -327,8 +376,8 @@ impl Partials {
     #[must_use]
     pub fn is_deleted(&self, pair: u32) -> bool {
         let known = &self.pairs[pair as usize];
-        let Some(deleted) = known.deleted else { return false };
-        known.seek.is_none_or(|(seek, _)| self.compare(seek, deleted) == Ordering::Less)
+        let Some(deleted) = known.rare.deleted else { return false };
+        known.rare.seek.is_none_or(|(seek, _)| self.compare(seek, deleted) == Ordering::Less)
     }
 
     /// The last position that is known to exist, for the subscription or for its topic.
@@ -361,7 +410,7 @@ impl Partials {
             let ledger = self.ledger(pair, ledger_id);
             self.ledgers[ledger as usize].has_entry(entry_id);
         }
-        if self.pairs[pair as usize].seek.is_some() {
+        if self.pairs[pair as usize].rare.seek.is_some() {
             return;
         }
         let next = Position::new(ledger_id, entry_id.saturating_add(1));
@@ -392,29 +441,28 @@ impl Partials {
 
     /// Takes the settings of a subscription if they are later than those known.
     pub fn settle(&mut self, pair: u32, order: Order, detail: String) {
-        let known = self.pairs[pair as usize].settings.as_ref().map(|settings| settings.0);
+        let known = self.pairs[pair as usize].rare.settings.as_ref().map(|settings| settings.0);
         if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
-            self.pairs[pair as usize].settings = Some((order, detail));
+            self.pairs[pair as usize].rare.settings = Some((order, detail));
         }
     }
 
     /// The settings of the pairs that have some.
     pub fn settings(&self) -> impl Iterator<Item = (u32, &str)> + '_ {
-        self.pairs
-            .iter()
-            .enumerate()
-            .filter_map(|(pair, known)| Some((pair as u32, known.settings.as_ref()?.1.as_str())))
+        self.pairs.iter().enumerate().filter_map(|(pair, known)| {
+            Some((pair as u32, known.rare.settings.as_ref()?.1.as_str()))
+        })
     }
 
     /// Takes the ledgers of a pair's topic, instead of what the events say of them.
     pub fn know_ledgers(&mut self, pair: u32, ledgers: Ledgers) {
-        self.pairs[pair as usize].directory = Some(ledgers);
+        self.pairs[pair as usize].rare.directory = Some(ledgers);
     }
 
     /// The flaw of a pair, and when its event happened.
     #[must_use]
     pub fn flaw(&self, pair: u32) -> Option<(Order, Flaw)> {
-        self.pairs[pair as usize].flaw
+        self.pairs[pair as usize].rare.flaw
     }
 
     /// The same as one sentence.
@@ -431,17 +479,20 @@ impl Partials {
     /// The first flaw of all by (file, sequence), and its pair.
     #[must_use]
     pub fn first_flawed(&self) -> Option<u32> {
-        let flawed =
-            self.pairs.iter().enumerate().filter_map(|(pair, known)| Some((pair, known.flaw?)));
+        let flawed = self
+            .pairs
+            .iter()
+            .enumerate()
+            .filter_map(|(pair, known)| Some((pair, known.rare.flaw?)));
         flawed.min_by(|(_, a), (_, b)| self.compare_flaws(*a, *b)).map(|(pair, _)| pair as u32)
     }
 
     /// Keeps a flaw of a pair, if it comes before the one known.
     pub fn refuse(&mut self, pair: u32, order: Order, flaw: Flaw) {
-        let known = self.pairs[pair as usize].flaw;
+        let known = self.pairs[pair as usize].rare.flaw;
         let found = (order, flaw);
         if known.is_none_or(|known| self.compare_flaws(found, known) == Ordering::Less) {
-            self.pairs[pair as usize].flaw = Some(found);
+            self.pairs[pair as usize].rare.flaw = Some(found);
         }
     }
 
@@ -481,7 +532,7 @@ impl Partials {
     #[inline]
     fn ledger(&mut self, pair: u32, ledger_id: i64) -> u32 {
         match self.pairs[pair as usize].last_ledger {
-            Some((known, number)) if known == ledger_id => number,
+            (known, number) if known == ledger_id => number,
             _ => self.find_ledger(pair, ledger_id),
         }
     }
@@ -494,7 +545,7 @@ impl Partials {
             known.ledgers.push(ledgers.len() as u32 - 1);
             ledgers.len() as u32 - 1
         });
-        known.last_ledger = Some((ledger_id, number));
+        known.last_ledger = (ledger_id, number);
         number
     }
 }

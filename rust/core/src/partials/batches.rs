@@ -4,7 +4,7 @@
 //! ack set from the broker ends where its words end. Joining is AND.
 //!
 //! Representation: pages of [`PAGE`] entries that follow each other, in the order in which they were met, and a hash
-//! table of their numbers; the page met last is found by one comparison. The slot of an entry holds a set of one word
+//! table of their numbers once there are more than [`FEW`]; the page met last is found by one comparison. The slot of an entry holds a set of one word
 //! itself, so a message costs a look-up and an AND, and 14 bytes an entry are all. Longer sets are in `words`: a header,
 //! then the words, with room for more behind them; a set that outgrows its room moves to the end.
 //! Invariant: each page has an entry with a size, a set or both.
@@ -16,10 +16,13 @@ use super::Mixed;
 /// Entries of a page: few enough that one entry alone takes 220 bytes.
 const PAGE: usize = 16;
 
+/// Pages that are looked through: of 100,000 small ledgers none has a table.
+const FEW: usize = 4;
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct Batches {
     pages: Vec<Page>,
-    /// The place of each page, by its number: the id of an entry through [`PAGE`].
+    /// The place of each page, by its number, the id of an entry through [`PAGE`]; empty for few pages.
     places: HashMap<i64, u32, Mixed>,
     /// The place of the page met last.
     last: u32,
@@ -243,17 +246,30 @@ impl Batches {
     }
 
     fn page(&mut self, number: i64) -> usize {
-        let pages = &mut self.pages;
-        self.last = *self.places.entry(number).or_insert_with(|| {
-            pages.push(Page {
-                number,
-                left: [u64::MAX; PAGE],
-                sizes: [0; PAGE],
-                forms: [Form::Nothing; PAGE],
-            });
-            pages.len() as u32 - 1
-        });
-        self.last as usize
+        let found = match self.pages.len() <= FEW {
+            true => self.pages.iter().position(|page| page.number == number),
+            false => self.places.get(&number).map(|place| *place as usize),
+        };
+        let place = found.unwrap_or_else(|| self.add_page(number));
+        self.last = place as u32;
+        place
+    }
+
+    fn add_page(&mut self, number: i64) -> usize {
+        let place = self.pages.len();
+        let (left, sizes, forms) = ([u64::MAX; PAGE], [0; PAGE], [Form::Nothing; PAGE]);
+        if place == self.pages.capacity() {
+            // Twice as many, but of the first only one: most of many ledgers have no other.
+            self.pages.reserve_exact(place.max(1));
+        }
+        self.pages.push(Page { number, left, sizes, forms });
+        if place == FEW {
+            let numbers = self.pages.iter().map(|page| page.number);
+            self.places = numbers.zip(0..).collect();
+        } else if place > FEW {
+            self.places.insert(number, place as u32);
+        }
+        place
     }
 
     /// The same, of a batch of `size` messages at least.

@@ -48,8 +48,10 @@ impl Partials {
             known.ledgers.iter().map(|ledger| &self.ledgers[*ledger as usize]).collect();
         ledgers.sort_unstable_by_key(|ledger| ledger.ledger_id);
         let mut states = Vec::with_capacity(ledgers.len() + 1);
-        let more = known.settings.is_some() || known.flaw.is_some() || known.deleted.is_some();
-        if more || known.trimmed_before > 0 || ledgers.is_empty() {
+        let more = known.rare.settings.is_some()
+            || known.rare.flaw.is_some()
+            || known.rare.deleted.is_some();
+        if more || known.rare.trimmed_before > 0 || ledgers.is_empty() {
             states.push((None, self.encode_part(known, None)));
         }
         for ledger in ledgers {
@@ -73,16 +75,16 @@ impl Partials {
         let mut out = FrameWriter::new(MAGIC, VERSION);
         let whole = ledger.is_none();
         let flags = [
-            (pair.seek.is_some(), SEEK),
+            (pair.rare.seek.is_some(), SEEK),
             (pair.acked.is_some(), ORDER),
-            (whole && pair.settings.is_some(), SETTINGS),
-            (whole && pair.flaw.is_some(), FLAW),
-            (whole && pair.deleted.is_some(), DELETED),
-            (whole && pair.trimmed_before > 0, TRIMMED),
+            (whole && pair.rare.settings.is_some(), SETTINGS),
+            (whole && pair.rare.flaw.is_some(), FLAW),
+            (whole && pair.rare.deleted.is_some(), DELETED),
+            (whole && pair.rare.trimmed_before > 0, TRIMMED),
             (!whole, LEDGER),
         ];
         out.byte(flags.iter().filter(|flag| flag.0).fold(0, |all, flag| all | flag.1));
-        if let Some((order, position)) = pair.seek {
+        if let Some((order, position)) = pair.rare.seek {
             self.put_order(&mut out, order);
             out.varint(position.ledger_id.cast_unsigned());
             out.varint(position.entry_id.cast_unsigned());
@@ -91,19 +93,19 @@ impl Partials {
             self.put_order(&mut out, first);
             self.put_order(&mut out, last);
         }
-        if let (true, Some((order, detail))) = (whole, &pair.settings) {
+        if let (true, Some((order, detail))) = (whole, &pair.rare.settings) {
             self.put_order(&mut out, *order);
             put_text(&mut out, detail);
         }
-        if let (true, Some((order, flaw))) = (whole, pair.flaw) {
+        if let (true, Some((order, flaw))) = (whole, pair.rare.flaw) {
             self.put_order(&mut out, order);
             out.byte(flaw as u8);
         }
-        if let (true, Some(order)) = (whole, pair.deleted) {
+        if let (true, Some(order)) = (whole, pair.rare.deleted) {
             self.put_order(&mut out, order);
         }
-        if whole && pair.trimmed_before > 0 {
-            out.varint(pair.trimmed_before.cast_unsigned());
+        if whole && pair.rare.trimmed_before > 0 {
+            out.varint(pair.rare.trimmed_before.cast_unsigned());
         }
         if let Some(ledger) = ledger {
             out.varint(ledger.entries.cast_unsigned());

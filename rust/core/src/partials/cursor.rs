@@ -188,12 +188,12 @@ impl Partials {
         }
         let topic = topic.map(|topic| &self.pairs[*topic as usize]);
         let mut parts = self.parts(known, topic);
-        let mut ledgers = match &known.directory {
+        let mut ledgers = match &known.rare.directory {
             Some(directory) => directory.clone(),
             None => ledgers_of(&parts)?,
         };
         let trimmed_before =
-            known.trimmed_before.max(topic.map_or(0, |topic| topic.trimmed_before));
+            known.rare.trimmed_before.max(topic.map_or(0, |topic| topic.rare.trimmed_before));
         let last = ledgers.last_position().map_or(0, |last| last.ledger_id);
         ledgers.trim_before(trimmed_before.min(last))?;
         parts.retain(|part| part.own.ledger_id >= ledgers.trimmed_before());
@@ -209,7 +209,7 @@ impl Partials {
         let (mut partly, sizes) = batches_of(&parts, &mut acked)?;
 
         let mut mark_delete = ledgers.first_position().unwrap_or(Position::new(0, -1));
-        if let Some((_, position)) = known.seek {
+        if let Some((_, position)) = known.rare.seek {
             mark_delete = ledgers.previous_valid(position);
         }
         if let Some(position) = up_to {

@@ -1,6 +1,6 @@
 //! Joining partials: what others hold of a pair, whatever they saw of it.
 
-use super::{Flaw, Ledger, Order, Pair, Partials};
+use super::{Few, Flaw, Ledger, Order, Pair, Partials};
 use crate::position::Position;
 
 /// What others hold of a pair, or of one of its ledgers.
@@ -36,8 +36,9 @@ impl Partials {
             self.commit(pair, transactions[transaction as usize]);
         }
         for theirs in std::mem::take(&mut other.pairs) {
-            let Pair { topic, subscription, ledgers, seek, acked, settings, flaw, deleted, .. } =
-                theirs;
+            let Pair { topic, subscription, ledgers, acked, rare, .. } = theirs;
+            let Few { seek, settings, flaw, deleted, trimmed_before, .. } =
+                rare.0.map(|few| *few).unwrap_or_default();
             let pair = self.pair(topics[topic as usize], subscriptions[subscription as usize]);
             let taken = |ledger: u32| std::mem::take(&mut other.ledgers[ledger as usize]);
             let part = Part {
@@ -46,7 +47,7 @@ impl Partials {
                 settings: settings.map(|(order, detail)| (ours(order), detail)),
                 flaw: flaw.map(|(order, flaw)| (ours(order), flaw)),
                 deleted: deleted.map(ours),
-                trimmed_before: theirs.trimmed_before,
+                trimmed_before,
                 ledgers: ledgers.into_iter().map(taken).collect(),
             };
             self.join(pair, part);
@@ -63,8 +64,7 @@ impl Partials {
         if let Some(order) = part.deleted {
             self.delete(pair, order);
         }
-        let trimmed_before = &mut self.pairs[pair as usize].trimmed_before;
-        *trimmed_before = part.trimmed_before.max(*trimmed_before);
+        self.trim(pair, part.trimmed_before);
         if let Some((order, position)) = part.seek {
             self.seek(pair, order, position, None);
         }

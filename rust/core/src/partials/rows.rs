@@ -140,8 +140,7 @@ impl Partials {
                 Ok(())
             }
             Action::Trim => {
-                let known = &mut self.pairs[pair as usize];
-                known.trimmed_before = known.trimmed_before.max(rows.ledger_ids[row]);
+                self.trim(pair, rows.ledger_ids[row]);
                 Ok(())
             }
             Action::Delete => {
@@ -165,7 +164,7 @@ impl Partials {
     fn acknowledge(&mut self, pair: u32, row: usize, action: Action, rows: &Rows<'_>) {
         let entry_id = rows.entry_ids[row];
         let known = &self.pairs[pair as usize];
-        if self.ordered || known.seek.is_some() {
+        if self.ordered || known.rare.seek.is_some() {
             let order = rows.order(row);
             if self.voiding_seek(known, order).is_some() {
                 return self.tell_size(pair, row, rows);

@@ -150,7 +150,7 @@ impl Partials {
 
     /// Whether a seek makes the acknowledgments of a run void, all or none; nothing if it does so to a part.
     fn are_void(&self, known: &Pair, rows: &Rows<'_>, run: Range<usize>) -> Option<bool> {
-        if known.seek.is_none() {
+        if known.rare.seek.is_none() {
             return Some(false);
         }
         let mut least = rows.order(run.start);
