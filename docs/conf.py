@@ -10,7 +10,7 @@ import ackwell
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from figures import write_figures
+from figures import write_figures, write_page
 from pages import write_pages
 
 project = "ackwell"
@@ -61,7 +61,9 @@ html_sidebars = {
 }
 
 # Drawn from the records and written from the code each time; a test compares them with what is committed.
-write_figures(Path(__file__).parents[1] / "benches/record", Path(__file__).parent / "images")
+RECORDS = Path(__file__).parents[1] / "benches/record"
+write_figures(RECORDS, Path(__file__).parent / "images")
+write_page(RECORDS, Path(__file__).parent)
 write_pages(Path(__file__).parent)
 
 

@@ -1,8 +1,9 @@
-"""Draw the figures of the site from the records of the benches, as SVG."""
+"""Draw the figures of the site from the records of the benches, and write the page that has them all."""
 
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -61,6 +62,7 @@ PEERS: Final = {
     "port": "hash-map plan",
     "open": "Pulsar, open set",
     "default": "Pulsar, default set",
+    "position": "Pulsar 5.0.1",
 }
 WIDTH: Final = 640
 LABEL: Final = 150
@@ -111,8 +113,98 @@ def draw(figure: Figure, record: dict[str, Any]) -> str:
     return f"{head}<title>{title}</title><style>{STYLE}</style>{''.join(parts)}</svg>\n"
 
 
+AREAS: Final = {
+    "replay": "Replay of Parquet files, one thread",
+    "spark": "The pipeline on Spark",
+    "pending_acks": "Pending acknowledgments",
+    "range_set": "Acknowledged positions",
+    "position_info": "Persisted states",
+    "delayed": "Delayed messages",
+    "long_map": "The hash map",
+}
+INTRODUCTION: Final = """<!-- Written by docs/figures.py. -->
+# Figures
+
+Every row of the newest record of each area, also those in which ackwell is behind or misses its bar, in
+bold.
+All sides of a row ran in turn on one machine, and times are CPU time: compare within a row. What no bench
+records, and how to measure again, is in
+[`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record).
+"""
+
+
+def newest(records: Path, area: str) -> dict[str, Any]:
+    """Return the newest record of an area."""
+    path = max(records.glob(f"{area}-*.json"), key=lambda path: path.stem[-len("2026-11-21") :])
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def shown(value: float) -> str:
+    """Return a figure with three digits that count."""
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
+
+
+def layout_rows(record: dict[str, Any]) -> list[str]:
+    """Return a row for each layout of the replay's record: CPU and memory beside DuckDB's."""
+    medians = {(row["workload"], row["side"], row["operation"]): row["median"] for row in record["figures"]}
+    rows = [
+        "| events | ackwell, CPU-s a million | DuckDB | ratio | ackwell, MB | DuckDB, MB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for layout in dict.fromkeys(workload for workload, *_ in medians):
+        ours, peer, our_mb, peer_mb = (
+            medians[layout, side, operation]
+            for operation in ("CPU-s a million", "MB")
+            for side in ("ackwell", "DuckDB")
+        )
+        mark = "**" if ours > peer else ""
+        cells = [layout, shown(ours), shown(peer), f"{ours / peer:.2f}", shown(our_mb), shown(peer_mb)]
+        rows.append("| " + " | ".join(f"{mark}{cell}{mark}" for cell in cells) + " |")
+    return rows
+
+
+def bar_rows(record: dict[str, Any]) -> list[str]:
+    """Return a row for each bar of a record."""
+    rows = ["| row | ackwell | peers | bar |", "|---|---|---|---|"]
+    for bar in record["bars"]:
+        if bar["ours"] is None:
+            continue
+        peers = ", ".join(f"{PEERS.get(peer, peer)} {shown(value)}" for peer, value in bar["peers"].items())
+        mark = "" if bar["reached"] else "**"
+        cells = [bar["row"], shown(bar["ours"]), peers, PEERS_IN.sub(lambda name: PEERS[name[0]], bar["bar"])]
+        rows.append("| " + " | ".join(f"{mark}{cell}{mark}" if cell else "" for cell in cells) + " |")
+    return rows
+
+
+PEERS_IN: Final = re.compile(rf"\b({'|'.join(PEERS)})\b(?=$|[^:])")
+
+
+def figures_page(records: Path) -> str:
+    """Return the page of all figures."""
+    parts = [INTRODUCTION]
+    for area, title in AREAS.items():
+        record = newest(records, area)
+        rows = layout_rows(record) if area == "replay" else bar_rows(record)
+        parts.append(
+            f"\n## {title}\n\n{record['machine']}, {record['taken'][:10]}.\n\n" + "\n".join(rows) + "\n"
+        )
+    return "".join(parts)
+
+
 def write_figures(records: Path, folder: Path) -> None:
     """Write every figure from the newest record of its area."""
     for figure in FIGURES:
-        newest = max(records.glob(f"{figure.area}-*.json"), key=lambda path: path.stem[-len("2026-11-21") :])
-        (folder / f"{figure.name}.svg").write_text(draw(figure, json.loads(newest.read_text())))
+        (folder / f"{figure.name}.svg").write_text(draw(figure, newest(records, figure.area)))
+
+
+def write_page(records: Path, folder: Path) -> None:
+    """Write the page of all figures."""
+    (folder / "figures.md").write_text(figures_page(records))
+
+
+if __name__ == "__main__":
+    HERE: Final = Path(__file__).parent
+    RECORDS: Final = HERE.parent / "benches/record"
+    write_figures(RECORDS, HERE / "images")
+    write_page(RECORDS, HERE)

@@ -44,15 +44,22 @@ class Changed:
         return self._since is None or bool(self._since)
 
     def add(self, position: Position) -> None:
-        """Remember one that changed."""
-        if self.positions is not None:
-            self.positions.add(position)
-            if len(self.positions) > CHANGES_MAX:
-                self.positions = None
-        if self._since is not None and self._since is not self.positions:
-            self._since.add(position)
-            if len(self._since) > CHANGES_MAX:
-                self._since = None
+        """Remember one that changed.
+
+        Where another thread begins or ends a save meanwhile, once more: it is in what is remembered then.
+        """
+        while True:
+            positions, since = self.positions, self._since
+            if positions is not None:
+                positions.add(position)
+            if since is not None and since is not positions:
+                since.add(position)
+            if positions is self.positions and since is self._since:
+                break
+        if positions is not None and len(positions) > CHANGES_MAX:
+            self.positions = None
+        if since is not None and len(since) > CHANGES_MAX:
+            self._since = None
 
     def update(self, positions: Iterable[Position]) -> None:
         """Remember many that changed; O(1) if none are remembered."""

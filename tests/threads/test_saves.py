@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import pytest
 
-from ackwell import Cursor, Ledgers, ProtocolError
+from ackwell import Cursor, Ledgers, Position, ProtocolError
+from ackwell.changes import Changed
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import Subscription
 
@@ -67,6 +68,41 @@ def test_what_a_thread_acknowledges_in_a_cursor_while_another_saves_it_is_in_the
         cursor.save(store)
         assert Cursor.load(MemoryStore(ledger), ledgers) == cursor
     assert shown
+
+
+class Interrupted(set[Position]):
+    """A set during whose next `add` another thread runs."""
+
+    def __init__(self, positions: Iterable[Position], meanwhile: Callable[[], object]) -> None:
+        super().__init__(positions)
+        self._meanwhile: list[Callable[[], object]] = [meanwhile]
+
+    def add(self, position: Position) -> None:
+        for run in (self._meanwhile.pop(),) if self._meanwhile else ():
+            run()
+        super().add(position)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_changes_while_a_save_begins_or_ends_is_in_the_next_save(ends: bool) -> None:
+    """The save that ran meanwhile has not seen it."""
+    changed = Changed()
+    changed.begin()
+    changed.saved()
+    seen: list[set[Position] | None] = []
+
+    def save() -> None:
+        seen.append(changed.begin())
+        if ends:
+            changed.saved()
+
+    changed.positions = Interrupted({Position(3, 1)}, save)
+    changed.add(Position(3, 7))
+    assert seen == [{Position(3, 1)}]
+    if not ends:
+        assert changed.moved
+        changed.saved()
+    assert changed.begin() == {Position(3, 7)}
 
 
 def test_what_a_thread_acknowledges_in_a_subscription_while_another_saves_it_is_in_the_next_save() -> None:
