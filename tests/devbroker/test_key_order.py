@@ -16,7 +16,11 @@ from tests.devbroker.raw import RawClient
 
 @pytest.mark.parametrize(
     ("messages", "nacks"),
-    [(300, 1_500), pytest.param(4_000, 100_000, marks=pytest.mark.slow)],
+    [
+        (300, 1_500),
+        pytest.param(600, 6_000, marks=pytest.mark.slow),
+        pytest.param(4_000, 100_000, marks=pytest.mark.soak),
+    ],
 )
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "as a broker"])
 def test_no_message_of_a_key_overtakes_one_that_was_given_back(

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 STRATEGIES: Final[tuple[Any, ...]] = ("files", "rows")
 SHARED: Final = shared_folder("data/traces")
-TRACES: Final = sorted(
-    path for folder in (SHARED or Path("examples/traces").resolve(),) for path in folder.rglob("*.jsonl*")
-)
+TRACES: Final = sorted((SHARED or Path("examples/traces").resolve()).rglob("*.jsonl*"))
+LARGE_BYTES: Final = 500_000
+LARGE: Final = [path for path in TRACES if path.stat().st_size > LARGE_BYTES]
+"""Of one broker at different settings; one of them is enough for a day's tests."""
 
 
 def as_events(batches: Iterable[pa.RecordBatch]) -> Iterator[Event]:
@@ -64,10 +65,14 @@ def equal_in_order(expected: Rows, events: DataFrame) -> None:
         assert [row[column] for column in columns] == [found[name][column] for column in columns], name
 
 
-def test_every_recorded_trace_is_equal_by_every_strategy(spark: SparkSession, tmp_path: Path) -> None:
-    assert len(TRACES) > 8
-    expected = by_name(row for batch in cursor_batches(fold_files(TRACES)) for row in batch.to_pylist())
-    read_events(spark, *map(str, TRACES)).write.parquet(str(tmp_path / "events"))
+@pytest.mark.parametrize("large", [1, pytest.param(len(LARGE), marks=pytest.mark.soak)])
+def test_every_recorded_trace_is_equal_by_every_strategy(
+    large: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    traces = [path for path in TRACES if path not in LARGE[large:]]
+    assert len(traces) > 8
+    expected = by_name(row for batch in cursor_batches(fold_files(traces)) for row in batch.to_pylist())
+    read_events(spark, *map(str, traces)).write.parquet(str(tmp_path / "events"))
     equal_by_every_strategy(expected, spark.read.parquet(str(tmp_path / "events")), tmp_path)
 
 
