@@ -39,8 +39,10 @@ WARMING: Final = 3
 def main() -> int:
     """Run the streams and print their rates."""
     arguments = parser().parse_args()
-    folder = arguments.folder / f"slices-{arguments.subscriptions}-{arguments.entries}-{arguments.slices}"
-    fleet = Fleet(subscriptions=arguments.subscriptions, entries=arguments.entries, patterns=PATTERNS)
+    patterns = Fleet().patterns if arguments.batches else PATTERNS
+    fleet = Fleet(subscriptions=arguments.subscriptions, entries=arguments.entries, patterns=patterns)
+    kind = "-batches" if arguments.batches else ""
+    folder = arguments.folder / f"slices{kind}-{fleet.subscriptions}-{fleet.entries}-{arguments.slices}"
     write_slices(folder, fleet, arguments.slices)
     conf = dict(pair.split("=", 1) for pair in arguments.conf)
     spark = local_session("local[2]", name="ackwell-bench", conf={"spark.sql.shuffle.partitions": "4"} | conf)
@@ -133,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
     described = argparse.ArgumentParser(description=__doc__)
     described.add_argument("--entries", type=int, default=10_000_000, help="two events each")
     described.add_argument("--subscriptions", type=int, default=200)
+    described.add_argument("--batches", action="store_true", help="the default fleet, batches too")
     described.add_argument("--slices", type=int, default=20, help="files")
     described.add_argument("--files", type=int, default=2, help="files of a micro-batch")
     described.add_argument("--rounds", type=int, default=1)

@@ -106,11 +106,15 @@ def runs_of(seed: int, size: int, *, seeks: int) -> list[Event]:
 
 @pytest.mark.parametrize("size", [0, 1, 7, 65])
 @pytest.mark.parametrize("seeks", [0, 1, 2])
+@pytest.mark.parametrize("form", ["Parquet", "JSON"])
 def test_long_runs_of_rows_with_seeks_between_them_lead_to_the_truth(
-    tmp_path: Path, size: int, seeks: int
+    tmp_path: Path, size: int, seeks: int, form: str
 ) -> None:
     events = runs_of(seeks, size, seeks=seeks)
-    parquet(events, tmp_path, row_group_size=700)
+    if form == "JSON":
+        json_lines(events, tmp_path)
+    else:
+        parquet(events, tmp_path, row_group_size=700)
     expected = {name: truth.to_row() for name, truth in truths(events).items()}
     assert all(not row["is_error"] for row in expected.values())
     assert found_in(tmp_path, 1) == expected

@@ -17,11 +17,14 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from ackwell._native import TraceReader
 from ackwell.errors import EventError
-from ackwell.replay.event_columns import Columns, columns_of
+from ackwell.replay.event_columns import NULL, Columns, columns_of
 from ackwell.replay.events import EFFECTS, Event, Kind, TraceParser
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 _KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
 _OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
@@ -103,13 +106,17 @@ def _columns(read: dict[str, Any], names: Sequence[list[str]], path: str) -> Col
         read["ledger_ids"],
         read["entry_ids"],
         read["sequences"],
-        read["batch_indexes"],
-        read["batch_sizes"],
+        _unless_null(read["batch_indexes"]),
+        _unless_null(read["batch_sizes"]),
         (read["set_starts"], read["set_ends"]) if has_sets else None,
         read["words"],
         (None, [path]),
         (read["transactions"], transactions) if len(transactions) > 1 else None,
     )
+
+
+def _unless_null(values: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    return values if (values != NULL).any() else None
 
 
 def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:

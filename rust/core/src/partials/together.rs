@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::events::{Action, Rows};
-use super::{Ledger, NULL, Pair, Partials, TOPIC};
+use super::{Ledger, NULL, Order, Pair, Partials, TOPIC};
 
 /// Rows of one ledger that are worth it.
 const RUN_MIN: usize = 8;
@@ -117,9 +117,9 @@ impl Together {
 }
 
 impl Partials {
-    /// Whether rows may be taken together: their order is of no concern, and no batch is beyond the limit.
+    /// Whether rows may be taken together: no batch is beyond the limit.
     pub(super) fn takes_together(&self, rows: &Rows<'_>) -> bool {
-        !self.ordered && rows.has_sound_batches(self.batch_size_max)
+        rows.has_sound_batches(self.batch_size_max)
     }
 
     /// Takes rows; calls `one` for each row that has to be taken alone.
@@ -166,6 +166,32 @@ impl Partials {
         (is_void == self.voiding_seek(known, least).is_some()).then_some(is_void)
     }
 
+    /// The order of the first and of the last acknowledgment of a run; nothing if that is not one of sequences alone.
+    fn orders(
+        &self,
+        rows: &Rows<'_>,
+        together: &Together,
+        run: Range<usize>,
+    ) -> Option<(Order, Order)> {
+        let file = rows.order(run.start).file;
+        if rows.files.is_some_and(|files| files.codes.is_some())
+            && run.clone().any(|row| rows.order(row).file != file)
+        {
+            return None;
+        }
+        let (mut least, mut greatest) = (i64::MAX, i64::MIN);
+        if let Some(sequences) = rows.sequences {
+            for row in run {
+                let is_ack = together.does[rows.kinds.code(row)] & (ACK | UP_TO) != 0;
+                least = least.min(if is_ack { sequences[row] } else { i64::MAX });
+                greatest = greatest.max(if is_ack { sequences[row] } else { i64::MIN });
+            }
+        } else {
+            (least, greatest) = (NULL, NULL);
+        }
+        Some((Order { file, sequence: least }, Order { file, sequence: greatest }))
+    }
+
     /// Takes rows of one ledger; takes none and returns false if one of them has to be looked at.
     fn take_run(
         &mut self,
@@ -202,6 +228,12 @@ impl Partials {
         }
         if all & !OWNED == 0 {
             return true;
+        }
+        if self.ordered && !is_void && all & (ACK | UP_TO) != 0 {
+            match self.orders(rows, together, run.clone()) {
+                Some((first, last)) => self.cover(pair, first, last),
+                None => return false,
+            }
         }
         let ledger = self.ledger(pair, ledger_id);
         let ledger = &mut self.ledgers[ledger as usize];
