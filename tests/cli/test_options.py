@@ -18,7 +18,7 @@ AUDIT = "--audit=ackwell-rescue.audit.jsonl"
 
 # `!` is required, `…` repeatable, `=` the default, `≥` and `≤` the limits; the choices are in parentheses.
 OPTIONS = {
-    "replay": "sources!… --spark --json --save --replace --at≥0 --start-from… --keep-going --threads=1≥1",
+    "replay": "sources!… --spark --json --save --replace --at≥0 --start-from… --keep-going --threads≥1",
     "history": "sources!… --at-rest --under-way-ms=0≥0 --json",
     "inspect": "files!… --ledger --compression --broker-version --broker-setting… --json",
     "doctor": f"""sources… --broker-version --broker-setting… --restart=both(graceful crash both)

@@ -44,8 +44,11 @@ def replay(
         bool, typer.Option("--keep-going", help="Report bad subscriptions, replay the others; exit code 1.")
     ] = False,
     threads: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How many threads share out files and row groups.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="How many threads share out files and row groups; one a core by default."
+        ),
+    ] = None,
 ) -> None:
     """Replay recorded events: the cursor of each subscription at the end, or after event N.
 

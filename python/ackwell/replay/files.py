@@ -24,7 +24,7 @@ Progress = Callable[[Path], None]
 _SUFFIXES: Final = (*SUFFIXES, ".parquet")
 
 _SHARES: Final = 4
-"""Shares of a file for each thread, so that none waits long for the last."""
+"""Shares for each thread, so that none waits long for the last."""
 
 _RESETS: Final = RESETTING - {Kind.COMMIT.value}
 """What a fold of all events must know before them; acknowledgments in transactions wait for their commit."""
@@ -182,7 +182,7 @@ def _fold_all(
         constants = path_columns(path)
         with ParquetEvents(str(path), constants) as events:
             has_resets = has_resets or bool(events.kinds(at_a_glance=True) & _RESETS)
-            groups_of = events.shares(1 if threads == 1 else _SHARES * threads)
+            groups_of = events.shares(-(-_SHARES * threads // len(files)) if threads > 1 else 1)
             shares += [(path, RowGroups(str(path), indexes, constants)) for indexes in groups_of]
 
     def read(path: Path, groups: RowGroups | None) -> Iterator[Columns]:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
     from ackwell.replay.fold import Fold
 
-_SLICE_VALUES: Final = 1 << 20
-"""Values decoded at a time: so many rows that each of 20,000 mixed subscriptions has some, and so
-few that they take some MB."""
+_SLICE_VALUES: Final = 1 << 19
+"""Values decoded at a time: so many rows that each of 10,000 mixed subscriptions has some, and so
+few that they take some MB on each thread."""
 
 _SLICE_VALUES_OF_ONE: Final = 1 << 18
 """The same of one subscription: so few that they stay in a cache."""
