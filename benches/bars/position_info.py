@@ -1,4 +1,4 @@
-"""A cursor's state to bytes and back: Pulsar 4.2.4's own classes, Python protobuf, and ours.
+"""A cursor's state to bytes and back: Pulsar's classes with the sets of 4.2.4 and 5.0.1, protobuf, and ours.
 
 A side's figure is the sum of what it does one after the other: Pulsar's classes build a message and serialize
 it, parse one and recover a range set from it. Our decoding gives the range set. `v1` in the record are
@@ -16,7 +16,7 @@ from benches.bars.rows import Row, Verdict, medians
 from benches.bars.sides import OURS, Samples, ours, peer
 
 MILLION, RANDOM = WORKLOADS = ("alt1m", "rand70")
-SIDES = [ours("position_info"), peer("D", "open")]
+SIDES = [ours("position_info"), peer("D", "open"), peer("D", "position")]
 MS = 1_000_000
 RANGES, ARRAY = "pulsar-ranges", "pulsar-long-array"
 
@@ -78,4 +78,11 @@ BARS: list[Row] = [
     Faster("… decode", RANDOM, f"{RANGES} decode", "open", PARSE, 2),
     Faster("… long array: encode", RANDOM, f"{ARRAY} encode", "open", ARRAY_BUILD, 1),
     Faster("… long array: decode and recover", RANDOM, f"{ARRAY} decode", "open", ARRAY_RECOVER, 1),
+    Faster("1 M ranges of 5.0.1: encode, ns", MILLION, f"{RANGES} encode", "position", BUILD, 2),
+    Faster("… of 5.0.1: decode and recover", MILLION, f"{RANGES} decode", "position", RECOVER, 2),
+    Faster("2 M of 5.0.1, random 70 %: encode", RANDOM, f"{RANGES} encode", "position", BUILD, 2),
+    Faster("… long array of 5.0.1: encode", RANDOM, f"{ARRAY} encode", "position", ARRAY_BUILD, 2),
+    Faster(
+        "… long array of 5.0.1: decode and recover", RANDOM, f"{ARRAY} decode", "position", ARRAY_RECOVER, 2
+    ),
 ]

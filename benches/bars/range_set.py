@@ -40,6 +40,8 @@ BARS: list[Row] = [
             ("contains at random, 7 of 10", "rand70", "containsRandom"),
             ("bytes a range, alternating", "alt1m", "bytesPerRange"),
             ("walk over the ranges", "alt1m", "forEachRawRange"),
+            ("remove up to the middle, every second entry", "alt1m", "removeUpTo"),
+            ("remove up to the middle, 7 of 10", "rand70", "removeUpTo"),
         )
     ),
 ]

@@ -35,6 +35,8 @@ pub(crate) fn measure(name: &str) {
     time("forEachRawRange", set.len(), &mut || {
         black_box(set.ranges().map(|range| range.upper_entry_inclusive).sum::<i64>());
     });
+    let removed = once_each(batch, |set| _ = black_box(set.remove_up_to(110, 25_001)));
+    line(name, "removeUpTo", 1, &removed);
     time("firstRange", 1, &mut || _ = black_box(set.first_range()));
 }
 

@@ -20,6 +20,7 @@ import org.apache.pulsar.common.util.collections.OpenLongPairRangeSet;
 import org.roaringbitmap.RoaringBitSet;
 
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
@@ -248,6 +249,19 @@ public final class DMain {
                 new double[] {g[0]},
                 "bytes",
                 String.format(",\"ranges\":%d,\"acked\":%d,\"objects\":%d", ranges, n, g[1]));
+        // Everything up to the middle of a ledger in the middle, of a set that has it all.
+        List<LongPairRangeSet<Position>> whole = new ArrayList<>();
+        for (int made = 0; made < (big ? 0 : 7); made++) {
+            LongPairRangeSet<Position> t = make(impl);
+            for (int i = 0; i < n; i++) t.addOpenClosed(l[i], e[i] - 1, l[i], e[i]);
+            whole.add(t);
+        }
+        if (!big) {
+            Iterator<LongPairRangeSet<Position>> each = whole.iterator();
+            double[] removed = time(2, 5, 1, () -> each.next().removeAtMost(110, 25_001));
+            row(label, impl, pat, fork, "removeUpTo", removed, "ns", "");
+        }
+        whole.clear();
         // probes: random positions over the whole span (hits and misses), and acked positions in
         // ack order (hits only)
         int batches = 2_000_000;
