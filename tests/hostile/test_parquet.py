@@ -110,6 +110,19 @@ def test_many_tables_are_replayed_or_refused_in_one_line(tmp_path: Path, data: b
     check(tmp_path / "a.parquet", data)
 
 
+@pytest.mark.parametrize("name", ["topic", "subscription", "kind"])
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_name_that_is_not_unicode_is_refused_in_one_line(tmp_path: Path, name: str, encoded: bool) -> None:
+    """One bit of a page turns a letter into a byte that begins no character."""
+    file = io.BytesIO()
+    table = pa.table(COLUMNS | {name: ["publish"] * ROWS})
+    pq.write_table(table, file, use_dictionary=encoded, write_statistics=False, compression="NONE")
+    data = file.getvalue().replace(b"publish", b"\xffublish", 1)
+    assert data != file.getvalue()
+    check(tmp_path / "a.parquet", data)
+    assert ackwell("replay", str(tmp_path / "a.parquet")).code
+
+
 def test_the_columns_themselves_are_events(tmp_path: Path) -> None:
     pq.write_table(pa.table(COLUMNS), tmp_path / "a.parquet")
     assert len(list(read_events([tmp_path]))) == ROWS

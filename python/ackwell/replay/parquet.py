@@ -182,7 +182,8 @@ class ParquetEvents:
             for batch in self._batches([index], [kind], rows=1 if at_a_glance else _SLICE_VALUES):
                 column = batch.column(0)
                 is_encoded = pa.types.is_dictionary(column.type)
-                found.update((column.dictionary if is_encoded else column.unique()).to_pylist())
+                with damage_named(self._path):
+                    found.update((column.dictionary if is_encoded else column.unique()).to_pylist())
                 if at_a_glance:
                     break
         return frozenset(found - {None})
