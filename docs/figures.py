@@ -125,10 +125,9 @@ AREAS: Final = {
 INTRODUCTION: Final = """<!-- Written by docs/figures.py. -->
 # Figures
 
-Every row of the newest record of each area, also those in which ackwell is behind or misses its bar, in
-bold.
-All sides of a row ran in turn on one machine, and times are CPU time: compare within a row. What no bench
-records, and how to measure again, is in
+Every row of the newest record of each area; those in which ackwell is behind or misses its bar are bold. All
+sides of a row ran in turn on one machine, and times are CPU time: compare within a row. What no bench has,
+and how to measure again, is in
 [`benches/record`](https://github.com/ackwell/ackwell/tree/main/benches/record).
 """
 
@@ -164,6 +163,9 @@ def layout_rows(record: dict[str, Any]) -> list[str]:
     return rows
 
 
+PEERS_IN: Final = re.compile(rf"\b({'|'.join(PEERS)})\b")
+
+
 def bar_rows(record: dict[str, Any]) -> list[str]:
     """Return a row for each bar of a record."""
     rows = ["| row | ackwell | peers | bar |", "|---|---|---|---|"]
@@ -175,9 +177,6 @@ def bar_rows(record: dict[str, Any]) -> list[str]:
         cells = [bar["row"], shown(bar["ours"]), peers, PEERS_IN.sub(lambda name: PEERS[name[0]], bar["bar"])]
         rows.append("| " + " | ".join(f"{mark}{cell}{mark}" if cell else "" for cell in cells) + " |")
     return rows
-
-
-PEERS_IN: Final = re.compile(rf"\b({'|'.join(PEERS)})\b(?=$|[^:])")
 
 
 def figures_page(records: Path) -> str:

@@ -1400,17 +1400,17 @@ class Partials:
         """
     def uncertain(
         self,
-        count: int,
         topics: _Codes,
         subscriptions: _Codes,
         kinds: _Codes,
         transactions: _Codes,
+        ledger_ids: ArrayLike,
         *,
         takes_commits: bool,
     ) -> NDArray[np.int64]:
         """Return the rows of acknowledgments in transactions that are not known to be committed, int64, in order.
 
-        The columns are those of `feed`; transaction 0 is none. `takes_commits` takes the commits among the rows first.
+        The columns are those of `feed`, of which `ledger_ids` says how many rows there are; transaction 0 is none. `takes_commits` takes the commits among the rows first.
         Raises `ValueError` as `feed`; then no commit is taken. O(rows); lets other threads run meanwhile.
         """
     def absorb(

@@ -398,15 +398,16 @@ class Partials:
 
     def uncertain(
         self,
-        count: int,
         topics: Codes,
         subscriptions: Codes,
         kinds: Codes,
         transactions: Codes,
+        ledger_ids: ArrayLike,
         *,
         takes_commits: bool,
     ) -> NDArray[np.int64]:
         """Return the rows of acknowledgments in transactions that are not known to be committed."""
+        count = len(np.asarray(ledger_ids))
         columns = [
             _numbers_of(topics, count),
             _numbers_of(subscriptions, count),

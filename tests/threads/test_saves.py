@@ -78,8 +78,8 @@ class Interrupted(set[Position]):
         self._meanwhile: list[Callable[[], object]] = [meanwhile]
 
     def add(self, position: Position) -> None:
-        for run in (self._meanwhile.pop(),) if self._meanwhile else ():
-            run()
+        while self._meanwhile:
+            self._meanwhile.pop()()
         super().add(position)
 
 

@@ -163,10 +163,14 @@ class Fold:
     ) -> Codes:
         """Let acknowledgments in a transaction count if it was committed, or wait if that may come."""
         assert columns.transactions is not None
-        count = len(columns.ledger_ids)
         transactions = columns.transactions[0], self._transactions.of(columns.transactions[1])
         uncertain = self._partials.uncertain(
-            count, topics, subscriptions, kinds, transactions, takes_commits=self._is_whole
+            topics,
+            subscriptions,
+            kinds,
+            transactions,
+            columns.ledger_ids,
+            takes_commits=self._is_whole,
         )
         if not len(uncertain):
             return kinds
@@ -175,7 +179,7 @@ class Fold:
             what = Action.VOID if ends else Action.NOTHING
         else:
             what = Action.VOID if self._resets is not None else Action.IN_TRANSACTION
-        codes, actions = codes_of(kinds, count).copy(), kinds[1]
+        codes, actions = codes_of(kinds, len(columns.ledger_ids)).copy(), kinds[1]
         codes[uncertain] = len(actions)
         return codes, np.append(actions, np.int32(what))
 

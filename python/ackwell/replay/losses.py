@@ -63,7 +63,6 @@ def losses_of(columns: dict[str, Any]) -> Losses:
     at_most = np.where((counts > 0) & (unsure > 0), UNBOUNDED, at_least)
     distinct, codes = np.unique(np.where(at_most == 0, 0, counts), return_inverse=True)
     reasons = [str(not_read_back(count)) if count else None for count in distinct.tolist()]
-    losses = Losses(at_least, at_most, codes.astype(np.int32), reasons)
     for row in np.flatnonzero(large).tolist():
         own = slice(*ledgers["offsets"][row : row + 2].tolist())
         mark_delete = [int(integers[name][row]) for name in ("mark_delete_ledger_id", "mark_delete_entry_id")]
@@ -76,9 +75,9 @@ def losses_of(columns: dict[str, Any]) -> Losses:
         loss = restart_loss(state, batch_sizes=unpack_sizes(text_at(columns["batch_sizes"], row) or None))
         most = loss.messages.at_most
         at_least[row], at_most[row] = loss.messages.at_least, UNBOUNDED if most is None else most
-        losses.codes[row] = len(reasons)
+        codes[row] = len(reasons)
         reasons.append("; ".join(map(str, loss.reasons)) or None)
-    return losses
+    return Losses(at_least, at_most, codes.astype(np.int32), reasons)
 
 
 def _acked(acked: Ints) -> tuple[Ints, Ints]:

@@ -317,8 +317,7 @@ impl Partials {
             files: files.is_some().then_some(files_of),
         };
         let taken = self.0.detached(py, |partials| partials.feed(&rows)).map_err(raise);
-        let count = ledger_ids.len();
-        self.keep(copies, count);
+        self.keep(copies);
         taken
     }
 
@@ -349,18 +348,18 @@ impl Partials {
 
     /// Return the rows of acknowledgments in transactions that are not known to be committed, int64, in order.
     ///
-    /// The columns are those of `feed`; transaction 0 is none. `takes_commits` takes the commits among the rows first.
+    /// The columns are those of `feed`, of which `ledger_ids` says how many rows there are; transaction 0 is none. `takes_commits` takes the commits among the rows first.
     /// Raises `ValueError` as `feed`; then no commit is taken. O(rows); lets other threads run meanwhile.
-    #[pyo3(signature = (count, topics, subscriptions, kinds, transactions, *, takes_commits))]
+    #[pyo3(signature = (topics, subscriptions, kinds, transactions, ledger_ids, *, takes_commits))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn uncertain<'py>(
         &self,
         py: Python<'py>,
-        count: usize,
         topics: PyCodes<'py>,
         subscriptions: PyCodes<'py>,
         kinds: PyCodes<'py>,
         transactions: PyCodes<'py>,
+        ledger_ids: Ints<'py>,
         takes_commits: bool,
     ) -> PyResult<Array<'py>> {
         let mut copies = self.copies();
@@ -370,9 +369,10 @@ impl Partials {
         }
         let [topics, subscriptions, kinds, transactions] =
             copies.codes.each_ref().map(OwnCodes::view);
+        let count = ledger_ids.len();
         let rows = InTransactions { count, topics, subscriptions, kinds, transactions };
         let uncertain = self.0.detached(py, |partials| partials.uncertain(&rows, takes_commits));
-        self.keep(copies, count);
+        self.keep(copies);
         Ok(uncertain.map_err(raise)?.into_pyarray(py))
     }
 
@@ -526,9 +526,10 @@ impl Partials {
         self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()
     }
 
-    /// Keeps the memory of so many rows for the next call.
-    fn keep(&self, copies: Copies, count: usize) {
-        if count <= COPIES_KEPT_MAX
+    /// Keeps memory for the next call.
+    fn keep(&self, copies: Copies) {
+        let rows = copies.codes.iter().map(|own| own.codes.len()).max().unwrap_or(0);
+        if rows.max(copies.integers[0].len()) <= COPIES_KEPT_MAX
             && let Ok(mut kept) = self.1.lock()
         {
             *kept = Some(copies);

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::events::{Action, Rows};
-use super::{Ledger, NULL, Order, Pair, Partials, TOPIC};
+use super::{Ledger, NULL, Order, Partials, TOPIC};
 
 /// Rows of one ledger that are worth it.
 const RUN_MIN: usize = 8;
@@ -21,6 +21,9 @@ const UP_TO: u8 = 4;
 /// A topic has no such event.
 const OWNED: u8 = 8;
 const OTHER: u8 = 16;
+
+/// The order of the first and of the last of some acknowledgments; none if there are none.
+type Span = Option<(Order, Order)>;
 
 /// What the kinds of some rows do, and memory that is used again.
 pub(super) struct Together {
@@ -148,48 +151,22 @@ impl Partials {
         }
     }
 
-    /// Whether a seek makes the acknowledgments of a run void, all or none; nothing if it does so to a part.
-    fn are_void(&self, known: &Pair, rows: &Rows<'_>, run: Range<usize>) -> Option<bool> {
-        if known.rare.seek.is_none() {
-            return Some(false);
-        }
-        let mut least = rows.order(run.start);
-        let mut greatest = least;
-        for order in run.map(|row| rows.order(row)) {
-            if order.file != least.file {
-                return None;
-            }
-            least.sequence = least.sequence.min(order.sequence);
-            greatest.sequence = greatest.sequence.max(order.sequence);
-        }
-        let is_void = self.voiding_seek(known, greatest).is_some();
-        (is_void == self.voiding_seek(known, least).is_some()).then_some(is_void)
-    }
-
-    /// The order of the first and of the last acknowledgment of a run; nothing if that is not one of sequences alone.
-    fn orders(
-        &self,
-        rows: &Rows<'_>,
-        together: &Together,
-        run: Range<usize>,
-    ) -> Option<(Order, Order)> {
+    /// The order of the first and of the last acknowledgment of a run, if it has some; an error if they are of several
+    /// files.
+    fn acked_in(rows: &Rows<'_>, together: &Together, run: Range<usize>) -> Result<Span, ()> {
         let file = rows.order(run.start).file;
-        if rows.files.is_some_and(|files| files.codes.is_some())
-            && run.clone().any(|row| rows.order(row).file != file)
-        {
-            return None;
-        }
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);
-        if let Some(sequences) = rows.sequences {
-            for row in run {
-                let is_ack = together.does[rows.kinds.code(row)] & (ACK | UP_TO) != 0;
-                least = least.min(if is_ack { sequences[row] } else { i64::MAX });
-                greatest = greatest.max(if is_ack { sequences[row] } else { i64::MIN });
+        for row in run {
+            let Order { file: own, sequence } = rows.order(row);
+            if own != file {
+                return Err(());
             }
-        } else {
-            (least, greatest) = (NULL, NULL);
+            let is_ack = together.does[rows.kinds.code(row)] & (ACK | UP_TO) != 0;
+            least = least.min(if is_ack { sequence } else { i64::MAX });
+            greatest = greatest.max(if is_ack { sequence } else { i64::MIN });
         }
-        Some((Order { file, sequence: least }, Order { file, sequence: greatest }))
+        let at = |sequence| Order { file, sequence };
+        Ok((least <= greatest).then(|| (at(least), at(greatest))))
     }
 
     /// Takes rows of one ledger; takes none and returns false if one of them has to be looked at.
@@ -204,11 +181,20 @@ impl Partials {
         let known = &self.pairs[pair as usize];
         let is_topic = known.subscription == TOPIC;
         let has_batches = rows.has_batches();
-        let is_void = match self.are_void(known, rows, run.clone()) {
-            // What is void says how large its batch is.
-            Some(is_void) if !(is_void && has_batches) => is_void,
-            _ => return false,
-        };
+        let mut acks = None;
+        if self.ordered || known.rare.seek.is_some() {
+            match Self::acked_in(rows, together, run.clone()) {
+                Ok(found) => acks = found,
+                Err(()) => return false,
+            }
+        }
+        let is_void = |order| self.voiding_seek(known, order).is_some();
+        let (first_void, last_void) =
+            acks.map_or((false, false), |(first, last)| (is_void(first), is_void(last)));
+        // A seek between them, or what is void says how large its batch is.
+        if first_void != last_void || (last_void && has_batches) {
+            return false;
+        }
         let (mut signs, mut all, mut greatest) = (ledger_id, 0, -1);
         let (mut exists, mut up_to, mut acked) = (-1, -2, 0);
         for row in run.clone() {
@@ -229,18 +215,15 @@ impl Partials {
         if all & !OWNED == 0 {
             return true;
         }
-        if self.ordered && !is_void && all & (ACK | UP_TO) != 0 {
-            match self.orders(rows, together, run.clone()) {
-                Some((first, last)) => self.cover(pair, first, last),
-                None => return false,
-            }
+        if let Some((first, last)) = acks.filter(|_| self.ordered && !last_void) {
+            self.cover(pair, first, last);
         }
         let ledger = self.ledger(pair, ledger_id);
         let ledger = &mut self.ledgers[ledger as usize];
         if all & EXISTS != 0 {
             ledger.has_entry(exists);
         }
-        if is_void {
+        if last_void {
             return true;
         }
         if has_batches {

@@ -118,6 +118,66 @@ impl Column {
     }
 }
 
+/// Calls `visit` with the values of two columns and their bytes, slot by slot, of which each has a value.
+///
+/// Values are read where they are visited, by a loop for both widths: a full page is what a walk meets most.
+#[inline]
+pub(super) fn zip(
+    (first, bytes): (Column, &[u8]),
+    second: (Column, &[u8]),
+    visit: impl FnMut(u32, i32, i32),
+) {
+    match first.width {
+        Width::Zero => zip_with(|_| first.prefix, second, visit),
+        Width::One => {
+            let low: &[u8; SLOTS] = bytes.first_chunk().expect("a place for every slot");
+            zip_with(|slot| first.prefix | i32::from(low[slot]), second, visit);
+        }
+        Width::Two | Width::Four => {
+            let mut values = [0; SLOTS];
+            first.read_all(bytes, &mut values);
+            zip_with(|slot| values[slot], second, visit);
+        }
+    }
+}
+
+#[inline]
+fn zip_with(
+    first: impl Fn(usize) -> i32,
+    (second, bytes): (Column, &[u8]),
+    mut visit: impl FnMut(u32, i32, i32),
+) {
+    match second.width {
+        Width::Zero => each_slot(first, |_| second.prefix, &mut visit),
+        Width::One => {
+            let low: &[u8; SLOTS] = bytes.first_chunk().expect("a place for every slot");
+            each_slot(first, |slot| second.prefix | i32::from(low[slot]), &mut visit);
+        }
+        Width::Two => {
+            let low: &[[u8; 2]; SLOTS] =
+                bytes.as_chunks().0.first_chunk().expect("a place for every slot");
+            let value = |slot: usize| second.prefix | i32::from(u16::from_le_bytes(low[slot]));
+            each_slot(first, value, &mut visit);
+        }
+        Width::Four => {
+            let mut values = [0; SLOTS];
+            second.read_all(bytes, &mut values);
+            each_slot(first, |slot| values[slot], &mut visit);
+        }
+    }
+}
+
+#[inline]
+fn each_slot(
+    first: impl Fn(usize) -> i32,
+    second: impl Fn(usize) -> i32,
+    visit: &mut impl FnMut(u32, i32, i32),
+) {
+    for slot in 0..SLOTS {
+        visit(slot as u32, first(slot), second(slot));
+    }
+}
+
 /// Four bytes, or zeros if a page has none because all its values are equal.
 #[inline]
 fn word(bytes: &[u8], offset: usize) -> [u8; 4] {

@@ -10,7 +10,7 @@
 //! **Why.** The window of a consumer is dense: dispatch hands out entry ids almost in order. So an entry
 //! costs its value's differing low bytes and no key, and a prefix is dropped 64 entries at a time.
 
-use super::column::{Column, PADDING, SLOTS, Width};
+use super::column::{Column, PADDING, SLOTS, Width, zip};
 use super::value::PendingAck;
 use crate::error::{Validity, invariant};
 
@@ -228,7 +228,14 @@ impl Page {
     #[inline]
     pub(super) fn for_each(&self, slots: u64, mut visit: impl FnMut(u32, PendingAck)) {
         if self.present & slots == !0 {
-            return self.for_each_slot(visit);
+            let (bytes, hashes) = self.bytes.split_at(self.split as usize);
+            return zip(
+                (self.remaining(), bytes),
+                (self.hash(), hashes),
+                |slot, remaining, hash| {
+                    visit(slot, PendingAck { remaining, sticky_key_hash: hash });
+                },
+            );
         }
         let values = self.by_place();
         let value = |at: usize| PendingAck {
@@ -240,54 +247,6 @@ impl Page {
             let slot = rest.trailing_zeros();
             visit(slot, value(self.place(slot)));
             rest &= rest - 1;
-        }
-    }
-
-    /// The same of a page in which every slot is present. Values are read where they are visited, by loops for the
-    /// widths of both columns: a full page is what a walk meets most.
-    #[inline]
-    fn for_each_slot(&self, visit: impl FnMut(u32, PendingAck)) {
-        let (bytes, hashes) = self.bytes.split_at(self.split as usize);
-        let prefix = self.remaining_prefix;
-        match self.remaining_width {
-            Width::Zero => self.zip_hashes(hashes, |_| prefix, visit),
-            Width::One => {
-                let bytes: &[u8; SLOTS] = bytes.first_chunk().expect("a place for every slot");
-                self.zip_hashes(hashes, |slot| prefix | i32::from(bytes[slot]), visit);
-            }
-            Width::Two | Width::Four => {
-                let mut values = [0; SLOTS];
-                self.remaining().read_all(bytes, &mut values);
-                self.zip_hashes(hashes, |slot| values[slot], visit);
-            }
-        }
-    }
-
-    #[inline]
-    fn zip_hashes(
-        &self,
-        bytes: &[u8],
-        remaining: impl Fn(usize) -> i32,
-        mut visit: impl FnMut(u32, PendingAck),
-    ) {
-        let prefix = self.hash_prefix;
-        match self.hash_width {
-            Width::Zero => each_slot(remaining, |_| prefix, &mut visit),
-            Width::One => {
-                let bytes: &[u8; SLOTS] = bytes.first_chunk().expect("a place for every slot");
-                each_slot(remaining, |slot| prefix | i32::from(bytes[slot]), &mut visit);
-            }
-            Width::Two => {
-                let pairs: &[[u8; 2]; SLOTS] =
-                    bytes.as_chunks().0.first_chunk().expect("a place for every slot");
-                let hash = |slot: usize| prefix | i32::from(u16::from_le_bytes(pairs[slot]));
-                each_slot(remaining, hash, &mut visit);
-            }
-            Width::Four => {
-                let mut values = [0; SLOTS];
-                self.hash().read_all(bytes, &mut values);
-                each_slot(remaining, |slot| values[slot], &mut visit);
-            }
         }
     }
 
@@ -453,18 +412,6 @@ impl Page {
             rest &= rest - 1;
         }
         values
-    }
-}
-
-#[inline]
-fn each_slot(
-    remaining: impl Fn(usize) -> i32,
-    hash: impl Fn(usize) -> i32,
-    visit: &mut impl FnMut(u32, PendingAck),
-) {
-    for slot in 0..SLOTS {
-        let value = PendingAck { remaining: remaining(slot), sticky_key_hash: hash(slot) };
-        visit(slot as u32, value);
     }
 }
 
