@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.broker.answers import answer, holes
-from tests.broker.fake_admin import FakeBroker, broker, served
+from tests.cluster.fake_admin import FakeBroker, broker, served
 from tests.commands import ackwell
 
 if TYPE_CHECKING:

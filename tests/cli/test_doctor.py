@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker.answers import answer, holes
-from tests.broker.fake_admin import broker, served
+from tests.cluster.fake_admin import broker, served
 from tests.commands import command
 
 SCHEMA = json.loads(files("ackwell.diagnosis").joinpath("doctor.schema.json").read_text())

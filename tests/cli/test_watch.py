@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.broker.fake_admin import broker, served
+from tests.cluster.fake_admin import broker, served
 from tests.commands import command
 from tests.diagnosis.test_delivery import told
 

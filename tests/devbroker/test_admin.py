@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackwell.broker.admin import Admin
-from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import SubscriptionStats
 from ackwell.cli import program
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol.codes import CommandType
 from tests.devbroker.raw import RawClient
 

@@ -19,7 +19,7 @@ from ackwell.saving.parts import Save, cut
 from ackwell.store import SqliteStore
 from tests.broker.answers import answer, subscription
 from tests.broker.answers import holes as every_second
-from tests.broker.fake_admin import broker, served
+from tests.cluster.fake_admin import broker, served
 from tests.commands import ERROR, ackwell, command, held
 from tests.shared import shared_path
 

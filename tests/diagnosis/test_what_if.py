@@ -12,7 +12,7 @@ from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.diagnosis.what_if import LATEST, Happened, Kind, Move, happened, what_if
 from tests.broker.answers import answer, subscription
-from tests.broker.fake_admin import broker, served
+from tests.cluster.fake_admin import broker, served
 from tests.commands import ackwell, command
 
 if TYPE_CHECKING:

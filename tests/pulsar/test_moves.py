@@ -17,9 +17,9 @@ from urllib.error import HTTPError
 import pytest
 
 from ackwell import Position
-from ackwell.broker.admin import Admin
-from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import SubscriptionStats, from_answer
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor_rules import acknowledged, existing
 from ackwell.diagnosis.what_if import EARLIEST, LATEST, Kind, Move, Outcome, what_if
 from tests.pulsar import kit

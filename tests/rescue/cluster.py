@@ -19,8 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ackwell import Position
-from ackwell.broker.admin import Admin
-from ackwell.broker.endpoint import Endpoint
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.devbroker import Broker
 from ackwell.protocol.codes import CommandType, SubscriptionType
 from ackwell.rescue import Connection

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ackwell.ack_sets import all_messages, from_words, to_words
-from ackwell.broker.admin import BrokerFacts
 from ackwell.broker.settings import BrokerSettings
+from ackwell.cluster.admin import BrokerFacts
 from ackwell.cursor_rules import existing
 from ackwell.devbroker.admin.stats import internal_stats, stats
 from ackwell.devbroker.clock import Clock

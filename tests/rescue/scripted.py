@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ackwell.broker.endpoint import Endpoint
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol import messages
 from ackwell.protocol.codes import CommandType, LookupType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame

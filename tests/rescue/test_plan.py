@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ackwell import PositionRangeSet, rescue
-from ackwell.broker.admin import BrokerFacts
+from ackwell.cluster.admin import BrokerFacts
 from ackwell.cursor_state import CursorState
 from ackwell.errors import StatsError
 from ackwell.position import Position

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackwell.broker.admin import Admin
-from ackwell.broker.endpoint import Endpoint
 from ackwell.cli import console
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError, plan, put_back
 from ackwell.rescue.seals import sealed

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ackwell import PositionRangeSet
-from ackwell.broker.admin import BrokerFacts, TopicAnswer
-from ackwell.broker.collect import MANIFEST
 from ackwell.broker.stats import Unread
+from ackwell.cluster.admin import BrokerFacts, TopicAnswer
+from ackwell.cluster.collect import MANIFEST
 from ackwell.cursor_rules import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position

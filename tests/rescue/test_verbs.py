@@ -176,7 +176,7 @@ def unloaded(cluster: Remembering, folder: Path, **options: Any) -> Report:
 @pytest.fixture
 def takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `take` give the state of before."""
-    from ackwell.broker.admin import TopicAnswer
+    from ackwell.cluster.admin import TopicAnswer
 
     internal = {
         "lastConfirmedEntry": "3:19",

@@ -1,5 +1,6 @@
-"""What a Pulsar broker writes of its subscriptions, says of them, and forgets when it restarts.
+"""The rules by which a Pulsar broker persists acknowledgments, and its reports about subscriptions.
 
-`settings` are the broker's own, by name; `writes` are its rules of what it persists, `restart` is what a
-restart loses by them; `stats` reads what a broker says, from files, and `admin` asks a live one.
+`settings` are the broker's settings by name. `writes` are its rules for persisting a cursor, and `restart`
+counts the acknowledged messages that a restart loses by these rules. `stats` reads the broker's reports
+from files.
 """

@@ -12,7 +12,7 @@ from ackwell.cli import options
 from ackwell.cli.console import EXIT_UNREAD, out, progress, say_unread
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import Admin
+    from ackwell.cluster.admin import Admin
 
 
 @options.asks_a_broker
@@ -45,7 +45,7 @@ def collect(
     Exit code: 0 all collected, 5 some topics could not be read, 1 an error,
     2 a wrong command line.
     """
-    from ackwell.broker.collect import collect as collect_dumps
+    from ackwell.cluster.collect import collect as collect_dumps
 
     if client is None:
         raise typer.BadParameter("give --admin URL, the address of a broker or a proxy")

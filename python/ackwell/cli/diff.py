@@ -17,7 +17,7 @@ from ackwell.cli.tables import print_subscriptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ackwell.broker.admin import Admin
+    from ackwell.cluster.admin import Admin
     from ackwell.diagnosis.difference import Difference, Differences, Name
 
 SHOWN = 2_000

@@ -28,9 +28,9 @@ from ackwell.cli.console import (
 from ackwell.cli.tables import Row, print_subscriptions
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import Admin
     from ackwell.broker.stats import SubscriptionStats, Unread
     from ackwell.broker.writes import Restart
+    from ackwell.cluster.admin import Admin
     from ackwell.diagnosis.checkup import Broker, Checkup
     from ackwell.diagnosis.doctor import Diagnosis
 
@@ -218,8 +218,8 @@ def _counts_safely(version: str) -> bool:
 
 def _collected_broker(sources: Sequence[str], version: str | None, settings: Sequence[str]) -> Broker:
     """Return the broker of the dumps: as `ackwell collect` noted it, else by version."""
-    from ackwell.broker.collect import collected_facts
     from ackwell.broker.settings import BrokerSettings
+    from ackwell.cluster.collect import collected_facts
     from ackwell.diagnosis.checkup import Broker
 
     facts = collected_facts(sources)

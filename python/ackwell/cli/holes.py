@@ -13,8 +13,8 @@ from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, progress,
 from ackwell.cli.tables import print_subscriptions
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import Admin
     from ackwell.broker.stats import Unread
+    from ackwell.cluster.admin import Admin
     from ackwell.diagnosis.holes import Blockage, Listed
 
 PEEKS_MAX = 1_000

@@ -15,7 +15,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ackwell.broker.admin import Admin
+    from ackwell.cluster.admin import Admin
 
 BrokerVersion = Annotated[
     str | None,
@@ -78,8 +78,8 @@ def admin_client(
     """Return the admin client that these options describe, None without --admin."""
     if admin is None:
         return None
-    from ackwell.broker.admin import Admin
-    from ackwell.broker.endpoint import Endpoint
+    from ackwell.cluster.admin import Admin
+    from ackwell.cluster.endpoint import Endpoint
 
     token = os.environ.get("PULSAR_TOKEN") if token_file is None else _token_in(token_file)
     try:

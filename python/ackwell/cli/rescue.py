@@ -20,8 +20,8 @@ from ackwell.cli.command import Command
 from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, say_unread, warn
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import Admin
     from ackwell.broker.writes import Restart
+    from ackwell.cluster.admin import Admin
     from ackwell.cursor_state import CursorState
     from ackwell.rescue import Connection, Plan, RefusedError, Report, Snapshot
 
@@ -531,12 +531,12 @@ def _plans(file: Path) -> Iterator[Plan]:
 
 def _write(file: Path, text: str) -> None:
     """Write a file as a whole, or print it."""
-    from ackwell.broker.whole_files import write_whole
+    from ackwell.cluster.atomic_files import write_atomically
 
     if str(file) == "-":
         sys.stdout.write(text)
         return
-    write_whole(file, text.encode())
+    write_atomically(file, text.encode())
 
 
 def _show(made: Plan) -> None:

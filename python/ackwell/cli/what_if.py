@@ -15,8 +15,8 @@ from ackwell.cli.console import fail, out, print_json
 from ackwell.diagnosis.what_if import Kind
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import Admin
     from ackwell.broker.stats import SubscriptionStats
+    from ackwell.cluster.admin import Admin
     from ackwell.position import Position
 
 

@@ -19,7 +19,7 @@ from ackwell.diagnosis.delivery import Delivering
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import BrokerFacts
+    from ackwell.cluster.admin import BrokerFacts
 
 SCHEMA_VERSION: Final = 1
 """The version of the JSON; it grows when a reader of an older one could misread a value."""

@@ -19,7 +19,7 @@ from ackwell.errors import StatsError
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
-    from ackwell.broker.admin import Admin
+    from ackwell.cluster.admin import Admin
     from ackwell.diagnosis.inspection import Inspection
     from ackwell.position import Position
 

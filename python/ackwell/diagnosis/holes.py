@@ -16,9 +16,9 @@ from ackwell.errors import StatsError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import Admin, PeekedEntry
     from ackwell.broker.dispatch import ConsumerStats
     from ackwell.broker.stats import SubscriptionStats
+    from ackwell.cluster.admin import Admin, PeekedEntry
 
 
 @dataclass(frozen=True, slots=True)

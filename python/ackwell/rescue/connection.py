@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.broker.admin import topic_path
+from ackwell.cluster.admin import topic_path
 from ackwell.errors import AckwellError, ErrorCode, StatsError
 from ackwell.protocol import messages
 from ackwell.protocol.address import address_of
@@ -24,7 +24,7 @@ from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.snapshot import Snapshot, take
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import Admin
+    from ackwell.cluster.admin import Admin
     from ackwell.rescue.planning import Acknowledgment
 
 NAME: Final = "ackwell-rescue"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker import dispatch
-from ackwell.broker.admin import quoted, topic_path
-from ackwell.broker.whole_files import write_whole
+from ackwell.cluster.admin import quoted, topic_path
+from ackwell.cluster.atomic_files import write_atomically
 from ackwell.errors import StatsError
 from ackwell.rescue.planning import same_cluster
 from ackwell.rescue.refusals import RefusedError
@@ -53,7 +53,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
             "before": before,
             "timeMs": int(time.time() * 1000),
         }
-        write_whole(journal, json.dumps(sealed(value)).encode())
+        write_atomically(journal, json.dumps(sealed(value)).encode())
     connection.change("hold", "POST", topic, subscription, f"{quoted(subscription)}/dispatchRate", HOLD)
     _wait_for(connection, f"{path}?applied=true", HOLD)
 

@@ -13,11 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackwell.broker.admin import BrokerFacts, TopicAnswer
-from ackwell.broker.collect import MANIFEST, collected_facts
 from ackwell.broker.documents import documents_of
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, stats_files
+from ackwell.cluster.admin import BrokerFacts, TopicAnswer
+from ackwell.cluster.collect import MANIFEST, collected_facts
 from ackwell.cursor_rules import acknowledged, existing
 from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
@@ -25,7 +25,7 @@ from ackwell.rescue.seals import check_seal
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
-    from ackwell.broker.admin import Admin
+    from ackwell.cluster.admin import Admin
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ackwell._native import PositionRangeSet
-from ackwell.broker.admin import quoted, topic_path
-from ackwell.broker.whole_files import write_whole
+from ackwell.cluster.admin import quoted, topic_path
+from ackwell.cluster.atomic_files import write_atomically
 from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue.holding import held
@@ -51,7 +51,7 @@ def unload(
             answer, before = take(connection.admin, *name, connection.facts())
             attachable(before)
             value = dump(answer, subscription, connection.facts(), connection.admin.cluster)
-            write_whole(kept, json.dumps(sealed(value)).encode())
+            write_atomically(kept, json.dumps(sealed(value)).encode())
         else:
             before = _read(kept, name)
         report = _unloaded(connection, before, unloads=unloads)

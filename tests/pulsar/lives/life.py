@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell import Position
 from ackwell.ack_sets import from_words, to_words
-from ackwell.broker.admin import Admin, TopicAnswer
-from ackwell.broker.endpoint import Endpoint
+from ackwell.cluster.admin import Admin, TopicAnswer
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar.live.client import Client, RefusedError
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.ack_sets import all_messages, from_words, to_words
-from ackwell.broker.admin import Admin
-from ackwell.broker.endpoint import Endpoint
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor_rules import acknowledged, existing
 from ackwell.cursor_state import CursorState
 from ackwell.protocol.codes import SubscriptionType

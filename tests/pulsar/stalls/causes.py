@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ackwell.broker.admin import Admin, TopicAnswer
-from ackwell.broker.endpoint import Endpoint
+from ackwell.cluster.admin import Admin, TopicAnswer
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar.live.client import Client
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from ackwell.broker.admin import Admin
-from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import SubscriptionStats, Unread
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StatsError
-from tests.broker.fake_admin import FakeBroker, broker, served
+from tests.cluster.fake_admin import FakeBroker, broker, served
 
 TOPIC = "persistent://shop/eu/orders"
 LIMIT = "managedLedgerMaxUnackedRangesToPersist"
@@ -39,7 +39,7 @@ def read(url: str, *wanted: str, **options: Any) -> tuple[list[SubscriptionStats
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ackwell.broker.endpoint._FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr("ackwell.cluster.endpoint._FIRST_PAUSE_SECONDS", 0.001)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_a_slow_topic_is_given_up_and_the_others_are_read() -> None:
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ackwell.broker.endpoint.BODY_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("ackwell.cluster.endpoint.BODY_BYTES_MAX", 1 << 20)
     told = served() | {"/admin/v2/persistent/shop/eu/orders/internalStats": b" " * (1 << 20) + b"{}"}
     with broker(told) as (url, _):
         _, (unread,) = read(url, TOPIC)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ackwell.broker.whole_files import write_whole
+from ackwell.cluster.atomic_files import write_atomically
 
 
-def test_a_file_is_written_and_written_again_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_replaced_and_no_temporary_file_remains(tmp_path: Path) -> None:
     for data in (b"first", b"", b"the third\n"):
-        write_whole(tmp_path / "a", data)
+        write_atomically(tmp_path / "a", data)
         assert (tmp_path / "a").read_bytes() == data
         assert [each.name for each in tmp_path.iterdir()] == ["a"]
 
@@ -20,22 +20,22 @@ def test_a_file_is_written_and_written_again_and_nothing_is_left_beside_it(tmp_p
 def test_what_was_left_beside_it_is_removed_and_a_link_there_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"kept")
     (tmp_path / ".a.tmp").symlink_to(tmp_path / "precious")
-    write_whole(tmp_path / "a", b"new")
+    write_atomically(tmp_path / "a", b"new")
     (tmp_path / ".a.tmp").write_bytes(b"left by a run that was cut off")
-    write_whole(tmp_path / "a", b"newer")
+    write_atomically(tmp_path / "a", b"newer")
     assert (tmp_path / "precious").read_bytes() == b"kept"
     assert ((tmp_path / "a").read_bytes(), (tmp_path / "a").is_symlink()) == (b"newer", False)
 
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_whole(tmp_path / "a", b"old")
+    write_atomically(tmp_path / "a", b"old")
 
     def fail(descriptor: int) -> None:
         raise OSError("the disk is full")
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="full"):
-        write_whole(tmp_path / "a", b"new")
+        write_atomically(tmp_path / "a", b"new")
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
@@ -48,11 +48,11 @@ def test_what_comes_between_its_removal_and_the_write_is_not_followed(
     (tmp_path / ".b.tmp").symlink_to(tmp_path / "precious")
     for name in ("a", "b"):
         with pytest.raises(FileExistsError):
-            write_whole(tmp_path / name, b"new")
+            write_atomically(tmp_path / name, b"new")
     assert (tmp_path / "precious").read_bytes() == b"kept"
 
 
 def test_a_file_has_the_permissions_that_the_process_gives_its_files(tmp_path: Path) -> None:
     (tmp_path / "usual").touch()
-    write_whole(tmp_path / "a", b"")
+    write_atomically(tmp_path / "a", b"")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ackwell.broker import endpoint as module
-from ackwell.broker.admin import Admin
-from ackwell.broker.endpoint import Endpoint
+from ackwell.cluster import endpoint as module
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StatsError
-from tests.broker.fake_admin import FakeBroker, broker
+from tests.cluster.fake_admin import FakeBroker, broker
 
 PATH = "/admin/v2/brokers/version"
 

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
-from ackwell.broker.admin import BrokerFacts, TopicAnswer
 from ackwell.broker.dates import date_of
 from ackwell.broker.stats import Unread
-from ackwell.broker.whole_files import NO_FOLLOW, write_whole
+from ackwell.cluster.admin import BrokerFacts, TopicAnswer
+from ackwell.cluster.atomic_files import NO_FOLLOW, write_atomically
 from ackwell.errors import StoreError
 
 if TYPE_CHECKING:
-    from ackwell.broker.admin import Admin
+    from ackwell.cluster.admin import Admin
 
 MANIFEST: Final = "collected.manifest"
 SCHEMA_VERSION: Final = 1
@@ -77,13 +77,13 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
             "topics": len(list(run.glob("*.json.gz"))),
             "unread": [each._asdict() for each in unread],
         }
-        write_whole(run / MANIFEST, json.dumps(manifest, indent=1).encode())
+        write_atomically(run / MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
 def _write(run: Path, answer: TopicAnswer) -> Path:
     file = _file(run, answer.topic)
     data = json.dumps(answer.to_json(), separators=(",", ":")).encode()
-    write_whole(file, gzip.compress(data, 6, mtime=0))
+    write_atomically(file, gzip.compress(data, 6, mtime=0))
     return file
 
 

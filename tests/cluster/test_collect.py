@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ackwell.broker.admin import Admin
-from ackwell.broker.collect import MANIFEST, _locked, collect, collected_facts
-from ackwell.broker.endpoint import Endpoint
 from ackwell.broker.stats import read_stats
+from ackwell.cluster.admin import Admin
+from ackwell.cluster.collect import MANIFEST, _locked, collect, collected_facts
+from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StoreError
-from tests.broker.fake_admin import broker, served
+from tests.cluster.fake_admin import broker, served
 from tests.commands import command
 
 NOON_MS = 1_795_262_400_000
@@ -185,7 +185,7 @@ def test_a_file_that_could_not_be_written_whole_is_not_there(
     with broker(served()) as (url, _):
         admin = Admin(Endpoint(url=url))
         with monkeypatch.context() as patched:
-            patched.setattr("ackwell.broker.collect.os.fsync", full)
+            patched.setattr("ackwell.cluster.collect.os.fsync", full)
             with pytest.raises(OSError, match="no space left"):
                 list(collect(admin, tmp_path, (), time_ms=NOON_MS))
         assert names(tmp_path) == []

@@ -22,7 +22,7 @@ from ackwell.errors import StatsError
 from ackwell.position import Position
 
 if TYPE_CHECKING:
-    from ackwell.broker.endpoint import Answer, Endpoint
+    from ackwell.cluster.endpoint import Answer, Endpoint
 
 PARTITIONS_MAX: Final = 100_000
 """More partitions than any cluster serves of a topic."""
