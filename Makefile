@@ -148,7 +148,7 @@ $(MUTANTS)/.locked: .venv/.locked requirements/mutants.txt
 	cargo install --quiet --locked --root $(MUTANTS) cargo-mutants@$(CARGO_MUTANTS)
 	@touch $@
 
-mutants: install $(MUTANTS)/.locked  ## Judge the tests by mutants: FILE=python/ackwell/cursor.py SAMPLE=40 SEED=1; hours without FILE
+mutants: install $(MUTANTS)/.locked  ## Judge the tests by mutants: FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1; hours without FILE
 	PATH="$(CURDIR)/$(MUTANTS)/bin:$$PATH" python -m tests.mutants $(FILE) --sample $(SAMPLE) --seed $(SEED)
 
 bench: bench-rust bench-python bench-peers  ## All benchmarks

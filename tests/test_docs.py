@@ -315,4 +315,4 @@ def test_an_api_page_has_a_table_of_members_and_the_source_and_takes_no_text_for
     assert ">ack_cumulative<" in re.sub(r"</?(code|span|strong|p)[^>]*>", "", members[0]), (
         "a member of a base class"
     )
-    assert "_modules/ackwell/cursor.html" in page
+    assert "_modules/ackwell/cursor/cursor.html" in page

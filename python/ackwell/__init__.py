@@ -23,7 +23,7 @@ from ackwell._native import (
     TimeWheel,
     TripleLongHeap,
 )
-from ackwell.cursor import Cursor
+from ackwell.cursor import Cursor, CursorSettings
 from ackwell.drawing import of_ranges
 from ackwell.errors import (
     AckwellError,
@@ -89,7 +89,6 @@ PositionRangeSet._repr_html_ = lambda self: of_ranges(self).html()  # type: igno
 PositionRangeSet.__rich__ = lambda self: of_ranges(self).on_a_terminal()  # type: ignore[method-assign]
 
 if TYPE_CHECKING:
-    from ackwell.cursor_settings import CursorSettings
     from ackwell.delayed import DelayedDeliveryTracker
     from ackwell.saving.journal import Journal
     from ackwell.store import MemoryStore, SqliteStore
@@ -98,7 +97,6 @@ if TYPE_CHECKING:
     __version__: str
 else:
     _HOMES = {
-        "CursorSettings": "ackwell.cursor_settings",
         "DelayedDeliveryTracker": "ackwell.delayed",
         "Journal": "ackwell.saving.journal",
         "MemoryStore": "ackwell.store",

@@ -18,7 +18,7 @@ from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, read_stats
-from ackwell.cursor_state import AckSets, CursorState
+from ackwell.cursor.state import AckSets, CursorState
 from tests.shared import shared_path
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ackwell import Position, PositionRangeSet
 from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.broker.restart import restart_loss
 from ackwell.broker.settings import BrokerSettings
-from ackwell.cursor_state import CursorState
+from ackwell.cursor.state import CursorState
 
 if TYPE_CHECKING:
     from ackwell.broker.writes import CursorLedger, Restart

@@ -24,7 +24,7 @@ from typing import Any, Self
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from ackwell.ack_sets import from_words, to_signed_words
+from ackwell.cursor.ack_sets import from_words, to_signed_words
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.codes import CommandType, TxnAction

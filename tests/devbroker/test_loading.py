@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ackwell import DelayedDeliveryTracker, Ledgers, PositionInfo
-from ackwell.ack_sets import to_words
+from ackwell.cursor.ack_sets import to_words
 from ackwell.devbroker import Broker
 from ackwell.devbroker.admin.stats import internal_stats, stats
 from ackwell.devbroker.clock import Clock

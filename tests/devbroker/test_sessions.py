@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ackwell.ack_sets import from_words
+from ackwell.cursor.ack_sets import from_words
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.replay.events import Kind
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import CorruptStateError, LimitError, _native, ack_sets
+from ackwell import CorruptStateError, LimitError, _native
+from ackwell.cursor import ack_sets
 from ackwell.subscription import AckColumns, CommandAck, MessageId
 from ackwell.wire import bytes_field, int_field
 from tests import reference

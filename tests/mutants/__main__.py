@@ -1,4 +1,4 @@
-"""Mutation testing: `make mutants FILE=python/ackwell/cursor.py SAMPLE=40 SEED=1`.
+"""Mutation testing: `make mutants FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1`.
 
 A mutant is the program with one small fault. Those that no test notices show which tests are missing. Each
 room has a sample of its own, dealt to its modules by their sizes; with no file named, each room is judged.

@@ -29,8 +29,8 @@ SAVING = [
     "tests/saving/test_recovery.py",
     "tests/saving/test_limits.py",
     "tests/saving/test_versions.py",
-    "tests/saving/test_cursor_saves.py",
-    "tests/saving/test_tracking.py",
+    "tests/cursor/test_cursor_saves.py",
+    "tests/cursor/test_tracking.py",
     "tests/saving/test_subscription_saves.py",
 ]
 
@@ -151,8 +151,8 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/": [
         "tests/test_import.py",
         "tests/test_position.py",
-        "tests/test_cursor_state.py",
-        "tests/test_ack_sets.py",
+        "tests/cursor/test_cursor_state.py",
+        "tests/cursor/test_ack_sets.py",
         "tests/differential/test_refusals.py",
         "tests/cursor/test_cursor.py",
         "tests/cli/test_errors.py",
@@ -161,35 +161,37 @@ JUDGES: dict[str, list[str]] = {
         "tests/store/test_stores.py",
     ],
     "python/pytest_ackwell/": ["tests/devbroker/test_tutorial.py"],
-    "python/ackwell/cursor.py": ["tests/saving/test_cursor_saves.py", "tests/saving/test_tracking.py"],
-    "python/ackwell/carried.py": ["tests/saving/test_cursor_saves.py", "tests/saving/test_tracking.py"],
-    "python/ackwell/changes.py": ["tests/saving/test_tracking.py"],
-    "python/ackwell/cursor_rules.py": [
+    "python/ackwell/cursor/": ["tests/cursor/test_cursor_saves.py", "tests/cursor/test_tracking.py"],
+    "python/ackwell/cursor/changes.py": ["tests/cursor/test_tracking.py"],
+    "python/ackwell/cursor/rules.py": [
         "tests/cursor/test_cursor.py",
-        "tests/saving/test_cursor_saves.py",
+        "tests/cursor/test_cursor_saves.py",
         "tests/subscription/test_broker_points.py",
         "tests/subscription/test_places.py",
-        "tests/saving/test_tracking.py",
+        "tests/cursor/test_tracking.py",
         "tests/subscription/test_refusals.py",
         "tests/subscription/test_acks.py",
     ],
-    "python/ackwell/cursor_state.py": ["tests/test_cursor_state.py", "tests/saving/test_cursor_saves.py"],
+    "python/ackwell/cursor/state.py": [
+        "tests/cursor/test_cursor_state.py",
+        "tests/cursor/test_cursor_saves.py",
+    ],
     "python/ackwell/testing/": [
         "tests/store/test_stores.py",
         "tests/saving/test_crashes.py",
         "tests/store/test_sqlite_io.py",
     ],
-    "python/ackwell/cursor_settings.py": [
+    "python/ackwell/cursor/settings.py": [
         "tests/subscription/test_broker_points.py",
         "tests/cursor/test_cursor.py",
     ],
-    "python/ackwell/ack_sets.py": [
-        "tests/test_ack_sets.py",
+    "python/ackwell/cursor/ack_sets.py": [
+        "tests/cursor/test_ack_sets.py",
         "tests/cursor/test_cursor.py",
         "tests/subscription/test_acks.py",
     ],
     "python/ackwell/loss.py": ["tests/differential/test_position_info.py", "tests/cursor/test_cursor.py"],
-    "python/ackwell/delayed.py": ["tests/delayed/test_tracker.py", "tests/saving/test_tracking.py"],
+    "python/ackwell/delayed.py": ["tests/delayed/test_tracker.py", "tests/cursor/test_tracking.py"],
     "python/ackwell/subscription/": SUBSCRIPTION,
     "python/ackwell/protocol/": PROTOCOL,
     "python/ackwell/protocol/command_ack.py": ["tests/protocol/test_command_ack.py"],
@@ -305,8 +307,8 @@ def judges(module: str) -> list[str]:
     return [module, *JUDGES[entry_of(module)], "tests/test_values.py"]
 
 
-OWN = {"delayed": "delayed", "cursor": "cursor", "cursor_settings": "cursor", "cursor_state": "cursor"}
-"""The rooms of modules that have no folder; all others of them are in the room "words"."""
+OWN = {"delayed": "delayed"}
+"""The rooms of modules that have no folder; all other such modules are in the room "words"."""
 
 
 def room_of(module: str) -> str:

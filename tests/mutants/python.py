@@ -41,7 +41,7 @@ SAME = {
 # A mutant that would fill the memory is killed by that.
 ADDRESS_SPACE_BYTES_MAX = 8 << 30
 # What whole lives of subscriptions run through is judged by some of them, too, where nothing else finds it.
-LIVED = ("python/ackwell/cursor.py", "python/ackwell/subscription/", "python/ackwell/saving/")
+LIVED = ("python/ackwell/cursor/", "python/ackwell/subscription/", "python/ackwell/saving/")
 LIVES = 600
 # The test that found a mutant, in pytest's summary.
 FAILED = re.compile(r"(FAILED|ERROR) .*")

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ackwell import CorruptStateError, LimitError
-from ackwell.ack_sets import BATCH_SIZE_MAX
+from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
 from ackwell.protocol.command_ack import AckType, CommandAck, MessageId, TransactionId, ValidationError
 from ackwell.wire import signed64
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackwell.ack_sets import to_words
 from ackwell.broker.batch_sizes import BatchSizes, Count
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint
+from ackwell.cursor.ack_sets import to_words
 from ackwell.diagnosis.doctor import predict
 from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar import kit

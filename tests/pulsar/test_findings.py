@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import Position, PositionRangeSet
-from ackwell.ack_sets import to_words
 from ackwell.broker.settings import BrokerSettings
+from ackwell.cursor.ack_sets import to_words
 from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar import kit
 from tests.pulsar.live import runs

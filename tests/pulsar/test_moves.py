@@ -20,7 +20,7 @@ from ackwell import Position
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
-from ackwell.cursor_rules import acknowledged, existing
+from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.what_if import EARLIEST, LATEST, Kind, Move, Outcome, what_if
 from tests.pulsar import kit
 from tests.pulsar.lives.examine import SETTINGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ackwell.ack_sets import BATCH_SIZE_MAX, WORDS_MAX
+from ackwell.cursor.ack_sets import BATCH_SIZE_MAX, WORDS_MAX
 from ackwell.engine import AckFields, MessageIdFields
 from ackwell.errors import CorruptStateError, LimitError
 from ackwell.wire import Reader

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ackwell.ack_sets import from_words, to_signed_words, to_words
+from ackwell.cursor.ack_sets import from_words, to_signed_words, to_words
 from ackwell.errors import CorruptStateError, Flaw, LimitError, NewerVersionError, ProtocolError
 from ackwell.position import Position
 from ackwell.replay.events import Action

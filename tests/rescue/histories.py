@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ackwell.ack_sets import all_messages, from_words, to_words
 from ackwell.broker.settings import BrokerSettings
 from ackwell.cluster.admin import BrokerFacts
-from ackwell.cursor_rules import existing
+from ackwell.cursor.ack_sets import all_messages, from_words, to_words
+from ackwell.cursor.rules import existing
 from ackwell.devbroker.admin.stats import internal_stats, stats
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.entry import Entry
@@ -28,7 +28,7 @@ from ackwell.rescue.snapshot import Snapshot, snapshots_of
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
-    from ackwell.cursor_state import CursorState
+    from ackwell.cursor.state import CursorState
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.topic import Topic
 

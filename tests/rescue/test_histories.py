@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackwell.ack_sets import from_words
+from ackwell.cursor.ack_sets import from_words
 from ackwell.rescue.planning import Plan, plan
 from ackwell.rescue.refusals import RefusedError
 from tests.rescue.histories import BEFORE, HARMLESS, SEEKS, History, existing_only

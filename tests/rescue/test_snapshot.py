@@ -13,7 +13,7 @@ from ackwell import PositionRangeSet
 from ackwell.broker.stats import Unread
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST
-from ackwell.cursor_rules import existing
+from ackwell.cursor.rules import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from ackwell.cursor.tracked import Tracked
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.errors import StoreError
 from ackwell.saving import delta, parts, recovery
 from ackwell.saving.journal import Journal, Saved
 from ackwell.saving.parts import Part
-from ackwell.saving.source import Tracked
 from ackwell.store import MemoryStore
 from ackwell.subscription import saved
 from ackwell.subscription.backoffs import Backoffs

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ackwell.ack_sets import to_words
+from ackwell.cursor.ack_sets import to_words
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.engine import native_engine
 from ackwell.errors import ProtocolError

@@ -19,7 +19,7 @@ from ackwell import ManagedCursorInfo, PositionInfo, PositionRangeSet, TimeBucke
 from ackwell.broker.restart import restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import read_stats
-from ackwell.cursor_state import CursorState
+from ackwell.cursor.state import CursorState
 from ackwell.errors import EventError, StatsError
 from ackwell.position import Position
 from ackwell.replay import tables

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell.ack_sets import WHOLE, to_words
+from ackwell.cursor.ack_sets import WHOLE, to_words
 from ackwell.subscription import Undelivered
 from ackwell.subscription.saved import decode_transactions
 

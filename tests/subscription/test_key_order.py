@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import Ledgers, Position
-from ackwell.ack_sets import to_words
+from ackwell.cursor.ack_sets import to_words
 from ackwell.engine import native_engine
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import (

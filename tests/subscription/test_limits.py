@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ackwell import Ledgers, LimitError, Position, ProtocolError
-from ackwell.ack_sets import BATCH_SIZE_MAX
+from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
 from ackwell.subscription import (
     RedeliveryBackoff,
     Subscription,

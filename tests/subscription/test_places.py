@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ackwell import Ledgers
-from ackwell.ack_sets import WHOLE
+from ackwell.cursor.ack_sets import WHOLE
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.state import State

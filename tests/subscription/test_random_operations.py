@@ -12,7 +12,7 @@ import random
 import pytest
 
 from ackwell import Ledgers, Position
-from ackwell.ack_sets import to_words
+from ackwell.cursor.ack_sets import to_words
 from ackwell.store import MemoryStore
 from ackwell.subscription import Subscription, SubscriptionSettings
 

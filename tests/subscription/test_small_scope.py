@@ -14,7 +14,7 @@ from operator import methodcaller
 import pytest
 
 from ackwell import Ledgers, Position, ProtocolError
-from ackwell.ack_sets import to_words
+from ackwell.cursor.ack_sets import to_words
 from ackwell.store import MemoryStore
 from ackwell.subscription import RedeliveryBackoff, Subscription
 from tests.subscription.model import Message, Model, State

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ackwell import Ledgers, Position
-from ackwell.ack_sets import to_words
-from ackwell.cursor_rules import acknowledged
+from ackwell.cursor.ack_sets import to_words
+from ackwell.cursor.rules import acknowledged
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
 from ackwell.subscription import Subscription, SubscriptionSettings, sticky_key_hash

@@ -7,8 +7,8 @@ from itertools import chain
 import pytest
 
 from ackwell import Ledgers, PositionInfo, PositionRangeSet, StateTooLargeError, StoreError
-from ackwell.ack_sets import to_words
 from ackwell.cursor import Cursor
+from ackwell.cursor.ack_sets import to_words
 from ackwell.store import MemoryStore
 from ackwell.subscription import (
     CommandAck,

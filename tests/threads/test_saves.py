@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from ackwell import Cursor, Ledgers, Position, ProtocolError
-from ackwell.changes import Changed
+from ackwell.cursor.changes import Changed
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import Subscription
 

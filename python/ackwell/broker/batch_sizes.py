@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ackwell.ack_sets import from_words, last_unacked
-from ackwell.cursor_state import AckSets
+from ackwell.cursor.ack_sets import from_words, last_unacked
+from ackwell.cursor.state import AckSets
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet

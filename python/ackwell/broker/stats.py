@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from ackwell.ack_sets import from_words, to_words
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.dispatch import DispatchStats, dispatch_of
 from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
-from ackwell.cursor_state import AckSets, CursorState
+from ackwell.cursor.ack_sets import from_words, to_words
+from ackwell.cursor.state import AckSets, CursorState
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.position import Position
 

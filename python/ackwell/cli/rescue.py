@@ -22,7 +22,7 @@ from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, say_unread, wa
 if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
     from ackwell.cluster.admin import Admin
-    from ackwell.cursor_state import CursorState
+    from ackwell.cursor.state import CursorState
     from ackwell.rescue import Connection, Plan, RefusedError, Report, Snapshot
 
 EXIT_REFUSED: Final = 3

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell import PositionInfo
-from ackwell.ack_sets import from_words
 from ackwell.broker.documents import documents_of
 from ackwell.broker.stats import (
     SubscriptionStats,
@@ -34,6 +33,7 @@ from ackwell.broker.stats import (
     stats_files,
     topic_of,
 )
+from ackwell.cursor.ack_sets import from_words
 from ackwell.devbroker.entry import Entry
 from ackwell.devbroker.stand_ins import Known, LoadedLedger
 from ackwell.errors import StatsError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from ackwell.ack_sets import from_words
+from ackwell.cursor.ack_sets import from_words
 from ackwell.position import Position
 from ackwell.protocol.hot import message_frame, message_frames
 from ackwell.replay.events import Kind

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ackwell import PositionInfo
-from ackwell.ack_sets import from_words
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import MemoryState, Restart, kept_of
+from ackwell.cursor.ack_sets import from_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ackwell.ack_sets import from_words
+from ackwell.cursor.ack_sets import from_words
 from ackwell.position import Position
 from ackwell.protocol.batches import read_batch
 from ackwell.protocol.payload import read_payload, uncompressed

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ackwell.broker.stats import SubscriptionStats, Unread, newest, parse_stats, read_each
-from ackwell.cursor_rules import acknowledged
-from ackwell.cursor_state import CursorState
+from ackwell.cursor.rules import acknowledged
+from ackwell.cursor.state import CursorState
 from ackwell.errors import StatsError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ackwell.broker.codes import with_names
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import RESTARTS, Reason, Restart
-from ackwell.cursor_state import size_in
+from ackwell.cursor.state import size_in
 from ackwell.diagnosis.delivery import Delivery, delivery_of
 from ackwell.diagnosis.hidden import hidden_parts
 from ackwell.diagnosis.holes import oldest_unacked

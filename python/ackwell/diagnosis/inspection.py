@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import RESTARTS, Restart
-from ackwell.cursor_state import CursorState, size_in
+from ackwell.cursor.state import CursorState, size_in
 from ackwell.errors import CorruptStateError
 from ackwell.protocol.codes import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving import parts

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.restart import acked_within
 from ackwell.cursor import Cursor
-from ackwell.cursor_rules import acknowledged, existing
+from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.doctor import count_to_json
 from ackwell.errors import StatsError
 from ackwell.position import Position

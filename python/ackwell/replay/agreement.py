@@ -13,16 +13,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ackwell.ack_sets import from_words
 from ackwell.broker.stats import SubscriptionStats, read_stats
-from ackwell.cursor_rules import acknowledged
+from ackwell.cursor.ack_sets import from_words
+from ackwell.cursor.rules import acknowledged
 from ackwell.errors import EventError
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import Replay, SubscriptionState
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
-    from ackwell.cursor_state import AckSets
+    from ackwell.cursor.state import AckSets
     from ackwell.position import Position
 
 

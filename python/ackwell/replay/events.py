@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, Never
 
-from ackwell.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
+from ackwell.cursor.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
 from ackwell.errors import EventError, LimitError
 
 SCHEMA_VERSION: Final = 1
@@ -262,7 +262,7 @@ def event_from_fields(
     """Build an event from its fields, by ackwell's names; unknown fields are ignored.
 
     Raises `EventError`, naming `file` and `line`, for an unknown kind, a missing or mistyped field, a
-    negative id, an integer outside int64, or a batch larger than `ackwell.ack_sets.BATCH_SIZE_MAX`.
+    negative id, an integer outside int64, or a batch larger than `ackwell.cursor.ack_sets.BATCH_SIZE_MAX`.
 
     >>> fields = {"topic": "t", "subscription": "s", "sequence": 1, "kind": "ack"}
     >>> event_from_fields(fields | {"ledger_id": 3, "entry_id": 5}).entry_id

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ackwell.ack_sets import BATCH_SIZE_MAX
 from ackwell.cursor import Cursor
-from ackwell.cursor_settings import CursorSettings
+from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
+from ackwell.cursor.settings import CursorSettings
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, EventError, Flaw, ProtocolError
 from ackwell.replay.event_columns import NULL, Columns, Texts, code_at, codes_of

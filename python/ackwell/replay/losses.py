@@ -17,7 +17,7 @@ import numpy as np
 from ackwell.broker.batch_sizes import BatchSizes, Count, CountedAckSets, CountedSizes
 from ackwell.broker.restart import restart_loss
 from ackwell.broker.writes import not_read_back
-from ackwell.cursor_state import CursorState
+from ackwell.cursor.state import CursorState
 from ackwell.position import Position
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ackwell import Ledgers
-from ackwell.ack_sets import after, to_words, within, without
+from ackwell.cursor.ack_sets import after, to_words, within, without
 from ackwell.errors import AckwellError, ProtocolError
 from ackwell.position import Position
 from ackwell.replay.events import EFFECTS, IN_TRANSACTION, Action, Event, Kind

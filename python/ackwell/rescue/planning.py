@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from ackwell._native import Ledgers, PositionRangeSet
-from ackwell.cursor_rules import acknowledged, existing
-from ackwell.cursor_state import AckSets, CursorState
+from ackwell.cursor.rules import acknowledged, existing
+from ackwell.cursor.state import AckSets, CursorState
 from ackwell.errors import AckwellError, StatsError
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType

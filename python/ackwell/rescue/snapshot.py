@@ -18,7 +18,7 @@ from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, stats_files
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, collected_facts
-from ackwell.cursor_rules import acknowledged, existing
+from ackwell.cursor.rules import acknowledged, existing
 from ackwell.errors import StatsError
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue.seals import check_seal

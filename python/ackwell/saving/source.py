@@ -1,26 +1,17 @@
-"""What a journal saves, and what changed in it since the save before.
+"""States that a journal can save.
 
-A `Given` state is compared with the one before: O(ranges + ack sets + counts). A `Tracked` state belongs to a
-cursor, whose parts remember which of their entries changed: O(ranges) at the speed of comparing
-bits, plus O(changes).
+A `Source` compares its state with the state of the save before. A `Given` state is a value: the comparison
+costs O(ranges + ack sets + counts). The source of a cursor is `ackwell.cursor.tracked`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ackwell.ack_sets import to_words
-from ackwell.errors import ProtocolError
 from ackwell.saving.delta import Change, difference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ackwell._native import PositionInfo, PositionRangeSet
-    from ackwell.changes import Changed
-    from ackwell.cursor_rules import CursorRules
-    from ackwell.engine import Engine
-    from ackwell.position import Position
+    from ackwell._native import PositionInfo
 
 
 class Source(Protocol):
@@ -51,121 +42,5 @@ class Given(NamedTuple):
 
     def change_since(self, baseline: object) -> Change | None:
         """Return the difference of the two states."""
-        # A tracked baseline is less than a state.
-        return None if isinstance(baseline, Baseline) else difference(baseline, self.state)  # type: ignore[arg-type]
-
-
-class Baseline(NamedTuple):
-    """A tracked state at one moment, the dictionaries apart: what is saved, and compared by the next save."""
-
-    mark_delete: Position
-    acked: PositionRangeSet
-    """A copy: the cursor changes its own."""
-    properties: Mapping[str, int]
-    idle_since: int | None
-    unknown_fields: bytes
-
-
-class Tracked:
-    """The state of a cursor, and of what is carried with it, at the moment of a save.
-
-    Everything that is large is copied once, here: what is written and what the next save compares are one.
-    `ProtocolError` if another thread moves the cursor meanwhile.
-    """
-
-    def __init__(self, cursor: CursorRules, engine: Engine, changed_sets: Changed) -> None:
-        self._cursor, self._engine, self._carried = cursor, engine, cursor.carried
-        mark_delete = cursor.mark_delete_position
-        self.now = Baseline(
-            mark_delete,
-            cursor.individually_deleted.copy(),
-            dict(cursor.properties),
-            self._carried.idle_since,
-            self._carried.unknown_fields,
-        )
-        self._changed = changed_sets, self._carried.changed_counts
-        self._changed_sets, self._changed_counts = (changed.begin() for changed in self._changed)
-        if cursor.mark_delete_position is not mark_delete:
-            raise _moved()
-
-    def check_unmoved(self) -> None:
-        """Raise `ProtocolError` if the state changed since the save began."""
-        cursor, now = self._cursor, self.now
-        if (
-            cursor.mark_delete_position is not now.mark_delete
-            or any(changed.moved for changed in self._changed)
-            or cursor.individually_deleted.cardinality != now.acked.cardinality
-        ):
-            raise _moved()
-
-    def whole(self) -> PositionInfo:
-        """Return the whole state. O(ranges + ack sets + counts)."""
-        now = self.now
-        info: PositionInfo = self._engine.PositionInfo(
-            *now.mark_delete,
-            individually_deleted=now.acked,
-            batch_deleted=self._cursor.batch_deleted,
-            redelivery_counts=self._carried.counts(self._cursor.is_acked),
-            properties=now.properties,
-            idle_since=now.idle_since,
-            unknown_fields=now.unknown_fields,
-        )
-        return info
-
-    def baseline(self) -> Baseline:
-        """Return what was saved, and forget the changes before it."""
-        for changed in self._changed:
-            changed.saved()
-        return self.now
-
-    def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
-        """Return what was tracked since; the difference if the state was just loaded."""
-        if not isinstance(baseline, Baseline):
-            return difference(baseline, self.whole())
-        now, mark_delete = self.now, self.now.mark_delete
-        kept = baseline.acked.copy()
-        kept.remove_up_to(*mark_delete)
-        new = now.acked - kept
-        # All that was acknowledged still is, if the new ones are all there is more.
-        taken_back = kept.cardinality + new.cardinality != now.acked.cardinality
-        if taken_back or mark_delete < baseline.mark_delete:
-            return None
-        bits = self._values(self._changed_sets, lambda position: self._cursor.unacked_bits(*position))
-        counts = self._values(self._changed_counts, self._carried.count_of)
-        if bits is None or counts is None:
-            return None
-        properties = now.properties != baseline.properties
-        others = now[3:] != baseline[3:]
-        changes = self._engine.PositionInfo(
-            *mark_delete,
-            individually_deleted=new,
-            batch_deleted={position: to_words(each) for position, each in bits.items()},
-            redelivery_counts=counts,
-            properties=now.properties if properties else None,
-            idle_since=now.idle_since if others else None,
-            unknown_fields=now.unknown_fields if others else None,
-        )
-        return Change(changes, properties, others, mark_delete != baseline.mark_delete)
-
-    def _values(
-        self, positions: set[Position] | None, value_of: Callable[[Position], int | None]
-    ) -> dict[Position, int] | None:
-        """Return the changed values; None if they are not known, or one is gone that no ack covers."""
-        if positions is None:
-            return None
-        mark_delete, acked = self.now.mark_delete, self.now.acked
-        found = {}
-        for position in positions:
-            if position > mark_delete and position not in acked:
-                value = value_of(position)
-                if value is None:
-                    return None
-                found[position] = value
-        return found
-
-
-def _moved() -> ProtocolError:
-    return ProtocolError(
-        "the state was changed while it was saved: a cursor is used from one thread at a time. What "
-        "changed since the save began is not part of it; the next save has it"
-    )
+        # A source of another kind may have left a baseline that is not a state.
+        return difference(baseline, self.state) if isinstance(baseline, type(self.state)) else None

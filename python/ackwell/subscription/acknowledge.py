@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ackwell.ack_sets import WHOLE, complement, from_words, to_words
+from ackwell.cursor.ack_sets import WHOLE, complement, from_words, to_words
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
 from ackwell.subscription.transactions import Held, HeldCumulative, Transaction

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Final
 
-from ackwell.ack_sets import check_batch_size, from_words
 from ackwell.arrays import as_int64, same_length
+from ackwell.cursor.ack_sets import check_batch_size, from_words
 from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackwell.ack_sets import WHOLE, all_messages, to_words
+from ackwell.cursor.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
 from ackwell.subscription.policies import ByKey

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from ackwell.ack_sets import check_batch_size
 from ackwell.arrays import as_int64, same_length
+from ackwell.cursor.ack_sets import check_batch_size
 from ackwell.subscription.arguments import check_hash, positions
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ackwell.ack_sets import from_words
+from ackwell.cursor.ack_sets import from_words
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, MessageId
 from ackwell.subscription.arguments import UINT64_MAX, integer, transaction

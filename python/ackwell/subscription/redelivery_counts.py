@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ackwell.changes import Changed
+from ackwell.cursor.changes import Changed
 from ackwell.position import Position
 
 if TYPE_CHECKING:

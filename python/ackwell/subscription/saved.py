@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell.ack_sets import BATCH_SIZE_MAX, WHOLE, from_words, to_words
+from ackwell.cursor.ack_sets import BATCH_SIZE_MAX, WHOLE, from_words, to_words
 from ackwell.errors import CorruptStateError
 from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
@@ -21,7 +21,7 @@ from ackwell.wire import Field, Reader, bytes_field, int_field
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ackwell.changes import Changed
+    from ackwell.cursor.changes import Changed
     from ackwell.subscription.state import State
 
 TRANSACTION_FIELD: Final = 20_601

@@ -27,9 +27,9 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ackwell.ack_sets import BATCH_SIZE_MAX, from_words
 from ackwell.arrays import as_int64
 from ackwell.cursor import Cursor
+from ackwell.cursor.ack_sets import BATCH_SIZE_MAX, from_words
 from ackwell.engine import native_engine
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell.ack_sets import WHOLE, all_messages, first_unacked
+from ackwell.cursor.ack_sets import WHOLE, all_messages, first_unacked
 from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position

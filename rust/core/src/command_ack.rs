@@ -13,7 +13,7 @@
 use crate::error::{Error, Result};
 use crate::position_info::wire::{Field, Reader, Value};
 
-/// The most messages in a batch: `ackwell.ack_sets.BATCH_SIZE_MAX`, which gives the reason.
+/// The most messages in a batch: `ackwell.cursor.ack_sets.BATCH_SIZE_MAX`, which gives the reason.
 pub const BATCH_SIZE_MAX: i32 = 1 << 20;
 
 /// The most 64-bit words in one ack set.

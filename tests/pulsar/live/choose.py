@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ackwell import Position
-from ackwell.ack_sets import WHOLE
+from ackwell.cursor.ack_sets import WHOLE
 from tests.pulsar.live import actions
 from tests.pulsar.live.operations import TYPES
 

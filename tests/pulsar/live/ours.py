@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ackwell._native as native
 from ackwell import Cursor, Position, ProtocolError
-from ackwell.ack_sets import WHOLE, from_words, to_words
+from ackwell.cursor.ack_sets import WHOLE, from_words, to_words
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.protocol.command_ack import AckType, CommandAck, MessageId
 from ackwell.subscription import RedeliveryBackoff, Subscription, SubscriptionSettings, TransactionId
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from ackwell import Ledgers
-    from ackwell.cursor_state import CursorState
+    from ackwell.cursor.state import CursorState
     from ackwell.errors import ErrorCode
     from tests.pulsar.live.actions import Action
     from tests.pulsar.live.operations import Sequence

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ackwell import Position
-from ackwell.ack_sets import from_words, to_words
 from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint
+from ackwell.cursor.ack_sets import from_words, to_words
 from ackwell.protocol.codes import SubscriptionType
 from tests.pulsar.live.client import Client, RefusedError
 

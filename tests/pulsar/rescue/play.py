@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
 from ackwell import Ledgers, Position, PositionRangeSet
-from ackwell.ack_sets import all_messages, from_words, to_words
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
-from ackwell.cursor_rules import acknowledged, existing
-from ackwell.cursor_state import CursorState
+from ackwell.cursor.ack_sets import all_messages, from_words, to_words
+from ackwell.cursor.rules import acknowledged, existing
+from ackwell.cursor.state import CursorState
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.rescue import Connection, RefusedError, plan, put_back
 from tests.pulsar.live.client import Client, Delivered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.ack_sets import BATCH_SIZE_MAX
+from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
 from ackwell.devbroker.clock import TIME_MAX_MS
 from ackwell.devbroker.commands.enums import enum_of
 from ackwell.devbroker.entry import Entry

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ackwell.changes import Changed, TrackedDict
+from ackwell.cursor.changes import Changed, TrackedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

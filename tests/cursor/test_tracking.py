@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from ackwell import Cursor, Ledgers, Position, PositionInfo, ProtocolError
-from ackwell.carried import Loaded
-from ackwell.changes import CHANGES_MAX, Changed, TrackedDict
-from ackwell.saving import source
+from ackwell.cursor import tracked as tracking
+from ackwell.cursor.carried import Loaded
+from ackwell.cursor.changes import CHANGES_MAX, Changed, TrackedDict
+from ackwell.cursor.tracked import Baseline, Tracked
 from ackwell.saving.delta import Change, difference, merge, replay
 from ackwell.saving.journal import Journal
-from ackwell.saving.source import Baseline, Tracked
 from ackwell.store import MemoryStore
 from ackwell.subscription import AckType, CommandAck, MessageId, Subscription, TransactionId
 
@@ -181,7 +181,7 @@ def test_a_save_of_one_change_beside_many_neither_builds_nor_compares_the_whole_
         raise AssertionError("the whole state was built")
 
     monkeypatch.setattr(Tracked, "whole", whole)
-    monkeypatch.setattr(source, "difference", whole)
+    monkeypatch.setattr(tracking, "difference", whole)
     changes: list[Callable[[], object]] = [
         lambda: subscription.redeliver("a", [(3, 1501)]),
         lambda: subscription.ack(None, 3, 2500, (4,)),

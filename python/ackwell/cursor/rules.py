@@ -2,7 +2,7 @@
 
 Everything up to the *mark-delete position* is acknowledged. Beyond it are the *individually deleted*
 ranges, and for entries that hold a batch of messages the *ack sets*: the messages of the batch that are
-not yet acknowledged (`ackwell.ack_sets`). The mark-delete position moves as soon as no existing entry
+not yet acknowledged (`ackwell.cursor.ack_sets`). The mark-delete position moves as soon as no existing entry
 is between it and the first range. Then everything at or before it leaves the ranges and the ack sets.
 
 Acknowledgments commute, and the same acknowledgment twice has the effect of one. Only `reset` takes
@@ -20,12 +20,12 @@ from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ackwell.ack_sets import first_unacked, from_words, to_words
 from ackwell.arrays import as_int64
-from ackwell.carried import Loaded
-from ackwell.changes import TrackedDict
-from ackwell.cursor_settings import CursorSettings
-from ackwell.cursor_state import CursorState
+from ackwell.cursor.ack_sets import first_unacked, from_words, to_words
+from ackwell.cursor.carried import Loaded
+from ackwell.cursor.changes import TrackedDict
+from ackwell.cursor.settings import CursorSettings
+from ackwell.cursor.state import CursorState
 from ackwell.drawing import Drawing, Drawn
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
     from ackwell.arrays import Int64s
-    from ackwell.carried import Carried
+    from ackwell.cursor.carried import Carried
     from ackwell.engine import Engine
 
 _INT64_MAX: Final = 2**63 - 1

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell import Cursor, EventError, Ledgers, LimitError, ack_sets
+from ackwell import Cursor, EventError, Ledgers, LimitError
+from ackwell.cursor import ack_sets
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import Replay
 

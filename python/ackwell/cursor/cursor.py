@@ -1,4 +1,4 @@
-"""The cursor of a subscription: the rules of `ackwell.cursor_rules`, and saves in a store.
+"""The cursor of a subscription: the rules of `ackwell.cursor.rules`, and saves in a store.
 
 **Threads.** A cursor belongs to one thread at a time; callers with more threads put one lock around it. A
 save whose state is changed under it raises `ProtocolError`, and loses nothing: the next save has it.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from ackwell.cursor_rules import CursorRules
+from ackwell.cursor.rules import CursorRules
+from ackwell.cursor.tracked import Tracked
 from ackwell.saving.journal import Journal
-from ackwell.saving.source import Tracked
 
 if TYPE_CHECKING:
     from ackwell._native import Ledgers
-    from ackwell.cursor_settings import CursorSettings
+    from ackwell.cursor.settings import CursorSettings
     from ackwell.engine import Engine
     from ackwell.saving.journal import Saved
     from ackwell.saving.recovery import Recovery
