@@ -1,18 +1,21 @@
-# The verbs. Each sets itself up from nothing but Python >= 3.11 and Rust; `make` alone lists them.
+# Every verb installs what it needs, from Python >= 3.11 and Rust alone. `make` lists the six verbs of daily
+# work, `make lab` all others.
 PYTHON ?= python3
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PYTEST := $(BIN)/python -m pytest
-# Two or more workers; those that need the one Spark session stay on one worker.
+# One worker per core. All tests of the Spark session run on one worker.
 PARALLEL := --numprocesses auto --dist loadgroup --benchmark-disable
-FAST := not slow and not spark and not pulsar and not faults and not soak
+FAST := not slow and not spark and not launch and not pulsar and not faults and not proof
 
 .DEFAULT_GOAL := help
-.PHONY: test-clients help install demo check check-changed test test-rust test-python-fast test-python test-pulsar test-faults soak test-free-threaded lint format stubs types \
-        fuzz fuzz-seeds mutants bench bench-rust bench-python bench-peers wheel lock clean \
-        bench-replay bench-spark bench-billion bench-stream test-spark-oldest docs docs-links changelog sdist check-dist test-wheel test-clean
+# No verb makes a file of its own name.
+.PHONY: $(shell grep -ohE '^[a-z-]+:' $(MAKEFILE_LIST) | tr -d :)
 
-help:  ## List the verbs
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
+help:  ## List the verbs of daily work
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | grep -vE '^(lab|help)' | sed -E 's/:.*## /\t/' | expand -t 16
+
+lab:  ## List the other verbs
+	@grep -hE '^lab-[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 27
 
 # The installer is pinned by requirements/bootstrap.txt, everything else by requirements/lock.txt.
 .venv/.locked: requirements/bootstrap.txt requirements/lock.txt
@@ -22,40 +25,58 @@ help:  ## List the verbs
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/bootstrap.txt requirements/lock.txt
 	@touch $@
 
-install: .venv/.locked  ## Build the native module into .venv
+# The step that the verbs share: the native module, built into .venv.
+install: .venv/.locked
 	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --uv --quiet
 
 demo: install  ## Replay real broker traces on Spark and compare with the broker's own answers
 	$(BIN)/python examples/demo.py
 
-check: lint types test-rust test-python-fast  ## Before each commit: lint, types and the fast tests of both languages
-
-# BASE=main; tests/changed.py says which tests judge which files.
-check-changed: .venv/.locked  ## After each change: lint, types, and the tests that judge what changed since main
+# BASE=main is the branch to compare with; tests/changed.py lists the tests of each file.
+check-changed: .venv/.locked  ## After each change: lint, types, and the tests of the files changed since main
 	$(BIN)/python -m tests.changed $(or $(BASE),main) "$(FAST)"
 
-test: lint types test-rust test-python  ## Everything that must hold; the Python tests on two workers or more
+check: lab-lint lab-types lab-test-rust lab-test-python-fast  ## Before each commit: lint, types and the fast tests of both languages
 
-test-rust:  ## Model tests of the Rust core, with overflow checks on
+test: lab-lint lab-types lab-test-rust lab-test-python  ## Before each merge: everything that must hold
+
+# Each part has a job in .github/workflows/proof.yml.
+proof: lab-proof-python lab-test-launch lab-test-faults lab-mutants  ## Every night: the same claims with large samples, in hours
+
+format: .venv/.locked  ## Rewrite what lint refuses
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lab-test-rust:  ## Model tests of the Rust core, with overflow checks on
 	cargo test --workspace --locked
 
-test-python: install  ## All Python tests that need no other system
+lab-test-python: install  ## The Python part of make test
 	$(PYTEST) $(PARALLEL)
 
-test-python-fast: install
-	$(PYTEST) -q --hypothesis-profile check -m "$(FAST)"
+lab-test-python-fast: install  ## The Python part of make check
+	$(PYTEST) -q $(PARALLEL) --hypothesis-profile check -m "$(FAST)"
+
+lab-test-launch: install  ## Tests that start a JVM or a virtual environment of their own
+	$(PYTEST) -m launch
+
+# First the tests of `make test` with more Hypothesis examples, then the tests marked `proof`. A test of an hour is
+# not a hanging test, so the second run has no watchdog; its dump of all stacks can end CPython 3.11 itself.
+lab-proof-python: install  ## The Python part of make proof
+	$(PYTEST) $(PARALLEL) --hypothesis-profile proof
+	$(PYTEST) --hypothesis-profile proof -m proof -o faulthandler_timeout=0
 
 # SEQUENCES=200 SEED=7 VERSIONS="4.2.4 4.0.7" plays more random sequences, other ones, on other brokers; SESSIONS=50
 # records more traffic; CLIENTS=60 plays more sequences of the official client, LIVES=200 examines more lives.
-test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
+lab-test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
 	$(PYTEST) -m pulsar
 
 # SUITE=<checkout of apache/pulsar-client-python>/tests; the suite needs requests and fastavro beside our own.
-test-clients: install  ## The official Python client's suite on the dev broker, with SUITE=…/tests (skipped without)
+lab-test-clients: install  ## The official Python client's suite on the dev broker, with SUITE=…/tests (skipped without)
 	@test -z "$(SUITE)" || $(BIN)/uv pip install --quiet --python $(BIN)/python --target build/clients requests fastavro
 	PYTHONPATH=$(CURDIR)/build/clients $(BIN)/python -m tests.clients.official "$(SUITE)" -q -o faulthandler_timeout=120
 
-test-faults: install  ## Real processes killed with kill -9: in the middle of a save, a stream's driver and JVM
+lab-test-faults: install  ## Kill real processes with kill -9: in the middle of a save, a stream's driver and JVM
 	$(PYTEST) -m faults
 
 # The oldest of everything that pyproject.toml allows, so that its lower bounds are true. That NumPy has
@@ -67,53 +88,44 @@ $(OLDEST)/.locked: .venv/.locked requirements/spark-oldest.txt
 	$(BIN)/uv pip sync --quiet --python $(OLDEST)/bin/python --require-hashes requirements/spark-oldest.txt
 	@touch $@
 
-test-spark-oldest: install $(OLDEST)/.locked  ## The Spark tests on the oldest PySpark supported (Python 3.11 or 3.12)
-	PYTHONPATH=$(CURDIR)/python $(OLDEST)/bin/python -m pytest tests/spark
+lab-test-spark-oldest: install $(OLDEST)/.locked  ## The Spark tests on the oldest PySpark supported (Python 3.11 or 3.12)
+	PYTHONPATH=$(CURDIR)/python $(OLDEST)/bin/python -m pytest tests/spark -m "not proof"
 
 # The structures alone need no lock of versions: NumPy has wheels for these interpreters, not every tool does.
 FREE_THREADED := .venv-free-threaded
 FREE_THREADED_PYTHON ?= python3.14t
 
-test-free-threaded:  ## Threads on one structure under a free-threaded Python (FREE_THREADED_PYTHON=python3.14t)
+lab-test-free-threaded:  ## Threads on one structure under a free-threaded Python (FREE_THREADED_PYTHON=python3.14t)
 	$(FREE_THREADED_PYTHON) -c 'import sys; sys.exit(sys._is_gil_enabled() and "a free-threaded Python is needed")'
 	$(FREE_THREADED_PYTHON) -m venv $(FREE_THREADED)
 	$(FREE_THREADED)/bin/python -m pip install --quiet pytest hypothesis "maturin>=1.16,<2"
 	VIRTUAL_ENV=$(CURDIR)/$(FREE_THREADED) $(FREE_THREADED)/bin/maturin develop --release --quiet --group wheel
 	$(FREE_THREADED)/bin/python -m pytest tests/threads
 
-# A long proof is not a hanging test: without its watchdog, whose dump of all stacks can end CPython 3.11 itself.
-soak: install  ## Long proofs
-	$(PYTEST) -m soak -o faulthandler_timeout=0
-
-lint: .venv/.locked  ## Formatting and lints of both languages
+lab-lint: .venv/.locked  ## Formatting and lints of both languages
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/typos
 
-format: .venv/.locked  ## Rewrite what lint would refuse
-	cargo fmt --all
-	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix .
-
-stubs: install  ## Copy the docstrings of the native module into its stub
+lab-stubs: install  ## Copy the docstrings of the native module into its stub
 	$(BIN)/python rust/python/stubs.py
 
-types: install  ## mypy, and the stubs held against the built module
+lab-types: install  ## mypy, and the stubs held against the built module
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest ackwell._native
 
 # Sphinx: it imports the package, so the docstrings of native classes are read as users see them; warnings
 # are errors, which finds each broken link between pages.
-docs: install  ## Build the site into build/docs, warnings as errors
+lab-docs: install  ## Build the site into build/docs, warnings as errors
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto docs build/docs
 
 # Fragments: CONTRIBUTING.md. Without VERSION it shows what it would write.
-changelog: .venv/.locked  ## Join the fragments of changes/ in CHANGELOG.md, with VERSION=0.2.0
+lab-changelog: .venv/.locked  ## Join the fragments of changes/ in CHANGELOG.md, with VERSION=0.2.0
 	$(BIN)/towncrier build $(if $(VERSION),--yes --version $(VERSION),--draft --version next)
 
-docs-links: install  ## Ask every address outside that the site links to (needs the network)
+lab-docs-links: install  ## Ask every address outside that the site links to (needs the network)
 	$(BIN)/sphinx-build --quiet -b linkcheck docs build/links
 
 FUZZ_TOOLS := target/fuzz-tools
@@ -123,7 +135,7 @@ TARGETS ?= $(patsubst tests/fuzz/fuzz_targets/%.rs,%,$(wildcard tests/fuzz/fuzz_
 
 # Stable Rust serves too: bootstrap lets it instrument for coverage, and the core has no unsafe code that
 # a sanitizer would look at.
-fuzz:  ## Fuzz every target of tests/fuzz, RUNS=1000000 inputs each; TARGETS="compact pulsar" picks some
+lab-fuzz:  ## Fuzz every target of tests/fuzz, RUNS=1000000 inputs each; TARGETS="compact pulsar" picks some
 	PATH="$(FUZZ_TOOLS)/bin:$$PATH" cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet --locked --root $(FUZZ_TOOLS) cargo-fuzz
 	@for target in $(TARGETS); do mkdir -p tests/fuzz/corpus/$$target; \
 	  test ! -f $(SEEDS)/$$target.tar.gz || tar -C tests/fuzz/corpus --skip-old-files -xzf $(SEEDS)/$$target.tar.gz; \
@@ -131,7 +143,7 @@ fuzz:  ## Fuzz every target of tests/fuzz, RUNS=1000000 inputs each; TARGETS="co
 	    cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none $$target -- -runs=$(RUNS) -max_len=4096 -timeout=10 -print_final_stats=1 || exit 1; \
 	done
 
-fuzz-seeds:  ## Keep what `make fuzz` found to be of use, one archive a target, for the next run to begin with
+lab-fuzz-seeds:  ## Keep what `make lab-fuzz` found to be of use, one archive a target, for the next run to begin with
 	@for target in $(TARGETS); do \
 	  tar -C tests/fuzz/corpus --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - $$target | gzip -9n >$(SEEDS)/$$target.tar.gz; \
 	done
@@ -148,34 +160,34 @@ $(MUTANTS)/.locked: .venv/.locked requirements/mutants.txt
 	cargo install --quiet --locked --root $(MUTANTS) cargo-mutants@$(CARGO_MUTANTS)
 	@touch $@
 
-mutants: install $(MUTANTS)/.locked  ## Judge the tests by mutants: FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1; hours without FILE
+lab-mutants: install $(MUTANTS)/.locked  ## Judge the tests by mutants: FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1; hours without FILE
 	PATH="$(CURDIR)/$(MUTANTS)/bin:$$PATH" python -m tests.mutants $(FILE) --sample $(SAMPLE) --seed $(SEED)
 
-bench: bench-rust bench-python bench-peers  ## All benchmarks
+lab-bench: lab-bench-rust lab-bench-python lab-bench-peers  ## All benchmarks
 
-bench-rust:  ## The core alone (criterion)
+lab-bench-rust:  ## The core alone (criterion)
 	cargo bench --workspace --locked
 
-bench-python: install  ## Through the binding
+lab-bench-python: install  ## Through the binding
 	$(PYTEST) benches/python --benchmark-only
 
-bench-peers: install  ## Both beside Pulsar's own classes (where Java and Maven are) and Python's, held against the bars
+lab-bench-peers: install  ## Both beside Pulsar's own classes (where Java and Maven are) and Python's, held against the bars
 	$(BIN)/python -m benches.bars
 
-bench-replay: install  ## Local replay on every layout of events, beside DuckDB (minutes)
+lab-bench-replay: install  ## Local replay on every layout of events, beside DuckDB (minutes)
 	PYTHONPATH=. $(BIN)/python -m benches.replay --record
 
-bench-spark: install  ## The pipeline against Spark SQL, 20 M events (minutes)
+lab-bench-spark: install  ## The pipeline against Spark SQL, 20 M events (minutes)
 	PYTHONPATH=. $(BIN)/python -m benches.spark.bench
 
-bench-billion: install  ## A billion events, batches too, on one core (a minute or two)
+lab-bench-billion: install  ## A billion events, batches too, on one core (a minute or two)
 	PYTHONPATH=. $(BIN)/python -m benches.spark.bench --part billion --add
 
-bench-stream: install  ## A stream of 20 M events on two cores (minutes)
+lab-bench-stream: install  ## A stream of 20 M events on two cores (minutes)
 	PYTHONPATH=. $(BIN)/python -m benches.spark.streaming
 
-# `make wheel` needs maturin alone. With TARGET it cross-links through zig, which knows every old glibc:
-#   make wheel TARGET=x86_64-unknown-linux-gnu COMPATIBILITY=manylinux2014
+# `make lab-wheel` needs maturin alone. With TARGET it cross-links through zig, which knows every old glibc:
+#   make lab-wheel TARGET=x86_64-unknown-linux-gnu COMPATIBILITY=manylinux2014
 WHEEL := .venv-wheel
 WHEEL_BIN := $(subst .venv,$(WHEEL),$(BIN))
 WHEEL_LOCK := requirements/$(if $(TARGET),cross,wheel).txt
@@ -185,28 +197,28 @@ $(WHEEL)/.$(notdir $(WHEEL_LOCK)): $(WHEEL_LOCK)
 	$(WHEEL_BIN)/python -m pip install --quiet --require-hashes -r $<
 	@touch $@
 
-wheel: $(WHEEL)/.$(notdir $(WHEEL_LOCK))  ## Build a wheel into dist/
+lab-wheel: $(WHEEL)/.$(notdir $(WHEEL_LOCK))  ## Build a wheel into dist/
 	PATH="$(CURDIR)/$(WHEEL_BIN):$$PATH" maturin build --release --locked --out dist --interpreter $(PYTHON) \
 	  $(if $(TARGET),--zig --target $(TARGET) --compatibility $(COMPATIBILITY))
 
-sdist: $(WHEEL)/.wheel.txt  ## Pack the sources into dist/
+lab-sdist: $(WHEEL)/.wheel.txt  ## Pack the sources into dist/
 	$(WHEEL_BIN)/maturin sdist --out dist
 
-check-dist: .venv/.locked  ## Check what lies in dist/: metadata, README, platform tags, notices
+lab-check-dist: .venv/.locked  ## Check what lies in dist/: metadata, README, platform tags, notices
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python .ci/check_dist.py dist/*
 
-test-wheel:  ## Install DIST=dist/ackwell-….whl (or .tar.gz) beside no Rust, and run the fast tests on it
+lab-test-wheel:  ## Install DIST=dist/ackwell-….whl (or .tar.gz) beside no Rust, and run the fast tests on it
 	PYTHON=$(PYTHON) bash .ci/test-wheel $(DIST)
 
-test-clean:  ## Run .ci/run as a new machine would: no caches, no Java on PATH, a fresh home
+lab-test-clean:  ## Run .ci/run as a new machine would: no caches, no Java on PATH, a fresh home
 	bash .ci/test-clean
 
-# `make lock` keeps what is pinned where that is allowed; `make lock UPGRADE=--upgrade` takes the newest.
+# `make lab-lock` keeps what is pinned where that is allowed; `make lab-lock UPGRADE=--upgrade` takes the newest.
 COMPILE = $(BIN)/uv pip compile --quiet $(UPGRADE) --generate-hashes --no-header --no-emit-index-url \
   --no-emit-find-links --python-version 3.11
 
-lock: .venv/.locked  ## Pin versions of everything: Python packages, crates, third-party notices
+lab-lock: .venv/.locked  ## Pin versions of everything: Python packages, crates, third-party notices
 	$(COMPILE) --universal --all-extras --group dev pyproject.toml -o requirements/lock.txt
 	$(COMPILE) --resolution lowest-direct --extra spark --extra connect --group test pyproject.toml -o requirements/spark-oldest.txt
 	$(COMPILE) --universal --group mutants -o requirements/mutants.txt
@@ -215,5 +227,5 @@ lock: .venv/.locked  ## Pin versions of everything: Python packages, crates, thi
 	$(if $(UPGRADE),cargo update)
 	$(BIN)/python .ci/notices.py
 
-clean:  ## Remove what the verbs made
+lab-clean:  ## Remove what the verbs made
 	rm -rf .venv $(OLDEST) $(WHEEL) $(FREE_THREADED) $(MUTANTS) target dist build

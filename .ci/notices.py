@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 HEAD = """# Third-party notices
 
 The native module of a wheel contains the crates below, and Rust's standard library (MIT OR Apache-2.0).
-`make lock` writes this file from `Cargo.lock`.
+`make lab-lock` writes this file from `Cargo.lock`.
 """
 
 

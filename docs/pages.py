@@ -2,7 +2,7 @@
 
     python docs/pages.py
 
-writes them, and so does `make docs`; a test compares them with what is committed.
+writes them, and so does `make lab-docs`; a test compares them with what is committed.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def stubs() -> dict[str, Any]:
 
 def test_the_stub_has_the_docstrings_of_the_built_module(stubs: dict[str, Any]) -> None:
     stub = stubs["STUB"].read_text()
-    assert stub == stubs["documented"](stub, _native), "make stubs brings it up to date"
+    assert stub == stubs["documented"](stub, _native), "make lab-stubs brings it up to date"
 
 
 def test_a_docstring_is_put_in_replaced_and_taken_out(stubs: dict[str, Any]) -> None:

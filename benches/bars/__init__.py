@@ -1,7 +1,7 @@
 """Bars: figures that must be reached, measured against peers in one run.
 
-`make bench-peers` (`python -m benches.bars [AREA…]`) runs the sides of an area in turn, round after round,
-takes medians, holds ours against what each row demands, prints a table and writes
+`make lab-bench-peers` (`python -m benches.bars [AREA…]`) runs the sides of an area in turn, round after
+round, takes medians, holds ours against what each row demands, prints a table and writes
 `benches/record/AREA-MACHINE-DATE.json`.
 
 **To add an area**, add one file `benches/bars/AREA.py` with

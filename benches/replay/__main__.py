@@ -1,4 +1,4 @@
-"""Measure local replay on every layout of events, beside DuckDB: `make bench-replay`.
+"""Measure local replay on every layout of events, beside DuckDB: `make lab-bench-replay`.
 
 Each side of a layout is a process of its own, and they take turns. A small replay has warmed it, so
 neither its start nor its imports are measured.

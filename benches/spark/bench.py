@@ -1,4 +1,4 @@
-"""Measure the pipeline against Spark SQL and hold it against its bars: `make bench-spark`.
+"""Measure the pipeline against Spark SQL and hold it against its bars: `make lab-bench-spark`.
 
 The variants run in turn in one session, and what counts is the CPU time of driver, JVM and Python
 workers together. The session's start is not counted, and a small replay of each variant has warmed it.

@@ -1,4 +1,4 @@
-"""Measure the rate of a stream of cursors: `make bench-stream`.
+"""Measure the rate of a stream of cursors: `make lab-bench-stream`.
 
 A fleet's events, 200 subscriptions, one with half of all, lie in files by time as a recorder would write
 them: every micro-batch touches every subscription. Each stream reads the same files to the end, and

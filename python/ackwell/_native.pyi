@@ -1,4 +1,4 @@
-"""Stubs of the native engine, in the order of `docs/architecture.md`; checked by `make types`."""
+"""Stubs of the native engine, in the order of `docs/architecture.md`; checked by `make lab-types`."""
 
 from collections.abc import (
     ItemsView,

@@ -1,4 +1,4 @@
-"""Write the docstrings of the built module into its stub: `make stubs`.
+"""Write the docstrings of the built module into its stub: `make lab-stubs`.
 
 Types are kept by hand in `python/ackwell/_native.pyi`, docstrings in the Rust sources. An editor shows only
 what the stub has, so this copies the docstrings of classes, public methods, properties and functions from

@@ -1,4 +1,4 @@
-"""The official Python client's own test suite against the dev broker: `make test-clients SUITE=…/tests`.
+"""The official Python client's own test suite against the dev broker: `make lab-test-clients SUITE=…/tests`.
 
     python -m tests.clients.official SUITE [pytest arguments]
 

@@ -1,4 +1,4 @@
-"""The Java client's checks on the dev broker, where `make test-pulsar` built the kit of Pulsar's jars."""
+"""The Java client's checks on the dev broker, where `make lab-test-pulsar` built the kit of Pulsar's jars."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOME = Path(os.environ.get("ACKWELL_PULSAR_HOME", Path.home() / ".cache" / "ackw
 def classpath() -> str:
     found = sorted(HOME.glob("build-4.2*/classpath"))
     if shutil.which("java") is None or not found:
-        pytest.skip("needs Java, and the kit of Pulsar 4.2 that make test-pulsar builds")
+        pytest.skip("needs Java, and the kit of Pulsar 4.2 that make lab-test-pulsar builds")
     return found[-1].read_text(encoding="utf-8").strip()
 
 

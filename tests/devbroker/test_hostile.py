@@ -345,7 +345,7 @@ def _command_at_random(chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(each, marks=pytest.mark.soak) for each in range(4, 200))]
+    "seed", [*range(4), *(pytest.param(each, marks=pytest.mark.proof) for each in range(4, 200))]
 )
 def test_commands_of_any_content_are_no_error_of_ours(
     broker: Broker, seed: int, caplog: pytest.LogCaptureFixture

@@ -63,7 +63,7 @@ async def fates(port: int) -> Counter[str]:
     return found
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize("most", [1_000, CONNECTIONS])
 def test_ten_thousand_connections_are_held_or_refused(most: int, capsys: pytest.CaptureFixture[str]) -> None:
     allow_files(CONNECTIONS)

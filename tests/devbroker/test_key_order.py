@@ -19,7 +19,7 @@ from tests.devbroker.raw import RawClient
     [
         (300, 1_500),
         pytest.param(600, 6_000, marks=pytest.mark.slow),
-        pytest.param(4_000, 100_000, marks=pytest.mark.soak),
+        pytest.param(4_000, 100_000, marks=pytest.mark.proof),
     ],
 )
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "as a broker"])

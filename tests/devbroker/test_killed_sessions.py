@@ -17,7 +17,7 @@ def test_a_session_with_transactions_and_kills_loses_nothing(seed: int, tmp_path
     assert play(seed, tmp_path)["comparisons"]
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(130))
 def test_many_sessions_with_transactions_and_kills_lose_nothing(seed: int, tmp_path: Path) -> None:
     assert play(seed, tmp_path)["comparisons"]

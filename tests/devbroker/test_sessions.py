@@ -205,7 +205,7 @@ def test_a_session_at_random_loses_what_its_restarts_say_and_no_more(seed: int) 
     play(seed)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(6, 130))
 def test_many_sessions_lose_what_their_restarts_say_and_no_more(seed: int) -> None:
     play(seed)

@@ -1,4 +1,4 @@
-"""SQLite under kill -9: `make test-faults`."""
+"""SQLite under kill -9: `make lab-test-faults`."""
 
 from __future__ import annotations
 

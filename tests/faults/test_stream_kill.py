@@ -1,4 +1,4 @@
-"""A stream of cursors, its driver and JVM killed at random moments: `make test-faults`."""
+"""A stream of cursors, its driver and JVM killed at random moments: `make lab-test-faults`."""
 
 from __future__ import annotations
 

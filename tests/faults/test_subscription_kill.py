@@ -1,4 +1,4 @@
-"""kill -9 for a process with a subscription, in the middle of its saves: `make test-faults`."""
+"""kill -9 for a process with a subscription, in the middle of its saves: `make lab-test-faults`."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_any_arguments_give_a_result_or_one_line(
     check(here, held_files, arguments)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @given(command_lines())
 @settings(max_examples=LONG, suppress_health_check=FIXTURES)
 def test_many_arguments_give_a_result_or_one_line(

@@ -103,7 +103,7 @@ def test_any_table_is_replayed_or_refused_in_one_line(tmp_path: Path, data: byte
     check(tmp_path / "a.parquet", data)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @given(parquet_files())
 @settings(max_examples=LONG, suppress_health_check=FIXTURES)
 def test_many_tables_are_replayed_or_refused_in_one_line(tmp_path: Path, data: bytes) -> None:

@@ -82,7 +82,7 @@ def test_any_answer_is_judged_or_refused_in_one_line(
     check(tmp_path, file, command)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @given(stats_files(), st.sampled_from(COMMANDS))
 @settings(max_examples=LONG, suppress_health_check=FIXTURES)
 def test_many_answers_are_judged_or_refused_in_one_line(
@@ -91,7 +91,7 @@ def test_many_answers_are_judged_or_refused_in_one_line(
     check(tmp_path, file, command)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 def test_every_odd_value_at_every_place_is_taken_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     seen = 0

@@ -93,14 +93,14 @@ def test_any_trace_is_replayed_or_refused_in_one_line(tmp_path: Path, file: tupl
     check(tmp_path, file)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @given(trace_files())
 @settings(max_examples=LONG, suppress_health_check=FIXTURES)
 def test_many_traces_are_replayed_or_refused_in_one_line(tmp_path: Path, file: tuple[str, bytes]) -> None:
     check(tmp_path, file)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 def test_every_odd_value_in_every_field_is_taken_or_refused(tmp_path: Path) -> None:
     refused = taken = 0
     path = tmp_path / "trace.jsonl"

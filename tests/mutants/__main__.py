@@ -1,4 +1,4 @@
-"""Mutation testing: `make mutants FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1`.
+"""Mutation testing: `make lab-mutants FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1`.
 
 A mutant is the program with one small fault. Those that no test notices show which tests are missing. Each
 room has a sample of its own, dealt to its modules by their sizes; with no file named, each room is judged.
@@ -21,7 +21,7 @@ CORE, PACKAGES = "rust/core/src/", "python/"
 
 def main() -> int:
     """Judge a sample of each language."""
-    parser = argparse.ArgumentParser(prog="make mutants")
+    parser = argparse.ArgumentParser(prog="make lab-mutants")
     parser.add_argument("files", nargs="*", help="modules, or folders of them")
     parser.add_argument("--sample", type=int, default=40, help="how many mutants of each room")
     parser.add_argument("--seed", default="1")

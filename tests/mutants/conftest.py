@@ -1,3 +1,3 @@
-"""Nothing here is a test, and some of it needs what only `make mutants` installs."""
+"""Nothing here is a test, and some of it needs what only `make lab-mutants` installs."""
 
 collect_ignore_glob = ["*.py"]

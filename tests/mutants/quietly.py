@@ -20,7 +20,7 @@ settings.register_profile(
 )
 
 OPTIONS = "-q -x --no-header --tb=no -p no:cacheprovider --benchmark-disable --hypothesis-profile mutants"
-QUICK = "not slow and not pulsar and not faults and not soak"
+QUICK = "not slow and not launch and not pulsar and not faults and not proof"
 
 if __name__ == "__main__":
     cpu_s, *tests = sys.argv[1:]

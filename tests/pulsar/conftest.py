@@ -1,4 +1,4 @@
-"""Everything here runs Apache Pulsar's own code: `make test-pulsar`."""
+"""Everything here runs Apache Pulsar's own code: `make lab-test-pulsar`."""
 
 from __future__ import annotations
 

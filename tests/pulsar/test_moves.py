@@ -1,6 +1,6 @@
 """What `ackwell what-if` predicts is what a broker then does.
 
-`make test-pulsar MOVES=100 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1"`: so many random seeks, resets, skips,
+`make lab-test-pulsar MOVES=100 SEED=1 VERSIONS="4.2.4 4.0.7 5.0.0-M1"`: so many random seeks, resets, skips,
 expiries and clears a version, each on what the one before it left, through the admin API.
 """
 

@@ -1,8 +1,8 @@
 """Random traffic of real clients through `ackwell record` to a real broker, replayed, is the broker's state.
 
-`make test-pulsar SESSIONS=50 SEED=7` plays more sessions, or other ones. After every few steps the test waits
-until neither the recording nor the broker moves: that is a snapshot. The recording is replayed up to each
-snapshot and compared with what the broker answered then: entries and, from the side door, ack sets.
+`make lab-test-pulsar SESSIONS=50 SEED=7` plays more sessions, or other ones. After every few steps the test
+waits until neither the recording nor the broker moves: that is a snapshot. The recording is replayed up to
+each snapshot and compared with what the broker answered then: entries and, from the side door, ack sets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every scenario on a real broker and on the dev broker: both give the same answers.
 
-`make test-pulsar ANSWERS=1` keeps what the real one answered, for the tests that run without it.
+`make lab-test-pulsar ANSWERS=1` keeps what the real one answered, for the tests that run without it.
 """
 
 from __future__ import annotations

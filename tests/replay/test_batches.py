@@ -131,7 +131,7 @@ def test_what_a_restart_loses_of_ack_sets_is_what_the_rules_of_a_restart_say(
     assert size == 1 or any(each.cursor.batch_deleted for each in states)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 def test_many_subscriptions_of_batches_lead_to_the_truth(tmp_path: Path) -> None:
     for size in (*SIZES, 63, 1_000):
         events = events_of(size, size, subscriptions=100, entries=60)

@@ -112,7 +112,7 @@ def test_batches_of_any_size_fold_to_the_truth(tmp_path: Path) -> None:
         in_any_layout(seed, tmp_path / str(seed))
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize("block", range(20))
 def test_many_batches_of_any_size_fold_to_the_truth(block: int, tmp_path: Path) -> None:
     for seed in range(1_000 + 100 * block, 1_100 + 100 * block):

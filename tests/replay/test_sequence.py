@@ -248,7 +248,7 @@ def test_random_histories_in_their_order_lead_to_the_truth(by_topic: bool) -> No
         same_in_order(random_history(seed, by_topic=by_topic))
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize("by_topic", [False, True])
 def test_thousands_of_histories_in_their_order_lead_to_the_truth(by_topic: bool) -> None:
     for seed in range(60, 3_060):

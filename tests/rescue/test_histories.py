@@ -80,7 +80,7 @@ def test_nothing_is_put_back_that_was_not_acknowledged_and_no_restart_is_refused
     judge_all(range(1_000))
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 def test_many_histories_end_so() -> None:
     judge_all(range(1_000, 13_000))
 

@@ -130,7 +130,7 @@ def test_a_crash_leaves_the_save_before_or_the_one_in_flight() -> None:
         assert outcomes[outcome] >= at_least, outcome
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("form", "entry_bytes_max", "compression"), FORMS_AND_SIZES.values(), ids=FORMS_AND_SIZES
 )

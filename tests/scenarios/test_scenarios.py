@@ -1,6 +1,6 @@
 """The dev broker gives the answers that a real broker gave (`answers.json`), where that takes no time.
 
-`make test-pulsar` plays every scenario on both, and `make test-pulsar ANSWERS=1` writes the answers.
+`make lab-test-pulsar` plays every scenario on both, and `make lab-test-pulsar ANSWERS=1` writes the answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Subscriptions on disks that fail: ten thousand lives here, a million in `make soak`."""
+"""Subscriptions on disks that fail: ten thousand lives here, a million in `make proof`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_whatever_fails_nothing_is_lost(first: int, capsys: pytest.CaptureFixtur
     assert [name for name in (*OUTCOMES, *FAULTS) if not seen[name]] == []
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize("part", range(10))
 def test_whatever_fails_in_a_million_lives_nothing_is_lost(
     part: int, capsys: pytest.CaptureFixture[str]

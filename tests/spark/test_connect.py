@@ -39,10 +39,11 @@ def passed_through_connect(marks: str, cache: Path) -> int:
     return passed
 
 
+@pytest.mark.launch
 def test_the_pipeline_runs_through_spark_connect(tmp_path: Path) -> None:
     assert passed_through_connect("connect", tmp_path) >= 10
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 def test_all_tests_of_the_pipeline_pass_through_spark_connect(tmp_path: Path) -> None:
-    assert passed_through_connect("xdist_group and not soak", tmp_path) >= 40
+    assert passed_through_connect("xdist_group and not proof", tmp_path) >= 40

@@ -65,7 +65,7 @@ def equal_in_order(expected: Rows, events: DataFrame) -> None:
         assert [row[column] for column in columns] == [found[name][column] for column in columns], name
 
 
-@pytest.mark.parametrize("large", [1, pytest.param(len(LARGE), marks=pytest.mark.soak)])
+@pytest.mark.parametrize("large", [1, pytest.param(len(LARGE), marks=pytest.mark.proof)])
 def test_every_recorded_trace_is_equal_by_every_strategy(
     large: int, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -91,13 +91,13 @@ def test_generated_events_are_equal_by_every_strategy(spark: SparkSession, tmp_p
     generated_is_equal(spark, fleet, 100_000, tmp_path)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 def test_a_million_generated_events_are_equal_by_every_strategy(spark: SparkSession, tmp_path: Path) -> None:
     fleet = Fleet(subscriptions=12, entries=201_000, receives=True)
     generated_is_equal(spark, fleet, 1_000_000, tmp_path)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 def test_ten_million_generated_events_are_equal_by_every_strategy(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def test_the_java_of_java_home_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert session.find_java() == home / "bin" / "java"
 
 
+@pytest.mark.launch
 def test_a_machine_without_java_runs_spark_on_the_runtime_from_pypi(tmp_path: Path) -> None:
     """PATH holds what Spark's shell scripts call, and no Java."""
     tools = ["bash", "sh", "env", "dirname", "cat", "ps", "uname", "readlink", "sed", "head"]

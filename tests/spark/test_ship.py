@@ -60,6 +60,7 @@ def python_without_ackwell(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.mark.launch
 @pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_a_worker_without_ackwell_runs_the_one_that_is_shipped(tmp_path: Path, mode: str) -> None:
     if mode == "connect":

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 import ackwell
 from ackwell.replay.states import replay_files
@@ -17,6 +18,7 @@ from ackwell.spark.session import find_java
 TRACE = Path("examples/traces/shared_small_holes.jsonl")
 
 
+@pytest.mark.launch
 def test_a_submitted_replay_writes_cursors_and_prints_what_it_counted(tmp_path: Path) -> None:
     find_java()
     submit = Path(sys.executable).with_name("spark-submit")

@@ -136,7 +136,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "_opened", of_small_pages)
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @CASES
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.usefixtures("small_pages")

@@ -23,7 +23,7 @@ ENTRIES = 60
 #: So often a life that cannot start tries again.
 ERRORS_MAX = 5
 saves = pytest.mark.parametrize(
-    "saves", [pytest.param(4, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.soak)]
+    "saves", [pytest.param(4, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.proof)]
 )
 LEDGERS = Ledgers({3: ENTRIES})
 

@@ -1,4 +1,4 @@
-"""Ours answers as a broker did to what `tests/pulsar/live/answers.py` asks; `make test-pulsar` asks again."""
+"""A subscription gives the broker's answers to the questions of `tests/pulsar/live/answers.py`."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_nothing_overtakes_and_nothing_is_kept_for_ever(
     assert rounds <= ROUNDS_MAX
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize(("keys", "reach"), SOAKS.items(), ids=map(str, SOAKS))
 def test_nothing_overtakes_in_millions_of_states(
     keys: tuple[int, ...], reach: tuple[int, int], capsys: pytest.CaptureFixture[str]

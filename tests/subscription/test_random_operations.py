@@ -243,7 +243,7 @@ def test_random_operations_lose_nothing_and_bring_nothing_back() -> None:
     assert walked.restarts > 100
 
 
-@pytest.mark.soak
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(1, 12))
 def test_ten_million_random_operations_lose_nothing_and_bring_nothing_back(seed: int) -> None:
     assert walk(1_000_000, seed).restarts > 500

@@ -164,10 +164,10 @@ SCOPES = [
     pytest.param("Exclusive", 3, 754),
     pytest.param("Shared", 4, 9_356, marks=pytest.mark.slow),
     pytest.param("Exclusive", 4, 3_429, marks=pytest.mark.slow),
-    pytest.param("Shared", 5, 56_696, marks=pytest.mark.soak),
-    pytest.param("Exclusive", 5, 10_963, marks=pytest.mark.soak),
-    pytest.param("Shared", 6, 291_978, marks=pytest.mark.soak),
-    pytest.param("Exclusive", 6, 23_769, marks=pytest.mark.soak),
+    pytest.param("Shared", 5, 56_696, marks=pytest.mark.proof),
+    pytest.param("Exclusive", 5, 10_963, marks=pytest.mark.proof),
+    pytest.param("Shared", 6, 291_978, marks=pytest.mark.proof),
+    pytest.param("Exclusive", 6, 23_769, marks=pytest.mark.proof),
 ]
 
 

@@ -23,6 +23,6 @@ fn main() {
         ["range_set", workload] => range_set::measure(workload),
         // `cargo bench` runs every bench target, with the filters and flags meant for criterion; without an
         // area and a workload there is nothing to compare with.
-        _ => eprintln!("no area and workload named; run by `make bench-peers`"),
+        _ => eprintln!("no area and workload named; run by `make lab-bench-peers`"),
     }
 }

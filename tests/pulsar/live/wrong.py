@@ -1,4 +1,4 @@
-"""The verb that convicts: `python -m tests.pulsar.live.wrong`, part of `make test-pulsar`.
+"""The verb that convicts: `python -m tests.pulsar.live.wrong`, part of `make lab-test-pulsar`.
 
 Every directed case is played on a broker of each version. Its transcript has to agree with the preset, and
 for each field of the preset, put wrong, at least one must not. So no row of `docs/pulsar.md` is believed.

@@ -1,7 +1,7 @@
 """Whatever the official Python client does, ours is in the broker's state after every step.
 
-`make test-pulsar CLIENTS=60 SEED=7 VERSIONS="4.2.4 5.0.0-M1"`; `python -m tests.pulsar.live --client` plays
-one version.
+`make lab-test-pulsar CLIENTS=60 SEED=7 VERSIONS="4.2.4 5.0.0-M1"`;
+`python -m tests.pulsar.live --client` plays one version.
 """
 
 from __future__ import annotations
