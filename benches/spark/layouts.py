@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.tasks.source_rows import to_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable

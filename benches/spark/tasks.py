@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from ackwell.replay.columns import fold_batches
 from ackwell.replay.parquet import ParquetEvents, RowGroups
 from ackwell.replay.resets import NO_RESETS
-from ackwell.spark.files import pack
+from ackwell.spark.files_strategy import pack
 from ackwell.spark.fleet import Fleet, chunk_events, chunks
-from ackwell.spark.tasks.files import FoldFiles
-from ackwell.spark.tasks.pipeline import Finish
+from ackwell.spark.tasks.fold_files import FoldFiles
+from ackwell.spark.tasks.merging import Finish
 from benches.bars.sides import OURS, Figure
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ AUDIT = "--audit=ackwell-rescue.audit.jsonl"
 # `!` is required, `…` repeatable, `=` the default, `≥` and `≤` the limits; the choices are in parentheses.
 OPTIONS = {
     "replay": "sources!… --spark --json --save --replace --at≥0 --start-from… --keep-going --threads≥1",
-    "history": "sources!… --at-rest --under-way-ms=0≥0 --json",
+    "history": "sources!… --at-rest --in-flight-ms=0≥0 --json",
     "inspect": "files!… --ledger --compression --broker-version --broker-setting… --json",
     "doctor": f"""sources… --broker-version --broker-setting… --restart=both(graceful crash both)
         --messages-per-entry≥1 --format=table(table json jsonl prometheus) --html --watch≥1 --count-backlogs

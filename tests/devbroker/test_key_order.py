@@ -9,7 +9,7 @@ import pytest
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.protocol.codes import CommandType
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.history import RECEIPT, Rule, check_history
+from ackwell.replay.history_check import RECEIPT, Rule, check_history
 from tests.devbroker.key_session import Session
 from tests.devbroker.raw import RawClient
 

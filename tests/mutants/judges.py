@@ -238,7 +238,10 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/recording/": RECORDING,
     "python/ackwell/spark/": SPARK,
     "python/ackwell/replay/": REPLAY,
-    "python/ackwell/replay/history.py": ["tests/replay/test_history.py", "tests/devbroker/test_key_order.py"],
+    "python/ackwell/replay/history_check.py": [
+        "tests/replay/test_history.py",
+        "tests/devbroker/test_key_order.py",
+    ],
     "python/ackwell/replay/agreement.py": [
         "tests/replay/test_agreement.py",
         "tests/replay/test_broker_agreement.py",
@@ -272,7 +275,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/replay/test_fold.py",
         "tests/cli/test_replay.py",
     ],
-    "python/ackwell/replay/tables.py": ["tests/replay/test_tables.py", "tests/spark/test_tasks.py"],
+    "python/ackwell/replay/table_schemas.py": ["tests/replay/test_tables.py", "tests/spark/test_tasks.py"],
     "python/ackwell/replay/traces.py": [
         "tests/replay/test_states.py",
         "tests/hostile/test_found.py",

@@ -23,7 +23,7 @@ from ackwell.recording.book import Book
 from ackwell.recording.proxy import Proxy
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import Replay
-from ackwell.spark.tasks.ordered import follow_batches
+from ackwell.spark.tasks.moment_rows import follow_batches
 from tests.devbroker.raw import RawClient
 from tests.devbroker.test_transactions import begin, end
 from tests.pulsar import kit

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ackwell.replay.events import Kind
-from ackwell.replay.history import check_history
+from ackwell.replay.history_check import check_history
 from tests.devbroker.key_session import Session
 from tests.pulsar import kit
 from tests.pulsar.live import runs
 from tests.pulsar.live.test_sequences import SEED, VERSIONS
 from tests.recording.process import recording
-from tests.recording.test_key_order import UNDER_WAY_MS, at_rest, judged
+from tests.recording.test_key_order import IN_FLIGHT_MS, at_rest, judged
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -39,7 +39,7 @@ def test_a_recorded_session_with_crashes_breaks_nothing(
         at_rest(tmp_path / "events")
     events = judged(session, tmp_path / "events", crashes)
     kinds = Counter(event.kind for event in events)
-    found = check_history(events, under_way_ms=UNDER_WAY_MS)
+    found = check_history(events, in_flight_ms=IN_FLIGHT_MS)
     with capsys.disabled():
         counted = f"{kinds[Kind.DISPATCH]:,} deliveries, {kinds[Kind.NACK]:,} given back"
         print(f"\n{version}: {counted}, {Counter(each.rule.value for each in found)} ", end="")

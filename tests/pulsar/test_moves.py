@@ -21,7 +21,7 @@ from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor.rules import acknowledged, existing
-from ackwell.diagnosis.what_if import EARLIEST, LATEST, Kind, Move, Outcome, what_if
+from ackwell.diagnosis.what_if import EARLIEST, LATEST, Move, MoveKind, Outcome, what_if
 from tests.pulsar import kit
 from tests.pulsar.lives.examine import SETTINGS
 from tests.pulsar.lives.life import SUBSCRIPTION, Life
@@ -68,11 +68,11 @@ class Mover:
         # What was deleted is delivered to nobody, also if the cursor stands before it: a seek to the start of
         # an empty topic puts it before the ledger of the last entry, which may be gone.
         messages = {p: acked for p, acked in self.life.acked().items() if before.ledgers.contains(*p)}
-        kind = self._chance.choice(list(Kind))
-        if kind is Kind.SKIP:
+        kind = self._chance.choice(list(MoveKind))
+        if kind is MoveKind.SKIP:
             move = Move(kind, entries=self._chance.randint(1, max(before.backlog_entries, 1) + 2))
             path, body = f"skip/{move.entries}", None
-        elif kind is Kind.CLEAR_BACKLOG:
+        elif kind is MoveKind.CLEAR_BACKLOG:
             move, path, body = Move(kind), "skip_all", None
         else:
             move, path, body = self._to(kind, before)
@@ -88,16 +88,16 @@ class Mover:
             f"{before.individually_deleted}, {list(before.ledgers)}, {self.life.settings}"
         )
 
-    def _to(self, kind: Kind, stats: SubscriptionStats) -> tuple[Move, str, Any]:
+    def _to(self, kind: MoveKind, stats: SubscriptionStats) -> tuple[Move, str, Any]:
         """Choose a position, or a time that the broker is asked for."""
         chance, ledgers = self._chance, stats.ledgers
-        command = "expireMessages" if kind is Kind.EXPIRE else "resetcursor"
-        if kind is Kind.RESET_CURSOR:
+        command = "expireMessages" if kind is MoveKind.EXPIRE else "resetcursor"
+        if kind is MoveKind.RESET_CURSOR:
             time_ms = chance.choice(self._times_ms)
             return Move(kind, self._admin.position_at(self.life.topic, time_ms)), f"{command}/{time_ms}", None
         ledger_id, entries = chance.choice(list(ledgers))
         position = Position(ledger_id, chance.randint(0, max(entries - 1, 0)))
-        if kind is Kind.SEEK and chance.random() < 0.3:
+        if kind is MoveKind.SEEK and chance.random() < 0.3:
             position = chance.choice((EARLIEST, LATEST))
         body = {
             "ledgerId": position.ledger_id,

@@ -9,12 +9,12 @@ from pathlib import Path
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import event_files, read_events
-from ackwell.replay.history import check_history
+from ackwell.replay.history_check import check_history
 from tests.devbroker.key_session import Session
 from tests.recording.process import recording
 
 REST_S = 0.5
-UNDER_WAY_MS = 2_000
+IN_FLIGHT_MS = 2_000
 """How long a delivery may take through the proxy on a machine that does other things as well."""
 
 
@@ -38,15 +38,15 @@ def test_a_recorded_session_with_crashes_breaks_nothing(tmp_path: Path) -> None:
     kinds = Counter(event.kind for event in events)
     assert kinds[Kind.BROKER_RESTART] == 2
     assert kinds[Kind.NACK] > 50
-    assert check_history(events, under_way_ms=UNDER_WAY_MS) == []
+    assert check_history(events, in_flight_ms=IN_FLIGHT_MS) == []
     # The same history with one delivery before its turn is not let pass.
     back = next(index for index, event in enumerate(events) if event.kind is Kind.NACK)
     key, ms = events[back].key, events[back].time_ms
     assert ms is not None
     later = max(position for position, each in session.keys.items() if each == key)
     early = events[back]._replace(kind=Kind.DISPATCH, ledger_id=later[0], entry_id=later[1])
-    early = early._replace(time_ms=ms + UNDER_WAY_MS)
-    assert check_history([*events[: back + 1], early], under_way_ms=UNDER_WAY_MS)
+    early = early._replace(time_ms=ms + IN_FLIGHT_MS)
+    assert check_history([*events[: back + 1], early], in_flight_ms=IN_FLIGHT_MS)
 
 
 def at_rest(folder: Path) -> int:

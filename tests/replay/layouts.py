@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 
 if TYPE_CHECKING:
     from ackwell.replay.events import Event
 
-SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
+SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
 
 
 def table_of(events: list[Event]) -> pa.Table:

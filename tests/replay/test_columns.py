@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ackwell.errors import EventError
-from ackwell.replay.columns import COLUMNS, Reader
+from ackwell.replay.columns import COLUMNS, BatchReader
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from tests.replay.histories import random_history
@@ -37,7 +37,7 @@ def test_every_batch_is_read_as_its_rows(form: str) -> None:
         events = [event for near in range(3) for event in random_history(seed + near, by_topic=near == 1)]
         expected = columns_of(events)
         rows = [expected.row(row) for row in range(len(events))]
-        reader = Reader()
+        reader = BatchReader()
         found = [
             columns.row(row)
             for columns in map(reader.columns, batches_of(events, form))
@@ -47,7 +47,7 @@ def test_every_batch_is_read_as_its_rows(form: str) -> None:
 
 
 def test_a_dictionary_of_the_same_length_is_not_taken_for_the_one_before() -> None:
-    reader, found = Reader(), []
+    reader, found = BatchReader(), []
     for kind, topic in ((Kind.PUBLISH, "t"), (Kind.ACK, "t"), (Kind.ACK, "u"), (Kind.PUBLISH, "u")):
         (batch,) = batches_of([Event(topic, "s", 1, kind, ledger_id=3, entry_id=0)], "dictionaries")
         row = reader.columns(batch).row(0)
@@ -57,7 +57,7 @@ def test_a_dictionary_of_the_same_length_is_not_taken_for_the_one_before() -> No
 
 def test_dictionaries_that_share_their_memory_are_told_apart() -> None:
     topics = pa.array(["t", "u"])
-    reader, found = Reader(), []
+    reader, found = BatchReader(), []
     (batch,) = batches_of([Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=0)], "plain")
     index = batch.schema.get_field_index("topic")
     for start in (0, 1, 0):
@@ -68,7 +68,7 @@ def test_dictionaries_that_share_their_memory_are_told_apart() -> None:
 
 def test_a_path_that_names_no_transaction_is_asked_before_the_column() -> None:
     (batch,) = batches_of([Event("t", "s", 1, Kind.ACK, ledger_id=3, entry_id=0, transaction="1:2")], "plain")
-    assert Reader().columns(batch).row(0)["transaction"] == "1:2"
-    assert Reader().columns(batch, {"transaction": None}).row(0)["transaction"] is None
+    assert BatchReader().columns(batch).row(0)["transaction"] == "1:2"
+    assert BatchReader().columns(batch, {"transaction": None}).row(0)["transaction"] is None
     with pytest.raises(EventError, match="topic is null"):
-        Reader().columns(batch, {"topic": None})
+        BatchReader().columns(batch, {"topic": None})

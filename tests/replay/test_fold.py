@@ -23,7 +23,7 @@ from ackwell.replay.fold import Fold
 from ackwell.replay.in_order import FoldInOrder
 from ackwell.replay.resets import Resets, find_resets
 from ackwell.replay.states import Replay
-from ackwell.replay.tables import EVENTS, arrow_schema
+from ackwell.replay.table_schemas import EVENTS, arrow_schema
 from tests.replay import layouts
 from tests.replay.cases import CASES
 from tests.replay.histories import random_history

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ackwell.cli import app
 from ackwell.replay.events import Event, Kind, event_from_fields
-from ackwell.replay.history import RECEIPT, Rule, check_history
+from ackwell.replay.history_check import RECEIPT, Rule, check_history
 
 PUBLISHED = [{"kind": "publish", "entry_id": entry_id, "key": "k"} for entry_id in range(4)]
 OPEN = [{"kind": "consumer_open", "consumer": "a", "detail": "Key_Shared"}]
@@ -359,7 +359,7 @@ def test_what_was_under_way_when_a_client_spoke_breaks_nothing() -> None:
         )
         late = (got(1, time_ms=100 + late_ms), got(2, time_ms=100 + late_ms))
         history = events(*PUBLISHED, *OPEN, *lines, *late)
-        return [each.rule for each in check_history(history, under_way_ms=50)]
+        return [each.rule for each in check_history(history, in_flight_ms=50)]
 
     assert found(49) == []
     assert set(found(50)) == {Rule.OVERTAKEN, Rule.ACKED_AGAIN}

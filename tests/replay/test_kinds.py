@@ -11,19 +11,19 @@ import pytest
 
 from ackwell import _native
 from ackwell.errors import Flaw
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import EFFECTS, IN_TRANSACTION, Action, Event, Kind
 from ackwell.replay.files import fold_files
 from ackwell.replay.fold import Fold
 from ackwell.replay.resets import find_resets
-from ackwell.replay.sequence import Followed, FollowedTopic
+from ackwell.replay.sequence import SubscriptionReplay, TopicReplay
 from ackwell.replay.states import Replay, states_of
-from ackwell.spark.tasks import ordered, stream
-from ackwell.spark.tasks.files import FoldFiles
-from ackwell.spark.tasks.pipeline import Finish
-from ackwell.spark.tasks.rows import FoldRows
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.tasks import buckets, moment_rows
+from ackwell.spark.tasks.fold_files import FoldFiles
+from ackwell.spark.tasks.fold_rows import FoldRows
+from ackwell.spark.tasks.merging import Finish
+from ackwell.spark.tasks.source_rows import to_batches
 from tests import reference
 from tests.replay import layouts
 from tests.replay.oracle import truths
@@ -171,14 +171,14 @@ def spark_rows(events: list[Event], _: Path) -> dict[str, Said]:
 
 
 def spark_stream(events: list[Event], _: Path) -> dict[str, Said]:
-    bucket = stream.Bucket({})
-    for folded in stream.FoldBuckets(1)(with_texts(batch) for batch in to_batches(events)):
+    bucket = buckets.Bucket({})
+    for folded in buckets.FoldBuckets(1)(with_texts(batch) for batch in to_batches(events)):
         bucket.join(folded.column("payload").to_pylist(), None)
-    return said_in(stream.unpack_cursors([pa.RecordBatch.from_pydict({"payload": list(bucket.cursors())})]))
+    return said_in(buckets.unpack_cursors([pa.RecordBatch.from_pydict({"payload": list(bucket.cursors())})]))
 
 
 def in_order(events: list[Event], _: Path) -> dict[str, Said]:
-    rows = [row for batch in ordered.follow_batches(to_batches(events), []) for row in batch.to_pylist()]
+    rows = [row for batch in moment_rows.follow_batches(to_batches(events), []) for row in batch.to_pylist()]
     assert [row["error"] for row in rows] == [None] * len(rows)
     return {row["subscription"]: said_in_row(row) for row in rows}
 
@@ -233,15 +233,15 @@ def test_the_schema_has_what_an_event_has_and_requires_what_the_table_says() -> 
     types: dict[Any, str] = {str: "string", Kind: "string", int: "bigint", tuple[int, ...]: "array<bigint>"}
     types |= {kind | None: name for kind, name in types.items()}
     fields = [(name, types[kind]) for name, kind in get_type_hints(Event).items()]
-    assert [(column.name, column.type) for column in tables.EVENTS] == fields
+    assert [(column.name, column.type) for column in table_schemas.EVENTS] == fields
     needed = set(Event._fields) - Event._field_defaults.keys()
     for effect in EFFECTS.values():
         needed |= {"ledger_id", "entry_id"} if effect.position else set()
-    assert {column.name for column in tables.EVENTS if column.required} == needed
+    assert {column.name for column in table_schemas.EVENTS if column.required} == needed
 
 
 def test_what_the_table_says_of_consumers_is_what_the_ordered_path_does() -> None:
-    assert set(Followed.HANDLERS) == {kind for kind, effect in EFFECTS.items() if effect.consumers}
+    assert set(SubscriptionReplay.HANDLERS) == {kind for kind, effect in EFFECTS.items() if effect.consumers}
     # What a transaction holds is with nobody, committed or not; what was dispatched is not given again.
     unseen = {Kind.COMMIT, Kind.ABORT, Kind.RECEIVE}
     assert {kind for kind in Kind if EFFECTS[kind].consumers} == unseen | {
@@ -251,7 +251,7 @@ def test_what_the_table_says_of_consumers_is_what_the_ordered_path_does() -> Non
 
 def pending_after(kind: Kind) -> dict[str, int]:
     """What consumers of `s` have after the event, who have one entry before it."""
-    topic = FollowedTopic()
+    topic = TopicReplay()
     for each in story(kind):
         topic.feed(each._replace(redelivery_count=1) if each.kind is kind else each)
     assert topic.errors == {}

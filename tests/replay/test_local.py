@@ -14,7 +14,7 @@ import pytest
 from ackwell.errors import EventError, ProtocolError, SchemaError
 from ackwell.replay.checking import check_events
 from ackwell.replay.local import replay_events
-from ackwell.replay.tables import CURSORS
+from ackwell.replay.table_schemas import CURSORS
 from tests.commands import ackwell
 
 TRACES = Path(__file__).parents[2] / "examples" / "traces"

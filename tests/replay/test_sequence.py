@@ -17,10 +17,10 @@ from ackwell.protocol.codes import CommandType, TxnAction
 from ackwell.recording.book import Book
 from ackwell.recording.proxy import Proxy
 from ackwell.replay.events import Event, Kind
-from ackwell.replay.sequence import Followed
+from ackwell.replay.sequence import SubscriptionReplay
 from ackwell.replay.states import Replay, SubscriptionState, states_of
-from ackwell.spark.tasks.ordered import follow_batches
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.tasks.moment_rows import follow_batches
+from ackwell.spark.tasks.source_rows import to_batches
 from ackwell.subscription import TransactionId
 from tests import reference
 from tests.devbroker.raw import RawClient
@@ -306,9 +306,9 @@ def test_strict_raises_what_else_would_be_the_error_of_a_subscription() -> None:
                 assert row["error"] is not None
 
 
-def followed(*events: tuple[Kind, dict[str, Any]]) -> Followed:
+def followed(*events: tuple[Kind, dict[str, Any]]) -> SubscriptionReplay:
     """Follow events of one subscription; its topic has two ledgers of five entries."""
-    found = Followed(Ledgers({3: 5, 5: 5}), {})
+    found = SubscriptionReplay(Ledgers({3: 5, 5: 5}), {})
     for kind, fields in events:
         found.feed(Event("t", "s", 0, kind, **{"ledger_id": 3, "entry_id": 0} | fields))
     return found
@@ -326,7 +326,7 @@ def test_what_a_broker_dispatched_is_not_delivered_once_more_when_a_client_has_i
     assert (client.redeliveries, pending(client)) == (2, [2])
 
 
-def pending(found: Followed) -> list[int]:
+def pending(found: SubscriptionReplay) -> list[int]:
     return [each.pending_entries for each in found.summary(0).consumers]
 
 

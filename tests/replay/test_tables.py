@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ackwell.replay import tables
-from ackwell.replay.tables import Column, arrow_schema
+from ackwell.replay import table_schemas
+from ackwell.replay.table_schemas import Column, arrow_schema
 
 NAMES = {"topic", "subscription"}
 REQUIRED = {
@@ -25,7 +25,7 @@ REQUIRED = {
 
 @pytest.mark.parametrize("name", REQUIRED)
 def test_a_row_that_lacks_its_name_or_what_its_table_is_for_is_refused(name: str) -> None:
-    table = getattr(tables, name)
+    table = getattr(table_schemas, name)
     assert {column.name for column in table if column.required} == REQUIRED[name]
     assert arrow_schema(table).names == [column.name for column in table]
 

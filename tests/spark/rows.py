@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.replay.columns import cursor_batches
 from ackwell.replay.states import Replay
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.tasks.source_rows import to_batches
 
 if TYPE_CHECKING:
     from pathlib import Path

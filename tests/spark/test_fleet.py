@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ackwell.replay.tables import EVENTS
+from ackwell.replay.table_schemas import EVENTS
 from ackwell.spark.fleet import PATTERNS, Chunk, Fleet, chunk_events, chunks
 
 

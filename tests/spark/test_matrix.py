@@ -129,10 +129,10 @@ def test_times_may_be_timestamps(spark: SparkSession) -> None:
         "select 't' as topic, 's' as subscription, 1L as sequence, 'publish' as kind, 3L as ledger_id, "
         "0L as entry_id, timestamp_millis(1760000000123) as time_ms"
     )
-    from ackwell.replay import tables
+    from ackwell.replay import table_schemas
     from ackwell.spark.schema import conform
 
-    (row,) = conform(table, tables.EVENTS, "events").collect()
+    (row,) = conform(table, table_schemas.EVENTS, "events").collect()
     assert row.time_ms == 1_760_000_000_123
     (row,) = replay(table).collect()
     assert row.backlog_entries == 1

@@ -11,8 +11,8 @@ from ackwell import TimeBuckets
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
 from ackwell.spark import collect_states, delayed_sizing, ordered_replay, replay
-from ackwell.spark.tasks.ordered import follow_batches
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.tasks.moment_rows import follow_batches
+from ackwell.spark.tasks.source_rows import to_batches
 from tests.replay.test_kinds import expected, said_in_row, story
 from tests.replay.test_sequence import recorded
 from tests.spark.rows import local_rows, parquet_of, rows_of

@@ -101,7 +101,7 @@ def test_traces_read_by_spark_are_the_events_read_locally(
 def test_auto_takes_files_only_for_exactly_the_files(
     spark: SparkSession, trace_events: list[Event], tmp_path: Path
 ) -> None:
-    from ackwell.spark.files import plain_files
+    from ackwell.spark.files_strategy import plain_files
 
     events = parquet_of(spark, trace_events[:100], tmp_path / "events")
     assert sorted(plain_files(events)[0]) == sorted(events.inputFiles())

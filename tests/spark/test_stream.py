@@ -17,7 +17,7 @@ import pytest
 from ackwell.replay.events import Event, Kind
 from ackwell.spark import cursor_stream
 from ackwell.spark.schema import EVENTS
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.tasks.source_rows import to_batches
 from tests.replay.histories import random_history
 from tests.spark.rows import Rows, local_rows, rows_of, same
 

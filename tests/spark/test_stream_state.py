@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from ackwell.replay.events import Event, Kind
-from ackwell.spark.tasks import ordered, stream
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.tasks import buckets, moment_rows
+from ackwell.spark.tasks.source_rows import to_batches
 from tests.spark.test_tasks import payload_of
 
 pytest.importorskip("pyspark")
@@ -80,7 +80,7 @@ class Stream:
         given = iter([Row(payload=payload_of(*events))])
         rows = self.processor.handleInputRows((0,), given, self.handle)
         packed = [row.payload for row in rows]
-        batches = stream.unpack_cursors([pa.RecordBatch.from_pydict({"payload": packed})])
+        batches = buckets.unpack_cursors([pa.RecordBatch.from_pydict({"payload": packed})])
         return [row for batch in batches for row in batch.to_pylist()]
 
     def expire(self, at_ms: int) -> None:
@@ -119,7 +119,7 @@ def test_a_repeated_micro_batch_changes_nothing() -> None:
 
 
 def test_what_is_forgotten_leaves_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "YOUNG_BYTES_MAX", 0)
+    monkeypatch.setattr(buckets, "YOUNG_BYTES_MAX", 0)
     running = Stream(forget_after_ms=1_000)
     running.feed(published(0), acked(0), at_ms=5)
     running.feed(published(0, "s", topic="other"), at_ms=900)
@@ -155,7 +155,7 @@ def test_a_moment_at_the_very_time_of_an_event_is_after_it(moment: int, pending:
         Event("t", "s", 3, Kind.DISPATCH, time_ms=20, **at),
         Event("t", "s", 4, Kind.ACK, time_ms=30, **at),
     ]
-    rows = [row for b in ordered.follow_batches(to_batches(events), [moment]) for row in b.to_pylist()]
+    rows = [row for b in moment_rows.follow_batches(to_batches(events), [moment]) for row in b.to_pylist()]
     assert [(row["at_ms"], dict(row["pending_entries"])) for row in rows] == [
         (moment, pending),
         (None, {"c": 0}),

@@ -14,7 +14,7 @@ from ackwell.replay.states import Replay
 from ackwell.saving.chunks import split
 from ackwell.spark import partials, replay, restart_audit
 from ackwell.spark.schema import EVENTS
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.tasks.source_rows import to_batches
 from tests.spark.rows import local_rows, parquet_of, rows_of, same
 
 if TYPE_CHECKING:

@@ -22,12 +22,21 @@ from ackwell.broker.stats import read_stats
 from ackwell.cursor.state import CursorState
 from ackwell.errors import EventError, StatsError
 from ackwell.position import Position
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.columns import fold_batches
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.resets import Resets, Seek
 from ackwell.saving.chunks import EntrySettings, encode_entries
-from ackwell.spark.tasks import audit, files, ordered, pipeline, shipping, sizing, sources, stream
+from ackwell.spark.tasks import (
+    audit_rows,
+    buckets,
+    fold_files,
+    index_sizes,
+    merging,
+    moment_rows,
+    source_rows,
+    unpacking,
+)
 
 EVENTS = [Event("t", "s", number, Kind.ACK, 5, "c", 3, number, ack_set=(5, -1)) for number in range(5)]
 
@@ -40,20 +49,20 @@ def rows_of(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 
 def test_events_become_rows_some_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sources, "_ROWS", 2)
-    batches = list(sources.to_batches(EVENTS))
+    monkeypatch.setattr(source_rows, "_ROWS", 2)
+    batches = list(source_rows.to_batches(EVENTS))
     assert [batch.num_rows for batch in batches] == [2, 2, 1]
-    assert all(batch.schema == sources.EVENT_SCHEMA for batch in batches)
+    assert all(batch.schema == source_rows.EVENT_SCHEMA for batch in batches)
     expected = [event._asdict() | {"ack_set": [5, -1], "kind": "ack"} for event in EVENTS]
     assert rows_of(iter(batches)) == expected
-    assert list(sources.to_batches([])) == []
+    assert list(source_rows.to_batches([])) == []
     path = tmp_path / "a.jsonl"
     path.write_text('{"kind":"publish","topic":"t","sequence":9,"ledger_id":3,"entry_id":0}\n')
-    (row,) = rows_of(sources.event_batches(str(path)))
+    (row,) = rows_of(source_rows.event_batches(str(path)))
     assert (row["topic"], row["kind"], row["sequence"], row["file"]) == ("t", "publish", 9, str(path))
     path.write_text("{")
     with pytest.raises(EventError, match="not JSON"):
-        list(sources.event_batches(str(path)))
+        list(source_rows.event_batches(str(path)))
 
 
 def test_a_dump_becomes_a_row_for_each_subscription(tmp_path: Path) -> None:
@@ -61,7 +70,7 @@ def test_a_dump_becomes_a_row_for_each_subscription(tmp_path: Path) -> None:
     cursor = {"markDeletePosition": "3:1", "individuallyDeletedMessages": "[(3:2..3:4]]"}
     dump = {"cursors": {"s": cursor}, "ledgers": [{"ledgerId": 3, "entries": 10, "size": 100}]}
     path.write_text(f"persistent://public/default/t\n{json.dumps(dump)}")
-    (row,) = rows_of(sources.stats_batches(str(path)))
+    (row,) = rows_of(source_rows.stats_batches(str(path)))
     assert {name: row[name] for name in row if name != "ledgers"} == {
         "topic": "persistent://public/default/t", "subscription": "s", "file": str(path), "time_ms": None,
         "mark_delete_ledger_id": 3, "mark_delete_entry_id": 1, "individually_deleted": "[(3:2..3:4]]",
@@ -70,11 +79,13 @@ def test_a_dump_becomes_a_row_for_each_subscription(tmp_path: Path) -> None:
     }  # fmt: skip
     assert row["ledgers"] == [(3, 10)]
     (stats,) = read_stats(path)
-    shown = sources._stats_row(replace(stats, batch_deleted={Position(3, 6): (5, -1)}, delayed_messages=2))
+    shown = source_rows._stats_row(
+        replace(stats, batch_deleted={Position(3, 6): (5, -1)}, delayed_messages=2)
+    )
     assert (shown["batch_deleted"], shown["delayed_messages"]) == ({"3:6": [5, -1]}, 2)
     path.write_text("x")
     with pytest.raises(StatsError):
-        list(sources.stats_batches(str(path)))
+        list(source_rows.stats_batches(str(path)))
 
 
 def test_a_folder_of_saves_becomes_a_row_for_each_save(tmp_path: Path) -> None:
@@ -89,7 +100,7 @@ def test_a_folder_of_saves_becomes_a_row_for_each_save(tmp_path: Path) -> None:
     for name, data in saved.items():
         (folder / name).write_bytes(data)
     files = json.dumps([str(folder / name) for name in saved])
-    whole, broken, elsewhere = rows_of(sources.saved_batches(files))
+    whole, broken, elsewhere = rows_of(source_rows.saved_batches(files))
     assert [(row["topic"], row["subscription"]) for row in (whole, broken, elsewhere)] == [("t", "s")] * 3
     assert [row["number"] for row in (whole, broken, elsewhere)] == [0, 1, 2]
     assert [Path(row["file"]).name for row in (whole, broken, elsewhere)] == ["a", "b", "c"]
@@ -105,7 +116,7 @@ def test_a_folder_of_saves_becomes_a_row_for_each_save(tmp_path: Path) -> None:
     assert (elsewhere["individually_deleted"], elsewhere["error"]) == (None, None)
     # Without the broken one they are read together, and none says anything of another.
     whole_again, elsewhere_again = rows_of(
-        sources.saved_batches(json.dumps([str(folder / name) for name in "ac"]))
+        source_rows.saved_batches(json.dumps([str(folder / name) for name in "ac"]))
     )
     assert (whole_again, elsewhere_again) == (whole, elsewhere | {"number": 1})
 
@@ -134,13 +145,13 @@ CURSORS = pa.schema(
 
 @pytest.mark.parametrize("ledgers", [[(3, 10)], None])
 def test_an_audit_is_the_loss_of_each_restart(ledgers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "_ROWS", 2)
+    monkeypatch.setattr(audit_rows, "_ROWS", 2)
     settings = BrokerSettings.of("4.0")
     given = [cursor_row(subscription=str(number), ledgers=ledgers) for number in range(3)]
     given.insert(1, cursor_row(mark_delete_ledger_id=None, individually_deleted=None))
     given.append(cursor_row(subscription="none", batch_deleted=None, individually_deleted="[]"))
     batch = pa.RecordBatch.from_pylist(given, schema=CURSORS)
-    found = rows_of(audit.audit_batches([batch], settings, ("crash", "graceful")))
+    found = rows_of(audit_rows.audit_batches([batch], settings, ("crash", "graceful")))
     assert [(row["subscription"], row["restart"]) for row in found] == [
         (name, restart) for name in ("0", "1", "2", "none") for restart in ("crash", "graceful")
     ]
@@ -161,7 +172,7 @@ def test_an_audit_is_the_loss_of_each_restart(ledgers: Any, monkeypatch: pytest.
             "reasons": [str(reason) for reason in loss.reasons],
         }  # fmt: skip
     assert found[-1]["lost_messages_min"] == 0
-    assert list(audit.audit_batches([], settings, ("crash",))) == []
+    assert list(audit_rows.audit_batches([], settings, ("crash",))) == []
 
 
 # Ordered
@@ -184,15 +195,15 @@ def event_row(sequence: int | None, kind: str, entry_id: int | None = None, **fi
 
 def followed(rows: list[dict[str, Any]], *moments: int) -> list[tuple[Any, ...]]:
     """Follow rows; return of each moment what is acknowledged, or the error."""
-    batches = [pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA)] if rows else []
+    batches = [pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA)] if rows else []
     return [
         (row["topic"], row["subscription"], row["at_ms"], row["error"] or row["mark_delete_entry_id"])
-        for row in rows_of(ordered.follow_batches(batches, moments))
+        for row in rows_of(moment_rows.follow_batches(batches, moments))
     ]
 
 
 def test_a_moment_is_before_the_events_that_are_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered, "_ROWS", 2)
+    monkeypatch.setattr(moment_rows, "_ROWS", 2)
     rows = [event_row(number, "publish", number, subscription="") for number in range(4)]
     rows += [event_row(10 + number, "ack", number) for number in range(3)]
     assert followed(rows, 9, 10, 11, 99) == [
@@ -225,7 +236,7 @@ def test_a_repeated_row_counts_once_and_topics_follow_one_another() -> None:
 def consumers(batches: list[pa.RecordBatch], *moments: int, strict: bool = False) -> list[dict[str, Any]]:
     """Follow batches; return what is shown of consumers."""
     names = ("topic", "at_ms", "unacked_messages", "pending_entries", "pending_messages", "redeliveries")
-    rows = rows_of(ordered.follow_batches(batches, moments, strict=strict))
+    rows = rows_of(moment_rows.follow_batches(batches, moments, strict=strict))
     return [{name: row[name] for name in names} for row in rows]
 
 
@@ -245,7 +256,7 @@ def delivered(topic: str = "t") -> list[dict[str, Any]]:
 
 def test_a_topic_goes_on_in_the_next_batch_and_another_begins_anew() -> None:
     batches = [
-        pa.RecordBatch.from_pylist([row], schema=sources.EVENT_SCHEMA)
+        pa.RecordBatch.from_pylist([row], schema=source_rows.EVENT_SCHEMA)
         for topic in "abc"
         for row in delivered(topic)
     ]
@@ -264,13 +275,15 @@ def test_a_topic_goes_on_in_the_next_batch_and_another_begins_anew() -> None:
 
 def test_a_repeated_delivery_counts_once_unless_nothing_says_that_it_is_the_same() -> None:
     twice = [row for row in delivered() for _ in range(2)]
-    whole = [pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA) for rows in (delivered(), twice)]
+    whole = [
+        pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA) for rows in (delivered(), twice)
+    ]
     once, repeated = ([each["redeliveries"] for each in consumers([batch])] for batch in whole)
     assert once == repeated == [1]
 
 
 def test_what_a_consumer_has_is_of_the_moment() -> None:
-    batch = pa.RecordBatch.from_pylist(delivered(), schema=sources.EVENT_SCHEMA)
+    batch = pa.RecordBatch.from_pylist(delivered(), schema=source_rows.EVENT_SCHEMA)
     found = consumers([batch], 3, 4, 5, 6)
     assert [(each["at_ms"], each["unacked_messages"], each["redeliveries"]) for each in found] == [
         (3, 1, 0),
@@ -283,13 +296,13 @@ def test_what_a_consumer_has_is_of_the_moment() -> None:
 
 def test_strictly_a_bad_event_of_any_subscription_ends_it() -> None:
     rows = [*delivered(), event_row(7, "ack", None)]
-    batch = pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA)
+    batch = pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA)
     assert [each["unacked_messages"] for each in consumers([batch])] == [None]
     with pytest.raises(EventError, match="no position"):
         consumers([batch], strict=True)
     # What is wrong with the topic itself is an error of all in any case.
     trimmed = [*delivered(), event_row(8, "trim", None, subscription="")]
-    batch = pa.RecordBatch.from_pylist(trimmed, schema=sources.EVENT_SCHEMA)
+    batch = pa.RecordBatch.from_pylist(trimmed, schema=source_rows.EVENT_SCHEMA)
     with pytest.raises(EventError, match="no position"):
         consumers([batch], strict=True)
 
@@ -315,23 +328,23 @@ def test_a_bad_row_is_the_error_of_its_subscription_alone() -> None:
 
 
 def partials(events: list[Event]) -> list[pa.RecordBatch]:
-    return list(fold_batches(sources.to_batches(events), Resets({}, {}), ordered=False, strict=True))
+    return list(fold_batches(source_rows.to_batches(events), Resets({}, {}), ordered=False, strict=True))
 
 
 def test_ranges_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_RANGES", 2)
+    monkeypatch.setattr(merging, "_RANGES", 2)
     info = PositionInfo(3, 1, [(3, 2, 4), (3, 6, 7), (4, -1, 3)])
     given = pa.RecordBatch.from_pydict({"topic": ["t"], "subscription": ["s"], "compact": [info.encode()]})
-    batches = list(pipeline.explode_ranges([given]))
+    batches = list(merging.explode_ranges([given]))
     assert [batch.num_rows for batch in batches] == [2, 1]
     assert [tuple(row.values()) for row in rows_of(iter(batches))] == [
         ("t", "s", 3, 2, 4), ("t", "s", 3, 6, 7), ("t", "s", 4, -1, 3),
     ]  # fmt: skip
-    assert batches[0].schema == pipeline.RANGE_SCHEMA
+    assert batches[0].schema == merging.RANGE_SCHEMA
 
 
 def test_what_a_subscription_had_before_is_where_its_events_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_ROWS", 1)
+    monkeypatch.setattr(merging, "_ROWS", 1)
     given = [
         cursor_row(),
         cursor_row(mark_delete_ledger_id=None),
@@ -339,9 +352,9 @@ def test_what_a_subscription_had_before_is_where_its_events_go_on(monkeypatch: p
     ]
     given[2] |= {"individually_deleted": None, "batch_deleted": None}
     batch = pa.RecordBatch.from_pylist(given, schema=CURSORS)
-    before = list(pipeline.start([batch]))
+    before = list(merging.start([batch]))
     assert len(before) == 2
-    found = {row["subscription"]: row for row in rows_of(pipeline.Finish(strict=True)(before))}
+    found = {row["subscription"]: row for row in rows_of(merging.Finish(strict=True)(before))}
     assert sorted(found) == ["other", "s"]
     assert (found["s"]["mark_delete_entry_id"], found["s"]["individually_deleted"]) == (1, "[(3:2..3:4]]")
     assert found["s"]["batch_deleted"] == [("3:6", [5])]
@@ -353,15 +366,15 @@ def test_partials_of_one_ledger_become_one_row() -> None:
     publish = [Event("t", "s", number, Kind.PUBLISH, ledger_id=3, entry_id=number) for number in range(4)]
     acks = [Event("t", "s", 9 + number, Kind.ACK, ledger_id=3, entry_id=number) for number in (0, 3)]
     parts = [batch for event in (*publish, *acks) for batch in partials([event])]
-    (merged,) = rows_of(pipeline.merge(parts))
+    (merged,) = rows_of(merging.merge(parts))
     assert (merged["topic"], merged["subscription"], merged["ledger_id"]) == ("t", "s", 3)
-    (cursor,) = rows_of(pipeline.Finish(strict=False)([*parts, parts[0].slice(0, 0)]))
+    (cursor,) = rows_of(merging.Finish(strict=False)([*parts, parts[0].slice(0, 0)]))
     assert (cursor["mark_delete_entry_id"], cursor["individually_deleted"]) == (0, "[(3:2..3:3]]")
     # The ledgers of a topic may come from elsewhere.
     schema = pa.schema([*parts[0].schema, pa.field("directory", pa.map_(pa.int64(), pa.int64()))])
     columns = {name: [None] for name in parts[0].schema.names}
     told = pa.RecordBatch.from_pydict(columns | {"topic": ["t"], "directory": [[(3, 6)]]}, schema=schema)
-    (cursor,) = rows_of(pipeline.Finish(strict=False)([*parts, told]))
+    (cursor,) = rows_of(merging.Finish(strict=False)([*parts, told]))
     assert cursor["ledgers"] == [(3, 6)]
     assert cursor["backlog_entries"] == 4
 
@@ -371,10 +384,10 @@ def test_a_cursor_that_cannot_be_is_a_row_or_an_error() -> None:
 
     publish = Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0, batch_size=2)
     parts = partials([publish, Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0, batch_index=5)])
-    (row,) = rows_of(pipeline.Finish(strict=False)(parts))
+    (row,) = rows_of(merging.Finish(strict=False)(parts))
     assert (row["mark_delete_entry_id"], bool(row["error"])) == (None, True)
     with pytest.raises(ProtocolError):
-        list(pipeline.Finish(strict=True)(parts))
+        list(merging.Finish(strict=True)(parts))
 
 
 # Sizing
@@ -395,7 +408,7 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
     ]  # fmt: skip
     widths = [1, 1_024]
     key = (pa.scalar("t"), pa.scalar("s"))
-    rows = rows_of(sizing.weigher(widths)(key, iter(batches)))
+    rows = rows_of(index_sizes.sizing_function(widths)(key, iter(batches)))
     heap = TripleLongHeap()
     buckets = {width: TimeBuckets(width.bit_length() - 1) for width in widths}
     wheels = {width: TimeWheel(width) for width in widths}
@@ -413,7 +426,7 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
         assert (row["buckets"], row["wheel_bytes"]) == (buckets[width].bucket_count, wheels[width].nbytes)
         assert 0 < row["entropy_bound_bytes"] < 100 * 16
     assert sum(row["recommended"] for row in rows) == 1
-    assert set(rows[0]) == {column.name for column in tables.SIZING}
+    assert set(rows[0]) == {column.name for column in table_schemas.SIZING}
 
 
 # Shipping
@@ -422,8 +435,8 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
 def archive(folder: Path) -> Path:
     path = folder / "ackwell.zip"
     with ZipFile(path, "w") as packed:
-        packed.writestr(f"{shipping.FOLDER}/ackwell/__init__.py", "from ackwell.part import WHAT\n")
-        packed.writestr(f"{shipping.FOLDER}/ackwell/part.py", "WHAT = 'shipped'\n")
+        packed.writestr(f"{unpacking.FOLDER}/ackwell/__init__.py", "from ackwell.part import WHAT\n")
+        packed.writestr(f"{unpacking.FOLDER}/ackwell/part.py", "WHAT = 'shipped'\n")
     return path
 
 
@@ -431,17 +444,17 @@ def test_an_archive_is_unpacked_once_and_becomes_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = archive(tmp_path)
-    place = shipping.unpack(path)
+    place = unpacking.unpack(path)
     assert place == tmp_path / "ackwell.zip.unpacked"
     marker = place / "marker"
     marker.touch()
-    assert shipping.unpack(path) == place
+    assert unpacking.unpack(path) == place
     assert marker.exists()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["ackwell.zip", "ackwell.zip.unpacked"]
     for name in [name for name in sys.modules if name.partition(".")[0] == "ackwell"]:
         monkeypatch.setitem(sys.modules, name, sys.modules[name])
         monkeypatch.delitem(sys.modules, name)
-    shipping.become(place / shipping.FOLDER / "ackwell")
+    unpacking.import_as_ackwell(place / unpacking.FOLDER / "ackwell")
     made: ModuleType = sys.modules["ackwell"]
     assert made.WHAT == "shipped"
     for name in ("ackwell", "ackwell.part"):
@@ -457,7 +470,7 @@ def test_another_worker_may_be_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError("Directory not empty")
 
     monkeypatch.setattr(Path, "rename", late)
-    assert shipping.unpack(path) == place
+    assert unpacking.unpack(path) == place
     assert sorted(each.name for each in tmp_path.iterdir()) == ["ackwell.zip", "ackwell.zip.unpacked"]
     place.rmdir()
 
@@ -466,7 +479,7 @@ def test_another_worker_may_be_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Path, "rename", never)
     with pytest.raises(OSError, match="read only"):
-        shipping.unpack(path)
+        unpacking.unpack(path)
     assert [each.name for each in tmp_path.iterdir()] == ["ackwell.zip"]
 
 
@@ -475,19 +488,19 @@ def test_another_worker_may_be_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_micro_batch_with_an_event_of_nobody_is_refused() -> None:
     rows = [event_row(0, "publish", 0, subscription=""), event_row(1, "ack", 0, topic=None)]
-    batch = pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA)
+    batch = pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA)
     with pytest.raises(EventError, match="topic is null"):
-        list(stream.FoldBuckets(4)([batch]))
-    assert list(stream.FoldBuckets(4)([batch.slice(0, 0)])) == []
+        list(buckets.FoldBuckets(4)([batch]))
+    assert list(buckets.FoldBuckets(4)([batch.slice(0, 0)])) == []
     rows[1] = event_row(1, "ack", 0, subscription="")
     with pytest.raises(EventError, match="no subscription"):
-        list(stream.FoldBuckets(4)([pa.RecordBatch.from_pylist(rows, schema=sources.EVENT_SCHEMA)]))
+        list(buckets.FoldBuckets(4)([pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA)]))
 
 
 def folded(*rows: dict[str, Any]) -> bytes:
     """Return the payload of a micro-batch of one topic."""
-    batch = pa.RecordBatch.from_pylist(list(rows), schema=sources.EVENT_SCHEMA)
-    (found,) = stream.FoldBuckets(1)([batch])
+    batch = pa.RecordBatch.from_pylist(list(rows), schema=source_rows.EVENT_SCHEMA)
+    (found,) = buckets.FoldBuckets(1)([batch])
     assert found.column("bucket").to_pylist() == [0]
     payload = found.column("payload")[0].as_py()
     assert isinstance(payload, bytes)
@@ -496,28 +509,28 @@ def folded(*rows: dict[str, Any]) -> bytes:
 
 def test_a_bucket_writes_its_young_blob_and_says_when_it_last_heard() -> None:
     published = event_row(0, "publish", 0, subscription="")
-    bucket = stream.Bucket({})
-    assert (bucket.heard_first_ms(), bucket.changed()) == (None, {})
+    bucket = buckets.Bucket({})
+    assert (bucket.oldest_event_ms(), bucket.changed()) == (None, {})
     bucket.join([folded(published, event_row(1, "ack", 0))], 50)
     bucket.join([folded(event_row(2, "ack", 0, subscription="r"))], 70)
     # What is heard of the topic is heard of each of its subscriptions, and the other way round.
-    assert bucket.heard_first_ms() == 50
+    assert bucket.oldest_event_ms() == 50
     written = bucket.changed()
     assert set(written) == {0}
-    again = stream.Bucket({0: written[0] or b""})
-    assert (again.heard_first_ms(), again.changed()) == (50, {})
+    again = buckets.Bucket({0: written[0] or b""})
+    assert (again.oldest_event_ms(), again.changed()) == (50, {})
     again.forget(49)
     assert again.changed() == {}
     again.forget(50)
-    assert again.heard_first_ms() == 70
+    assert again.oldest_event_ms() == 70
     again.forget(70)
-    assert (again.heard_first_ms(), again.changed()) == (None, {0: None})
+    assert (again.oldest_event_ms(), again.changed()) == (None, {0: None})
 
 
 def test_a_bucket_without_a_clock_has_heard_of_nobody_since_the_beginning() -> None:
-    bucket = stream.Bucket({})
+    bucket = buckets.Bucket({})
     bucket.join([folded(event_row(0, "publish", 0, subscription=""), event_row(1, "ack", 0))], None)
-    assert bucket.heard_first_ms() == 0
+    assert bucket.oldest_event_ms() == 0
     bucket.forget(-1)
     assert set(bucket.changed()) == {0}
     bucket.forget(0)
@@ -525,7 +538,7 @@ def test_a_bucket_without_a_clock_has_heard_of_nobody_since_the_beginning() -> N
 
 
 def test_the_sizes_of_what_is_written_at_once_are_as_documented() -> None:
-    assert (stream.YOUNG_BYTES_MAX, pipeline._RANGES) == (262_144, 65_536)
+    assert (buckets.YOUNG_BYTES_MAX, merging._RANGES) == (262_144, 65_536)
 
 
 def test_a_save_in_several_entries_is_named_by_its_last_file(tmp_path: Path) -> None:
@@ -535,7 +548,7 @@ def test_a_save_in_several_entries_is_named_by_its_last_file(tmp_path: Path) -> 
     for number, data in enumerate([*entries, info.encode()]):
         (tmp_path / f"{number}").write_bytes(data)
     files = [str(tmp_path / f"{number}") for number in range(len(entries) + 1)]
-    rows = rows_of(sources.saved_batches(json.dumps(files)))
+    rows = rows_of(source_rows.saved_batches(json.dumps(files)))
     assert [(row["file"], row["entries"], row["error"]) for row in rows] == [
         (files[-2], len(entries), None),
         (files[-1], 1, None),
@@ -549,7 +562,7 @@ def test_sequences_are_left_out_only_if_nothing_needs_an_order(monkeypatch: pyte
         asked.append(lean)
         return False
 
-    monkeypatch.setattr(files, "fold_row_groups", fold_row_groups)
+    monkeypatch.setattr(fold_files, "fold_row_groups", fold_row_groups)
     name, order, position = ("t", "s"), ("", 1), Position(3, 0)
     for resets, is_ordered in (
         (Resets({}, {}), False),
@@ -557,5 +570,5 @@ def test_sequences_are_left_out_only_if_nothing_needs_an_order(monkeypatch: pyte
         (Resets({}, {name: (order, position)}), False),
         (Resets({name: Seek(order, position)}, {}), False),
     ):
-        assert list(files.FoldFiles([[]], resets, ordered=is_ordered, strict=False).fold([])) == []
+        assert list(fold_files.FoldFiles([[]], resets, ordered=is_ordered, strict=False).fold([])) == []
     assert asked == [True, False, False, False]

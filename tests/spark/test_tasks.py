@@ -17,12 +17,12 @@ from ackwell.replay.columns import COLUMNS
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.parquet import ParquetEvents, RowGroups
 from ackwell.spark import tasks
-from ackwell.spark.files import _cores, pack
-from ackwell.spark.tasks import stream
-from ackwell.spark.tasks.files import FoldFiles
-from ackwell.spark.tasks.pipeline import Finish
-from ackwell.spark.tasks.rows import with_lists
-from ackwell.spark.tasks.sources import to_batches
+from ackwell.spark.files_strategy import _cores, pack
+from ackwell.spark.tasks import buckets
+from ackwell.spark.tasks.fold_files import FoldFiles
+from ackwell.spark.tasks.fold_rows import with_lists
+from ackwell.spark.tasks.merging import Finish
+from ackwell.spark.tasks.source_rows import to_batches
 from tests.replay import layouts
 from tests.replay.test_files import histories
 from tests.replay.test_fold import resets_of, same_as_truth
@@ -86,7 +86,7 @@ def test_buckets_of_a_stream_lead_to_the_truth_however_their_blobs_fill(
 ) -> None:
     """Micro-batches in order, or any event in any of them and some twice; the young blob full at times."""
     for room in (0, 3_000):
-        monkeypatch.setattr(stream, "YOUNG_BYTES_MAX", room)
+        monkeypatch.setattr(buckets, "YOUNG_BYTES_MAX", room)
         kinds = (Kind.SEEK, Kind.COMMIT, Kind.ABORT)
         events = [e for e in histories(8) if e.kind not in kinds and e.transaction is None]
         events = [e for e in events if e.kind is not Kind.CLEAR_BACKLOG or e.ledger_id is not None]
@@ -99,16 +99,16 @@ def test_buckets_of_a_stream_lead_to_the_truth_however_their_blobs_fill(
         for start in range(0, len(arriving), 200):
             few = arriving[start : start + 200]
             batches = [with_texts(batch) for batch in to_batches(few)]
-            for folded in stream.FoldBuckets(4)(b.select(list(COLUMNS)) for b in batches):
+            for folded in buckets.FoldBuckets(4)(b.select(list(COLUMNS)) for b in batches):
                 for number, payload in zip(*(column.to_pylist() for column in folded.columns), strict=True):
-                    bucket = stream.Bucket(blobs.setdefault(number, {}))
+                    bucket = buckets.Bucket(blobs.setdefault(number, {}))
                     bucket.join([payload], None)
                     for place, blob in bucket.changed().items():
                         blobs[number].pop(place, None)
                         if blob is not None:
                             blobs[number][place] = blob
                     packed = pa.RecordBatch.from_pydict({"payload": list(bucket.cursors())})
-                    for batch in stream.unpack_cursors([packed]):
+                    for batch in buckets.unpack_cursors([packed]):
                         rows |= {(row["topic"], row["subscription"]): row for row in batch.to_pylist()}
         same_as_truth(events, rows)
         assert room or any(len(each) > 2 for each in blobs.values())
@@ -136,27 +136,27 @@ def test_ack_sets_that_cross_as_texts_are_the_lists_they_were() -> None:
 
 def payload_of(*events: Event) -> bytes:
     """What a micro-batch of these events gives to a bucket."""
-    (batch,) = stream.FoldBuckets(1)(with_texts(b) for b in to_batches(list(events)))
+    (batch,) = buckets.FoldBuckets(1)(with_texts(b) for b in to_batches(list(events)))
     found: bytes = batch.column("payload")[0].as_py()
     return found
 
 
 def test_a_bucket_forgets_what_it_has_not_heard_of() -> None:
-    bucket = stream.Bucket({})
+    bucket = buckets.Bucket({})
     for topic, at_ms in (("old", 1_000), ("new", 2_000)):
         bucket.join([payload_of(Event(topic, "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0))], at_ms)
-    assert bucket.heard_first_ms() == 1_000
+    assert bucket.oldest_event_ms() == 1_000
     bucket.forget(1_500)
-    assert bucket.heard_first_ms() == 2_000
+    assert bucket.oldest_event_ms() == 2_000
     blobs = {number: blob for number, blob in bucket.changed().items() if blob is not None}
-    assert stream.Bucket(blobs).heard_first_ms() == 2_000
+    assert buckets.Bucket(blobs).oldest_event_ms() == 2_000
 
 
 def test_a_topic_is_known_as_long_as_one_of_its_subscriptions_and_they_as_long_as_it() -> None:
     """Publishes are told once, for the topic: whoever acknowledges later needs them."""
     published = [Event("t", "", n, Kind.PUBLISH, ledger_id=3, entry_id=n) for n in range(4)]
     acks = [Event("t", name, 9, Kind.ACK, ledger_id=3, entry_id=n) for n, name in enumerate(["a", "a", "b"])]
-    bucket = stream.Bucket({})
+    bucket = buckets.Bucket({})
     bucket.join([payload_of(*published, acks[0], acks[2])], 1_000)
     bucket.join([payload_of(acks[1])], 2_000)
     bucket.forget(1_500)
@@ -167,4 +167,4 @@ def test_a_topic_is_known_as_long_as_one_of_its_subscriptions_and_they_as_long_a
         ("a", 1, None)
     ]
     bucket.forget(3_500)
-    assert bucket.heard_first_ms() is None
+    assert bucket.oldest_event_ms() is None

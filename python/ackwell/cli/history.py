@@ -20,7 +20,7 @@ def history(
         bool,
         typer.Option("--at-rest", help="The recording ended when nothing was left to deliver: say what is."),
     ] = False,
-    under_way_ms: Annotated[
+    in_flight_ms: Annotated[
         int,
         typer.Option(
             min=0,
@@ -35,18 +35,18 @@ def history(
     Examples
     --------
         ackwell history events/
-        ackwell history --under-way-ms 500 recorded/
+        ackwell history --in-flight-ms 500 recorded/
         ackwell history --at-rest --json trace.jsonl.gz
 
     Exit code: 0 when nothing is wrong, 3 when something is.
     """
     from ackwell.replay.files import event_files, read_events
-    from ackwell.replay.history import check_history
+    from ackwell.replay.history_check import check_history
 
     files = event_files(sources)
     with file_progress(files, "reading") as progress:
         events = read_events(files, on_file=lambda _: progress.advance(progress.task_ids[0]))
-        found = check_history(events, at_rest=at_rest, under_way_ms=under_way_ms)
+        found = check_history(events, at_rest=at_rest, in_flight_ms=in_flight_ms)
     if as_json:
         print_json([each.to_json() for each in found])
     elif not found:

@@ -65,7 +65,7 @@ def replay(
     from ackwell.errors import EventError
     from ackwell.replay.cursor_rows import cursor_rows
     from ackwell.replay.files import event_files, fold_files
-    from ackwell.replay.states import named_where, start_all, states_of
+    from ackwell.replay.states import located_errors, starting_from, states_of
 
     if spark and (keep_going or start_from):
         raise typer.BadParameter("give --keep-going and --start-from without --spark")
@@ -79,12 +79,12 @@ def replay(
             rows = [state.row() for state in states]
         else:
             noted = errors if keep_going else None
-            with named_where(files, at, noted):
+            with located_errors(files, at, noted):
                 fold = fold_files(
                     files,
                     at=at,
                     on_file=lambda _: progress.advance(progress.task_ids[0]),
-                    begin=start_all(_dumps(start_from or [])),
+                    begin=starting_from(_dumps(start_from or [])),
                     threads=threads,
                 )
                 rows = list(cursor_rows(fold, noted))

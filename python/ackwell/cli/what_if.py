@@ -12,7 +12,7 @@ import typer
 
 from ackwell.cli import options
 from ackwell.cli.console import fail, out, print_json
-from ackwell.diagnosis.what_if import Kind
+from ackwell.diagnosis.what_if import MoveKind
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @options.asks_a_broker
 def what_if(
-    move: Annotated[Kind, typer.Argument(metavar="MOVE", help=", ".join(Kind) + ".")],
+    move: Annotated[MoveKind, typer.Argument(metavar="MOVE", help=", ".join(MoveKind) + ".")],
     source: Annotated[
         str, typer.Argument(metavar="TOPIC", help="With --admin a topic; else an answer of `stats-internal`.")
     ],
@@ -72,7 +72,7 @@ def what_if(
         else:
             out.print("\n".join([str(found), *(f"  {line}" for line in details)]), highlight=False)
         raise typer.Exit(3 if found in (Happened.NO, Happened.PARTLY) else 0)
-    needs_position = move not in (Kind.SKIP, Kind.CLEAR_BACKLOG)
+    needs_position = move not in (MoveKind.SKIP, MoveKind.CLEAR_BACKLOG)
     if needs_position and to is None:
         raise typer.BadParameter(f"{move} needs --to")
     position = _position(client, stats, to, move) if needs_position and to is not None else None
@@ -113,7 +113,7 @@ def _topic(name: str) -> str:
     return name if "://" in name else f"persistent://{name}"
 
 
-def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: Kind) -> Position:
+def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: MoveKind) -> Position:
     """Read where to: a position, an end, or a time that the broker is asked for."""
     from ackwell.diagnosis.what_if import EARLIEST, LATEST
     from ackwell.position import Position
@@ -133,4 +133,4 @@ def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: K
         raise typer.BadParameter("a time needs --admin: the broker is asked which message it is")
     first = client.position_at(stats.topic, int(time.timestamp() * 1000))
     # What is older than the first message of the time expires.
-    return stats.ledgers.previous_valid(*first) if move is Kind.EXPIRE else first
+    return stats.ledgers.previous_valid(*first) if move is MoveKind.EXPIRE else first

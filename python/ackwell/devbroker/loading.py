@@ -44,7 +44,7 @@ from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
 from ackwell.replay.files import read_events
 from ackwell.replay.payloads import read_payloads
-from ackwell.replay.sequence import FollowedTopic
+from ackwell.replay.sequence import TopicReplay
 from ackwell.replay.states import Replay, states_of
 from ackwell.replay.traces import SUFFIXES
 from ackwell.subscription import Subscription, SubscriptionType
@@ -298,7 +298,7 @@ class _Reader:
     # Recordings
 
     def _recording(self, files: list[Path]) -> None:
-        followed: dict[str, FollowedTopic] = {}
+        followed: dict[str, TopicReplay] = {}
         types: dict[tuple[str, str], str] = {}
         delays: dict[str, dict[Position, int]] = defaultdict(dict)
         newest_ms = 0
@@ -308,7 +308,7 @@ class _Reader:
             if event.topic == "*":
                 self.found.unknown.append(f"{event.file}: {event.detail}")
                 continue
-            followed.setdefault(event.topic, FollowedTopic()).feed(event)
+            followed.setdefault(event.topic, TopicReplay()).feed(event)
             replay.feed(event)
             if event.kind is Kind.CONSUMER_OPEN and event.detail:
                 types[event.topic, event.subscription] = event.detail

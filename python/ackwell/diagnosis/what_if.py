@@ -31,7 +31,7 @@ EARLIEST: Final = Position(-1, -1)
 LATEST: Final = Position(2**63 - 1, 2**63 - 1)
 
 
-class Kind(StrEnum):
+class MoveKind(StrEnum):
     """What is done."""
 
     SEEK = "seek"
@@ -44,7 +44,7 @@ class Kind(StrEnum):
 class Move(NamedTuple):
     """One of the moves: to or up to a position, or over a number of entries."""
 
-    kind: Kind
+    kind: MoveKind
     position: Position | None = None
     entries: int = 0
 
@@ -101,11 +101,11 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     cursor = Cursor.from_position_info(stats.to_position_info(), ledgers, settings=settings.cursor)
     model = Subscription(SubscriptionType.SHARED, cursor=cursor, settings=settings)
     before = acknowledged(ledgers, cursor.mark_delete_position, cursor.individually_deleted)
-    if move.kind is Kind.SKIP:
+    if move.kind is MoveKind.SKIP:
         model.skip(move.entries)
-    elif move.kind is Kind.CLEAR_BACKLOG:
+    elif move.kind is MoveKind.CLEAR_BACKLOG:
         model.clear_backlog()
-    elif move.kind is Kind.EXPIRE:
+    elif move.kind is MoveKind.EXPIRE:
         # Up to a position behind its last entry, the end among them, a broker expires nothing.
         if _to(move) <= (ledgers.last_position or EARLIEST):
             model.expire(*_to(move))
@@ -117,7 +117,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> Outco
     sizes, hidden = stats.batch_sizes, acked_within(stats)
     # A move back drops the ack sets behind it. A move forward takes the unacknowledged part of a batch: one
     # message at least.
-    goes_back = move.kind in (Kind.SEEK, Kind.RESET_CURSOR)
+    goes_back = move.kind in (MoveKind.SEEK, MoveKind.RESET_CURSOR)
     again = sizes.acked(returned.cardinality).plus_up_to(hidden if goes_back else 0)
     return Outcome(
         topic=stats.topic,

@@ -214,7 +214,7 @@ def _dropped(count: int, before: list[Event]) -> Event:
 
 
 def _schema(arrow: Any) -> Any:
-    from ackwell.replay.tables import EVENTS
+    from ackwell.replay.table_schemas import EVENTS
 
     types = {"string": arrow.string(), "bigint": arrow.int64(), "array<bigint>": arrow.list_(arrow.int64())}
     return arrow.schema([(column.name, types[column.type]) for column in EVENTS])

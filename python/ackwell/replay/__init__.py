@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ackwell.replay.events import Event as Event
     from ackwell.replay.events import Kind as Kind
     from ackwell.replay.files import read_events as read_events
-    from ackwell.replay.history import check_history as check_history
+    from ackwell.replay.history_check import check_history as check_history
     from ackwell.replay.local import replay_events as replay_events
     from ackwell.replay.states import replay_files as replay_files
 
@@ -31,7 +31,7 @@ _HOMES = {
     "Event": "events",
     "Kind": "events",
     "check_events": "checking",
-    "check_history": "history",
+    "check_history": "history_check",
     "read_events": "files",
     "replay_events": "local",
     "replay_files": "states",

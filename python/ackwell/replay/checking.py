@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.errors import AckwellError, EventError
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.files import event_files, path_columns
 from ackwell.replay.states import replay_files
 
@@ -48,18 +48,18 @@ def check_events(sources: Sequence[str | Path]) -> list[Problem]:
 def _columns(path: Path) -> Iterator[Problem]:
     import pyarrow.parquet as pq
 
-    from ackwell.replay.parquet import damage_named
+    from ackwell.replay.parquet import errors_naming
 
     try:
-        with damage_named(str(path)):
+        with errors_naming(str(path)):
             schema = pq.read_schema(path)
     except EventError as error:
         yield Problem(str(path), "", str(error).removeprefix(f"{path}: "), "write the file again")
         return
     names = Counter(name.lower() for name in schema.names)
-    known = {column.name for column in tables.EVENTS}
+    known = {column.name for column in table_schemas.EVENTS}
     constants = path_columns(path)
-    for column in tables.EVENTS:
+    for column in table_schemas.EVENTS:
         if names[column.name] > 1:
             yield Problem(str(path), column.name, "several columns differ in case only", "keep one of them")
         elif names[column.name]:
@@ -72,7 +72,7 @@ def _columns(path: Path) -> Iterator[Problem]:
             yield Problem(str(path), column.name, "is missing", mend)
 
 
-def _kind(source: str, column: tables.Column, kind: pa.DataType) -> Iterator[Problem]:
+def _kind(source: str, column: table_schemas.Column, kind: pa.DataType) -> Iterator[Problem]:
     import pyarrow as pa
 
     from ackwell.replay.parquet import fits

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ackwell.engine import native_engine
 from ackwell.errors import EventError, ProtocolError
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.cursor_rows import cursor_columns
 from ackwell.replay.event_columns import NULL, Columns, codes_of
 from ackwell.replay.events import Kind
@@ -47,11 +47,11 @@ COLUMNS: Final = (
 _FEW_NAMES: Final = 1_000
 """Names of a dictionary that are numbered by Python; more cost more than all else of their rows."""
 
-PARTIAL_SCHEMA: Final = tables.arrow_schema(tables.PARTIALS)
-CURSOR_SCHEMA: Final = tables.arrow_schema(tables.CURSORS)
+PARTIAL_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.PARTIALS)
+CURSOR_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.CURSORS)
 
 
-class Reader:
+class BatchReader:
     """Turns Arrow batches of events into columns; dictionaries that stay the same are read once."""
 
     def __init__(self) -> None:
@@ -295,7 +295,7 @@ def fold_batches(
     strict: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Fold event rows into rows of the table `PARTIALS`."""
-    fold, reader = Fold(resets, ordered=ordered), Reader()
+    fold, reader = Fold(resets, ordered=ordered), BatchReader()
     for batch in batches:
         if batch.num_rows:
             fold.feed(reader.columns(batch))

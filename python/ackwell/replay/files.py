@@ -74,10 +74,10 @@ def _parquet_events(path: Path) -> Iterator[Event]:
     require("pyarrow", f"{path}: reading Parquet")
     import pyarrow.parquet
 
-    from ackwell.replay.parquet import damage_named
+    from ackwell.replay.parquet import errors_naming
 
     line = 0
-    with damage_named(str(path)):
+    with errors_naming(str(path)):
         for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
             for fields in batch.to_pylist():
                 line += 1
@@ -205,7 +205,7 @@ def _fold_all(
     known = NO_RESETS
     if has_resets:
         known = find_resets(lambda: _columns(files, lambda _: None), lambda: _resetting(files))
-    reset_topics = sorted({topic for topic, _ in (*known.seeks, *known.clears, *known.blind)})
+    reset_topics = sorted({topic for topic, _ in (*known.seeks, *known.clears, *known.unresolved_clears)})
     jobs = [Job(path, partial(read, path, groups)) for path, groups in shares]
     return fold_jobs(jobs, new, threads, on_file, begin)
 

@@ -66,7 +66,7 @@ class Fold:
         """Acknowledgments in transactions not committed until then; in the end they are fed again."""
         self._begun = 0
         self._resets_of: dict[str, list[Name]] = {}
-        for name in {**self._known.seeks, **self._known.clears, **self._known.blind}:
+        for name in {**self._known.seeks, **self._known.clears, **self._known.unresolved_clears}:
             self._resets_of.setdefault(name[0], []).append(name)
         self._commits_of: dict[str, list[tuple[str, str, str]]] = {}
         for commit in self._known.committed:
@@ -97,9 +97,9 @@ class Fold:
             if name in self._known.clears:
                 (file, sequence), position = self._known.clears[name]
                 self._partials.clear(pair, self._file(file), sequence, *position)
-            if name in self._known.blind:
-                file, sequence = self._known.blind[name]
-                self._partials.refuse(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
+            if name in self._known.unresolved_clears:
+                file, sequence = self._known.unresolved_clears[name]
+                self._partials.refuse(pair, self._file(file), sequence, Flaw.UNRESOLVED_CLEAR)
 
     def pair(self, name: Name) -> int:
         """Return the number of a (topic, subscription), a new one if it was not known."""

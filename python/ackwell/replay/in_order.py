@@ -27,7 +27,7 @@ class FoldInOrder(Fold):
 
     def __init__(self, *, engine: Engine | None = None) -> None:
         super().__init__(whole=True, engine=engine)
-        self._blind: set[int] = set()
+        self._unresolved: set[int] = set()
         """The pairs whose backlog was cleared before anything was published, with no seek since."""
 
     def feed(self, columns: Columns) -> bool:
@@ -41,8 +41,8 @@ class FoldInOrder(Fold):
         return self._run(columns.take(slice(start, None)) if start else columns) or flawed
 
     def _run(self, columns: Columns) -> bool:
-        if self._blind:
-            self._blind -= {self._pair(columns, row) for row in columns.rows_of(_SEEKING).tolist()}
+        if self._unresolved:
+            self._unresolved -= {self._pair(columns, row) for row in columns.rows_of(_SEEKING).tolist()}
         return super().feed(columns)
 
     def _clear(self, columns: Columns) -> bool:
@@ -51,7 +51,7 @@ class FoldInOrder(Fold):
             ledger_ids, entry_ids = (np.array([value]) for value in last)
             columns = columns._replace(ledger_ids=ledger_ids, entry_ids=entry_ids)
         elif name_at(columns.subscriptions, 0):
-            self._blind.add(self._pair(columns, 0))
+            self._unresolved.add(self._pair(columns, 0))
             return False
         return super().feed(columns)
 
@@ -61,4 +61,6 @@ class FoldInOrder(Fold):
     def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
         """Return the broker settings of the pairs that have some, and what is wrong with others."""
         settings, wrong = super().settings()
-        return settings, wrong | dict.fromkeys(self._blind, "backlog cleared before anything was published")
+        return settings, wrong | dict.fromkeys(
+            self._unresolved, "backlog cleared before anything was published"
+        )

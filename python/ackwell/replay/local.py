@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ackwell.errors import SchemaError
-from ackwell.replay.columns import COLUMNS, CURSOR_SCHEMA, Reader, cursor_batches
+from ackwell.replay.columns import COLUMNS, CURSOR_SCHEMA, BatchReader, cursor_batches
 from ackwell.replay.files import fold_files, fold_twice
 from ackwell.replay.parquet import check_columns
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def replay_events(
     events: str | Path | Sequence[str | Path] | Any, *, strict: bool = False, threads: int | None = 1
 ) -> pa.Table:
-    """Return the cursor of each subscription as an Arrow table, `ackwell.replay.tables.CURSORS`.
+    """Return the cursor of each subscription as an Arrow table, `ackwell.replay.table_schemas.CURSORS`.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
 
 def _fold_table(table: pa.Table) -> Fold:
     def read() -> Iterator[Columns]:
-        reader = Reader()
+        reader = BatchReader()
         for batch in table.to_batches():
             if batch.num_rows:
                 yield reader.columns(batch)

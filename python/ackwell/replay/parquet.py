@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from ackwell.errors import EventError, SchemaError
-from ackwell.replay import tables
-from ackwell.replay.columns import COLUMNS, Reader, array_of, texts_of
+from ackwell.replay import table_schemas
+from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of
 from ackwell.replay.resets import RESETTING
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ _OFTEN_CONSTANT: Final = ("ledger_id", "batch_index", "batch_size")
 _ENCODED: Final = (*_NAMES, "kind", "transaction", "file")
 _OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
 _DICTIONARY_ENCODINGS: Final = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
-_REQUIRED: Final = tuple(c.name for c in tables.EVENTS if c.required and c.name != "sequence")
-_TYPES: Final = {column.name: column.type for column in tables.EVENTS if column.name in COLUMNS}
+_REQUIRED: Final = tuple(c.name for c in table_schemas.EVENTS if c.required and c.name != "sequence")
+_TYPES: Final = {column.name: column.type for column in table_schemas.EVENTS if column.name in COLUMNS}
 
 
 class RowGroups(NamedTuple):
@@ -78,7 +78,7 @@ class Survey(NamedTuple):
 
 
 @contextmanager
-def damage_named(path: str) -> Iterator[None]:
+def errors_naming(path: str) -> Iterator[None]:
     """Raise `EventError` for what Arrow cannot read; the operating system's errors stay as they are."""
     try:
         yield
@@ -104,7 +104,7 @@ class ParquetEvents:
             self._parquet = None
             return
         try:
-            with damage_named(path):
+            with errors_naming(path):
                 metadata = pq.read_metadata(self._source)
                 encoded = _dictionaries(metadata)
                 if _is_misread(metadata, encoded):
@@ -182,7 +182,7 @@ class ParquetEvents:
             for batch in self._batches([index], [kind], rows=1 if at_a_glance else _SLICE_VALUES):
                 column = batch.column(0)
                 is_encoded = pa.types.is_dictionary(column.type)
-                with damage_named(self._path):
+                with errors_naming(self._path):
                     found.update((column.dictionary if is_encoded else column.unique()).to_pylist())
                 if at_a_glance:
                     break
@@ -224,7 +224,7 @@ class ParquetEvents:
         if self._parquet is None:
             return
         check_columns(self._parquet.schema_arrow, self._path, self.constants)
-        reader, row = Reader(), 0
+        reader, row = BatchReader(), 0
         metadata = self._parquet.metadata
         for index in range(metadata.num_row_groups) if indexes is None else indexes:
             group = metadata.row_group(index)
@@ -236,7 +236,7 @@ class ParquetEvents:
             values = _SLICE_VALUES_OF_ONE if is_one else _SLICE_VALUES
             for batch in self._batches([index], names, rows=values // len(names)):
                 if batch.num_rows:
-                    with damage_named(self._path):
+                    with errors_naming(self._path):
                         batch = self._numbered(chosen.named(batch), row)
                         columns = reader.columns(batch, chosen.constant)
                     yield columns
@@ -244,7 +244,7 @@ class ParquetEvents:
 
     def _batches(self, groups: Iterable[int], names: list[str], *, rows: int) -> Iterator[pa.RecordBatch]:
         assert self._parquet is not None
-        with damage_named(self._path):
+        with errors_naming(self._path):
             yield from self._parquet.iter_batches(rows, list(groups), names, use_threads=False)
 
     def _numbered(self, batch: pa.RecordBatch, rows_before: int) -> pa.RecordBatch:

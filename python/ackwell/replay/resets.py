@@ -2,7 +2,7 @@
 
 A seek makes the acknowledgments before it void, a cleared backlog without a position acknowledges what was
 published before it, and an acknowledgment in a transaction counts once the transaction is committed. They are
-rare: `find_resets` looks for them alone; `ackwell.spark.resets` does the same by a query.
+rare: `find_resets` looks for them alone; `ackwell.spark.reset_query` does the same by a query.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Resets(NamedTuple):
     """The last cleared backlog after that seek, and the last position published before it."""
     committed: frozenset[tuple[str, str, str]] = frozenset()
     """Topic, subscription and transaction."""
-    blind: dict[Name, Order] = {}  # noqa: RUF012 (a named tuple has no other way)
+    unresolved_clears: dict[Name, Order] = {}  # noqa: RUF012 (a named tuple has no other way)
     """The cleared backlogs before which nothing was published, as far as the events show."""
 
 
@@ -82,7 +82,7 @@ def with_clears(resets: Resets, clears: Mapping[Name, Order], last: Mapping[Name
     """Add cleared backlogs, with the last position published before each if there is one."""
     return resets._replace(
         clears={name: (order, last[name]) for name, order in clears.items() if name in last},
-        blind={name: order for name, order in clears.items() if name not in last},
+        unresolved_clears={name: order for name, order in clears.items() if name not in last},
     )
 
 

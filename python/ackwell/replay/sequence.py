@@ -1,8 +1,8 @@
 """Events in their order: which consumer had what, and when.
 
 What is acknowledged is a set, which `ackwell.replay.in_order` folds; pending acknowledgments and redeliveries
-are a story. `Followed` leads the consumers of one subscription through its events by the rules of
-`ackwell.subscription.Subscription`, and `FollowedTopic` hands a topic's events to all its subscriptions.
+are a story. `SubscriptionReplay` leads the consumers of one subscription through its events by the rules of
+`ackwell.subscription.Subscription`, and `TopicReplay` hands a topic's events to all its subscriptions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OF_ENTRIES: Final = {Action.EXISTS, Action.DELIVERED, Action.ACK, Action.UP_TO,
 """What can only happen to an entry that exists."""
 
 
-class Followed:
+class SubscriptionReplay:
     """The consumers of one subscription, which follow its recorded events."""
 
     def __init__(self, ledgers: Ledgers, sizes: dict[Position, int]) -> None:
@@ -222,7 +222,7 @@ class Followed:
         if consumer in self._subscription.consumers:
             self._subscription.remove_consumer(consumer)
 
-    HANDLERS: ClassVar[dict[Kind, Callable[[Followed, Event], None]]] = {
+    HANDLERS: ClassVar[dict[Kind, Callable[[SubscriptionReplay, Event], None]]] = {
         Kind.DISPATCH: _dispatched,
         Kind.RECEIVE: _received,
         Kind.ACK: _acknowledged,
@@ -246,12 +246,12 @@ class Followed:
     """What each kind does to a subscription; the other kinds do nothing (`ackwell.replay.events.EFFECTS`)."""
 
 
-class FollowedTopic:
+class TopicReplay:
     """The consumers of a topic's subscriptions: what happens to the topic happens to each of them.
 
     Whatever is wrong with one subscription is its error, and the others go on.
 
-    >>> topic = FollowedTopic()
+    >>> topic = TopicReplay()
     >>> at = {"ledger_id": 3, "entry_id": 0, "consumer": "c"}
     >>> for number, kind in enumerate((Kind.PUBLISH, Kind.DISPATCH)):
     ...     topic.feed(Event("t", "s", number, kind, **at))
@@ -260,7 +260,7 @@ class FollowedTopic:
     """
 
     def __init__(self) -> None:
-        self.subscriptions: dict[str, Followed] = {}
+        self.subscriptions: dict[str, SubscriptionReplay] = {}
         self.errors: dict[str, str] = {}
         """Why a subscription's consumers cannot be followed; they are not from there on."""
         self._ledgers = Ledgers()
@@ -313,9 +313,9 @@ class FollowedTopic:
         """Return how many messages each entry holds whose batch was seen."""
         return dict(self._sizes)
 
-    def _followed(self, name: str) -> Followed:
+    def _followed(self, name: str) -> SubscriptionReplay:
         if name not in self.subscriptions:
-            self.subscriptions[name] = Followed(self._ledgers, self._sizes)
+            self.subscriptions[name] = SubscriptionReplay(self._ledgers, self._sizes)
         return self.subscriptions[name]
 
 

@@ -183,13 +183,13 @@ def replay_files(
     Raises `EventError` with file and line for anything that is not an event, and for an acknowledgment of
     what was never published.
     """
-    with named_where(sources, at, errors):
-        fold = fold_files(sources, at=at, on_file=on_file, begin=start_all(start_from), threads=threads)
+    with located_errors(sources, at, errors):
+        fold = fold_files(sources, at=at, on_file=on_file, begin=starting_from(start_from), threads=threads)
         return states_of(fold, errors)
 
 
 @contextmanager
-def named_where(
+def located_errors(
     sources: Sequence[str | Path], at: int | None, errors: dict[Name, str] | None
 ) -> Iterator[None]:
     """Raise what is wrong with the events of files, the first `at` of them, with its file and line."""
@@ -200,11 +200,11 @@ def named_where(
             raise_first_flaw(sources, at)
         raise
     except ProtocolError as error:
-        raise_where(error, sources)
+        raise_at_acknowledgment(error, sources)
         raise
 
 
-def start_all(states: Iterable[SubscriptionState | SubscriptionStats]) -> Callable[[Fold], None]:
+def starting_from(states: Iterable[SubscriptionState | SubscriptionStats]) -> Callable[[Fold], None]:
     """Return what lets a fold start from states."""
 
     def begin(fold: Fold) -> None:
@@ -223,7 +223,7 @@ def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
     fold.start(name, state.to_position_info(), state.ledgers)
 
 
-def raise_where(error: ProtocolError, sources: Sequence[str | Path]) -> None:
+def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | Path]) -> None:
     """Raise `EventError` for the first event that acknowledges the position that `error` names."""
     if error.position is None:
         return

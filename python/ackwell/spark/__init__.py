@@ -15,7 +15,7 @@ from ackwell.extras import require
 if TYPE_CHECKING:
     from ackwell.spark.audit import restart_audit as restart_audit
     from ackwell.spark.fleet import generate as generate
-    from ackwell.spark.local import replay_files as replay_files
+    from ackwell.spark.local_replay import replay_files as replay_files
     from ackwell.spark.ordered import ordered_replay as ordered_replay
     from ackwell.spark.pipeline import Strategy as Strategy
     from ackwell.spark.pipeline import collect_states as collect_states
@@ -48,7 +48,7 @@ _HOMES = {
     "read_events": "sources",
     "register": "sources",
     "replay": "pipeline",
-    "replay_files": "local",
+    "replay_files": "local_replay",
     "restart_audit": "audit",
     "ship": "shipping",
 }

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.broker.settings import BrokerSettings
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.spark.schema import AUDIT, conform
-from ackwell.spark.tasks import audit as tasks
+from ackwell.spark.tasks import audit_rows as tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ def restart_audit(
         With the columns of `ackwell.spark.schema.AUDIT`. The rules are those of
         `ackwell.broker.restart.restart_loss`.
     """
-    table = conform(cursors, tables.AUDITED, "cursors")
+    table = conform(cursors, table_schemas.AUDITED, "cursors")
     chosen = settings or BrokerSettings()
 
     def audit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

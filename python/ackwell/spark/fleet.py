@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _HOUR_MS: Final = 3_600_000
 
 _KINDS: Final = [Kind.PUBLISH, Kind.RECEIVE, Kind.ACK, Kind.ACK_CUMULATIVE]
 _PUBLISH, _RECEIVE, _ACK, _CUMULATIVE = range(4)
-_SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
+_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
 
 
 @dataclass(frozen=True, slots=True)

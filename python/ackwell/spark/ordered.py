@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.spark.schema import MOMENTS, conform
-from ackwell.spark.tasks import ordered as tasks
+from ackwell.spark.tasks import moment_rows as tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = (), *, strict: bool
     def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from tasks.follow_batches(batches, moments, strict=strict)
 
-    table = conform(events, tables.EVENTS, "events")
+    table = conform(events, table_schemas.EVENTS, "events")
     return (
         table.withColumn("file", F.coalesce("file", F.lit("")))
         .withColumn("subscription", F.coalesce("subscription", F.lit("")))

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.errors import SchemaError
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.resets import NO_RESETS
 from ackwell.replay.states import state_of_row
-from ackwell.spark import files
-from ackwell.spark.resets import find_resets
-from ackwell.spark.schema import CURSORS, PARTIALS, conform, crossing
-from ackwell.spark.tasks import pipeline as tasks
-from ackwell.spark.tasks.rows import FoldRows
+from ackwell.spark import files_strategy
+from ackwell.spark.reset_query import find_resets
+from ackwell.spark.schema import CURSORS, PARTIALS, conform, python_rows
+from ackwell.spark.tasks import merging as tasks
+from ackwell.spark.tasks.fold_rows import FoldRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,31 +86,33 @@ class _Folded(NamedTuple):
 def _fold(
     events: DataFrame, strategy: Strategy, *, ordered: bool, strict: bool, whole: bool = False
 ) -> _Folded:
-    table = conform(events, tables.EVENTS, "events")
+    table = conform(events, table_schemas.EVENTS, "events")
     if strategy not in get_args(Strategy):
         known = ", ".join(get_args(Strategy))
         raise ValueError(f"unknown strategy {strategy!r}; known are {known}")
     if strategy != "rows":
-        paths, why_not = files.plain_files(events)
-        plan, why_not = files.survey(events, paths) if not why_not else (None, why_not)
+        paths, why_not = files_strategy.plain_files(events)
+        plan, why_not = files_strategy.survey(events, paths) if not why_not else (None, why_not)
         if plan is not None:
             resets = find_resets(table) if plan.has_resets else NO_RESETS
             whole = whole and len(plan.shares) == 1
             session = events.sparkSession
-            folded = files.fold(session, plan.shares, resets, ordered=ordered, strict=strict, whole=whole)
+            folded = files_strategy.fold(
+                session, plan.shares, resets, ordered=ordered, strict=strict, whole=whole
+            )
             return _Folded(folded, whole)
         if strategy == "files":
             raise SchemaError(
                 f"events: the strategy 'files' needs a DataFrame of plain Parquet files; {why_not}"
             )
     function = FoldRows(find_resets(table), ordered=ordered, strict=strict)
-    return _Folded(crossing(events).mapInArrow(lambda batches: function(batches), PARTIALS))
+    return _Folded(python_rows(events).mapInArrow(lambda batches: function(batches), PARTIALS))
 
 
 def _start(parts: DataFrame, start_from: DataFrame | None) -> DataFrame:
     if start_from is None:
         return parts
-    states = conform(start_from, tables.AUDITED, "start_from")
+    states = conform(start_from, table_schemas.AUDITED, "start_from")
     return parts.unionByName(states.mapInArrow(tasks.start, PARTIALS))
 
 
@@ -138,10 +140,10 @@ def cursors(parts: DataFrame, ledgers: DataFrame | None = None, *, strict: bool 
 
     A task holds the state of the topics of its partition.
     """
-    rows = conform(parts, tables.PARTIALS, "partials")
+    rows = conform(parts, table_schemas.PARTIALS, "partials")
     if ledgers is not None:
         rows = rows.withColumn("directory", F.lit(None).cast("map<bigint,bigint>"))
-        rows = rows.unionByName(_directories(rows, conform(ledgers, tables.LEDGERS, "ledgers")))
+        rows = rows.unionByName(_directories(rows, conform(ledgers, table_schemas.LEDGERS, "ledgers")))
     # By topic: what happened to a topic as a whole belongs to each of its subscriptions.
     function = tasks.Finish(strict=strict)
     return rows.repartition("topic").mapInArrow(lambda batches: function(batches), CURSORS)
@@ -173,7 +175,7 @@ def overview(cursors: DataFrame) -> DataFrame:
     position), ranges, batches (partly acknowledged), backlog (entries), bytes (in the broker's form ranges),
     and restart: how many entries would come back and why, or the error of the subscription.
     """
-    table = conform(cursors, tables.CURSORS, "cursors")
+    table = conform(cursors, table_schemas.CURSORS, "cursors")
     lost = F.concat(F.col("restart_loses").cast("string"), F.lit(" come back: "), "restart_reason")
     return table.orderBy(F.desc("restart_loses"), "topic", "subscription").select(
         "topic",
@@ -196,7 +198,7 @@ def explode_ranges(cursors: DataFrame) -> DataFrame:
     """
     from ackwell.spark.schema import RANGES
 
-    table = conform(cursors, tables.CURSORS, "cursors").where(F.col("range_count") > 0)
+    table = conform(cursors, table_schemas.CURSORS, "cursors").where(F.col("range_count") > 0)
     return table.select(*_NAMES, "compact").mapInArrow(tasks.explode_ranges, RANGES)
 
 
@@ -205,14 +207,14 @@ def collect_states(table: DataFrame) -> list[SubscriptionState]:
 
     Raises `ProtocolError` if a row has an `error`.
     """
-    rows = conform(table, tables.CURSORS, "cursors").orderBy(*_NAMES)
+    rows = conform(table, table_schemas.CURSORS, "cursors").orderBy(*_NAMES)
     return [state_of_row(row.asDict()) for row in rows.collect()]
 
 
 def _union(parts: tuple[DataFrame, ...]) -> DataFrame:
     if not parts:
         raise ValueError("nothing to merge")
-    conformed = [conform(part, tables.PARTIALS, "partials") for part in parts]
+    conformed = [conform(part, table_schemas.PARTIALS, "partials") for part in parts]
     return reduce(lambda left, right: left.unionByName(right), conformed)
 
 

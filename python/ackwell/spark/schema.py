@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from ackwell.errors import SchemaError
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS
 from ackwell.replay.events import Kind
 
@@ -49,7 +49,7 @@ _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
 _DOUBLES: Final = (FloatType, DoubleType)
 
 
-def spark_schema(table: tables.Table) -> StructType:
+def spark_schema(table: table_schemas.Table) -> StructType:
     """Return a table's Spark schema, with each column's meaning as its comment."""
     return StructType(
         [
@@ -73,19 +73,19 @@ def _type(name: str) -> DataType:
     return _TYPES[name]
 
 
-EVENTS: Final = spark_schema(tables.EVENTS)
-LEDGERS: Final = spark_schema(tables.LEDGERS)
-PARTIALS: Final = spark_schema(tables.PARTIALS)
-CURSORS: Final = spark_schema(tables.CURSORS)
-RANGES: Final = spark_schema(tables.RANGES)
-AUDIT: Final = spark_schema(tables.AUDIT)
-MOMENTS: Final = spark_schema(tables.MOMENTS)
-SIZING: Final = spark_schema(tables.SIZING)
-STATS: Final = spark_schema(tables.STATS)
-SAVES: Final = spark_schema(tables.SAVES)
+EVENTS: Final = spark_schema(table_schemas.EVENTS)
+LEDGERS: Final = spark_schema(table_schemas.LEDGERS)
+PARTIALS: Final = spark_schema(table_schemas.PARTIALS)
+CURSORS: Final = spark_schema(table_schemas.CURSORS)
+RANGES: Final = spark_schema(table_schemas.RANGES)
+AUDIT: Final = spark_schema(table_schemas.AUDIT)
+MOMENTS: Final = spark_schema(table_schemas.MOMENTS)
+SIZING: Final = spark_schema(table_schemas.SIZING)
+STATS: Final = spark_schema(table_schemas.STATS)
+SAVES: Final = spark_schema(table_schemas.SAVES)
 
 
-def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
+def conform(given: DataFrame, table: table_schemas.Table, what: str) -> DataFrame:
     """Return `given` with exactly the columns of `table`, or raise `SchemaError` naming all that is wrong.
 
     Names may differ in case, as everywhere in Spark SQL; a timestamp is taken for a time in ms. Columns
@@ -115,14 +115,16 @@ def conform(given: DataFrame, table: tables.Table, what: str) -> DataFrame:
     return given.select(*columns)
 
 
-def crossing(events: DataFrame) -> DataFrame:
+def python_rows(events: DataFrame) -> DataFrame:
     """Return what a fold reads of events, and they have, in the form in which it crosses to Python.
 
     An ack set crosses as text: after each row Spark asks for the size of the Arrow batch, and a list column
     reads all of its rows to answer, in time quadratic in the rows of a batch.
     """
     given = {name.lower() for name in events.columns}
-    rows = conform(events, tables.EVENTS, "events").select(*(name for name in COLUMNS if name in given))
+    rows = conform(events, table_schemas.EVENTS, "events").select(
+        *(name for name in COLUMNS if name in given)
+    )
     if "detail" in given:
         rows = rows.withColumn("detail", F.when(F.col("kind") == Kind.META.value, F.col("detail")))
     if "ack_set" in given:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import ackwell
-from ackwell.spark.tasks import shipping as tasks
+from ackwell.spark.tasks import unpacking as tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.events import Kind
 from ackwell.spark.schema import SIZING, conform
-from ackwell.spark.tasks.sizing import weigher
+from ackwell.spark.tasks.index_sizes import sizing_function
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,11 +44,11 @@ def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) ->
         raise ValueError(f"widths are at least 1 ms, got {widths}")
     columns = ("topic", "subscription", "time_ms", "ledger_id", "entry_id", "deliver_at_ms")
     delayed = (
-        conform(events, tables.EVENTS, "events")
+        conform(events, table_schemas.EVENTS, "events")
         .where((F.col("kind") == Kind.PUBLISH.value) & F.col("deliver_at_ms").isNotNull())
         .where(F.col("time_ms").isNotNull())
         .select(*columns)
         # An entry has one time, whatever the size of its batch and however many events name it.
         .dropDuplicates(["topic", "subscription", "ledger_id", "entry_id"])
     )
-    return delayed.groupBy("topic", "subscription").applyInArrow(weigher(widths), SIZING)
+    return delayed.groupBy("topic", "subscription").applyInArrow(sizing_function(widths), SIZING)

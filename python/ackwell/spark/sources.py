@@ -32,7 +32,7 @@ from pyspark.sql.datasource import (
 )
 
 from ackwell.errors import SchemaError
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.spark.schema import conform, spark_schema
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     lines = spark.read.format("ackwell_trace").option("paths", json.dumps(traces)).load()
     if table is None:
         return lines
-    return lines.unionByName(conform(table, tables.EVENTS, "events"))
+    return lines.unionByName(conform(table, table_schemas.EVENTS, "events"))
 
 
 _PARQUET = (".parquet",)
@@ -110,7 +110,7 @@ class _Files(DataSource):
     """Rows of files with certain suffixes."""
 
     source: ClassVar[str]
-    table: ClassVar[tables.Table]
+    table: ClassVar[table_schemas.Table]
     suffixes: ClassVar[tuple[str, ...]]
     batches: ClassVar[tuple[str, str]]
     """Module and function that return a file's batches, imported where they run."""
@@ -167,27 +167,27 @@ class EventTrace(_Files):
     """Traces: JSON lines, one event a line."""
 
     source = "ackwell_trace"
-    table = tables.EVENTS
+    table = table_schemas.EVENTS
     suffixes = (".jsonl", ".jsonl.gz", ".jsonl.zst")
-    batches = ("ackwell.spark.tasks.sources", "event_batches")
+    batches = ("ackwell.spark.tasks.source_rows", "event_batches")
 
 
 class PulsarStats(_Files):
     """What `pulsar-admin topics stats-internal` printed."""
 
     source = "pulsar_stats"
-    table = tables.STATS
+    table = table_schemas.STATS
     suffixes = (".json", ".json.gz")
-    batches = ("ackwell.spark.tasks.sources", "stats_batches")
+    batches = ("ackwell.spark.tasks.source_rows", "stats_batches")
 
 
 class PulsarSaves(_Files):
     """Persisted states, a row a save: a file is an entry, by the order of names, a folder a cursor ledger."""
 
     source = "pulsar_saves"
-    table = tables.SAVES
+    table = table_schemas.SAVES
     suffixes = (".bin",)
-    batches = ("ackwell.spark.tasks.sources", "saved_batches")
+    batches = ("ackwell.spark.tasks.source_rows", "saved_batches")
 
     def parts(self) -> list[str]:
         """Return the files of each folder together: a large state is in several."""

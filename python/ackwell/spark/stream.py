@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from ackwell.spark.schema import CURSORS, crossing
-from ackwell.spark.tasks import stream as tasks
+from ackwell.spark.schema import CURSORS, python_rows
+from ackwell.spark.tasks import buckets as tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +59,7 @@ def cursor_stream(
 
     It needs the RocksDB state store, which `local_session` sets.
     """
-    rows = crossing(events)
+    rows = python_rows(events)
     forget_after_ms = None if forget_after is None else int(forget_after.total_seconds() * 1000)
     fold = tasks.FoldBuckets(buckets)
     return (
@@ -139,7 +139,7 @@ class _Bucket(StatefulProcessor):
         """Have a timer for the subscription whose last event is the oldest."""
         if self._forget_after_ms is None or now_ms is None or self._expiry.exists():
             return
-        first_ms = bucket.heard_first_ms()
+        first_ms = bucket.oldest_event_ms()
         if first_ms is not None:
             expiry_ms = max(first_ms + self._forget_after_ms, now_ms + 1)
             self._handle.registerTimer(expiry_ms)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ackwell.broker.restart import restart_loss
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.losses import unpack_sizes
-from ackwell.spark.tasks.rows import cursor_state
+from ackwell.spark.tasks.fold_rows import cursor_state
 
 if TYPE_CHECKING:
     from ackwell.broker.settings import BrokerSettings
     from ackwell.broker.writes import Restart
 
-AUDIT_SCHEMA: Final = tables.arrow_schema(tables.AUDIT)
+AUDIT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.AUDIT)
 
 
 def audit_batches(

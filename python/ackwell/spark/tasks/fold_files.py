@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
 SURVEY = "path string, group_bytes array<bigint>, has_resets boolean, fields string"
-"""The columns of `look_at`, a row for each file."""
+"""The columns of `survey_row`, a row for each file."""
 
 
-def look_at(path: str) -> pa.RecordBatch:
+def survey_row(path: str) -> pa.RecordBatch:
     """Return what a file's footer and its column `kind` contain, as a row."""
     with ParquetEvents(path) as events:
         survey = events.survey()

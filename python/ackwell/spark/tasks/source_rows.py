@@ -14,7 +14,7 @@ import pyarrow as pa
 from ackwell.broker.stats import SubscriptionStats, read_stats
 from ackwell.diagnosis.inspection import Entry, Inspection, inspect, inspect_entries
 from ackwell.errors import AckwellError
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.files import path_columns, read_events
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.replay.events import Event
 
-EVENT_SCHEMA: Final = tables.arrow_schema(tables.EVENTS)
-STATS_SCHEMA: Final = tables.arrow_schema(tables.STATS)
-SAVED_SCHEMA: Final = tables.arrow_schema(tables.SAVES)
+EVENT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.EVENTS)
+STATS_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.STATS)
+SAVED_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.SAVES)
 _ROWS: Final = 65_536
 
 

@@ -13,7 +13,7 @@ An acknowledgment that was answered is a `result` event with its position and `R
 was not answered may be lost in a crash. A broker forgets redelivery counts when it restarts, when the last
 consumer leaves and when a part of a batch is acknowledged: there they may begin anew.
 
-In a recording by the proxy what a client says can cross a delivery. With `under_way_ms`, a delivery
+In a recording by the proxy what a client says can cross a delivery. With `in_flight_ms`, a delivery
 up to so long after an acknowledgment or a return is not held against the broker.
 """
 
@@ -118,9 +118,9 @@ class _Topic:
 class _History:
     """What happened to one subscription."""
 
-    def __init__(self, topic: _Topic, under_way_ms: int) -> None:
+    def __init__(self, topic: _Topic, in_flight_ms: int) -> None:
         self.topic = topic
-        self.under_way_ms = under_way_ms
+        self.in_flight_ms = in_flight_ms
         self.now_ms = 0
         self.by_key = False
         self.consumers = 0
@@ -156,7 +156,7 @@ class _History:
         return any(position in each for each in self.in_transactions.values())
 
     def dispatched(self, event: Event, position: Position) -> Iterator[tuple[Rule, Position | None]]:
-        until_ms = self.now_ms - self.under_way_ms if self.under_way_ms else None
+        until_ms = self.now_ms - self.in_flight_ms if self.in_flight_ms else None
         crossed = until_ms is not None and self.acked_ms.get(position, until_ms) > until_ms
         if self.is_acked(position) and not crossed:
             yield Rule.RECEIPT_LOST if position in self.answered else Rule.ACKED_AGAIN, None
@@ -213,7 +213,7 @@ class _History:
             self.gone(each)
 
     def _acked_now(self, position: Position) -> None:
-        if self.under_way_ms:
+        if self.in_flight_ms:
             self.acked_ms.setdefault(position, self.now_ms)
 
     def start_over(self) -> None:
@@ -223,7 +223,7 @@ class _History:
 
 
 def check_history(
-    events: Iterable[Event], *, at_rest: bool = False, under_way_ms: int = 0
+    events: Iterable[Event], *, at_rest: bool = False, in_flight_ms: int = 0
 ) -> list[Violation]:
     """Return what a history breaks, event by event. O(events · log waiting).
 
@@ -235,7 +235,7 @@ def check_history(
     at_rest : bool
         The history ended when nothing was left to deliver: what is neither acknowledged nor with a
         consumer then was never delivered, or not again.
-    under_way_ms : int
+    in_flight_ms : int
         How long a delivery may have been under way when a client's acknowledgment or return was recorded, by
         the events' `time_ms`. 0 for what a broker says of itself.
 
@@ -253,7 +253,7 @@ def check_history(
     ...     print(each.position, each.rule, each.other)
     3:1 overtaken 3:0
     """
-    checker = _Checker(under_way_ms)
+    checker = _Checker(in_flight_ms)
     for event in events:
         checker.feed(event)
     if at_rest:
@@ -264,9 +264,9 @@ def check_history(
 class _Checker:
     """Gives each event to the subscriptions that it is about."""
 
-    def __init__(self, under_way_ms: int) -> None:
+    def __init__(self, in_flight_ms: int) -> None:
         self.found: list[Violation] = []
-        self._under_way_ms = under_way_ms
+        self._under_way_ms = in_flight_ms
         self._topics: dict[str, _Topic] = {}
         self._histories: dict[str, dict[str, _History]] = {}
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ackwell import PositionInfo
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 from ackwell.replay.columns import cursor_batches, merge_rows, partial_batches
 from ackwell.replay.fold import Fold
-from ackwell.spark.tasks.rows import cursor_state
+from ackwell.spark.tasks.fold_rows import cursor_state
 
-RANGE_SCHEMA: Final = tables.arrow_schema(tables.RANGES)
+RANGE_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.RANGES)
 
 
 def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

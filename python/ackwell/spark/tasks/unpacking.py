@@ -36,7 +36,7 @@ def unpack(archive: Path) -> Path:
     return place
 
 
-def become(package: Path) -> None:
+def import_as_ackwell(package: Path) -> None:
     """Load the package in `package` as `ackwell`, in the place of this module."""
     spec = importlib.util.spec_from_file_location("ackwell", package / "__init__.py")
     assert spec is not None
@@ -48,4 +48,4 @@ def become(package: Path) -> None:
 
 if __name__ == "ackwell":
     # This file is `<archive>/ackwell/__init__.py`.
-    become(unpack(Path(__file__).parents[1]) / FOLDER / "ackwell")
+    import_as_ackwell(unpack(Path(__file__).parents[1]) / FOLDER / "ackwell")

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from ackwell import TimeBuckets, TimeWheel, TripleLongHeap
 from ackwell.diagnosis.delay_advice import WORTH_NARROWING, entropy_bound_bytes
-from ackwell.replay import tables
+from ackwell.replay import table_schemas
 
-SIZING_SCHEMA: Final = tables.arrow_schema(tables.SIZING)
+SIZING_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.SIZING)
 _QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
-def weigher(widths_ms: Sequence[int]) -> Callable[..., Any]:
+def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
     """Return the function that Spark runs on the delayed messages of each subscription."""
 
     def weigh(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

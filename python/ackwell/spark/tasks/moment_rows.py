@@ -1,4 +1,4 @@
-"""Sorted events through `FoldInOrder` and `FollowedTopic`, and what they show; runs on the executors."""
+"""Sorted events through `FoldInOrder` and `TopicReplay`, and what they show; runs on the executors."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ackwell.errors import EventError
-from ackwell.replay import tables
-from ackwell.replay.columns import CURSOR_SCHEMA, Reader, cursor_batches
+from ackwell.replay import table_schemas
+from ackwell.replay.columns import CURSOR_SCHEMA, BatchReader, cursor_batches
 from ackwell.replay.events import event_from_fields
 from ackwell.replay.in_order import FoldInOrder
-from ackwell.replay.sequence import Followed, FollowedTopic
+from ackwell.replay.sequence import SubscriptionReplay, TopicReplay
 
 if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
 
-MOMENT_SCHEMA: Final = tables.arrow_schema(tables.MOMENTS)
+MOMENT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.MOMENTS)
 _OF_CURSORS: Final = (
     *(name for name in MOMENT_SCHEMA.names if name in CURSOR_SCHEMA.names and name != "unacked_messages"),
 )
@@ -46,7 +46,7 @@ def follow_batches(
 
 
 def _rows(batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: bool) -> Iterator[Fields]:
-    reader, topic = Reader(), None
+    reader, topic = BatchReader(), None
     for batch in batches:
         for first in range(0, batch.num_rows, _EVENTS):
             few = batch.slice(first, _EVENTS)
@@ -69,7 +69,7 @@ class _Topic:
     def __init__(self, name: str, moments: Sequence[int], *, strict: bool) -> None:
         self.name = name
         self._strict = strict
-        self._fold, self._followed = FoldInOrder(), FollowedTopic()
+        self._fold, self._followed = FoldInOrder(), TopicReplay()
         self._waiting: list[int | None] = [*moments, None]
         self._last: tuple[Any, ...] | None = None
 
@@ -124,7 +124,7 @@ class _Topic:
                 yield row | {"at_ms": at_ms}
 
 
-def _consumers(followed: Followed, now_ms: int) -> Fields:
+def _consumers(followed: SubscriptionReplay, now_ms: int) -> Fields:
     """Return what the table `MOMENTS` says of consumers now."""
     summary = followed.summary(now_ms)
     return {

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from ackwell.replay.columns import (
     CURSOR_SCHEMA,
     PARTIAL_SCHEMA,
-    Reader,
+    BatchReader,
     cursor_batches,
     merge_rows,
     partial_batches,
 )
 from ackwell.replay.fold import Fold
-from ackwell.spark.tasks.rows import with_lists
+from ackwell.spark.tasks.fold_rows import with_lists
 
 FOLDED: Final = "bucket int, payload binary"
 """Partials of one bucket, as an Arrow stream of the table `PARTIALS`."""
@@ -31,7 +31,7 @@ YOUNG_BYTES_MAX: Final = 256 * 1024
 """The young blob is written in every micro-batch that touches its bucket; past this it becomes an old one."""
 
 _FOLDED_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("payload", pa.binary())])
-_HEARD: Final = pa.field("heard_ms", pa.int64())
+_LAST_EVENT: Final = pa.field("last_event_ms", pa.int64())
 _YOUNG: Final = 0
 
 Name = tuple[str, str]
@@ -45,7 +45,7 @@ class FoldBuckets:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return rows of `FOLDED`."""
-        fold, reader = Fold(), Reader()
+        fold, reader = Fold(), BatchReader()
         for batch in batches:
             if batch.num_rows:
                 fold.feed(reader.columns(with_lists(batch)))
@@ -77,14 +77,14 @@ class Bucket:
         self._changed: set[int] = set()
         self._touched: set[Name] = set()
 
-    def join(self, payloads: Iterable[bytes], heard_ms: int | None) -> None:
+    def join(self, payloads: Iterable[bytes], last_event_ms: int | None) -> None:
         """Join the partials of a micro-batch."""
         arrived = pa.concat_tables(_unpacked(payload) for payload in payloads)
         self._touched |= _names(arrived)
-        heard = pa.array([heard_ms] * arrived.num_rows, pa.int64())
-        arrived = arrived.append_column(_HEARD, heard)
+        heard = pa.array([last_event_ms] * arrived.num_rows, pa.int64())
+        arrived = arrived.append_column(_LAST_EVENT, heard)
         young = self._tables.get(_YOUNG)
-        merged = _merged([arrived] if young is None else [young, arrived], heard_ms)
+        merged = _merged([arrived] if young is None else [young, arrived], last_event_ms)
         if merged.nbytes > YOUNG_BYTES_MAX:
             # What was touched now stays young: it is the most likely to be touched again.
             number = max(self._tables, default=_YOUNG) + 1
@@ -117,7 +117,7 @@ class Bucket:
 
     def forget(self, before_ms: int) -> None:
         """Forget the subscriptions of which nothing was heard since, and the topics without any."""
-        gone = {name for name, at_ms in self._heard().items() if at_ms <= before_ms}
+        gone = {name for name, at_ms in self._last_events().items() if at_ms <= before_ms}
         if not gone:
             return
         for number, table in self._tables.items():
@@ -126,11 +126,11 @@ class Bucket:
                 self._tables[number] = table.filter(pa.array(kept, pa.bool_()))
                 self._changed.add(number)
 
-    def heard_first_ms(self) -> int | None:
+    def oldest_event_ms(self) -> int | None:
         """Return when the subscription that is to be forgotten next last had an event."""
-        return min(self._heard().values(), default=None)
+        return min(self._last_events().values(), default=None)
 
-    def _heard(self) -> dict[Name, int]:
+    def _last_events(self) -> dict[Name, int]:
         """Return when the last event of each subscription came; one of a topic counts for all of its own.
 
         A topic counts as active as long as one of its subscriptions: their acknowledgments need its entries.
@@ -138,7 +138,7 @@ class Bucket:
         heard: dict[Name, int] = {}
         for table in self._tables.values():
             for name, at_ms in zip(
-                zip(*_name_arrays(table), strict=True), table.column("heard_ms").to_pylist(), strict=True
+                zip(*_name_arrays(table), strict=True), table.column("last_event_ms").to_pylist(), strict=True
             ):
                 heard[name] = max(heard.get(name, 0), at_ms or 0)
         of_topics = {topic: at_ms for (topic, name), at_ms in heard.items() if not name}
@@ -160,22 +160,24 @@ class Bucket:
         }
 
 
-def _merged(tables: list[pa.Table], heard_ms: int | None) -> pa.Table:
+def _merged(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
     """Join partials into one row per (topic, subscription, ledger), with when each last had an event."""
     fold = Fold()
     for table in tables:
         for batch in table.select(PARTIAL_SCHEMA.names).to_batches():
             merge_rows(fold, batch)
     merged = pa.Table.from_batches(partial_batches(fold), PARTIAL_SCHEMA)
-    if heard_ms is None:
-        return merged.append_column(_HEARD, pa.nulls(merged.num_rows, pa.int64()))
+    if last_event_ms is None:
+        return merged.append_column(_LAST_EVENT, pa.nulls(merged.num_rows, pa.int64()))
     heard: dict[Any, int] = {}
     for table in tables:
         keys = zip(*_name_arrays(table), table.column("ledger_id").to_pylist(), strict=True)
-        for key, at_ms in zip(keys, table.column("heard_ms").to_pylist(), strict=True):
+        for key, at_ms in zip(keys, table.column("last_event_ms").to_pylist(), strict=True):
             heard[key] = max(heard.get(key, 0), at_ms or 0)
     keys = zip(*_name_arrays(merged), merged.column("ledger_id").to_pylist(), strict=True)
-    return merged.append_column(_HEARD, pa.array([heard.get(key, heard_ms) for key in keys], pa.int64()))
+    return merged.append_column(
+        _LAST_EVENT, pa.array([heard.get(key, last_event_ms) for key in keys], pa.int64())
+    )
 
 
 def _among(rows: pa.Table, others: pa.Table) -> pa.Array:

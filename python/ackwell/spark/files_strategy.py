@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegralType, StringType
 from ackwell.errors import AckwellError
 from ackwell.replay.parquet import ParquetEvents, RowGroups, is_readable
 from ackwell.spark.schema import CURSORS, PARTIALS
-from ackwell.spark.tasks.files import SURVEY, FoldFiles, look_at
+from ackwell.spark.tasks.fold_files import SURVEY, FoldFiles, survey_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ DRIVER_FILES_MAX: Final = 2_000
 """So many files are looked at by the driver; more are by a job."""
 
 
-class Plan(NamedTuple):
+class ReadPlan(NamedTuple):
     """What is to be read: files, and shares of their row groups."""
 
     shares: list[list[RowGroups]]
@@ -56,19 +56,19 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
     with redirect_stdout(printed):
         events.explain(extended=True)
     text = printed.getvalue()
-    analysed = text.partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
+    analysed = text.partition("== Analyzed Logical ReadPlan ==")[2].partition("\n== ")[0]
     nodes = [line for line in analysed.splitlines() if line][1:]
     if len(nodes) != 1 or not nodes[0].startswith("Relation [") or not nodes[0].endswith(" parquet"):
         return [], "it is not just Parquet files as they are"
-    physical = text.partition("== Physical Plan ==")[2]
+    physical = text.partition("== Physical ReadPlan ==")[2]
     if "Location: InMemoryFileIndex" not in physical:
         return [], "its files are listed by a table format, which may leave out rows"
     # Connect gives a sequence of its own, which it does not take back.
     return list(events.inputFiles()), ""
 
 
-def survey(events: DataFrame, paths: list[str]) -> tuple[Plan | None, str]:
-    """Plan the reading of files, or return why their columns are not those of the DataFrame.
+def survey(events: DataFrame, paths: list[str]) -> tuple[ReadPlan | None, str]:
+    """ReadPlan the reading of files, or return why their columns are not those of the DataFrame.
 
     The driver reads the footers and the column `kind` if it can, else a small job does.
     """
@@ -86,7 +86,7 @@ def survey(events: DataFrame, paths: list[str]) -> tuple[Plan | None, str]:
             return None, f"{path}: {wrong}"
         has_resets |= resets
         groups += [(RowGroups(path, (index,)), size) for index, size in enumerate(group_bytes)]
-    return Plan(pack(groups, _cores(events.sparkSession)), has_resets), ""
+    return ReadPlan(pack(groups, _cores(events.sparkSession)), has_resets), ""
 
 
 _Found = tuple[str, "list[int] | None", bool, "Fields"]
@@ -105,7 +105,7 @@ def _look(session: SparkSession, paths: list[str]) -> list[_Found]:
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column("id").to_pylist():
-                yield look_at(paths[index])
+                yield survey_row(paths[index])
 
     rows = session.range(len(paths)).mapInArrow(look, SURVEY).collect()
     return [
