@@ -19,19 +19,18 @@ clock and no timer here.
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from ackwell._native import PositionRangeSet, TimeBuckets, TimeWheel
 from ackwell.equality import EqualByState
 from ackwell.errors import LimitError
+from ackwell.integers import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
-
-_INT64_MAX: Final = 2**63 - 1
 
 # Pulsar's delayedDeliveryTickTimeMillis and delayedDeliveryFixedDelayDetectionLookahead.
 TICK_TIME_MS = 1000
@@ -132,7 +131,7 @@ class DelayedDeliveryTracker(EqualByState):
     True
     >>> tracker.add(900, 3, 16, now_ms=1_000)
     False
-    >>> tracker.next_wakeup(), tracker.has_due(4_999)
+    >>> tracker.next_wakeup_ms(), tracker.has_due(4_999)
     (5000, False)
     >>> [column.tolist() for column in tracker.pop_due(5_000, 100)]
     [[5000], [3], [15]]
@@ -187,7 +186,7 @@ class DelayedDeliveryTracker(EqualByState):
         >>> tracker = DelayedDeliveryTracker.pulsar()
         >>> tracker.add(10_000, 3, 15, now_ms=0)
         True
-        >>> tracker.next_wakeup()
+        >>> tracker.next_wakeup_ms()
         9239
         """
         mode: Literal["round_up", "bucket_end"] = "round_up" if strict else "bucket_end"
@@ -220,13 +219,13 @@ class DelayedDeliveryTracker(EqualByState):
         Whether it is due is decided first: a message that waits here and whose time has come is left to the
         caller, and removed. Raises `ValueError` for negative ids, `LimitError` at `max_bytes`.
         """
-        if deliver_at_ms.__class__ is not int or not -_INT64_MAX <= deliver_at_ms <= _INT64_MAX:
+        if deliver_at_ms.__class__ is not int or not INT64_MIN <= deliver_at_ms <= INT64_MAX:
             deliver_at_ms = _int64("deliver_at_ms", deliver_at_ms)
         if deliver_at_ms <= self.cutoff(now_ms):
             if self._positions.contains(ledger_id, entry_id):
                 self._take_out(deliver_at_ms, ledger_id, entry_id)
                 self._positions.remove(ledger_id, entry_id)
-            self.saw_undelayed()
+            self.note_undelayed()
             return False
         if not self._positions.contains(ledger_id, entry_id):
             self._track(deliver_at_ms, ledger_id, entry_id)
@@ -327,7 +326,7 @@ class DelayedDeliveryTracker(EqualByState):
             f"{len(self)} wait; raise max_bytes, widen the buckets, or wait until some are due"
         )
 
-    def saw_undelayed(self) -> None:
+    def note_undelayed(self) -> None:
         """Note a message without a delay, or one already due.
 
         It ends `should_pause_dispatch` until the tracker has been empty.
@@ -351,7 +350,7 @@ class DelayedDeliveryTracker(EqualByState):
 
         Returns delivery times (as the index rounds them), ledger ids and entry ids as int64 arrays.
         """
-        due = self.index.pop_due(min(self.cutoff(now_ms), 2**63 - 1), max)
+        due = self.index.pop_due(min(self.cutoff(now_ms), INT64_MAX), max)
         self._positions.remove_many(due[1], due[2])
         self._gave_back(len(due[0]))
         return due
@@ -385,9 +384,9 @@ class DelayedDeliveryTracker(EqualByState):
 
     def has_due(self, now_ms: int) -> bool:
         """Return whether `pop_due(now_ms, 1)` would return a message."""
-        return self.index.has_due(min(self.cutoff(now_ms), 2**63 - 1))
+        return self.index.has_due(min(self.cutoff(now_ms), INT64_MAX))
 
-    def next_wakeup(self) -> int | None:
+    def next_wakeup_ms(self) -> int | None:
         """Return the first `now_ms` at which a message is due, or None when none waits.
 
         It is in the past when one is already due. A caller with a timer sets it to this after every change.
@@ -407,14 +406,6 @@ class DelayedDeliveryTracker(EqualByState):
         What is read later is then due later, so a dispatcher reads nothing new.
         """
         return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay
-
-    @property
-    def has_fixed_delay(self) -> bool:
-        """Whether all messages seen since the tracker was last empty were delayed, with times that only rose.
-
-        A time may be up to one tick before an earlier one.
-        """
-        return self._fixed_delay
 
     def clear(self) -> None:
         """Remove every message, as when the backlog is cleared or the cursor is reset."""
@@ -447,6 +438,6 @@ class DelayedDeliveryTracker(EqualByState):
 def _int64(name: str, value: int) -> int:
     """Return an integer that int64 holds."""
     number = operator.index(value)
-    if not -_INT64_MAX - 1 <= number <= _INT64_MAX:
+    if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} is {number}; expected an int64")
     return number

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
+from ackwell.integers import INT64_MAX, INT64_MIN
+
 
 class Position(NamedTuple):
     """The address `(ledger_id, entry_id)` of an entry, ordered by ledger, then entry.
@@ -34,7 +36,7 @@ class Position(NamedTuple):
             found = cls(int(ledger_id), int(entry_id))
         except ValueError:
             raise ValueError(f"not a position: {text!r}; expected 'ledger:entry'") from None
-        if not all(-(2**63) <= each < 2**63 for each in found):
+        if not all(INT64_MIN <= each <= INT64_MAX for each in found):
             raise ValueError(f"not a position: {text!r}; its numbers are int64")
         return found
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ackwell.errors import CorruptStateError
+from ackwell.integers import INT64_MAX
 
 VARINT, FIXED64, BYTES, GROUP, END_GROUP, FIXED32 = range(6)
 
@@ -171,7 +172,7 @@ def signed64(value: int) -> int:
     >>> signed64(2**64 - 1)
     -1
     """
-    return value - 2**64 if value >= 2**63 else value
+    return value - 2**64 if value > INT64_MAX else value
 
 
 def varint(value: int) -> bytes:

@@ -52,8 +52,9 @@ def test_the_bits_of_a_batch_are_those_of_a_set_of_indexes(size: int, data: st.D
     bits = bits_of(members)
     assert ack_sets.all_messages(size) == bits_of(everything)
     assert ack_sets.complement(bits, size) == bits_of(everything - members)
-    assert ack_sets.within(ack_sets.without(index), size) == bits_of(everything - {index})
-    assert ack_sets.within(ack_sets.after(index), size) == bits_of(frozenset(range(index + 1, size)))
+    assert ack_sets.mask_to_size(ack_sets.mask_without(index), size) == bits_of(everything - {index})
+    later = bits_of(frozenset(range(index + 1, size)))
+    assert ack_sets.mask_to_size(ack_sets.mask_after(index), size) == later
     assert ack_sets.first_unacked(bits) == min(members, default=-1)
     assert ack_sets.last_unacked(bits) == max(members, default=-1)
 
@@ -86,10 +87,10 @@ def test_a_larger_batch_is_refused_before_memory_is_allocated_for_it() -> None:
     refusals: list[Callable[[], int]] = [
         lambda: ack_sets.all_messages(10**9),
         lambda: ack_sets.complement(0, 2**40),
-        lambda: ack_sets.without(2**34),
-        lambda: ack_sets.after(2**34),
+        lambda: ack_sets.mask_without(2**34),
+        lambda: ack_sets.mask_after(2**34),
         lambda: ack_sets.all_messages(ack_sets.BATCH_SIZE_MAX + 1),
-        lambda: ack_sets.without(ack_sets.BATCH_SIZE_MAX),
+        lambda: ack_sets.mask_without(ack_sets.BATCH_SIZE_MAX),
         lambda: ack_sets.from_words(itertools.repeat(-1)),
     ]
     tracemalloc.start()

@@ -513,17 +513,6 @@ def test_a_copy_is_equal_and_independent(engine: ModuleType, copied: Callable[[C
         assert cursor != different
 
 
-@ENGINES
-def test_ack_ranges_refuses_what_does_not_exist_beyond_mark_delete(engine: ModuleType) -> None:
-    cursor = cursor_of(engine)
-    cursor.ack_cumulative(2, 2)
-    with pytest.raises(ProtocolError, match="5:3, which was never published"):
-        cursor.ack_ranges(engine.PositionRangeSet([(2, 2, 3), (5, 0, 9)]))
-    assert not cursor.is_acked(2, 3)
-    assert cursor.ack_ranges(engine.PositionRangeSet([(0, 1, 9), (2, -1, 3), (5, 0, 2)])) == 3
-    assert str(cursor.individually_deleted) == "[(5:0..5:2]]"
-
-
 class CursorAgainstSets(RuleBasedStateMachine):
     """Any operations, in both engines, against sets of acknowledged messages."""
 
@@ -562,24 +551,14 @@ class CursorAgainstSets(RuleBasedStateMachine):
         self.acked |= {earlier for earlier in ENTRIES if earlier < position}
         self.owe(position, owed or 0)
 
-    @rule(positions=st.lists(positions))
-    def ack_ranges(self, positions: list[Position]) -> None:
-        new = set(positions) - self.acked
-        for cursor, engine in zip(self.cursors, (native, reference), strict=True):
-            ranges = engine.PositionRangeSet((p.ledger_id, p.entry_id - 1, p.entry_id) for p in positions)
-            assert cursor.ack_ranges(ranges) == len(new)
-        self.acked |= new
-
     @rule(positions=st.lists(positions), missing=st.sampled_from([(2, 4), (3, 0), (5, 3), (9, 5), (10, 0)]))
     def ack_what_does_not_exist(self, positions: list[Position], missing: tuple[int, int]) -> None:
         places = [missing, *positions]
-        for cursor, engine in zip(self.cursors, (native, reference), strict=True):
+        for cursor in self.cursors:
             if missing <= cursor.mark_delete_position:
                 continue
             with pytest.raises(ProtocolError):
                 cursor.ack_many([p[0] for p in places], [p[1] for p in places])
-            with pytest.raises(ProtocolError):
-                cursor.ack_ranges(engine.PositionRangeSet((p[0], p[1] - 1, p[1]) for p in places))
 
     @precondition(lambda self: self.acked)
     @rule()

@@ -45,7 +45,7 @@ def test_the_lenient_cut_off_is_one_tick_ahead() -> None:
     tracker = DelayedDeliveryTracker(tick_time_ms=TICK_MS, strict=False)
     assert not tracker.add(11_000, 3, 15, now_ms=10_000)
     assert tracker.add(11_001, 3, 15, now_ms=10_000)
-    assert tracker.next_wakeup() == 10_001
+    assert tracker.next_wakeup_ms() == 10_001
     assert not tracker.has_due(10_000)
     assert tracker.has_due(10_001)
 
@@ -53,10 +53,10 @@ def test_the_lenient_cut_off_is_one_tick_ahead() -> None:
 def test_the_strict_cut_off_is_now() -> None:
     tracker = DelayedDeliveryTracker(strict=True)
     assert tracker.add(10_001, 3, 15, now_ms=10_000)
-    assert tracker.next_wakeup() == 10_001
+    assert tracker.next_wakeup_ms() == 10_001
     assert not len(tracker.pop_due(10_000, 10)[0])
     assert len(tracker.pop_due(10_001, 10)[0]) == 1
-    assert tracker.next_wakeup() is None
+    assert tracker.next_wakeup_ms() is None
 
 
 def test_an_index_that_rounds_up_implies_the_strict_cut_off() -> None:
@@ -79,7 +79,7 @@ def test_the_tracker_of_pulsar_is_due_when_4_2_4_is(strict: bool) -> None:
     for deliver_at_ms, due_ms in PULSAR_TRACKERS[strict].items():
         tracker = DelayedDeliveryTracker.pulsar(strict=strict)
         assert tracker.add(deliver_at_ms, 3, 15, now_ms=0)
-        assert tracker.next_wakeup() == due_ms
+        assert tracker.next_wakeup_ms() == due_ms
         assert not tracker.has_due(due_ms - 1)
         assert tracker.has_due(due_ms)
         early_ms = deliver_at_ms - due_ms
@@ -175,7 +175,7 @@ def test_an_early_bucket_is_not_offered_again_and_again(make: Callable[[], Delay
                 if now_ms < 5_500:
                     tracker.add(5_500, int(ledger), int(entry), now_ms)
                 assert time <= now_ms
-        wakeup = tracker.next_wakeup()
+        wakeup = tracker.next_wakeup_ms()
         assert (wakeup is None) == (len(tracker) == 0)
     assert len(tracker) == 0
 
@@ -205,34 +205,35 @@ def test_fixed_delays_pause_dispatch_until_one_is_due() -> None:
     tracker.add(10_098 - TICK_MS, 3, 101, now_ms=99)
     assert not tracker.should_pause_dispatch(99)
     tracker.pop_due(20_000, 1_000)
-    assert tracker.has_fixed_delay, "an empty tracker starts anew"
+    tracker.add_many(range(30_000, 30_100), [3] * 100, range(200, 300), now_ms=20_000)
+    assert tracker.should_pause_dispatch(20_000), "an empty tracker starts anew"
 
 
 def test_the_times_of_a_batch_count_for_the_fixed_delay() -> None:
-    tracker = DelayedDeliveryTracker(strict=True)
+    tracker = DelayedDeliveryTracker(strict=True, fixed_delay_lookahead=1)
     tracker.add_many([10_000, 9_999 - TICK_MS], [3, 3], [0, 1], now_ms=0)
-    assert not tracker.has_fixed_delay
+    assert not tracker.waits_for_fixed_delay
 
 
 @pytest.mark.parametrize(
     "empty", [lambda tracker: tracker.pop_due(10_000, 9), lambda tracker: tracker.clear()]
 )
 def test_an_empty_tracker_forgets_the_latest_time(empty: Callable[[DelayedDeliveryTracker], object]) -> None:
-    tracker = DelayedDeliveryTracker(strict=True)
+    tracker = DelayedDeliveryTracker(strict=True, fixed_delay_lookahead=1)
     tracker.add_many([10_000, 10_000 - 2 * TICK_MS], [3, 3], [0, 1], now_ms=0)
-    assert not tracker.has_fixed_delay
+    assert not tracker.waits_for_fixed_delay
     empty(tracker)
     tracker.add(10_000 - 2 * TICK_MS, 3, 2, now_ms=0)
-    assert tracker.has_fixed_delay
+    assert tracker.waits_for_fixed_delay
 
 
 def test_a_refused_message_does_not_end_the_fixed_delay() -> None:
-    tracker = DelayedDeliveryTracker(strict=True)
+    tracker = DelayedDeliveryTracker(strict=True, fixed_delay_lookahead=1)
     tracker.add(100_000, 3, 0, now_ms=0)
     tracker.max_bytes = 0
     with pytest.raises(LimitError):
         tracker.add(50_000, 3, 1, now_ms=0)
-    assert tracker.has_fixed_delay
+    assert tracker.waits_for_fixed_delay
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -442,7 +443,7 @@ class TrackerMachine(RuleBasedStateMachine):
         assert len(self.waiting) == len(self.tracker)
         times = [self.twin._rounded(time) for time in self.waiting.values()]
         lead = 0 if self.tracker.strict else 50
-        assert self.tracker.next_wakeup() == (min(times) - lead if times else None)
+        assert self.tracker.next_wakeup_ms() == (min(times) - lead if times else None)
 
 
 TestTracker = TrackerMachine.TestCase
@@ -468,7 +469,7 @@ def test_times_reach_from_the_least_int64_to_the_greatest() -> None:
     assert not tracker.add(least, 3, 0, now_ms=least)
     assert tracker.add(greatest, 3, 0, now_ms=greatest - 1)
     assert tracker.add(np.int64(greatest), 3, 1, now_ms=np.int64(least))  # type: ignore[arg-type]
-    assert tracker.next_wakeup() == greatest
+    assert tracker.next_wakeup_ms() == greatest
     assert not tracker.has_due(greatest - 1)
     assert len(tracker.pop_due(greatest, 10)[0]) == 2
 

@@ -84,7 +84,6 @@ BAD = [
 ]
 #: Their arguments are objects of ours, and tests of their own refuse others.
 ELSEWHERE = {
-    "ack_ranges",
     "difference",
     "from_position_info",
     "load",

@@ -26,13 +26,13 @@ from ackwell.broker.documents import HOW_TO, LongRanges, documents_of
 from ackwell.cursor.ack_sets import from_words, to_words
 from ackwell.cursor.state import AckSets, CursorState
 from ackwell.errors import CorruptStateError, LimitError, StatsError
+from ackwell.integers import INT64_MAX, INT64_MIN
 from ackwell.position import Position
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
     from ackwell.broker.writes import CursorLedger
 
-_ID_END: Final = 2**63 - 1
 
 _TIME_END_MS: Final = 253_402_300_800_000
 """The year 10000, which no calendar here has."""
@@ -407,7 +407,7 @@ def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _integer(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
     """Return an int64 of an answer; `missing` is returned for one that is not there."""
     value = values[name] if missing is None else values.get(name, missing)
-    if not isinstance(value, int) or isinstance(value, bool) or not -_ID_END - 1 <= value <= _ID_END:
+    if not isinstance(value, int) or isinstance(value, bool) or not INT64_MIN <= value <= INT64_MAX:
         raise ValueError(f"{name} is {_short(value)}; expected an integer of 64 bits")
     return value
 
@@ -445,7 +445,7 @@ def _position(text: Any) -> Position:
     if not isinstance(text, str):
         raise ValueError(f"expected a position such as '3:5', got {text!r}")
     position = Position.parse(text)
-    if not (-1 <= position.ledger_id < _ID_END and -1 <= position.entry_id < _ID_END):
+    if not (-1 <= position.ledger_id < INT64_MAX and -1 <= position.entry_id < INT64_MAX):
         raise ValueError(f"position {text}: ids are from -1 to 2^63 - 2")
     return position
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from ackwell.broker.batch_sizes import Count, CountedAckSets
 from ackwell.broker.codes import codes
 from ackwell.cursor.state import CursorState, size_in
+from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -49,9 +50,6 @@ ReasonCode = Literal[
     "batch-index-not-written",
     "properties-discarded",
 ]
-
-
-_ENTRY_ID_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class MemoryState(CursorState):
         if ledgers is not None:
             entries = dict(ledgers)
             for ledger_id in existing.ledger_ids():
-                existing.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _ENTRY_ID_MAX)
+                existing.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
         ack_sets = state.batch_deleted or {}
         if isinstance(ack_sets, CountedAckSets):
             # They are those of a state that holds none of what is covered.
@@ -231,7 +229,7 @@ def _first_ledgers(state: MemoryState, limit: int) -> PositionRangeSet:
         return state.individually_deleted
     kept = state.individually_deleted.copy()
     for ledger_id in beyond:
-        kept.remove_range(ledger_id, -1, _ENTRY_ID_MAX)
+        kept.remove_range(ledger_id, -1, INT64_MAX)
     return kept
 
 

@@ -18,6 +18,7 @@ from operator import index
 from typing import Final
 
 from ackwell.errors import LimitError
+from ackwell.integers import INT64_MIN, UINT64_MAX
 
 BATCH_SIZE_MAX: Final = 1 << 20
 """The most messages that a batch can hold.
@@ -34,9 +35,6 @@ WORDS_MAX: Final = BATCH_SIZE_MAX // 64
 WHOLE: Final = -1
 """The bits of all messages of an entry, however many it holds."""
 
-_WORD_MASK: Final = (1 << 64) - 1
-_WORD_MIN: Final = -(1 << 63)
-
 
 def from_words(words: Iterable[int]) -> int:
     """Return the bits of an ack set given as 64-bit words, signed or unsigned.
@@ -49,9 +47,9 @@ def from_words(words: Iterable[int]) -> int:
     """
     unsigned = []
     for word in map(index, islice(words, WORDS_MAX + 1)):
-        if not _WORD_MIN <= word <= _WORD_MASK:
+        if not INT64_MIN <= word <= UINT64_MAX:
             raise ValueError(f"{word} in an ack set; expected a 64-bit word")
-        unsigned.append(word & _WORD_MASK)
+        unsigned.append(word & UINT64_MAX)
     if len(unsigned) <= 1:
         return unsigned[0] if unsigned else 0
     if len(unsigned) > WORDS_MAX:
@@ -129,25 +127,25 @@ def complement(bits: int, batch_size: int) -> int:
     return all_messages(batch_size) & ~bits
 
 
-def without(batch_index: int) -> int:
+def mask_without(batch_index: int) -> int:
     """Return what an acknowledgment of one message leaves of a batch of unknown size.
 
-    >>> bin(without(1) & all_messages(5))
+    >>> bin(mask_without(1) & all_messages(5))
     '0b11101'
     """
     return ~(1 << check_batch_index(batch_index))
 
 
-def after(batch_index: int) -> int:
+def mask_after(batch_index: int) -> int:
     """Return what a cumulative acknowledgment of one message leaves of a batch of unknown size.
 
-    >>> bin(after(1) & all_messages(5))
+    >>> bin(mask_after(1) & all_messages(5))
     '0b11100'
     """
     return -1 << (check_batch_index(batch_index) + 1)
 
 
-def within(bits: int, batch_size: int) -> int:
+def mask_to_size(bits: int, batch_size: int) -> int:
     """Return bits cut to the size of a batch."""
     return bits & all_messages(batch_size)
 

@@ -29,6 +29,7 @@ from ackwell.cursor.state import CursorState
 from ackwell.drawing import Drawing, Drawn
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
+from ackwell.integers import INT64_MAX, INT64_MIN
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from ackwell.cursor.carried import Carried
     from ackwell.engine import Engine
 
-_INT64_MAX: Final = 2**63 - 1
 _EARLIEST: Final = (-1, -1)
 
 
@@ -191,22 +191,6 @@ class CursorRules(Drawn):
             self._drop_ack_sets_of_acked()
         self._advance()
         return added
-
-    def ack_ranges(self, ranges: PositionRangeSet) -> int:
-        """Acknowledge all positions of a range set. Return how many were not acknowledged before.
-
-        Nothing changes when one of them, beyond the mark-delete position, does not exist
-        (`ProtocolError`). O(ranges).
-        """
-        new = ranges.copy()
-        new.remove_up_to(*self._mark_delete)
-        beyond = new.copy()
-        if self._remove_missing(new):
-            ledger_id, lower, _ = next((beyond - new).ranges())
-            self._require(Position(ledger_id, lower + 1))
-        before = self.messages_consumed
-        self._join(new)
-        return self.messages_consumed - before
 
     def ack_batch(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> bool:
         """Acknowledge the messages of a batch whose bit is clear. Return whether that changed anything.
@@ -485,7 +469,7 @@ class CursorRules(Drawn):
         before = positions.cardinality
         entries = dict(self._ledgers)
         for ledger_id in positions.ledger_ids():
-            positions.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _INT64_MAX)
+            positions.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
         return before - positions.cardinality
 
     def _mark_delete_up_to(self, position: Position) -> bool:
@@ -547,7 +531,7 @@ def existing(ranges: PositionRangeSet, ledgers: Iterable[tuple[int, int]]) -> Po
     entries = dict(ledgers)
     found = ranges.copy()
     for ledger_id in found.ledger_ids():
-        found.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, _INT64_MAX)
+        found.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
     return found
 
 
@@ -558,7 +542,7 @@ def _before_first(ledgers: Ledgers) -> Position:
 def _bound(position: tuple[int, int]) -> Position:
     """Return a mark-delete position: the ledger id is at least 0, the entry id at least -1, both int64."""
     ledger_id, entry_id = map(index, position)
-    if not (0 <= ledger_id <= _INT64_MAX and -1 <= entry_id <= _INT64_MAX):
+    if not (0 <= ledger_id <= INT64_MAX and -1 <= entry_id <= INT64_MAX):
         raise ValueError(f"mark-delete position {ledger_id}:{entry_id}; expected 0:-1 or more, in int64")
     return Position(ledger_id, entry_id)
 
@@ -584,7 +568,7 @@ def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
     for name, value in properties.items():
         if not isinstance(name, str):
             raise TypeError(f"property name {name!r}; expected a string")
-        if not -_INT64_MAX - 1 <= index(value) <= _INT64_MAX:
+        if not INT64_MIN <= index(value) <= INT64_MAX:
             raise ValueError(f"property {name!r} is {value}; expected an int64")
         checked[name] = index(value)
     return checked

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.refusals import RefusedError
 from ackwell.errors import ErrorCode, FrameError
+from ackwell.integers import UINT64_MAX
 from ackwell.protocol import messages
 from ackwell.protocol.codes import FRAME_PADDING_BYTES, CommandType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame, split
@@ -27,7 +28,7 @@ _ACK: Final = int(CommandType.ACK)
 _SEND: Final = int(CommandType.SEND)
 _SIGNS_OF_LIFE: Final = frozenset({int(CommandType.PING), int(CommandType.PONG)})
 
-NO_REQUEST: Final = 2**64 - 1
+NO_REQUEST: Final = UINT64_MAX
 """The request id of an error that answers no request."""
 
 log = logging.getLogger("ackwell.devbroker")

@@ -5,12 +5,13 @@ Subscriptions read this much of their topic. `Topic` has it, with who publishes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.compaction import Compacted
 from ackwell.devbroker.kept import KeptMap
 from ackwell.devbroker.log import Log
 from ackwell.devbroker.transactions import TopicTransactions
+from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 from ackwell.protocol.message_ids import position_of
 from ackwell.protocol.payload import read_payload
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ackwell.protocol.topic_name import TopicName
     from ackwell.replay.events import Kind
 
-_LATEST: Final = 2**63 - 1
 """The ledger id of the client's `MessageId.latest`; `MessageId.earliest` has -1."""
 
 
@@ -125,7 +125,7 @@ class TopicContent:
         ledger_id, entry_id = position_of(message_id)
         if ledger_id < 0:
             return self.first_position
-        if ledger_id == _LATEST:
+        if ledger_id == INT64_MAX:
             return self.end_position
         position = ledger_id, max(entry_id, 0)
         if position < self.first_position:

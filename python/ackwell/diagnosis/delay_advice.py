@@ -12,6 +12,7 @@ from math import log2
 from typing import TYPE_CHECKING
 
 from ackwell._native import TimeBuckets, TimeWheel
+from ackwell.integers import INT64_MAX
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,7 +110,7 @@ def advise(
     values = as_int64(delays)
     if not len(values) or int(values.min()) < 0 or int(values.max()) >= 1 << 61:
         raise ValueError("delays are at least one, none negative, all below 2**61 ms")
-    if tolerance < 0 or not messages_per_second > 0 or not 0 < entries_per_ledger < 1 << 63:
+    if tolerance < 0 or not messages_per_second > 0 or not 0 < entries_per_ledger <= INT64_MAX:
         raise ValueError("tolerance is at least 0; rate and entries per ledger are positive")
     if not 0 < delayed_share <= 1:
         raise ValueError(f"delayed_share is above 0 and at most 1, got {delayed_share}")

@@ -16,6 +16,7 @@ from ackwell.cursor import Cursor
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.diagnosis.doctor import count_to_json
 from ackwell.errors import StatsError
+from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription import Subscription, SubscriptionSettings
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
 EARLIEST: Final = Position(-1, -1)
-LATEST: Final = Position(2**63 - 1, 2**63 - 1)
+LATEST: Final = Position(INT64_MAX, INT64_MAX)
 
 
 class MoveKind(StrEnum):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from ackwell.engine import native_engine
+from ackwell.integers import INT64_MIN
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-NULL: Final = -(2**63)
+NULL: Final = INT64_MIN
 """Means null in the columns of `Partials`."""
 
 

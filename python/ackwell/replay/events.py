@@ -23,13 +23,13 @@ from typing import Any, Final, NamedTuple, Never
 
 from ackwell.cursor.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
 from ackwell.errors import EventError, LimitError
+from ackwell.integers import INT64_MAX, INT64_MIN
 
 SCHEMA_VERSION: Final = 1
 """Grows when a field or a kind changes its meaning; new optional fields leave it as it is."""
 
-_INT64_MAX = 2**63 - 1
 
-ENTRY_ID_MAX: Final = _INT64_MAX - 1
+ENTRY_ID_MAX: Final = INT64_MAX - 1
 """The greatest entry id: a ledger counts its entries, and the count is an int64 too."""
 
 
@@ -295,7 +295,7 @@ def _check_integers(values: dict[str, Any]) -> None:
         value = values.get(name, 0)
         if not isinstance(value, int) or isinstance(value, bool):
             raise ValueError(f"{name} is {value!r}; expected an integer")
-        if abs(value) > _INT64_MAX:
+        if abs(value) > INT64_MAX:
             raise ValueError(f"{name} is {value}, outside int64")
         if value < 0 and name in _COUNTS:
             raise ValueError(f"{name} is {value}; it is at least 0")
@@ -322,7 +322,7 @@ def _check_batch(values: dict[str, Any]) -> None:
 
 def _is_word(value: object) -> bool:
     is_integer = isinstance(value, int) and not isinstance(value, bool)
-    return is_integer and -_INT64_MAX - 1 <= value <= _INT64_MAX  # type: ignore[operator]
+    return is_integer and INT64_MIN <= value <= INT64_MAX  # type: ignore[operator]
 
 
 def _check_complete(kind: Kind, values: dict[str, Any]) -> None:

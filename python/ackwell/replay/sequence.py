@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ackwell import Ledgers
-from ackwell.cursor.ack_sets import after, to_words, within, without
+from ackwell.cursor.ack_sets import mask_after, mask_to_size, mask_without, to_words
 from ackwell.errors import AckwellError, ProtocolError
 from ackwell.position import Position
 from ackwell.replay.events import EFFECTS, IN_TRANSACTION, Action, Event, Kind
@@ -125,7 +125,8 @@ class SubscriptionReplay:
         if size <= index:
             # Nobody has said how many more it holds, so the set is filled up to whole words.
             size = (index // 64 + 1) * 64
-        return to_words(within(without(index) if event.kind is Kind.ACK else after(index), size))
+        mask = mask_without(index) if event.kind is Kind.ACK else mask_after(index)
+        return to_words(mask_to_size(mask, size))
 
     def _hold(self, event: Event, name: str) -> None:
         """Keep an acknowledgment until its transaction ends."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.cluster.admin import topic_path
 from ackwell.errors import AckwellError, ErrorCode, StatsError
+from ackwell.integers import UINT64_MAX
 from ackwell.protocol import messages
 from ackwell.protocol.address import address_of
 from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType, LookupType, SubscriptionType
@@ -41,7 +42,7 @@ _IDLE_WAKES: Final = 8
 _FIRST_PAUSE_S: Final = 0.05
 _ATTEMPTS: Final = 10
 _REDIRECTS: Final = 8
-_NO_REQUEST: Final = 2**64 - 1
+_NO_REQUEST: Final = UINT64_MAX
 """The request id of an error that is the answer to CONNECT."""
 _RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.METADATA_ERROR)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError
+from ackwell.integers import INT64_MAX
 from ackwell.protocol.codes import COMPRESSIONS
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Footer(NamedTuple):
         values: list[Any] = [keys.get(key) for key in ("numParts", "length")]
         for value in values:
             # A boolean is an int in Python; NaN, Infinity and 1e9 are floats.
-            if type(value) is not int or not 0 <= value < 1 << 63:
+            if type(value) is not int or not 0 <= value <= INT64_MAX:
                 raise CorruptStateError(f"footer {keys}: expected numbers of at least 0", 0)
         footer = cls(*values)
         if not footer.parts:

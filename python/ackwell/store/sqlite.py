@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.errors import CorruptStateError, FencedError, StoreError
+from ackwell.integers import INT64_MAX, INT64_MIN
 from ackwell.store.base import (
     Store,
     checked_entry,
@@ -45,8 +46,6 @@ PAGES_BEFORE = slice(16, 20)
 # "ackw": marks the file as ours where SQLite keeps such marks.
 APPLICATION_ID = 0x61636B77
 VERSION = 1
-# SQLite's integers, and so the ids of entries, are int64.
-ID_END = 1 << 63
 
 #: The tables, word for word: a file whose own words differ is damaged.
 TABLES: Final = {
@@ -214,7 +213,7 @@ class SqliteStore(Store):
     def read(self, entry_id: int) -> bytes:
         entry_id = checked_id(entry_id)
         found = None
-        if self._has_tables() and 0 <= entry_id < ID_END:
+        if self._has_tables() and 0 <= entry_id <= INT64_MAX:
             with _errors(self._path):
                 found = self._connection.execute(
                     "SELECT data, checksum FROM entry WHERE ledger = ? AND id = ?", [self._key, entry_id]
@@ -438,9 +437,9 @@ def ledger_names(path: str | os.PathLike[str]) -> list[str]:
         _require_tables(path, connection)
         rows = [_whole_row(path, found) for found in connection.execute("SELECT * FROM ledger")]
         by_key = {row.key: row for row in rows}
-        key = -ID_END - 1
+        key = INT64_MIN - 1
         while owned := connection.execute(
-            "SELECT ledger, id FROM entry WHERE ledger > ? LIMIT 1", [max(key, -ID_END)]
+            "SELECT ledger, id FROM entry WHERE ledger > ? LIMIT 1", [max(key, INT64_MIN)]
         ).fetchone():
             key, entry_id = owned
             if key not in by_key:

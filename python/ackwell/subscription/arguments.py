@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackwell.arrays import as_int64, same_length
 from ackwell.cursor.ack_sets import check_batch_size, from_words
+from ackwell.integers import INT64_MAX, INT64_MIN, UINT64_MAX
 from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 
@@ -21,15 +22,13 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.sticky_key import HashRange
 
-INT64_MAX: Final = 2**63 - 1
-UINT64_MAX: Final = 2**64 - 1
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 TIME_MAX_MS: Final = 2**62
 """Far beyond any clock; a delay can be added to it without overflow."""
 
 
-def integer(name: str, value: int, minimum: int = -INT64_MAX - 1, maximum: int = INT64_MAX) -> int:
+def integer(name: str, value: int, minimum: int = INT64_MIN, maximum: int = INT64_MAX) -> int:
     """Return an argument as an integer within bounds.
 
     >>> integer("permits", 3, 0)

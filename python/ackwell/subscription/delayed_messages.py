@@ -32,10 +32,10 @@ class DelayedMessages(Protocol):
     def waits_for_fixed_delay(self) -> bool:
         """Whether it is useless to read on: what is read later is due later."""
 
-    def saw_undelayed(self) -> None:
+    def note_undelayed(self) -> None:
         """Note a message without a delay, or one already due, that was not added."""
 
-    def next_wakeup(self) -> int | None:
+    def next_wakeup_ms(self) -> int | None:
         """Return when the next message is due."""
 
     def clear(self) -> None:

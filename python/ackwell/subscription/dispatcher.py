@@ -165,7 +165,7 @@ class Dispatcher:
         served = int(np.count_nonzero(owners >= 0))
         if served:
             if state.delayed is not None:
-                state.delayed.saw_undelayed()
+                state.delayed.note_undelayed()
             state.unread.position = int(new.ledger_ids[served - 1]), int(new.entry_ids[served - 1]) + 1
         return self._grouped(new, owners, now_ms, counted=False)
 
@@ -268,7 +268,7 @@ class Dispatcher:
             start += read.entries
             state.unread.position = int(read.ledger_ids[-1]), int(read.entry_ids[-1]) + 1
             if state.delayed is not None:
-                state.delayed.saw_undelayed()
+                state.delayed.note_undelayed()
             if mine.min() < 0:
                 left = read.pick(mine < 0)
                 hashes = np.zeros(left.entries, dtype=np.int64) if left.hashes is None else left.hashes
@@ -366,7 +366,7 @@ class Dispatcher:
                 if state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms):
                     reason = Undelivered.DELAYED
             if reason is None:
-                state.delayed.saw_undelayed()
+                state.delayed.note_undelayed()
         if reason is not None:
             self._pass(new, ledger_id, entry_id)
         return reason

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ackwell.cursor.ack_sets import from_words
 from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.integers import INT64_MIN, UINT64_MAX
 from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, MessageId
-from ackwell.subscription.arguments import UINT64_MAX, integer, transaction
+from ackwell.subscription.arguments import integer, transaction
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def check(command: CommandAck) -> None:
     for name, value in command.properties:
         if not isinstance(name, str):
             raise TypeError(f"a property's name is {name!r}; expected text")
-        integer("a property", value, -(2**63), UINT64_MAX)
+        integer("a property", value, INT64_MIN, UINT64_MAX)
     if command.transaction is not None:
         transaction(command.transaction)
     if command.request_id is not None:

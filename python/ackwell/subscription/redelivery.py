@@ -96,7 +96,7 @@ class Redelivery:
         state = self._state
         times = [state.backoffs.next_due_ms()]
         if state.delayed is not None:
-            times.append(state.delayed.next_wakeup())
+            times.append(state.delayed.next_wakeup_ms())
         times += [each.timeouts.next_due_ms() for each in state.consumers if each.timeouts is not None]
         return min((time for time in times if time is not None), default=None)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.backoffs import Backoffs
@@ -148,7 +149,7 @@ class State:
         """
         trimmed_before = self.cursor.ledgers.trimmed_before
         if trimmed_before > 0 and (self.replay.active or self.counts.active or self.retrying.active):
-            self._forget_waiting_up_to(Position(trimmed_before - 1, 2**63 - 1))
+            self._forget_waiting_up_to(Position(trimmed_before - 1, INT64_MAX))
 
     def start_over(self) -> None:
         """Take back everything pending and read everything unacknowledged again; counts stay."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError, number
 from ackwell.devbroker.admin.topic_routes import with_partitions
+from ackwell.integers import INT64_MAX, INT64_MIN
 from ackwell.position import Position
 from ackwell.protocol.message_ids import message_id_of
 from ackwell.subscription import SubscriptionType
@@ -125,7 +126,7 @@ def _position(content: TopicContent, given: Any) -> tuple[int, int]:
     ids: list[Any] = (
         [given.get(name) for name in ("ledgerId", "entryId")] if isinstance(given, dict) else [None]
     )
-    if not all(isinstance(each, int) and -(2**63) <= each < 2**63 for each in ids):
+    if not all(isinstance(each, int) and INT64_MIN <= each <= INT64_MAX for each in ids):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
     position: tuple[int, int] = content.position_of(message_id_of((ids[0], ids[1])))
     if given.get("excluded"):
