@@ -87,10 +87,10 @@ def test_pairs_one_by_one(benchmark: Any, name: str) -> None:
     benchmark.extra_info["pairs_per_second"] = SCALAR_MESSAGES / benchmark.stats.stats.median
 
 
-@pytest.mark.parametrize("few", [0, dispatcher.FEW], ids=["columns", "one by one"])
+@pytest.mark.parametrize("few", [0, dispatcher.SINGLE_ENTRIES_MAX], ids=["columns", "one by one"])
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_ten_at_a_time(benchmark: Any, name: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher, "FEW", few)
+    monkeypatch.setattr(dispatcher, "SINGLE_ENTRIES_MAX", few)
     keys = hashes(name)
 
     def dispatch(subscription: Subscription) -> None:

@@ -13,5 +13,5 @@ from ackwell.subscription import dispatcher
 def columns_for_few() -> Iterator[None]:
     """Decide on any number of entries as on many."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatcher, "FEW", 0)
+        patch.setattr(dispatcher, "SINGLE_ENTRIES_MAX", 0)
         yield

@@ -25,7 +25,7 @@ def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
 class _AllButTheEarliest(PositionsByHash):
     """Not only what is later than the earliest waits, but also what is earlier."""
 
-    def holds_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
+    def has_earlier(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         waiting = self._sorted.get(sticky_key_hash)
         return waiting is not None and waiting[0] != ledger_id << 63 | entry_id
 
@@ -57,7 +57,7 @@ class _Counter(PositionsByHash):
                 del self.first[sticky_key_hash]
         self.active = any(self.counts.values())
 
-    def holds_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
+    def has_earlier(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         packed = ledger_id << 63 | entry_id
         return bool(self.counts.get(sticky_key_hash)) and self.first[sticky_key_hash] < packed
 
@@ -65,7 +65,7 @@ class _Counter(PositionsByHash):
 def _keep_in(subscription: Subscription, kind: type[PositionsByHash]) -> None:
     state = subscription._state
     state.retrying = kind(state.structures)
-    state.hold_what_waited()
+    state.block_held_hashes()
 
 
 def withhold_all_but_the_earliest(subscription: Subscription) -> None:
@@ -144,7 +144,7 @@ def forgetting_when_one_consumer_leaves(subscription: Subscription) -> None:
 
         return left
 
-    _replace(subscription._redelivery, "left", leaves)
+    _replace(subscription._redelivery, "remove_consumer", leaves)
 
 
 DEFECTS = {

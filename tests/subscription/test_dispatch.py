@@ -100,7 +100,7 @@ def test_many_at_once_are_decided_as_one_by_one(kind: str, seed: int) -> None:
 def test_a_few_are_decided_as_many(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for few in (0, 20):
-        monkeypatch.setattr(dispatcher, "FEW", few)
+        monkeypatch.setattr(dispatcher, "SINGLE_ENTRIES_MAX", few)
         numbers = random.Random(seed)
         subscription = opened(kind, 400, "a" if kind == "Exclusive" else "abc", 150, round_robin_batch_size=3)
         got: list[dict[ConsumerKey, list[int]]] = []

@@ -11,7 +11,7 @@ from ackwell.cursor.ack_sets import WHOLE
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.subscription import Subscription, SubscriptionSettings, TransactionId
 from ackwell.subscription.state import State
-from ackwell.subscription.transactions import Held
+from ackwell.subscription.transactions import HeldEntry
 
 Violation = Callable[[State], object]
 
@@ -30,7 +30,7 @@ def state_of_places() -> Subscription:
     subscription.redeliver("a", [(3, 1), (3, 5)])
     subscription.dispatch(3, 5, 0)
     state = subscription._state
-    state.consumers.settle(3, 3)
+    state.consumers.remove_pending(3, 3)
     state.transactions.hold(TransactionId(0, 1), state.cursor.mark_delete_position._replace(entry_id=3), HELD)
     subscription.validate()
     assert state.replay.as_set().cardinality == 1
@@ -38,7 +38,7 @@ def state_of_places() -> Subscription:
     return subscription
 
 
-HELD = Held(WHOLE, 1, 0)
+HELD = HeldEntry(WHOLE, 1, 0)
 
 
 def pend(state: State, entry_id: int, consumer: str = "a") -> None:
@@ -61,7 +61,7 @@ def pend(state: State, entry_id: int, consumer: str = "a") -> None:
         ("3:4 is queued and delayed", lambda state: state.replay.add(3, 4)),
         ("3:5 is queued and a dead letter", lambda state: state.replay.add(3, 5)),
         ("3:6 is queued and unread", lambda state: state.replay.add(3, 6)),
-        ("3:2 is nowhere", lambda state: state.consumers.settle(3, 2)),
+        ("3:2 is nowhere", lambda state: state.consumers.remove_pending(3, 2)),
         ("3:1 is nowhere", lambda state: state.replay.discard(3, 1)),
         ("3:3 is nowhere", lambda state: state.transactions.end(TransactionId(0, 1))),
         ("3:4 is nowhere", lambda state: state.delayed.clear()),

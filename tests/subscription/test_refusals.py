@@ -59,7 +59,7 @@ BAD = [
 
 GOOD: dict[str, dict[str, Any]] = {
     "abort": {"transaction": TransactionId(1, 1)},
-    "acceptable": {"command": AckColumns.of(CommandAck(1, message_ids=(MessageId(3, 5),)))},
+    "accepted_part": {"command": AckColumns.of(CommandAck(1, message_ids=(MessageId(3, 5),)))},
     "ack": {"consumer": "a", "ledger_id": 3, "entry_id": 5, "ack_set": (0b10,)},
     "ack_cumulative": {"consumer": "a", "ledger_id": 3, "entry_id": 5, "ack_set": (0b10,)},
     "ack_many": {"consumer": "a", "ledger_ids": [3, 3], "entry_ids": [5, 6]},

@@ -20,7 +20,7 @@ from ackwell.diagnosis.holes import holder_of, oldest_unacked
 from ackwell.position import Position
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.settings import SubscriptionSettings
-from ackwell.subscription.stall import Seen, stall_seen
+from ackwell.subscription.stall import ConsumerView, explain_stall
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
@@ -145,9 +145,12 @@ class Facts:
         self.one_active = kind in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
         self.individual = not self.one_active
         self.key_shared = kind is SubscriptionType.KEY_SHARED
-        self.reason, self.reasons = stall_seen(
+        self.reason, self.reasons = explain_stall(
             kind,
-            [Seen(each.name, each.permits, each.unacked, each.blocked) for each in dispatch.consumers],
+            [
+                ConsumerView(each.name, each.permits, each.unacked, each.blocked)
+                for each in dispatch.consumers
+            ],
             _limits(settings),
             active=dispatch.active,
             blocked=dispatch.blocked,

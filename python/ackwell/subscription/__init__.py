@@ -9,10 +9,10 @@ from ackwell.protocol.command_ack import (
     TransactionId,
     ValidationError,
 )
-from ackwell.subscription.active_changes import ActiveChange, Removed
+from ackwell.subscription.active_changes import ActiveChange, Removal
 from ackwell.subscription.consumer import ConsumerKey
 from ackwell.subscription.dispatcher import Delivery
-from ackwell.subscription.durability import Receipt, Staged
+from ackwell.subscription.durability import Receipt, StagedState
 from ackwell.subscription.selectors import AutoSplit, ConsistentHashing, Selector, StickyRanges
 from ackwell.subscription.settings import RedeliveryBackoff, SubscriptionSettings
 from ackwell.subscription.sticky_key import sticky_key_hash
@@ -33,9 +33,9 @@ __all__ = [
     "MessageId",
     "Receipt",
     "RedeliveryBackoff",
-    "Removed",
+    "Removal",
     "Selector",
-    "Staged",
+    "StagedState",
     "StickyRanges",
     "Subscription",
     "SubscriptionSettings",

@@ -37,11 +37,11 @@ class AckTimeouts(EqualByState):
         self._extended: dict[Position, int] = {}
         """The extended messages, each with the deadline that counts."""
 
-    def delivered(self, ledger_id: int, entry_id: int, now_ms: int) -> None:
+    def start(self, ledger_id: int, entry_id: int, now_ms: int) -> None:
         """Start the clock of one entry; O(1)."""
         self._open(now_ms).add(ledger_id, entry_id)
 
-    def delivered_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int) -> None:
+    def start_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int) -> None:
         """Start the clock of many entries."""
         self._open(now_ms).add_many(ledger_ids, entry_ids)
 
@@ -50,7 +50,7 @@ class AckTimeouts(EqualByState):
         self._open(now_ms).add(*position)
         self._extended[position] = self._sets[-1][0]
 
-    def returned(self, ledger_id: int, entry_id: int) -> None:
+    def stop(self, ledger_id: int, entry_id: int) -> None:
         """Stop the clock of an entry that is not pending any more; O(timeout / tick)."""
         for _, positions in self._sets:
             positions.remove(ledger_id, entry_id)
@@ -62,7 +62,7 @@ class AckTimeouts(EqualByState):
         self._sets.clear()
         self._extended.clear()
 
-    def due(self, now_ms: int) -> list[Position]:
+    def pop_due(self, now_ms: int) -> list[Position]:
         """Return, and forget, what was delivered so long ago; the caller has what is still pending."""
         due: list[Position] = []
         while self._sets and self._sets[0][0] <= now_ms:

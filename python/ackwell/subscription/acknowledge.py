@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ackwell.cursor.ack_sets import WHOLE, complement, from_words, to_words
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
-from ackwell.subscription.transactions import Held, HeldCumulative, Transaction
+from ackwell.subscription.transactions import HeldCumulative, HeldEntry, Transaction
 
 if TYPE_CHECKING:
     from ackwell.arrays import Int64s
@@ -32,7 +32,7 @@ class Acknowledgments:
         """The last entry of the topic; what is ahead of it was never published."""
         return self._state.cursor.ledgers.last_position
 
-    def exists(self, position: Position) -> bool:
+    def check_exists(self, position: Position) -> bool:
         """Return whether an entry exists; `ProtocolError` for one ahead of the last.
 
         One of a ledger that is unknown, trimmed or shorter is the broker's range that covers nothing:
@@ -49,16 +49,16 @@ class Acknowledgments:
             )
         return False
 
-    def individual(self, consumer: Consumer | None, ledger_id: int, entry_id: int) -> bool:
+    def ack(self, consumer: Consumer | None, ledger_id: int, entry_id: int) -> bool:
         """Acknowledge one whole entry; return whether it was not before."""
         state = self._state
         try:
             changed = state.cursor.ack(ledger_id, entry_id)
         except ProtocolError:
-            self.exists(Position(ledger_id, entry_id))
+            self.check_exists(Position(ledger_id, entry_id))
             changed = False
         if state.policy.individual:
-            state.consumers.acknowledged(ledger_id, entry_id, consumer)
+            state.consumers.remove_acknowledged(ledger_id, entry_id, consumer)
         if (
             state.replay.active
             or state.counts.active
@@ -69,7 +69,7 @@ class Acknowledgments:
             state.forget(ledger_id, entry_id)
         return changed
 
-    def many(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> int:
+    def ack_many(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> int:
         """Acknowledge many whole entries; return how many were not before.
 
         Nothing changes if one is ahead of the last position (`ProtocolError`) or negative (`ValueError`).
@@ -81,15 +81,15 @@ class Acknowledgments:
             ledger_ids, entry_ids = self._existing(ledger_ids, entry_ids)
             changed = state.cursor.ack_many(ledger_ids, entry_ids)
         if state.policy.individual:
-            state.consumers.acknowledged_many(consumer, ledger_ids, entry_ids)
+            state.consumers.remove_acknowledged_many(consumer, ledger_ids, entry_ids)
         state.forget_many(ledger_ids, entry_ids)
         return changed
 
-    def require(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+    def check_existing(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Raise `ProtocolError` if one of these entries is ahead of the last."""
         self._existing(ledger_ids, entry_ids)
 
-    def part_unblocks_nobody(self) -> bool:
+    def partial_ack_keeps_blocked(self) -> bool:
         """Return whether some consumer is blocked, and a part of a batch does not unblock it."""
         state = self._state
         return not state.settings.partial_ack_unblocks and any(each.blocked for each in state.consumers)
@@ -98,40 +98,40 @@ class Acknowledgments:
         import numpy as np
 
         pairs = zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)
-        existing = np.array([self.exists(Position(*pair)) for pair in pairs], dtype=np.bool_)
+        existing = np.array([self.check_exists(Position(*pair)) for pair in pairs], dtype=np.bool_)
         return ledger_ids[existing], entry_ids[existing]
 
-    def batch(self, consumer: Consumer | None, position: Position, unacked_bits: int) -> bool:
+    def ack_batch(self, consumer: Consumer | None, position: Position, unacked_bits: int) -> bool:
         """Acknowledge the messages of a batch whose bit is clear; return whether that changed anything."""
         state = self._state
         if not unacked_bits:
-            return self.individual(consumer, *position)
-        if not self.exists(position):
+            return self.ack(consumer, *position)
+        if not self.check_exists(position):
             return False
         changed = state.cursor.ack_batch(*position, to_words(unacked_bits))
         if state.cursor.is_acked(*position):
-            return self.individual(consumer, *position) or changed
+            return self.ack(consumer, *position) or changed
         if state.settings.partial_ack_resets_count:
             state.counts.reset(*position)
         if state.settings.plain_acks_conflict and state.policy.individual:
-            state.transactions.acked_plainly(position, ~unacked_bits)
+            state.transactions.note_plain_ack(position, ~unacked_bits)
             if state.transactions.kept.get(position) == WHOLE:
                 # Nobody gets it any more, although the cursor does not have it.
-                state.consumers.settle(*position, consumer)
+                state.consumers.remove_pending(*position, consumer)
                 state.replay.discard(*position)
         if changed:
             left = self.unacked_bits(position).bit_count()
             self._lower(position, left, consumer, unblocks=state.settings.partial_ack_unblocks)
         return changed
 
-    def cumulative(
+    def ack_cumulative(
         self, position: Position, ack_set: Sequence[int], properties: Mapping[str, int] | None = None
     ) -> bool:
         """Acknowledge everything up to a position, and in it the messages whose bit is clear.
 
         `properties` as in `Cursor.ack_cumulative`.
         """
-        if not self.exists(position):
+        if not self.check_exists(position):
             if self._state.cursor.settings.refuse_cumulative_behind:
                 raise ProtocolError(f"cumulative acknowledgment of {position}, which is trimmed")
             return False
@@ -145,7 +145,7 @@ class Acknowledgments:
         bits = WHOLE if unacked is None else unacked
         return bits & ~self._state.transactions.held_bits(position)
 
-    def in_transaction(
+    def hold(
         self, consumer: Consumer | None, transaction: TransactionId, messages: Sequence[MessageId]
     ) -> int:
         """Hold these messages in a transaction; return how many entries it holds more of.
@@ -153,11 +153,11 @@ class Acknowledgments:
         Refused (`ProtocolError`) when one is acknowledged already, or held by an open transaction.
         """
         cursor, transactions = self._state.cursor, self._state.transactions
-        wanted: dict[Position, Held] = {}
+        wanted: dict[Position, HeldEntry] = {}
         for message in messages:
             position, bits = message.position, _acked_bits(message)
             if not cursor.ledgers.contains(*position):
-                self.exists(position)
+                self.check_exists(position)
                 raise _refused(f"{position} does not exist, so no transaction can acknowledge it")
             unacked = cursor.unacked_bits(*position)
             if cursor.is_acked(*position) or (unacked is not None and bits != WHOLE and bits & ~unacked):
@@ -166,16 +166,14 @@ class Acknowledgments:
             before = wanted[position].acked_bits if position in wanted else 0
             if before & bits:
                 raise _refused(f"{position} is listed twice in one acknowledgment")
-            wanted[position] = Held(before | bits, message.batch_size or 1, 0)
+            wanted[position] = HeldEntry(before | bits, message.batch_size or 1, 0)
         for position, held in wanted.items():
             self._hold(consumer, transaction, position, held)
         return len(wanted)
 
-    def cumulative_in_transaction(
-        self, transaction: TransactionId, position: Position, unacked_bits: int
-    ) -> None:
+    def hold_cumulative(self, transaction: TransactionId, position: Position, unacked_bits: int) -> None:
         """Hold everything up to a position in a transaction."""
-        if not self.exists(position) or position <= self._state.cursor.mark_delete_position:
+        if not self.check_exists(position) or position <= self._state.cursor.mark_delete_position:
             raise _refused(f"{position} is already acknowledged")
         self._state.transactions.check_cumulative(transaction, position, unacked_bits)
         self._state.transactions.hold_cumulative(transaction, HeldCumulative(position, unacked_bits))
@@ -187,9 +185,9 @@ class Acknowledgments:
         changed = 0
         for position, held in content.entries.items():
             unacked = 0 if held.acked_bits == WHOLE else complement(held.acked_bits, held.batch_size)
-            changed += self.batch(None, position, unacked)
+            changed += self.ack_batch(None, position, unacked)
             if unacked and state.settings.plain_acks_conflict and not state.cursor.is_acked(*position):
-                state.transactions.acked_plainly(position, ~unacked)
+                state.transactions.note_plain_ack(position, ~unacked)
         if content.cumulative is not None:
             words = to_words(content.cumulative.unacked_bits)
             changed += self._commit_cumulative(content.cumulative.position, words)
@@ -210,7 +208,7 @@ class Acknowledgments:
             if state.delayed is not None and state.delayed.contains(*position):
                 continue
             # Where all that was held is acknowledged meanwhile, another transaction may hold the rest.
-            if not state.unread.wanted(*position):
+            if not state.unread.needs_delivery(*position):
                 continue
             if position < state.unread.position:
                 state.consumers.take_back(*position)
@@ -221,7 +219,7 @@ class Acknowledgments:
             elif state.settings.idle_reads_again:
                 # A broker counts it, although it reads it anew.
                 state.counts.increment(*position)
-            state.transactions.waits_no_more(position)
+            state.transactions.clear_waiting(position)
             state.stop_retrying(*position)
         return len(content.entries)
 
@@ -229,7 +227,7 @@ class Acknowledgments:
         """Acknowledge up to a position; return False if the cursor is there already."""
         if position <= self._state.cursor.mark_delete_position:
             return False
-        return self.cumulative(position, ack_set, {})
+        return self.ack_cumulative(position, ack_set, {})
 
     def _end(self, transaction: TransactionId) -> Transaction:
         """Close a transaction, or only its cumulative part if a broker looks no further."""
@@ -239,7 +237,7 @@ class Acknowledgments:
         return transactions.end(transaction)
 
     def _hold(
-        self, consumer: Consumer | None, transaction: TransactionId, position: Position, held: Held
+        self, consumer: Consumer | None, transaction: TransactionId, position: Position, held: HeldEntry
     ) -> None:
         state = self._state
         owner = state.consumers.owner(*position, consumer)
@@ -258,7 +256,7 @@ class Acknowledgments:
     ) -> None:
         """Lower what remains of an entry; to nothing, if transactions hold all that is unacknowledged."""
         state = self._state
-        if state.unread.wanted(*position):
+        if state.unread.needs_delivery(*position):
             state.consumers.reduce(position, remaining, consumer, unblocks=unblocks)
         else:
             self._keep_waiting(position)
@@ -273,7 +271,7 @@ class Acknowledgments:
         if state.holds_waiting and sticky_key_hash is not None:
             state.retrying.add(*position, sticky_key_hash)
         if state.holds_waiting and position in state.retrying:
-            state.transactions.waits(position)
+            state.transactions.set_waiting(position)
 
 
 def _acked_bits(message: MessageId) -> int:

@@ -16,7 +16,7 @@ class ActiveChange(NamedTuple):
     active: bool
 
 
-class Removed(NamedTuple):
+class Removal(NamedTuple):
     """What the removal of a consumer led to."""
 
     entries: int

@@ -70,7 +70,9 @@ def transaction(value: TransactionId) -> TransactionId:
     )
 
 
-def positions(ledger_ids: ArrayLike, entry_ids: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def position_columns(
+    ledger_ids: ArrayLike, entry_ids: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return two columns of one length that hold no negative id."""
     ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
     same_length(ledgers, entries)
@@ -79,7 +81,7 @@ def positions(ledger_ids: ArrayLike, entry_ids: ArrayLike) -> tuple[NDArray[np.i
     return ledgers, entries
 
 
-def listed(pairs: Iterable[tuple[int, int]]) -> list[Position]:
+def position_list(pairs: Iterable[tuple[int, int]]) -> list[Position]:
     """Return pairs of ids as positions."""
     found = []
     for pair in pairs:
@@ -88,7 +90,7 @@ def listed(pairs: Iterable[tuple[int, int]]) -> list[Position]:
     return found
 
 
-def words(ack_set: Sequence[int]) -> tuple[int, ...]:
+def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
     """Return the words of an ack set; `LimitError` for more than a batch can have."""
     if isinstance(ack_set, (str, bytes)):
         raise TypeError(f"ack_set is {ack_set!r}; expected 64-bit words")

@@ -60,7 +60,7 @@ class Backoffs(EqualByState):
         self._deadlines.clear()
         self.due_ms.clear()
 
-    def due(self, now_ms: int) -> list[Position]:
+    def pop_due(self, now_ms: int) -> list[Position]:
         """Return, and forget, the entries whose back-off is over."""
         found = []
         while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:

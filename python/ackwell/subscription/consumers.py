@@ -64,7 +64,7 @@ class Consumers(EqualByState):
 
     def __init__(self, structures: Structures, settings: SubscriptionSettings) -> None:
         self._structures = structures
-        self.limit(settings)
+        self.set_limits(settings)
         self.by_key = _ByKey()
         """Who is connected, by key; a key of nobody is a `ProtocolError`."""
         self.unacked = 0
@@ -73,7 +73,7 @@ class Consumers(EqualByState):
         """The subscription reached its limit, and is not yet below half of it."""
         self.draining = DrainingHashes()
 
-    def limit(self, settings: SubscriptionSettings) -> None:
+    def set_limits(self, settings: SubscriptionSettings) -> None:
         """Take other limits; who is blocked is looked at with the next acknowledgment."""
         self._settings = settings
         self.full_at = settings.max_unacked_per_consumer or NO_LIMIT
@@ -133,9 +133,9 @@ class Consumers(EqualByState):
         if self.unacked >= self._blocked_at:
             self.blocked = True
         if consumer.timeouts is not None:
-            consumer.timeouts.delivered(ledger_id, entry_id, now_ms)
+            consumer.timeouts.start(ledger_id, entry_id, now_ms)
         if self.draining.pending:
-            self.draining.delivered(consumer.key, sticky_key_hash)
+            self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def count(self, consumer: Consumer, messages: int) -> None:
         """Count so many messages as delivered to a consumer; `deliver_many` notes which."""
@@ -160,12 +160,12 @@ class Consumers(EqualByState):
             sticky_key_hashes = np.zeros(len(ledger_ids), dtype=np.int64)
         consumer.pending.add_many(ledger_ids, entry_ids, remaining, sticky_key_hashes)
         if consumer.timeouts is not None:
-            consumer.timeouts.delivered_many(ledger_ids, entry_ids, now_ms)
+            consumer.timeouts.start_many(ledger_ids, entry_ids, now_ms)
         if self.draining.pending:
             for sticky_key_hash in sticky_key_hashes.tolist():
-                self.draining.delivered(consumer.key, sticky_key_hash)
+                self.draining.count_delivered(consumer.key, sticky_key_hash)
 
-    def reports(self, consumer: Consumer, position: Position, batch_size: int) -> None:
+    def report_batch_size(self, consumer: Consumer, position: Position, batch_size: int) -> None:
         """Report the batch size of a pending entry instead of what remains of it, if the broker does."""
         if not self._settings.partial_ack_lowers_pending:
             consumer.as_delivered[position] = batch_size
@@ -187,7 +187,7 @@ class Consumers(EqualByState):
                 return consumer
         return None
 
-    def settle(
+    def remove_pending(
         self, ledger_id: int, entry_id: int, guess: Consumer | None = None
     ) -> tuple[Consumer, int] | None:
         """Take an entry from the consumer that has it; return the consumer and the hash."""
@@ -200,19 +200,19 @@ class Consumers(EqualByState):
         if consumer.as_delivered:
             consumer.as_delivered.pop(Position(ledger_id, entry_id), None)
         if self.draining.pending:
-            self.draining.settled(consumer.key, sticky_key_hash)
+            self.draining.count_removed(consumer.key, sticky_key_hash)
         return consumer, sticky_key_hash
 
     def take_back(
         self, ledger_id: int, entry_id: int, guess: Consumer | None = None
     ) -> tuple[Consumer, int] | None:
         """Do the same for an entry that may be delivered again, and stop its clock: O(timeout / tick)."""
-        settled = self.settle(ledger_id, entry_id, guess)
+        settled = self.remove_pending(ledger_id, entry_id, guess)
         if settled is not None and settled[0].timeouts is not None:
-            settled[0].timeouts.returned(ledger_id, entry_id)
+            settled[0].timeouts.stop(ledger_id, entry_id)
         return settled
 
-    def acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
+    def remove_acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
         """Take an acknowledged entry from the consumer that has it, in the fewest calls."""
         if guess is not None and not self.draining.pending:
             remaining = guess.pending.get_remaining(ledger_id, entry_id)
@@ -222,9 +222,9 @@ class Consumers(EqualByState):
                 if guess.as_delivered:
                     guess.as_delivered.pop(Position(ledger_id, entry_id), None)
                 return
-        self.settle(ledger_id, entry_id)
+        self.remove_pending(ledger_id, entry_id)
 
-    def acknowledged_many(self, guess: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
+    def remove_acknowledged_many(self, guess: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
         """Take many acknowledged entries from the consumers that have them, this one first."""
         left = len(ledger_ids)
         others = (consumer for consumer in self if consumer is not guess)
@@ -246,7 +246,7 @@ class Consumers(EqualByState):
         assert value is not None
         before, sticky_key_hash = value
         if remaining <= 0:
-            self.settle(*position, consumer)
+            self.remove_pending(*position, consumer)
         elif remaining < before:
             if not self._settings.partial_ack_lowers_pending:
                 consumer.as_delivered.setdefault(position, before)
@@ -262,10 +262,10 @@ class Consumers(EqualByState):
         if consumer.timeouts is not None:
             consumer.timeouts.clear()
         if self.draining.pending:
-            self.draining.left(consumer.key)
+            self.draining.forget_consumer(consumer.key)
         return pending
 
-    def given_back(self, consumer: Consumer) -> None:
+    def unblock_returning(self, consumer: Consumer) -> None:
         """Unblock a consumer that gave messages back: it is to get them, or others, again."""
         if self._settings.redelivery_unblocks or consumer.unacked < self.full_at:
             self._unblock(consumer)
@@ -299,7 +299,7 @@ class Consumers(EqualByState):
                 self._shrink(consumer, int(gone[2].sum()))
                 if self.draining.pending:
                     for sticky_key_hash in gone[3].tolist():
-                        self.draining.settled(consumer.key, sticky_key_hash)
+                        self.draining.count_removed(consumer.key, sticky_key_hash)
 
     def allowance(self, consumer: Consumer, *, new: bool = True) -> int:
         """Return how many messages a consumer may be sent before its permits or a limit stop it.
@@ -426,7 +426,7 @@ class Consumers(EqualByState):
             self._shrink(consumer, int(remaining.sum(where=taken)))
             if self.draining.pending:
                 for sticky_key_hash in hashes[taken].tolist():
-                    self.draining.settled(consumer.key, sticky_key_hash)
+                    self.draining.count_removed(consumer.key, sticky_key_hash)
         return removed
 
     def _grow(self, consumer: Consumer, messages: int) -> None:

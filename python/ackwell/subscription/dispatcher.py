@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ackwell.arrays import Int64s
     from ackwell.subscription.consumer import Consumer, ConsumerKey
     from ackwell.subscription.entries import Entries
-    from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.policies.policy import Owners
     from ackwell.subscription.state import State
 
 
-FEW: Final = 20
+SINGLE_ENTRIES_MAX: Final = 20
 """So few entries are decided on one by one: columns cost as much as that before the first of them."""
 
 
@@ -108,7 +108,9 @@ class Dispatcher:
         reason: Undelivered | None = None
         held = state.transactions
         if state.delayed is not None or held.open or state.counts.active or held.kept:
-            reason = self._stops(new, ledger_id, entry_id, now_ms, deliver_at_ms, sticky_key_hash)
+            reason = self._take_out_undeliverable(
+                new, ledger_id, entry_id, now_ms, deliver_at_ms, sticky_key_hash
+            )
         elif state.cursor.is_acked(ledger_id, entry_id):
             reason = Undelivered.ACKNOWLEDGED
             self._pass(new, ledger_id, entry_id)
@@ -131,7 +133,7 @@ class Dispatcher:
         if policy.individual:
             state.consumers.deliver(consumer, ledger_id, entry_id, remaining, sticky_key_hash, now_ms)
             if remaining != batch_size:
-                state.consumers.reports(consumer, Position(ledger_id, entry_id), batch_size)
+                state.consumers.report_batch_size(consumer, Position(ledger_id, entry_id), batch_size)
         else:
             consumer.permits -= remaining
         return consumer.key
@@ -146,15 +148,15 @@ class Dispatcher:
             # A broker reads what waits anew as soon as any of it is gone.
             gone = deliveries or self._delays() != before
             return deliveries if gone else self._by_reads(new, now_ms, new=True)
-        deliveries = self._one_by_one(again, now_ms)
+        deliveries = self._dispatch_singly(again, now_ms)
         if not new.entries:
             return deliveries
         owners = None
-        plain = new.entries > FEW and new.follows(*state.unread.first(new.entries))
-        if plain and not self._needs_a_look(new, now_ms):
+        plain = new.entries > SINGLE_ENTRIES_MAX and new.matches(*state.unread.first(new.entries))
+        if plain and not self._must_dispatch_singly(new, now_ms):
             owners = state.policy.choose_many([*state.consumers], new.sizes, new.hashes, new.entries)
         if owners is None:
-            return deliveries + self._one_by_one(new, now_ms, changed=bool(deliveries))
+            return deliveries + self._dispatch_singly(new, now_ms, changed=bool(deliveries))
         return deliveries + self._in_groups(new, owners, now_ms)
 
     def _in_groups(self, new: Entries, owners: Owners, now_ms: int) -> list[Delivery]:
@@ -190,8 +192,8 @@ class Dispatcher:
         policy, consumers = state.policy, state.consumers
         if not entries.entries:
             return []
-        plain = new and entries.follows(*state.unread.first(entries.entries))
-        plain = plain and not state.replay.active and not self._needs_a_look(entries, now_ms)
+        plain = new and entries.matches(*state.unread.first(entries.entries))
+        plain = plain and not state.replay.active and not self._must_dispatch_singly(entries, now_ms)
         plain = plain and not self._held_among(entries)
         if plain and self.stall() is None:
             owners = policy.choose_all([*consumers], entries.sizes, entries.hashes, entries.entries)
@@ -211,7 +213,7 @@ class Dispatcher:
             read = self._begin_read(entries, start, new=new)
             start += read.entries
             try:
-                deliveries += self._one_by_one(read, now_ms, changed=bool(deliveries))
+                deliveries += self._dispatch_singly(read, now_ms, changed=bool(deliveries))
             finally:
                 self._end_read()
         return deliveries
@@ -227,7 +229,7 @@ class Dispatcher:
         read = entries.pick(slice(start, start + size))
         held = self._held_among(read) if new else []
         if held:
-            read, held = _with_places(read, held, size)
+            read, held = _fit_into_read(read, held, size)
         messages = read.entries if read.sizes is None else int(read.sizes.sum())
         messages += sum(map(self._state.transactions.batch_size, held))
         policy.begin_round()
@@ -275,7 +277,7 @@ class Dispatcher:
                 state.replay.add_many(left.ledger_ids, left.entry_ids, hashes)
         return start, owners
 
-    def delivered(
+    def record_delivery(
         self, consumer: Consumer, position: Position, now_ms: int, batch_size: int, sticky_key_hash: int
     ) -> None:
         """Deliver an entry as somebody else decided."""
@@ -291,13 +293,13 @@ class Dispatcher:
                 # One that is due already is taken out.
                 state.delayed.add(now_ms, *position, now_ms)
         remaining = 1 if batch_size == 1 else self._remaining(*position, batch_size)
-        if state.policy.individual and state.unread.wanted(*position):
+        if state.policy.individual and state.unread.needs_delivery(*position):
             state.consumers.take_back(*position, consumer)
             state.consumers.deliver(consumer, *position, remaining, sticky_key_hash, now_ms)
             if remaining != batch_size:
-                state.consumers.reports(consumer, position, batch_size)
+                state.consumers.report_batch_size(consumer, position, batch_size)
             if isinstance(state.policy, ByKey):
-                state.policy.delivered(consumer, sticky_key_hash)
+                state.policy.record_delivery(consumer, sticky_key_hash)
         else:
             consumer.permits -= remaining
 
@@ -333,11 +335,11 @@ class Dispatcher:
     def _is_held_back(self, position: Position, sticky_key_hash: int) -> bool:
         """Return whether an entry of the queue need not be read, for nobody would get it."""
         state = self._state
-        if state.policy.in_key_order and state.retrying.holds_back(*position, sticky_key_hash):
+        if state.policy.in_key_order and state.retrying.has_earlier(*position, sticky_key_hash):
             return True
         return isinstance(state.policy.choose(sticky_key_hash, new=False), Undelivered)
 
-    def _stops(
+    def _take_out_undeliverable(
         self,
         new: bool,
         ledger_id: int,
@@ -351,16 +353,16 @@ class Dispatcher:
         Only one that was not looked at before is delayed, so not one that the tracker has released.
         """
         state = self._state
-        self._read_held(new, (ledger_id, entry_id))
+        self._advance_over_held(new, (ledger_id, entry_id))
         reason = None
-        if not state.unread.wanted(ledger_id, entry_id):
+        if not state.unread.needs_delivery(ledger_id, entry_id):
             reason = Undelivered.ACKNOWLEDGED
         elif state.counts.active and state.counts.is_dead(ledger_id, entry_id):
             state.retrying.discard(ledger_id, entry_id)
             reason = Undelivered.DEAD_LETTER
         elif state.delayed is not None:
             if deliver_at_ms > now_ms and (new or state.replay.is_unseen(ledger_id, entry_id)):
-                nobody = self._nobody_reads(new, ledger_id, entry_id, sticky_key_hash)
+                nobody = self._queue_if_unassigned(new, ledger_id, entry_id, sticky_key_hash)
                 if nobody is not None:
                     return nobody
                 if state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms):
@@ -371,7 +373,7 @@ class Dispatcher:
             self._pass(new, ledger_id, entry_id)
         return reason
 
-    def _nobody_reads(
+    def _queue_if_unassigned(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
     ) -> Undelivered | None:
         """Choose who would get a delayed entry of a broker's read, which looks at the delay after that.
@@ -392,13 +394,13 @@ class Dispatcher:
     def _key_waits(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         """Return whether an older message of this hash has to go out first."""
         state = self._state
-        if state.retrying.active and state.retrying.holds_back(ledger_id, entry_id, sticky_key_hash):
+        if state.retrying.active and state.retrying.has_earlier(ledger_id, entry_id, sticky_key_hash):
             return True
         if not state.replay.active:
             return False
-        if state.replay.holds_back(ledger_id, entry_id, sticky_key_hash):
+        if state.replay.has_earlier(ledger_id, entry_id, sticky_key_hash):
             return True
-        return state.settings.waiting_holds_key and state.replay.may_hold_back(ledger_id, entry_id)
+        return state.settings.waiting_holds_key and state.replay.has_earlier_unknown(ledger_id, entry_id)
 
     def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
         """Take an entry from where it was read from."""
@@ -407,7 +409,7 @@ class Dispatcher:
         else:
             self._state.replay.discard(ledger_id, entry_id)
 
-    def _read_held(self, new: bool, place: tuple[int, int]) -> None:
+    def _advance_over_held(self, new: bool, place: tuple[int, int]) -> None:
         """Let what open transactions hold before an unread entry take its place in the reads of a broker."""
         state = self._state
         policy = state.policy
@@ -440,19 +442,19 @@ class Dispatcher:
         # At least one, whatever batch size came with a transaction.
         return max((all_messages(batch_size) & ~held).bit_count(), 1)
 
-    def _needs_a_look(self, new: Entries, now_ms: int) -> bool:
+    def _must_dispatch_singly(self, new: Entries, now_ms: int) -> bool:
         """Return whether one of these entries may be other than plainly next: delayed, in part, held back."""
         state = self._state
         transactions = state.transactions
         in_part = transactions.leaves_out or state.cursor.partly_acked > 0
         return (
-            (state.delayed is not None and new.asks_for_delay(now_ms))
+            (state.delayed is not None and new.has_delayed(now_ms))
             or (new.sizes is not None and in_part)
             or (state.counts.limited and state.counts.active)
             or (state.retrying.active and (new.hashes is None or state.retrying.has_any(new.hashes)))
         )
 
-    def _one_by_one(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:
+    def _dispatch_singly(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:
         """Decide for each entry; if the tracker of delayed messages is full, only up to there.
 
         A refusal at the first entry is raised; one after it would lose what was delivered before.
@@ -470,7 +472,7 @@ class Dispatcher:
             if not isinstance(key, Undelivered):
                 indexes_of.setdefault(key, []).append(index)
                 if read is not None:
-                    read.took(key, batch_size)
+                    read.count_sent(key, batch_size)
         consumers = self._state.consumers
         return [self._delivery(consumers[key], entries.at(indexes)) for key, indexes in indexes_of.items()]
 
@@ -497,7 +499,7 @@ class Dispatcher:
         return Delivery(consumer.key, entries.ledger_ids, entries.entry_ids, counts, ack_sets, consumer.epoch)
 
 
-def _with_places(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:
+def _fit_into_read(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:
     """Return as much of a read as there are places for beside what is held, and what is held before that.
 
     Reads of nothing but held entries give nothing to anybody, and go before it.

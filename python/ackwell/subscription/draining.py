@@ -34,13 +34,13 @@ class DrainingHashes(EqualByState):
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         return any(holder != consumer for holder in holders)
 
-    def delivered(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
+    def count_delivered(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
         """Count one more pending entry of a hash that drains."""
         if sticky_key_hash in self.pending:
             _, holders = self.pending[sticky_key_hash]
             holders[consumer] = holders.get(consumer, 0) + 1
 
-    def settled(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
+    def count_removed(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
         """Count one pending entry less; the last one sets the hash free."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         if consumer in holders:
@@ -48,7 +48,7 @@ class DrainingHashes(EqualByState):
             if not holders[consumer]:
                 self._remove(consumer, sticky_key_hash)
 
-    def left(self, consumer: ConsumerKey) -> None:
+    def forget_consumer(self, consumer: ConsumerKey) -> None:
         """Forget a consumer that has nothing pending any more."""
         for sticky_key_hash in [key for key, (_, holders) in self.pending.items() if consumer in holders]:
             self._remove(consumer, sticky_key_hash)

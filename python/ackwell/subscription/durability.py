@@ -26,7 +26,7 @@ class Receipt(NamedTuple):
     request_id: int
 
 
-class Staged(NamedTuple):
+class StagedState(NamedTuple):
     """A state to be saved."""
 
     info: PositionInfo
@@ -55,15 +55,15 @@ class Durability(EqualByState):
             for receipt in self._waiting
         ]
 
-    def stage(self, info: PositionInfo) -> Staged:
+    def stage(self, info: PositionInfo) -> StagedState:
         """Return the state with the number of receipts whose acknowledgments it holds."""
-        return Staged(info, self.waiting_now())
+        return StagedState(info, self.waiting_now())
 
     def waiting_now(self) -> int:
         """Return how many receipts, of all that ever waited, a state of this moment is the reason for."""
         return self._given + len(self._waiting)
 
-    def confirm(self, staged: Staged) -> list[Receipt]:
+    def confirm(self, staged: StagedState) -> list[Receipt]:
         """Note that a state is durable, and return the receipts that were not returned yet.
 
         States are confirmed in the order in which they were staged.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ackwell.arrays import as_int64, same_length
 from ackwell.cursor.ack_sets import check_batch_size
-from ackwell.subscription.arguments import check_hash, positions
+from ackwell.subscription.arguments import check_hash, position_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +42,7 @@ class Entries(NamedTuple):
         Raises `ValueError` for different lengths, a negative id, a batch size below 1 or a hash outside
         32 bits, `LimitError` for a batch that no broker could hold.
         """
-        ledgers, entries = positions(ledger_ids, entry_ids)
+        ledgers, entries = position_columns(ledger_ids, entry_ids)
         columns = [None if other is None else as_int64(other) for other in (sizes, hashes, deliver_at_ms)]
         same_length(ledgers, entries, *(column for column in columns if column is not None))
         if columns[0] is not None and len(ledgers):
@@ -99,11 +99,11 @@ class Entries(NamedTuple):
         times = repeat(0) if self.deliver_at_ms is None else self.deliver_at_ms.tolist()
         return zip(self.ledger_ids.tolist(), self.entry_ids.tolist(), sizes, hashes, times)  # noqa: B905
 
-    def asks_for_delay(self, now_ms: int) -> bool:
+    def has_delayed(self, now_ms: int) -> bool:
         """Return whether one of the entries is to be delivered later."""
         return self.deliver_at_ms is not None and bool((self.deliver_at_ms > now_ms).any())
 
-    def follows(self, ledger_ids: Int64s, entry_ids: Int64s) -> bool:
+    def matches(self, ledger_ids: Int64s, entry_ids: Int64s) -> bool:
         """Return whether the entries are exactly these."""
         import numpy as np
 

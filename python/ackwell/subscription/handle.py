@@ -30,9 +30,9 @@ def apply_cumulative(acks: Acknowledgments, command: AckColumns) -> int:
         )
     position, ack_set = command.position(0), command.ack_set(0)
     if command.transaction is not None:
-        acks.cumulative_in_transaction(command.transaction, position, from_words(ack_set))
+        acks.hold_cumulative(command.transaction, position, from_words(ack_set))
         return 0
-    return int(acks.cumulative(position, ack_set, signed(command.properties)))
+    return int(acks.ack_cumulative(position, ack_set, signed(command.properties)))
 
 
 def apply_individual(
@@ -43,38 +43,38 @@ def apply_individual(
         parts = (part for message in command.message_ids() for part in _parts(message, chunk_entries))
         command = command.with_message_ids(list(parts))
     if command.transaction is not None:
-        return acks.in_transaction(who, command.transaction, command.message_ids())
+        return acks.hold(who, command.transaction, command.message_ids())
     ledger_ids, entry_ids = command.ledger_ids, command.entry_ids
     if len(ledger_ids) == 1:
         position = command.position(0)
-        return int(min(position) >= 0 and acks.batch(who, position, from_words(command.ack_set(0))))
+        return int(min(position) >= 0 and acks.ack_batch(who, position, from_words(command.ack_set(0))))
     rows = command.rows_in_part()
     if not rows:
         try:
-            return acks.many(who, ledger_ids, entry_ids)
+            return acks.ack_many(who, ledger_ids, entry_ids)
         except ValueError:
             pass  # Some id is negative.
     in_part = {row: (command.position(row), from_words(command.ack_set(row))) for row in rows}
     for position, _ in in_part.values():
-        acks.exists(position)
+        acks.check_exists(position)
     # Ids before 0 (earliest, latest) name no entry.
     whole = (ledger_ids >= 0) & (entry_ids >= 0)
     whole[rows] = False
-    if not acks.part_unblocks_nobody():
-        changed = acks.many(who, ledger_ids[whole], entry_ids[whole])
-        return changed + sum(acks.batch(who, position, bits) for position, bits in in_part.values())
+    if not acks.partial_ack_keeps_blocked():
+        changed = acks.ack_many(who, ledger_ids[whole], entry_ids[whole])
+        return changed + sum(acks.ack_batch(who, position, bits) for position, bits in in_part.values())
     # Whether somebody is unblocked depends on the order. All whole ids have to exist before one is applied.
-    acks.require(ledger_ids[whole], entry_ids[whole])
+    acks.check_existing(ledger_ids[whole], entry_ids[whole])
     changed, start = 0, 0
     for row, (position, bits) in in_part.items():
         before = slice(start, row)
-        changed += acks.many(who, ledger_ids[before][whole[before]], entry_ids[before][whole[before]])
-        changed += acks.batch(who, position, bits)
+        changed += acks.ack_many(who, ledger_ids[before][whole[before]], entry_ids[before][whole[before]])
+        changed += acks.ack_batch(who, position, bits)
         start = row + 1
-    return changed + acks.many(who, ledger_ids[start:][whole[start:]], entry_ids[start:][whole[start:]])
+    return changed + acks.ack_many(who, ledger_ids[start:][whole[start:]], entry_ids[start:][whole[start:]])
 
 
-def acceptable(acks: Acknowledgments, command: AckColumns) -> AckColumns:
+def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
     """Return what a broker applies of a command that is refused as a whole."""
     if command.ack_type is AckType.CUMULATIVE:
         return command.first(0)

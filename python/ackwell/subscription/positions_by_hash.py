@@ -67,7 +67,7 @@ class PositionsByHash(EqualByState):
         value = self._hashes.get(position)
         return None if value is None else value[1]
 
-    def holds_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
+    def has_earlier(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         """Return whether an earlier position of this hash is here. O(1)."""
         waiting = self._sorted.get(sticky_key_hash)
         return waiting is not None and waiting[0] < ledger_id << 63 | entry_id

@@ -47,11 +47,11 @@ class Read:
             allowed = self._allowed[consumer.key] = self._entries_for(consumer)
         return allowed
 
-    def takes(self, consumer: Consumer) -> None:
+    def reserve(self, consumer: Consumer) -> None:
         """Count an entry that a consumer of Key_Shared is to get."""
         self._allowed[consumer.key] -= 1
 
-    def took(self, key: ConsumerKey, messages: int, entries: int = 1) -> None:
+    def count_sent(self, key: ConsumerKey, messages: int, entries: int = 1) -> None:
         """Count entries that went out to a consumer."""
         self._messages -= messages
         before, sent = self._sent.get(key, (0, 0))

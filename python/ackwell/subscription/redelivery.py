@@ -18,7 +18,7 @@ class Redelivery:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def left(self, consumer: Consumer) -> int:
+    def remove_consumer(self, consumer: Consumer) -> int:
         """Remove a consumer; its entries go back with their counts as they are. Return how many."""
         state = self._state
         ledger_ids, entry_ids, _, hashes = state.consumers.take_all(consumer)
@@ -33,7 +33,7 @@ class Redelivery:
                 state.start_over()
         return len(ledger_ids)
 
-    def requested(self, consumer: Consumer, positions: Iterable[Position] | None, *, counted: bool) -> int:
+    def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None, *, counted: bool) -> int:
         """Take back all that a consumer has, or the listed entries; return how many."""
         state = self._state
         if not state.policy.individual:
@@ -48,10 +48,10 @@ class Redelivery:
                 state.counts.increment_many(ledger_ids, entry_ids)
             state.give_back_many(ledger_ids, entry_ids, hashes)
             returned = len(ledger_ids)
-        state.consumers.given_back(consumer)
+        state.consumers.unblock_returning(consumer)
         return returned
 
-    def negative(self, consumer: Consumer, position: Position, now_ms: int) -> bool:
+    def nack(self, consumer: Consumer, position: Position, now_ms: int) -> bool:
         """Let an entry wait out its back-off; return whether it was pending at this consumer."""
         state = self._state
         if state.policy.individual:
@@ -80,14 +80,14 @@ class Redelivery:
         """Take back what is due; return how many entries are to be delivered again."""
         state = self._state
         returned = self._end_delays(now_ms)
-        for position in state.backoffs.due(now_ms):
+        for position in state.backoffs.pop_due(now_ms):
             if state.policy.individual:
                 returned += self._release(position)
             else:
                 state.unread.rewind()
         for consumer in state.consumers:
             if consumer.timeouts is not None:
-                due = consumer.timeouts.due(now_ms)
+                due = consumer.timeouts.pop_due(now_ms)
                 returned += sum(self._release(position, consumer) for position in due)
         return returned
 
@@ -119,7 +119,7 @@ class Redelivery:
         if taken is None:
             return False
         owner, sticky_key_hash = taken
-        state.consumers.given_back(owner)
+        state.consumers.unblock_returning(owner)
         if counted:
             state.counts.increment(*position)
         state.give_back(*position, sticky_key_hash)
@@ -133,7 +133,7 @@ class Redelivery:
         while state.delayed.has_due(now_ms):
             _, ledger_ids, entry_ids = state.delayed.pop_due(now_ms, 10_000)
             for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
-                if state.unread.wanted(*pair) and state.cursor.ledgers.contains(*pair):
+                if state.unread.needs_delivery(*pair) and state.cursor.ledgers.contains(*pair):
                     state.replay.add(*pair)
                     returned += 1
         return returned

@@ -121,11 +121,11 @@ class ReplayQueue(EqualByState):
         """Return a position's hash; `None` if it is not known."""
         return None if self._by_hash is None else self._by_hash.hash_of(position)
 
-    def holds_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
+    def has_earlier(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
         """Return whether an earlier message of this hash is here, which goes out first. O(1)."""
-        return self._by_hash is not None and self._by_hash.holds_back(ledger_id, entry_id, sticky_key_hash)
+        return self._by_hash is not None and self._by_hash.has_earlier(ledger_id, entry_id, sticky_key_hash)
 
-    def may_hold_back(self, ledger_id: int, entry_id: int) -> bool:
+    def has_earlier_unknown(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether an earlier message is here that is unseen, and its hash not known."""
         if not self._unseen or not self._unknown.cardinality:
             return False

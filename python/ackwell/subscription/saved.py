@@ -15,7 +15,7 @@ from ackwell.errors import CorruptStateError
 from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.saving.recovery import SAVED_AS_FIELD
-from ackwell.subscription.transactions import Held, HeldCumulative, Transactions
+from ackwell.subscription.transactions import HeldCumulative, HeldEntry, Transactions
 from ackwell.wire import Field, Reader, bytes_field, int_field
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class SavedPart:
         self._state.counts.clear()
 
 
-def take_over(state: State) -> bytes:
+def restore_carried(state: State) -> bytes:
     """Restore what the cursor carries, counts and transactions; return the fields of others.
 
     From now on the cursor carries the subscription's part. Raises `CorruptStateError` if the state is not one
@@ -85,7 +85,7 @@ def take_over(state: State) -> bytes:
     for position, count in counts.items():
         state.counts.restore(Position(*position), count)
     state.transactions.restore(transactions)
-    state.hold_what_waited()
+    state.block_held_hashes()
     others = _without_ours(fields)
     cursor.carried = SavedPart(state, carried.idle_since, others)
     return others
@@ -165,7 +165,7 @@ def _read_held(field: Field, transaction: TransactionId, transactions: Transacti
     in_range = 0 < size <= BATCH_SIZE_MAX and 0 <= sticky_key_hash < INT32_END
     if not in_range or bits.bit_length() > size or (words and not bits):
         raise CorruptStateError(f"a transaction holds {position} with numbers out of range", field.start)
-    held = Held(bits if words else WHOLE, size, sticky_key_hash, bool(numbers[6]))
+    held = HeldEntry(bits if words else WHOLE, size, sticky_key_hash, bool(numbers[6]))
     if (
         transactions.held_bits(position) & held.acked_bits
         or position in transactions.open[transaction].entries

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ackwell.protocol.codes import SubscriptionType
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
-from ackwell.subscription.policies.base import why
+from ackwell.subscription.policies.policy import why
 from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.selectors import ConsistentHashing
 from ackwell.subscription.structures import Structures
@@ -57,7 +57,7 @@ def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
     return min(limits, default=2**62)
 
 
-class Seen(NamedTuple):
+class ConsumerView(NamedTuple):
     """A consumer as its broker shows it."""
 
     name: str
@@ -66,9 +66,9 @@ class Seen(NamedTuple):
     blocked: bool
 
 
-def stall_seen(
+def explain_stall(
     kind: SubscriptionType,
-    seen: Sequence[Seen],
+    seen: Sequence[ConsumerView],
     settings: SubscriptionSettings,
     *,
     active: str | None = None,
@@ -83,8 +83,8 @@ def stall_seen(
     other arguments are those of `stall`.
 
     >>> from ackwell.subscription.settings import SubscriptionSettings
-    >>> full = Seen("a", 0, 5, False), Seen("b", 9, 50_000, True)
-    >>> stall_seen(SubscriptionType.SHARED, full, SubscriptionSettings.pulsar("4.2"))[1]
+    >>> full = ConsumerView("a", 0, 5, False), ConsumerView("b", 9, 50_000, True)
+    >>> explain_stall(SubscriptionType.SHARED, full, SubscriptionSettings.pulsar("4.2"))[1]
     [<Undelivered.NO_PERMITS: 'no consumer that may get it has permits'>, \
 <Undelivered.CONSUMER_BLOCKED: 'the consumer has too many unacknowledged messages'>]
     """

@@ -62,7 +62,7 @@ class State:
     acknowledged.
     """
 
-    def become(self, kind: SubscriptionType, selector: Selector | None) -> None:
+    def change_type(self, kind: SubscriptionType, selector: Selector | None) -> None:
         """Change to another type, with everything unacknowledged unread. No consumer is connected."""
         replay = ReplayQueue(self.structures, by_key=kind is SubscriptionType.KEY_SHARED)
         policy = policy_of(kind, self.consumers, replay, self.settings, selector, self.topic, self.partition)
@@ -71,10 +71,10 @@ class State:
         self.start_over()
         self.delayed = self.tracker if self.policy.individual else None
 
-    def limit(self, settings: SubscriptionSettings) -> None:
+    def set_limits(self, settings: SubscriptionSettings) -> None:
         """Take other limits."""
         self.settings = settings
-        self.consumers.limit(settings)
+        self.consumers.set_limits(settings)
 
     @property
     def holds_waiting(self) -> bool:
@@ -105,10 +105,10 @@ class State:
         if self.retrying.active and not self.settings.nack_holds_until_acked:
             self.retrying.discard(ledger_id, entry_id)
 
-    def hold_what_waited(self) -> None:
+    def block_held_hashes(self) -> None:
         """Let hold back their hashes what transactions hold of the messages that waited."""
         if self.holds_waiting:
-            for position, sticky_key_hash in self._waited().items():
+            for position, sticky_key_hash in self._held_waiting().items():
                 self.retrying.add(*position, sticky_key_hash)
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
@@ -161,7 +161,7 @@ class State:
         if self.delayed is not None:
             self.delayed.clear()
         self.unread.rewind()
-        self.hold_what_waited()
+        self.block_held_hashes()
 
     def validate(self) -> None:
         """Check each part, and that each existing entry is in exactly one place. O(entries)."""
@@ -180,7 +180,7 @@ class State:
             for consumer in self.consumers:
                 waiting = (p for p in self.backoffs.due_ms if p in consumer.pending)
                 found.update((p, consumer.pending[p].sticky_key_hash) for p in waiting)
-            found |= self._waited()
+            found |= self._held_waiting()
         # What is trimmed leaves with the next read.
         before = self.cursor.ledgers.trimmed_before
         found = {p: sticky_key_hash for p, sticky_key_hash in found.items() if p.ledger_id >= before}
@@ -191,12 +191,12 @@ class State:
             return [f"retrying are {retrying}, which does not fit {lost}"] if lost else []
         return [] if found == retrying else [f"retrying are {retrying}, found {found}"]
 
-    def _waited(self) -> dict[Position, int]:
+    def _held_waiting(self) -> dict[Position, int]:
         """Return what waited to be delivered again and is held whole by open transactions, with its hash."""
         return {
             position: sticky_key_hash
             for position, sticky_key_hash in self.transactions.waited()
-            if not self.unread.wanted(*position) and not self.cursor.is_acked(*position)
+            if not self.unread.needs_delivery(*position) and not self.cursor.is_acked(*position)
         }
 
     def _forget_waiting_up_to(self, position: Position) -> None:

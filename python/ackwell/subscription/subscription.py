@@ -9,7 +9,7 @@
 4. `save` makes the state durable, and only then returns the receipts of what was acknowledged.
 
 **Where what is.** `State` lists the parts and where each entry can be; `validate` checks that it is in one
-place only. `Dispatcher`, `Acknowledgments`, `Redelivery` and `Moves` are what happens to it.
+place only. `Dispatcher`, `Acknowledgments`, `Redelivery` and `CursorMoves` are what happens to it.
 
 **Refusals.** Every method checks its arguments before it changes anything: a call that raises has no
 effect. A `ProtocolError` carries the code with which a broker answers.
@@ -38,13 +38,13 @@ from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, Transa
 from ackwell.saving.journal import Journal
 from ackwell.subscription import arguments, handle, saved
 from ackwell.subscription.acknowledge import Acknowledgments
-from ackwell.subscription.active_changes import ActiveChange, Removed, active_changes
+from ackwell.subscription.active_changes import ActiveChange, Removal, active_changes
 from ackwell.subscription.arguments import INT32_MAX, TIME_MAX_MS
 from ackwell.subscription.consumer import NO_EPOCH, ConsumerKey
+from ackwell.subscription.cursor_moves import CursorMoves
 from ackwell.subscription.dispatcher import Delivery, Dispatcher
-from ackwell.subscription.durability import Durability, Receipt, Staged
+from ackwell.subscription.durability import Durability, Receipt, StagedState
 from ackwell.subscription.entries import Entries
-from ackwell.subscription.moves import Moves
 from ackwell.subscription.places import check_places
 from ackwell.subscription.policies import ByKey
 from ackwell.subscription.redelivery import Redelivery
@@ -151,11 +151,11 @@ class Subscription:
             partition,
             Structures.of(engine or native_engine()),
         )
-        self._unknown_fields = saved.take_over(state)
+        self._unknown_fields = saved.restore_carried(state)
         self._dispatcher = Dispatcher(state)
         self._acks = Acknowledgments(state)
         self._redelivery = Redelivery(state)
-        self._moves = Moves(state)
+        self._moves = CursorMoves(state)
         self._chunk_entries = chunk_entries
         self._durable = durable
         self._durability = Durability(cursor)
@@ -182,7 +182,7 @@ class Subscription:
         >>> subscription.settings.max_unacked_per_consumer
         2
         """
-        self._state.limit(
+        self._state.set_limits(
             replace(
                 self._state.settings,
                 max_unacked_per_consumer=arguments.integer("per_consumer", per_consumer, 0),
@@ -250,7 +250,7 @@ ActiveChange(consumer='a', active=True)])
             state.unread.rewind()
         return self._active_changes(before, consumer)
 
-    def remove_consumer(self, consumer: ConsumerKey) -> Removed:
+    def remove_consumer(self, consumer: ConsumerKey) -> Removal:
         """Remove a consumer; return how many of its entries go back, and the notifications to send.
 
         The entries keep their redelivery count: that its consumer left is not a failure of a message. On
@@ -258,9 +258,9 @@ ActiveChange(consumer='a', active=True)])
         Receipts for this consumer are dropped.
         """
         who, before = self._state.consumers[consumer], self._state.policy.active
-        entries = self._redelivery.left(who)
+        entries = self._redelivery.remove_consumer(who)
         self._durability.forget(consumer)
-        return Removed(entries, self._active_changes(before))
+        return Removal(entries, self._active_changes(before))
 
     def flow(self, consumer: ConsumerKey, permits: int) -> None:
         """Let a consumer get so many more messages; 0 grants none."""
@@ -424,7 +424,7 @@ ActiveChange(consumer='a', active=True)])
         who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
         now_ms = arguments.time_ms("now_ms", now_ms)
         size, key_hash = arguments.batch_size(batch_size), arguments.check_hash(sticky_key_hash)
-        self._dispatcher.delivered(who, position, now_ms, size, key_hash)
+        self._dispatcher.record_delivery(who, position, now_ms, size, key_hash)
 
     @property
     def read_position(self) -> Position:
@@ -462,8 +462,10 @@ ActiveChange(consumer='a', active=True)])
         if ledger_id.__class__ is not int or entry_id.__class__ is not int or ledger_id < 0 or entry_id < 0:
             ledger_id, entry_id = arguments.position(ledger_id, entry_id)
         if ack_set:
-            return self._acks.batch(who, Position(ledger_id, entry_id), from_words(arguments.words(ack_set)))
-        return self._acks.individual(who, ledger_id, entry_id)
+            return self._acks.ack_batch(
+                who, Position(ledger_id, entry_id), from_words(arguments.ack_set_words(ack_set))
+            )
+        return self._acks.ack(who, ledger_id, entry_id)
 
     def ack_many(self, consumer: ConsumerKey | None, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
         """Acknowledge many whole entries, two int64 arrays; return how many were not before.
@@ -471,7 +473,7 @@ ActiveChange(consumer='a', active=True)])
         As `ack`, but nothing at all changes when one of them is ahead of the last position.
         """
         who = self._consumer(consumer)
-        return self._acks.many(who, as_int64(ledger_ids), as_int64(entry_ids))
+        return self._acks.ack_many(who, as_int64(ledger_ids), as_int64(entry_ids))
 
     def ack_cumulative(
         self, consumer: ConsumerKey | None, ledger_id: int, entry_id: int, ack_set: Sequence[int] = ()
@@ -481,17 +483,18 @@ ActiveChange(consumer='a', active=True)])
         Illegal on Shared and Key_Shared (`ProtocolError`), where a broker answers success and ignores it.
         """
         self._consumer(consumer)
-        position, words = arguments.position(ledger_id, entry_id), arguments.words(ack_set)
+        position, words = arguments.position(ledger_id, entry_id), arguments.ack_set_words(ack_set)
         self._refuse_cumulative()
-        return self._acks.cumulative(position, words)
+        return self._acks.ack_cumulative(position, words)
 
     def handle(self, consumer: ConsumerKey, command: CommandAck | AckColumns | bytes) -> int:
         """Apply a client's acknowledgment command; return how many entries it changed.
 
-        All or nothing: bytes that are not a command are a `CorruptStateError`, a command against the rules
-        is a `ProtocolError`, where a broker applies what `acceptable` returns. A command with a request id is
-        answered by a receipt of `confirm` or `save`, never before its effect is durable. Messages with a
-        validation error are acknowledged and counted; properties are saved with the cursor.
+        The command is applied as a whole or not at all. Bytes that are not a command raise
+        `CorruptStateError`. A command against the rules raises `ProtocolError`; a broker applies the part
+        that `accepted_part` returns. `confirm` or `save` returns the receipt of a command with a request id
+        once its effect is durable. Messages with a validation error are acknowledged and counted; properties
+        are saved with the cursor.
         """
         who = self._state.consumers[consumer]
         if isinstance(command, bytes):
@@ -514,7 +517,7 @@ ActiveChange(consumer='a', active=True)])
             self._durability.add(Receipt(consumer, columns.request_id))
         return changed
 
-    def acceptable(self, command: AckColumns) -> AckColumns:
+    def accepted_part(self, command: AckColumns) -> AckColumns:
         """Return what a broker applies of a command that `handle` refuses: the rest is ignored.
 
         The ids before the first that is ahead of the last position; of a cumulative command none. The client
@@ -522,7 +525,7 @@ ActiveChange(consumer='a', active=True)])
         """
         if not isinstance(command, AckColumns):
             raise TypeError(f"command is {command!r}; expected AckColumns")
-        return handle.acceptable(self._acks, command)
+        return handle.accepted_part(self._acks, command)
 
     # Transactions
 
@@ -552,7 +555,7 @@ ActiveChange(consumer='a', active=True)])
         are not delivered yet; `later_of_key` names the others.
         """
         who, position = self._state.consumers[consumer], arguments.position(ledger_id, entry_id)
-        return self._redelivery.negative(who, position, arguments.time_ms("now_ms", now_ms))
+        return self._redelivery.nack(who, position, arguments.time_ms("now_ms", now_ms))
 
     def later_of_key(self, consumer: ConsumerKey, ledger_id: int, entry_id: int) -> list[Position]:
         """Return what a consumer has of the hash of one of its entries, and later than that. O(entries).
@@ -592,10 +595,10 @@ ActiveChange(consumer='a', active=True)])
         that are still on their way.
         """
         who = self._state.consumers[consumer]
-        listed = None if positions is None else arguments.listed(positions)
+        listed = None if positions is None else arguments.position_list(positions)
         if epoch is not None:
             who.epoch = max(who.epoch, arguments.integer("epoch", epoch, NO_EPOCH))
-        return self._redelivery.requested(who, listed, counted=counted)
+        return self._redelivery.redeliver(who, listed, counted=counted)
 
     def extend(
         self, consumer: ConsumerKey, positions: Iterable[tuple[int, int]] | None = None, *, now_ms: int
@@ -617,13 +620,13 @@ ActiveChange(consumer='a', active=True)])
         (1, 19000)
         """
         who = self._state.consumers[consumer]
-        listed = None if positions is None else arguments.listed(positions)
+        listed = None if positions is None else arguments.position_list(positions)
         return self._redelivery.extend(who, listed, arguments.time_ms("now_ms", now_ms))
 
     def advance(self, now_ms: int) -> int:
         """Let time pass; return how many entries are to be delivered again since."""
         now_ms = arguments.time_ms("now_ms", now_ms)
-        self._look(now_ms)
+        self._update_oldest_hole(now_ms)
         return self._redelivery.advance(now_ms)
 
     def next_wakeup_ms(self) -> int | None:
@@ -640,7 +643,7 @@ ActiveChange(consumer='a', active=True)])
         connected and have nothing any more (a broker disconnects them). Open transactions keep what they
         hold.
         """
-        self._moves.seek(arguments.position(ledger_id, entry_id, -1, -1), arguments.words(ack_set))
+        self._moves.seek(arguments.position(ledger_id, entry_id, -1, -1), arguments.ack_set_words(ack_set))
 
     def skip(self, entries: int) -> int:
         """Acknowledge the first so many unacknowledged entries, on any type; return how many there were."""
@@ -660,11 +663,11 @@ ActiveChange(consumer='a', active=True)])
 
     # Durability
 
-    def stage(self) -> Staged:
+    def stage(self) -> StagedState:
         """Return the state to be made durable, and the receipts that it is the reason for."""
         return self._durability.stage(self.cursor.to_position_info())
 
-    def confirm(self, staged: Staged) -> list[Receipt]:
+    def confirm(self, staged: StagedState) -> list[Receipt]:
         """Note that a staged state is durable, and return the receipts that may be sent now."""
         return self._durability.confirm(staged)
 
@@ -723,7 +726,7 @@ ActiveChange(consumer='a', active=True)])
     def summary(self, now_ms: int) -> Summary:
         """Describe the subscription in numbers. O(consumers): once a second does no harm."""
         now_ms = arguments.time_ms("now_ms", now_ms)
-        self._look(now_ms)
+        self._update_oldest_hole(now_ms)
         age_ms = 0 if self._oldest_hole is None else now_ms - self._oldest_hole_since_ms
         return summarize(self._state, self.stall, self._oldest_hole, age_ms)
 
@@ -777,7 +780,7 @@ ActiveChange(consumer='a', active=True)])
             return []
         return active_changes(self._state.consumers, before, self._state.policy.active, joined)
 
-    def _look(self, now_ms: int) -> None:
+    def _update_oldest_hole(self, now_ms: int) -> None:
         """Note since when the oldest unacknowledged entry has been the oldest."""
         hole = self._first_unacknowledged()
         if hole != self._oldest_hole:

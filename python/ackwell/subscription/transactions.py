@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ackwell.protocol.command_ack import TransactionId
 
 
-class Held(NamedTuple):
+class HeldEntry(NamedTuple):
     """What a transaction holds of one entry."""
 
     acked_bits: int
@@ -47,7 +47,7 @@ class HeldCumulative(NamedTuple):
 class Transaction:
     """One open transaction."""
 
-    entries: dict[Position, Held] = field(default_factory=dict)
+    entries: dict[Position, HeldEntry] = field(default_factory=dict)
     cumulative: HeldCumulative | None = None
 
 
@@ -57,7 +57,7 @@ class Transactions(EqualByState):
     >>> from ackwell import Position
     >>> from ackwell.subscription import TransactionId
     >>> transactions = Transactions()
-    >>> transactions.hold(TransactionId(1, 1), Position(3, 5), Held(WHOLE, 1, 0))
+    >>> transactions.hold(TransactionId(1, 1), Position(3, 5), HeldEntry(WHOLE, 1, 0))
     >>> transactions.held_bits(Position(3, 5)) == WHOLE
     True
     """
@@ -140,11 +140,11 @@ class Transactions(EqualByState):
             if (position, _reach(unacked_bits)) <= (held.position, _reach(held.unacked_bits)):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
-    def waits(self, position: Position) -> None:
+    def set_waiting(self, position: Position) -> None:
         """Note that an entry waited to be delivered again when it came to be held as a whole."""
         self._mark(position, waited=True)
 
-    def waits_no_more(self, position: Position) -> None:
+    def clear_waiting(self, position: Position) -> None:
         """Note that an entry is to be delivered again, so that nothing of it is held for that reason."""
         self._mark(position, waited=False)
 
@@ -169,7 +169,7 @@ class Transactions(EqualByState):
             content.entries.pop(position, None)
         self._bits.pop(position, None)
 
-    def hold(self, transaction: TransactionId, position: Position, held: Held) -> None:
+    def hold(self, transaction: TransactionId, position: Position, held: HeldEntry) -> None:
         """Hold these bits of an entry, which `check` found free."""
         entries = self.open.setdefault(transaction, Transaction()).entries
         before = entries.get(position)
@@ -210,7 +210,7 @@ class Transactions(EqualByState):
         content.cumulative = None
         return ended
 
-    def acked_plainly(self, position: Position, acked_bits: int) -> None:
+    def note_plain_ack(self, position: Position, acked_bits: int) -> None:
         """Remember what a plain acknowledgment, or a commit, took of a batch."""
         self.plain[position] = self.plain.get(position, 0) | acked_bits
 

@@ -36,7 +36,7 @@ class Unread(EqualByState):
         ledger_id, entry_id = self._cursor.mark_delete_position
         self.position = max(self.position, (ledger_id, entry_id + 1))
 
-    def wanted(self, ledger_id: int, entry_id: int) -> bool:
+    def needs_delivery(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether an entry is neither acknowledged nor held whole by an open transaction."""
         if self._cursor.is_acked(ledger_id, entry_id):
             return False
@@ -53,7 +53,9 @@ class Unread(EqualByState):
     def held_before(self, place: tuple[int, int]) -> list[Position]:
         """Return the entries from the read position up to a place that transactions hold whole, in order."""
         held = (position for position, _ in self._transactions.held() if self.position <= position < place)
-        return sorted(each for each in held if not (self._cursor.is_acked(*each) or self.wanted(*each)))
+        return sorted(
+            each for each in held if not (self._cursor.is_acked(*each) or self.needs_delivery(*each))
+        )
 
     def before(self, position: Position) -> list[Position]:
         """Return the unread positions before this one."""
@@ -105,5 +107,7 @@ class Unread(EqualByState):
         elif ledger_id < mark_delete.ledger_id:
             entries = entries[:0]
         if self._transactions.leaves_out:
-            entries = np.array([e for e in entries.tolist() if self.wanted(ledger_id, e)], dtype=np.int64)
+            entries = np.array(
+                [e for e in entries.tolist() if self.needs_delivery(ledger_id, e)], dtype=np.int64
+            )
         return entries

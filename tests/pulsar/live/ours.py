@@ -510,7 +510,7 @@ class Ours:
         return one.permits > 0 and may_take
 
     def _deliverable(self, position: Position) -> bool:
-        if not self.subscription._state.unread.wanted(*position):
+        if not self.subscription._state.unread.needs_delivery(*position):
             return False
         if not self.individual:
             return position >= self.read_position
@@ -547,7 +547,9 @@ class Ours:
         return self.type == "Key_Shared" and state.consumers.blocked and bool(self.given_back)
 
     def _waits(self, position: Position) -> bool:
-        return self.subscription._state.unread.wanted(*position) and not self.subscription.holder(*position)
+        return self.subscription._state.unread.needs_delivery(*position) and not self.subscription.holder(
+            *position
+        )
 
     def would_deliver(self, *, but_to: Collection[int] = ()) -> list[Position]:
         """Return what ours would deliver now to others than these consumers."""

@@ -55,7 +55,7 @@ def _apply(consumer: Consumer, columns: AckColumns) -> ProtocolError | None:
         log.info("%s: ignored: %s", consumer.connection.address, refusal)
         if columns.transaction is not None:
             return refusal
-        columns = source.subscription.acceptable(columns)
+        columns = source.subscription.accepted_part(columns)
         if len(columns.ledger_ids):
             source.subscription.handle(consumer.key, columns)
     if not len(columns.ledger_ids):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.equality import EqualByState
 from ackwell.subscription.consumers import NO_LIMIT
-from ackwell.subscription.policies.base import why
+from ackwell.subscription.policies.policy import why
 from ackwell.subscription.reads import average
 from ackwell.subscription.selectors import owners_of_slots
 from ackwell.subscription.undelivered import Undelivered
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
-    from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.policies.policy import Owners
     from ackwell.subscription.reads import Read
     from ackwell.subscription.replay_queue import ReplayQueue
     from ackwell.subscription.selectors import Selector
@@ -93,7 +93,7 @@ class ByKey(EqualByState):
         draining = self._consumers.draining
         if draining.pending and draining.blocks(consumer.key, sticky_key_hash):
             return Undelivered.KEY_WAITS
-        read.takes(consumer)
+        read.reserve(consumer)
         return consumer
 
     def choose_many(
@@ -181,7 +181,7 @@ class ByKey(EqualByState):
             if allowed:
                 messages = allowed if sizes is None else int(sizes.sum(where=owners == index))
                 self._consumers.count(consumer, messages)
-                self.read.took(consumer.key, messages, allowed)
+                self.read.count_sent(consumer.key, messages, allowed)
         return True
 
     def _owners_of(self, consumers: Sequence[Consumer], hashes: NDArray[np.int64] | None) -> Owners | None:
@@ -198,7 +198,7 @@ class ByKey(EqualByState):
             return None
         return owners if self._all_owned or owners.min(initial=0) >= 0 else None
 
-    def delivered(self, consumer: Consumer, sticky_key_hash: int) -> None:
+    def record_delivery(self, consumer: Consumer, sticky_key_hash: int) -> None:
         """Let a hash drain that somebody else delivered to a consumer that does not own it."""
         if self.in_key_order and self.selector.select(sticky_key_hash) != consumer.key:
             self._consumers.draining.reassign(self._consumers, self.selector)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
-    from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.policies.policy import Owners
     from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
-from ackwell.subscription.policies.base import why
+from ackwell.subscription.policies.policy import why
 from ackwell.subscription.reads import Read
 from ackwell.subscription.undelivered import Undelivered
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
-    from ackwell.subscription.policies.base import Owners
+    from ackwell.subscription.policies.policy import Owners
     from ackwell.subscription.sticky_key import HashRange
 
 
@@ -157,7 +157,7 @@ class RoundRobin(EqualByState):
             while done < stop:
                 place = (place + 1) % len(first)
                 taken = min(read.share(first[place]), stop - done)
-                read.took(first[place].key, ends[done + taken] - ends[done], taken)
+                read.count_sent(first[place].key, ends[done + taken] - ends[done], taken)
                 turns.append(place)
                 lengths.append(taken)
                 done += taken
@@ -188,7 +188,7 @@ class RoundRobin(EqualByState):
             owners[done : done + taken] = index_of[consumer.key]
             done += taken
             self._consumers.count(consumer, ends[done - 1] - before)
-            self.read.took(consumer.key, ends[done - 1] - before, taken)
+            self.read.count_sent(consumer.key, ends[done - 1] - before, taken)
             before = ends[done - 1]
         return True
 

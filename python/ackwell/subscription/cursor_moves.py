@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.state import State
 
 
-class Moves:
+class CursorMoves:
     """Moves the cursor and brings everything else into line with it."""
 
     def __init__(self, state: State) -> None:
@@ -38,7 +38,7 @@ class Moves:
                 f"the subscription is {state.kind} and has consumers; it cannot become {kind}",
                 code=ErrorCode.CONSUMER_BUSY,
             )
-        state.become(kind, selector)
+        state.change_type(kind, selector)
 
     def acknowledge_up_to(self, position: Position) -> int:
         """Acknowledge everything up to a position; return how many entries were not before."""
