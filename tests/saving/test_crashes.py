@@ -17,12 +17,12 @@ import pytest
 from ackwell import CorruptStateError
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryLedger, MemoryStore
-from ackwell.testing.crashes import SimulatedStore, copy_of, reordered
+from tests.saving.crashes import SimulatedStore, copy_of, reordered
 from tests.saving.saves import states
 
 if TYPE_CHECKING:
     from ackwell import PositionInfo
-    from ackwell.testing.crashes import Crash
+    from tests.saving.crashes import Crash
 
 FORMS = ("pulsar-ranges", "pulsar-long-array", "pulsar-auto", "compact")
 #: Crash points over all forms and sizes of parts; the floor that the proof claims.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ackwell.errors import StoreError
 from ackwell.store import Store
 from ackwell.store.memory import MemoryLedger, MemoryStore
-from ackwell.testing.crashes import copy_of
+from tests.saving.crashes import copy_of
 
 if TYPE_CHECKING:
     import random

@@ -1,1 +1,1 @@
-"""What proves a store of one's own: the conformance suite `stores`, and `crashes` at every byte of a save."""
+"""Tests for code that extends ackwell: the conformance suite of a store (`stores`)."""

@@ -1,12 +1,11 @@
-r"""A store that can crash anywhere: every state its ledger could be left in, write by write.
+r"""A store that records the ledger before and after each write, and the ledgers that a crash can leave.
 
-`SimulatedStore` remembers the ledger before and after each write. `Write.crashes()` returns what a crash
-inside that write may leave on a disk that promises less than `Store` does: an entry cut after any byte, or
-with any of its sectors not written, because a device may reorder what is not yet synced; a deletion that
-got as far as any entry, or lost any of them. With `atomic_appends=False` the store says that it tears so.
-`reordered()` goes further and takes a run of writes, such as a save, as not synced at all: any of them may
-be lost while others, also later ones, are there. Recover from every one of them, and the proof covers
-each crash there is.
+`Write.crashes()` returns the ledgers that a crash inside one write may leave on a disk with weaker guarantees
+than `Store` has: an entry cut after any byte or with any of its sectors missing, because a device may reorder
+writes until a sync; a deletion that stopped after any entry or lost any of them. A `SimulatedStore` with
+`atomic_appends=False` declares such torn entries. `reordered()` treats a run of writes, such as a save, as
+not synced: any of them may be lost although a later one is present. A test that recovers from every one of
+these ledgers covers each crash.
 
 >>> store = SimulatedStore()
 >>> store.append(b"abc")
@@ -26,12 +25,12 @@ from ackwell.store.memory import MemoryLedger, MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-# Of up to so many sectors or writes, every set is tried; of more, every one alone lost and alone written.
+# Up to this number of sectors or writes, every subset is tried. Above it, each one alone is lost or written.
 ALL_SETS_MAX = 4
 
 
 class Crash(NamedTuple):
-    """What a crash left, and a description of where it happened."""
+    """A ledger after a crash, and a description of the moment of the crash."""
 
     ledger: MemoryLedger
     where: str
@@ -57,7 +56,7 @@ class Write:
     def crashes(self, *, sector_bytes: int = 64) -> Iterator[Crash]:
         """Return every ledger that a crash inside this write may leave, each a new copy.
 
-        The first one has nothing of the write.
+        The first ledger is the one before the write.
         """
         yield Crash(copy_of(self.before), "before the write")
         for entry_id in self.appended:
@@ -77,9 +76,10 @@ class Write:
 
 
 def reordered(writes: Sequence[Write]) -> Iterator[Crash]:
-    """Return every ledger that a crash may leave of writes of which none was synced.
+    """Return every ledger that a crash may leave of a run of unsynced writes.
 
-    Any of them lost, up to four in every set; and each entry cut in half or zeros, all others whole.
+    Each subset of up to four writes is lost; then each entry is cut in half or zeroed and all others are
+    whole.
     """
     every = range(len(writes))
     for lost in _lost(every):
@@ -95,7 +95,7 @@ def reordered(writes: Sequence[Write]) -> Iterator[Crash]:
 
 
 def _after(before: MemoryLedger, writes: Iterable[Write]) -> MemoryLedger:
-    """Return the ledger with these writes done, whatever others are between them."""
+    """Return the ledger after these writes, without the writes between them."""
     ledger = copy_of(before)
     for write in writes:
         for entry_id in write.appended:
@@ -110,7 +110,7 @@ def _after(before: MemoryLedger, writes: Iterable[Write]) -> MemoryLedger:
 
 
 class SimulatedStore(MemoryStore):
-    """A `MemoryStore` that remembers its writes."""
+    """A `MemoryStore` that records its writes."""
 
     def __init__(
         self, ledger: MemoryLedger | None = None, *, read_only: bool = False, atomic_appends: bool = True
@@ -141,19 +141,19 @@ class SimulatedStore(MemoryStore):
 
 
 def torn(data: bytes, sector_bytes: int) -> Iterator[tuple[bytes, str]]:
-    """Return what a crash may leave of an entry: every prefix, and with sectors that were never written."""
+    """Return every prefix of an entry, and the entry with missing sectors."""
     for length in range(len(data) + 1):
         yield data[:length], f"{length} of {len(data)} bytes"
     sectors = [data[start : start + sector_bytes] for start in range(0, len(data), sector_bytes)]
     for lost in _lost(range(len(sectors))):
-        # A loss at the end alone is a prefix, which came above.
+        # Missing sectors at the end alone give a prefix, which is already included.
         if lost and max(lost) < len(sectors) - 1:
             kept = (bytes(len(part)) if index in lost else part for index, part in enumerate(sectors))
             yield b"".join(kept), f"without sectors {sorted(lost)} of {len(sectors)}"
 
 
 def partly(deleted: list[int]) -> Iterator[tuple[frozenset[int], str]]:
-    """Return what a crash may leave of a deletion: as far as any entry, or any of them alone."""
+    """Return the subsets of a deletion that a crash may leave: every prefix, and each entry alone."""
     for count in range(1, len(deleted) + 1):
         yield frozenset(deleted[:count]), f"{count} of {len(deleted)} deletions"
     for entry_id in deleted[1:]:
@@ -161,7 +161,7 @@ def partly(deleted: list[int]) -> Iterator[tuple[frozenset[int], str]]:
 
 
 def copy_of(ledger: MemoryLedger) -> MemoryLedger:
-    """Copy a ledger; the entries themselves are shared, for nothing changes bytes."""
+    """Copy a ledger. The entries are shared, because bytes are immutable."""
     return replace(ledger, metadata=dict(ledger.metadata), entries=dict(ledger.entries))
 
 
