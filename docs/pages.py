@@ -20,7 +20,7 @@ from typer.main import get_command
 from ackwell.broker.settings import BrokerSettings
 from ackwell.cli import program
 from ackwell.cursor.settings import PULSAR_VERSIONS, CursorSettings
-from ackwell.devbroker.settings import DevBrokerSettings
+from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.saving.chunks import EntrySettings
 from ackwell.subscription import RedeliveryBackoff, SubscriptionSettings
 

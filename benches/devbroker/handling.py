@@ -11,10 +11,10 @@ import time
 from typing import Any
 
 from ackwell.devbroker import AsyncBroker
-from ackwell.devbroker.connection import Connection
+from ackwell.devbroker.client_connection import ClientConnection
 from ackwell.devbroker.handlers import HANDLERS
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import encode, frame
 from ackwell.protocol.payload import write_payload
 
@@ -49,9 +49,9 @@ def command(command_type: CommandType, payload: bytes = b"", **fields: Any) -> b
     return frame(encode(command_type, messages.message(name)(**fields)), payload)
 
 
-def connected(broker: AsyncBroker, key_shared: bool) -> Connection:
+def connected(broker: AsyncBroker, key_shared: bool) -> ClientConnection:
     """Return a connection with a producer and a consumer."""
-    made = Connection(broker.state, broker.service, HANDLERS)
+    made = ClientConnection(broker.state, broker.service, HANDLERS)
     made.connection_made(Nowhere())
     made.data_received(command(CommandType.CONNECT, client_version="bench", protocol_version=21))
     made.data_received(command(CommandType.PRODUCER, topic="t", producer_id=1, request_id=1))

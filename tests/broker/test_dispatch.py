@@ -10,7 +10,7 @@ import pytest
 
 from ackwell.broker.dispatch import HOLD, THROTTLED, DispatchStats, dispatch_of
 from ackwell.broker.stats import Unread, from_answer
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 
 CONSUMER: dict[str, Any] = {
     "consumerName": "c",

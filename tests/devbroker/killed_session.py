@@ -27,7 +27,7 @@ from urllib.request import Request, urlopen
 from ackwell.cursor.ack_sets import from_words, to_signed_words
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
-from ackwell.protocol.codes import CommandType, TxnAction
+from ackwell.protocol.constants import CommandType, TxnAction
 from ackwell.protocol.payload import read_metadata, write_payload
 from tests.devbroker.raw import RawClient
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ackwell.devbroker.admin.requests import Backend, HttpError, Raw, Request
 from ackwell.devbroker.admin.routes import route
 from ackwell.devbroker.broker import AsyncBroker
-from ackwell.devbroker.connection import Connection
+from ackwell.devbroker.client_connection import ClientConnection
+from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.handlers import HANDLERS
-from ackwell.devbroker.refusals import RefusedError
-from ackwell.devbroker.settings import DevBrokerSettings
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
-from ackwell.protocol.frames import Command, FrameReader, decode, encode, frame
+from ackwell.protocol.constants import CommandType
+from ackwell.protocol.frames import DecodedCommand, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Offline:
                 return route(Backend(self.state, self.service, self.broker), request)
             except HttpError as error:
                 return int(error.status), str(error)
-            except RefusedError as error:
+            except CommandRefusedError as error:
                 return error.code.name, str(error)
             finally:
                 self.state.shared.run_woken()
@@ -132,7 +132,7 @@ class Client:
         Client.numbers += 1
         self.broker = broker
         self.wire = Wire(("10.0.0.1", 5_000))
-        self.connection = Connection(broker.state, broker.service, HANDLERS)
+        self.connection = ClientConnection(broker.state, broker.service, HANDLERS)
         self._reader = FrameReader()
         self.payloads: list[bytes] = []
         broker.run(lambda: self.connection.connection_made(self.wire))
@@ -141,19 +141,19 @@ class Client:
             (answer,) = self.ask(CommandType.CONNECT, **given)
             assert answer.type == CommandType.CONNECTED
 
-    def write(self, data: bytes) -> list[Command]:
+    def write(self, data: bytes) -> list[DecodedCommand]:
         """Hand the broker bytes."""
         self.broker.run(lambda: self.connection.data_received(data))
         return self.read()
 
-    def read(self) -> list[Command]:
+    def read(self) -> list[DecodedCommand]:
         """Return what the broker wrote since the last call."""
         data, self.wire.written = self.wire.written, b""
         frames = list(self._reader.feed(data))
         self.payloads = [each.payload for each in frames]
         return [decode(each.command) for each in frames]
 
-    def ask(self, command_type: CommandType, payload: bytes = b"", **fields: Any) -> list[Command]:
+    def ask(self, command_type: CommandType, payload: bytes = b"", **fields: Any) -> list[DecodedCommand]:
         name = NAMES.get(command_type, command_type.name.title().replace("_", ""))
         return self.write(frame(encode(command_type, messages.message(f"Command{name}")(**fields)), payload))
 
@@ -173,7 +173,7 @@ class Client:
     def publish(
         self, body: bytes = b"x", sequence_id: int = 0, producer_id: int = 1, *, num_messages: int = 1,
         **metadata: Any,
-    ) -> list[Command]:  # fmt: skip
+    ) -> list[DecodedCommand]:  # fmt: skip
         given = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.broker.clock.now_ms()}
         described = messages.MessageMetadata(**given | metadata)
         return self.ask(
@@ -194,7 +194,7 @@ class Client:
             self.delivered = self.ask(CommandType.FLOW, consumer_id=consumer_id, messagePermits=permits)
         return answer
 
-    def ack(self, *positions: tuple[int, ...], consumer_id: int = 1, **fields: Any) -> list[Command]:
+    def ack(self, *positions: tuple[int, ...], consumer_id: int = 1, **fields: Any) -> list[DecodedCommand]:
         """Acknowledge entries, each with its ack set."""
         ids = [
             {"ledgerId": ledger_id, "entryId": entry_id, "ack_set": ack_set}
@@ -204,7 +204,7 @@ class Client:
         return self.ask(CommandType.ACK, consumer_id=consumer_id, message_id=ids, **asked)
 
 
-def delivered(commands: list[Command]) -> list[tuple[int, int]]:
+def delivered(commands: list[DecodedCommand]) -> list[tuple[int, int]]:
     """Return the positions of the messages among commands."""
     return [
         (each.message.message_id.ledgerId, each.message.message_id.entryId)

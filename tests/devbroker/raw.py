@@ -6,8 +6,8 @@ import socket
 from typing import TYPE_CHECKING, Any, Self
 
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
-from ackwell.protocol.frames import Command, FrameReader, decode, encode, frame
+from ackwell.protocol.constants import CommandType
+from ackwell.protocol.frames import DecodedCommand, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class RawClient:
         name = "Command" + command_type.name.title().replace("_", "")
         self.socket.sendall(frame(encode(command_type, messages.message(name)(**fields)), payload))
 
-    def receive(self) -> Command:
+    def receive(self) -> DecodedCommand:
         """Return the next command; `ConnectionError` where the broker closed the connection."""
         while not self._frames:
             data = self.socket.recv(1 << 16)

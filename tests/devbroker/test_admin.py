@@ -13,7 +13,7 @@ from ackwell.broker.stats import SubscriptionStats
 from ackwell.cli import program
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from tests.devbroker.raw import RawClient
 
 if TYPE_CHECKING:

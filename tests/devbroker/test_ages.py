@@ -8,7 +8,7 @@ import pytest
 
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.devbroker.policies import Retention
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient
 from tests.devbroker.test_honest import NAMESPACE, status

@@ -15,7 +15,7 @@ import pytest
 
 from ackwell import StoreError
 from ackwell.devbroker import Broker, DevBrokerSettings
-from ackwell.protocol.codes import SchemaType
+from ackwell.protocol.constants import SchemaType
 
 pulsar = pytest.importorskip("pulsar")
 

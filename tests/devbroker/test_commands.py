@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from ackwell.devbroker.auth import Service
-from ackwell.devbroker.keys import key_of
+from ackwell.devbroker.keys import key_bytes
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import AccessMode, CommandType, LookupType, SchemaType, TxnAction
-from ackwell.protocol.frames import Command, frame
+from ackwell.protocol.constants import AccessMode, CommandType, LookupType, SchemaType, TxnAction
+from ackwell.protocol.frames import DecodedCommand, frame
 from ackwell.protocol.payload import read_payload, write_payload
 from tests.devbroker.offline import BEGUN_MS, ORDERS, Client, Offline, delivered
 
@@ -89,7 +89,7 @@ def test_a_command_before_the_greeting_closes_the_connection(broker: Offline) ->
     client = broker.connect(greet=False)
     assert client.ask(CommandType.PING) == []
     assert client.wire.closed
-    assert client.connection.closed_because == "command 18 before CONNECT"
+    assert client.connection.close_reason == "command 18 before CONNECT"
 
 
 def test_a_command_that_is_not_done_is_refused_where_it_has_a_request_id(client: Client) -> None:
@@ -105,7 +105,7 @@ def test_connections_beyond_the_limit_are_closed_as_they_come() -> None:
     first, second = broker.connect(), broker.connect()
     third = broker.connect(greet=False)
     assert (first.wire.closed, second.wire.closed, third.wire.closed) == (False, False, True)
-    assert third.connection.closed_because == "more than 2 connections (max_connections)"
+    assert third.connection.close_reason == "more than 2 connections (max_connections)"
     first.hang_up()
     assert not broker.connect().wire.closed
     broker.close()
@@ -116,14 +116,14 @@ def test_an_unfinished_frame_counts_as_memory_until_it_is_whole_or_its_client_go
     client, other = broker.connect(), broker.connect()
     shared = broker.state.shared
     client.write((4_000).to_bytes(4) + bytes(600))
-    assert shared.waiting_bytes == 604
+    assert shared.unfinished_bytes == 604
     other.write((4_000).to_bytes(4) + bytes(392))
-    assert (shared.waiting_bytes, other.wire.closed) == (1_000, False)
+    assert (shared.unfinished_bytes, other.wire.closed) == (1_000, False)
     other.write(b"x")
-    assert (shared.waiting_bytes, other.wire.closed) == (604, True)
-    assert "more memory than the dev broker may have" in other.connection.closed_because
+    assert (shared.unfinished_bytes, other.wire.closed) == (604, True)
+    assert "more memory than the dev broker may have" in other.connection.close_reason
     client.hang_up()
-    assert shared.waiting_bytes == 0
+    assert shared.unfinished_bytes == 0
     broker.close()
 
 
@@ -345,10 +345,10 @@ def test_a_fencing_producer_closes_all_others_and_those_of_older_epochs_stay_out
 def test_a_message_of_a_producer_that_is_not_open_closes_the_connection(client: Client) -> None:
     assert client.publish() == []
     assert client.wire.closed
-    assert client.connection.closed_because == "a message of producer 1, which is not open"
+    assert client.connection.close_reason == "a message of producer 1, which is not open"
 
 
-def receipts(commands: list[Command]) -> list[tuple[int, int, int]]:
+def receipts(commands: list[DecodedCommand]) -> list[tuple[int, int, int]]:
     return [
         (each.message.sequence_id, each.message.message_id.ledgerId, each.message.message_id.entryId)
         for each in commands
@@ -588,7 +588,7 @@ def test_a_type_that_is_no_type_closes_the_connection(client: Client) -> None:
     client.ask(
         CommandType.SUBSCRIBE, topic="orders", subscription="s", subType=4, consumer_id=1, request_id=1
     )
-    assert client.connection.closed_because == "4 is not a subscription type; expected 0 to 3"
+    assert client.connection.close_reason == "4 is not a subscription type; expected 0 to 3"
 
 
 def test_permits_decide_how_many_messages_come(broker: Offline, client: Client) -> None:
@@ -603,7 +603,7 @@ def test_permits_decide_how_many_messages_come(broker: Offline, client: Client) 
     client.ask(CommandType.FLOW, consumer_id=1, messagePermits=2**31 - 1)
     assert not client.wire.closed
     client.ask(CommandType.FLOW, consumer_id=1, messagePermits=2**31)
-    assert client.connection.closed_because == "2147483648 permits; expected at most 2147483647"
+    assert client.connection.close_reason == "2147483648 permits; expected at most 2147483647"
 
 
 def test_a_consumer_is_refused_where_it_is_not_known(client: Client) -> None:
@@ -760,7 +760,7 @@ def test_the_key_of_a_message_is_its_ordering_key_its_own_or_that_of_its_produce
     for number, metadata in enumerate(keys):
         client.publish(sequence_id=number, **metadata)
     entries = broker.state.topics[ORDERS].content.log.entries[0]
-    found = [key_of(read_payload(entry.data).metadata) for entry in entries]
+    found = [key_bytes(read_payload(entry.data).metadata) for entry in entries]
     assert found[:3] == [b"order", b"key", b"bytes"]
     assert found[3].startswith(b"p-")
     source = broker.state.topics[ORDERS].subscriptions["s"]
@@ -806,7 +806,7 @@ def test_the_ids_of_an_acknowledgment_count_up_to_the_first_wrong_one(
 
 def test_bytes_that_are_no_acknowledgment_close_the_connection(client: Client) -> None:
     client.write(frame(b"\x08\x0a\x52\x02\xff\xff"))
-    assert client.connection.closed_because.startswith("no CommandAck: ")
+    assert client.connection.close_reason.startswith("no CommandAck: ")
 
 
 def transaction(client: Client, ttl_ms: int = 0) -> dict[str, Any]:
@@ -824,7 +824,7 @@ def test_transactions_have_ids_that_never_come_again(client: Client) -> None:
 
 def end(
     client: Client, txn: dict[str, Any], action: TxnAction = TxnAction.COMMIT
-) -> tuple[Any, list[Command]]:
+) -> tuple[Any, list[DecodedCommand]]:
     commands = client.ask(CommandType.END_TXN, request_id=9, txn_action=action, **txn)
     (answer,) = [each.message for each in commands if each.type == CommandType.END_TXN_RESPONSE]
     assert answer.request_id == 9
@@ -1093,7 +1093,7 @@ def test_an_error_of_ours_breaks_one_connection_alone(
     client.connection._handlers = {int(CommandType.PING): lambda *_: 1 // 0}  # type: ignore[dict-item]
     client.ask(CommandType.PING)
     assert (client.wire.closed, other.wire.closed) == (True, False)
-    assert "ZeroDivisionError" in client.connection.closed_because
+    assert "ZeroDivisionError" in client.connection.close_reason
     assert "an error in the dev broker" in caplog.text
     assert other.ask(CommandType.PING)[0].type == CommandType.PONG
 

@@ -8,7 +8,7 @@ import pytest
 
 from ackwell.devbroker.faults import Faults
 from ackwell.errors import ErrorCode
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient
 

@@ -13,7 +13,7 @@ import pytest
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, SchemaType
+from ackwell.protocol.constants import CommandType, SchemaType
 from ackwell.protocol.payload import write_payload
 from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient

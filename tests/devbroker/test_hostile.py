@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ackwell.devbroker import AsyncBroker, Broker, DevBrokerSettings
-from ackwell.devbroker.connection import Connection
+from ackwell.devbroker.client_connection import ClientConnection
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import encode, frame
 from ackwell.protocol.payload import write_payload
 from ackwell.wire import varint
@@ -229,7 +229,9 @@ def test_a_client_that_does_not_read_is_not_read_either() -> None:
 
 
 def _unsent(broker: Broker) -> int:
-    connections = [each for each in broker._broker.state.shared.connections if isinstance(each, Connection)]
+    connections = [
+        each for each in broker._broker.state.shared.connections if isinstance(each, ClientConnection)
+    ]
     assert connections
     transports = [each._transport for each in connections]
     return sum(each.get_write_buffer_size() for each in transports if each is not None)
@@ -246,14 +248,14 @@ def test_unfinished_frames_take_no_more_memory_than_there_may_be() -> None:
         deadline = time.monotonic() + 30
         while len(state.connections) * 100_000 > limit and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert 0 < broker.call(lambda: state.waiting_bytes) <= limit
+        assert 0 < broker.call(lambda: state.unfinished_bytes) <= limit
         assert 0 < len(state.connections) < len(clients)
         works(broker)
         stack.close()
         deadline = time.monotonic() + 30
-        while state.waiting_bytes and time.monotonic() < deadline:
+        while state.unfinished_bytes and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert state.waiting_bytes == 0
+        assert state.unfinished_bytes == 0
 
 
 def test_a_connection_that_says_nothing_is_closed() -> None:

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from ackwell.devbroker.broker import allow_files
+from ackwell.devbroker.broker import raise_open_file_limit
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame
 
 pytest.importorskip("google.protobuf")
@@ -66,7 +66,7 @@ async def fates(port: int) -> Counter[str]:
 @pytest.mark.proof
 @pytest.mark.parametrize("most", [1_000, CONNECTIONS])
 def test_ten_thousand_connections_are_held_or_refused(most: int, capsys: pytest.CaptureFixture[str]) -> None:
-    allow_files(CONNECTIONS)
+    raise_open_file_limit(CONNECTIONS)
     command = [sys.executable, "-c", BROKER, str(most)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

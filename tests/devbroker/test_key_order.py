@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ackwell.devbroker import Broker, DevBrokerSettings
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.history_check import RECEIPT, Rule, check_history
 from tests.devbroker.key_session import Session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ackwell.devbroker import Broker, DevBrokerSettings
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.replay.events import Kind
 from tests.devbroker.raw import RawClient
 

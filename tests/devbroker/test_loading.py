@@ -13,12 +13,12 @@ import pytest
 from ackwell import DelayedDeliveryTracker, Ledgers, PositionInfo
 from ackwell.cursor.ack_sets import to_words
 from ackwell.devbroker import Broker
-from ackwell.devbroker.admin.stats import internal_stats, stats
+from ackwell.devbroker.admin.topic_stats import internal_stats, stats
+from ackwell.devbroker.broker_state import BrokerState
 from ackwell.devbroker.clock import Clock
+from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.loading import read
-from ackwell.devbroker.settings import DevBrokerSettings
-from ackwell.devbroker.stand_ins import STAND_IN
-from ackwell.devbroker.state import State
+from ackwell.devbroker.placeholders import PLACEHOLDER
 from ackwell.errors import StatsError
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.traces import line
@@ -35,7 +35,7 @@ TOPIC = "persistent://public/default/orders"
 
 def shown(answer: dict[str, Any], path: Path) -> dict[str, Any]:
     """Load an answer; return what the loaded topic shows, in the same form."""
-    state = State(DevBrokerSettings(), Clock())
+    state = BrokerState(DevBrokerSettings(), Clock())
     loaded = read([path])
     assert not loaded.unread
     state.load(loaded)
@@ -113,7 +113,7 @@ def test_clients_receive_stand_ins_for_what_is_not_acknowledged(
     assert loaded.unknown == [f"{TOPIC}, billing: which parts of batches are acknowledged"]
     got = drained(client)
     assert [each.message_id().entry_id() for each in got] == [1, 5, 6]
-    assert got[0].properties() == {STAND_IN: "3:1"}
+    assert got[0].properties() == {PLACEHOLDER: "3:1"}
     assert got[0].data() == b"stand-in for 3:1: its payload was not recorded"
     sent = client.create_producer("orders").send(b"new")
     assert sent.ledger_id() == 3
@@ -190,7 +190,7 @@ def test_a_recording_without_payloads_is_loaded_with_stand_ins(
     ]
     (tmp_path / "events-000001.jsonl").write_text("".join(map(line, events)))
     broker.load(tmp_path)
-    assert [each.properties()[STAND_IN] for each in drained(client)] == ["7:0", "7:2"]
+    assert [each.properties()[PLACEHOLDER] for each in drained(client)] == ["7:0", "7:2"]
 
 
 def test_partitions_that_nobody_described_are_empty(broker: Broker, client: Any, tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ pytest.importorskip("google.protobuf")
 
 from ackwell import Cursor, Ledgers
 from ackwell.devbroker.clock import TIME_MAX_MS, Clock
-from ackwell.devbroker.compaction import Compacted
+from ackwell.devbroker.compaction import CompactedLog
 from ackwell.devbroker.cursor_writes import CursorWrites, RateLimit
 from ackwell.devbroker.faults import NAMES, Faults
 from ackwell.devbroker.policies import unacked_limits
-from ackwell.devbroker.recorder import RUN_MAX, Recorder
+from ackwell.devbroker.recorder import EVENT_RUN_MAX, Recorder
 from ackwell.position import Position
 from ackwell.protocol import messages
 from ackwell.protocol.batches import read_batch, write_batch
@@ -157,11 +157,11 @@ def test_the_oldest_events_go_first() -> None:
 
 
 def test_a_run_of_publishes_has_an_end() -> None:
-    recorder = Recorder(frozen(), 10 * RUN_MAX)
-    for number in range(RUN_MAX + 1):
+    recorder = Recorder(frozen(), 10 * EVENT_RUN_MAX)
+    for number in range(EVENT_RUN_MAX + 1):
         recorder.record_publish("t", (3, number), 1)
     assert len(recorder._rows) == 2
-    assert [event.entry_id for event in recorder.events()] == list(range(RUN_MAX + 1))
+    assert [event.entry_id for event in recorder.events()] == list(range(EVENT_RUN_MAX + 1))
 
 
 # Writes of a cursor
@@ -297,7 +297,7 @@ def test_a_batch_is_compacted_message_by_message() -> None:
             4: [entry(("c", b"1")), entry(("a", b"late"))],
         }
     )
-    found = Compacted(log, Position(4, 0))
+    found = CompactedLog(log, Position(4, 0))
     # A key that was deleted, and what has none, are left out; beyond the horizon nothing was looked at.
     assert [found.leaves_out((3, number)) for number in range(3)] == [True, False, True]
     assert not found.leaves_out((4, 0))

@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
-from ackwell.devbroker.loading import Loaded, LoadedTopic
-from ackwell.devbroker.stand_ins import Known
-from ackwell.protocol.codes import CommandType, TxnAction
+from ackwell.devbroker.loading import LoadedTopic, LoadReport
+from ackwell.devbroker.placeholders import KnownEntries
 from ackwell.protocol.command_ack import TransactionId
+from ackwell.protocol.constants import CommandType, TxnAction
 from tests.devbroker.offline import BEGUN_MS, ORDERS, Client, Offline, delivered
 
 Reopen = Callable[[], Offline]
@@ -94,8 +94,8 @@ def test_a_loaded_ledger_has_no_later_one_of_its_number(opened: Reopen) -> None:
     for number in range(12):
         client.publish(sequence_id=number)
     newest = max(broker.state.topics[ORDERS].content.log.entries)
-    described = LoadedTopic(ledgers={1: (5, 0)}, known=Known(publish_ms=1))
-    broker.run(lambda: broker.state.load(Loaded(topics={f"{ORDERS}-2": described})))
+    described = LoadedTopic(ledgers={1: (5, 0)}, known=KnownEntries(publish_ms=1))
+    broker.run(lambda: broker.state.load(LoadReport(topics={f"{ORDERS}-2": described})))
     broker.topics("PUT", "new")
     assert min(broker.state.topics["persistent://public/default/new"].content.log.entries) > newest
 

@@ -16,7 +16,7 @@ from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
 from ackwell.devbroker.policies import POLICIES
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
-from ackwell.protocol.codes import CommandType, SchemaType
+from ackwell.protocol.constants import CommandType, SchemaType
 from tests.devbroker.offline import BEGUN_MS, ORDERS, Client, Offline, delivered
 
 PATH = "admin/v2/persistent/public/default/orders"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell.errors import ErrorCode
-from ackwell.protocol.codes import CommandType, TxnAction
+from ackwell.protocol.constants import CommandType, TxnAction
 from tests.devbroker.raw import RawClient
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell import CorruptStateError, PositionInfo
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.saving.chunks import EntrySettings, decompress, encode_entries, join
 from tests.reference import chunks as reference
 

@@ -37,12 +37,12 @@ SAVING = [
 STORE = ["tests/store/test_stores.py", "tests/store/test_sqlite_io.py", "tests/store/test_flips.py"]
 
 PROTOCOL = [
-    "tests/protocol/test_codes.py",
+    "tests/protocol/test_constants.py",
     "tests/protocol/test_names_and_parts.py",
     "tests/protocol/test_frames.py",
     "tests/protocol/test_messages.py",
     "tests/protocol/test_payload.py",
-    "tests/protocol/test_hot.py",
+    "tests/protocol/test_fast_frames.py",
     "tests/protocol/test_command_ack.py",
     "tests/devbroker/test_transactions.py",
     "tests/devbroker/test_honest.py",
@@ -92,7 +92,7 @@ DEVBROKER = [
     "tests/devbroker/test_pieces.py",
     "tests/devbroker/test_loading.py",
     "tests/devbroker/test_tester.py",
-    "tests/devbroker/test_kept.py",
+    "tests/devbroker/test_persistent_map.py",
     "tests/devbroker/test_transactions.py",
     "tests/devbroker/test_honest.py",
     "tests/devbroker/test_ledgers.py",
@@ -109,7 +109,7 @@ DEVBROKER = [
 ]
 
 RECORDING = [
-    "tests/recording/test_watch.py",
+    "tests/recording/test_observer.py",
     "tests/recording/test_links.py",
     "tests/recording/test_event_files.py",
     "tests/recording/test_proxy.py",

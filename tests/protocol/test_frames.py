@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ackwell.errors import FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame
 
 PING = encode(CommandType.PING, messages.CommandPing())
@@ -28,7 +28,7 @@ def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut(
         at = max(at, cut)
     assert frames == [(each.command, each.payload) for each in read]
     assert data == b"".join(each.raw for each in read)
-    assert reader.waiting_bytes == 0
+    assert reader.unfinished_bytes == 0
 
 
 @given(st.binary(max_size=200))
@@ -39,7 +39,7 @@ def test_bytes_at_random_are_frames_or_refused_and_never_held_beyond_the_limit(d
             decode(each.command)
     except FrameError:
         return
-    assert reader.waiting_bytes <= 64 + 4
+    assert reader.unfinished_bytes <= 64 + 4
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from ackwell.position import Position
 from ackwell.protocol import messages
 from ackwell.protocol.address import address_of
 from ackwell.protocol.batches import read_batch, write_batch
-from ackwell.protocol.codes import CommandType
 from ackwell.protocol.command_ack import TransactionId
+from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame, split
 from ackwell.protocol.message_ids import message_id_of, position_of
 from ackwell.protocol.payload import Payload, read_payload, uncompressed, write_payload
@@ -147,9 +147,9 @@ def test_a_frame_may_be_as_large_as_the_limit(limit: int) -> None:
     reader = FrameReader(max_frame_bytes=limit)
     whole = frame(b"", bytes(limit - 4))
     assert [each.raw for each in reader.feed(whole)] == [whole]
-    assert reader.waiting_bytes == 0
+    assert reader.unfinished_bytes == 0
     assert list(reader.feed(whole[:-1])) == []
-    assert reader.waiting_bytes == len(whole) - 1
+    assert reader.unfinished_bytes == len(whole) - 1
     assert len(list(reader.feed(whole[-1:] + whole))) == 2
     with pytest.raises(FrameError, match=f"a frame of {limit + 1} bytes; expected 4 to {limit}"):
         list(FrameReader(limit).feed(frame(b"", bytes(limit - 3))))

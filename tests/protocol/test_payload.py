@@ -10,7 +10,7 @@ from ackwell._native import compress
 from ackwell.errors import FrameError
 from ackwell.protocol import messages
 from ackwell.protocol.batches import read_batch, write_batch
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.protocol.payload import BROKER_ENTRY_MAGIC, read_payload, uncompressed, write_payload
 
 METADATA = messages.MessageMetadata(producer_name="p", sequence_id=1, publish_time=2)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ackwell import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar import kit
 from tests.pulsar.live.client import Client, RefusedError
 

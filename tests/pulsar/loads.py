@@ -34,7 +34,7 @@ Received = list[tuple[int, int, int, int]]
 """Ledger id, entry id, batch index and redelivery count of each message, in order."""
 
 
-class State(NamedTuple):
+class BrokerState(NamedTuple):
     """A life before a restart."""
 
     life: Life
@@ -75,7 +75,7 @@ def entries_of(got: Received) -> list[tuple[int, int, int]]:
     return list(dict.fromkeys((ledger_id, entry_id, count) for ledger_id, entry_id, _, count in got))
 
 
-def differences(version: str, state: State, really: Received, folder: Path) -> Iterator[str]:
+def differences(version: str, state: BrokerState, really: Received, folder: Path) -> Iterator[str]:
     """Load a state into a dev broker, compare, restart it, and compare what it delivers."""
     path = folder / "life.stats.json"
     path.write_text(json.dumps(state.answer), encoding="utf-8")
@@ -105,7 +105,7 @@ def differences(version: str, state: State, really: Received, folder: Path) -> I
 
 def answer_of(broker: Broker, topic: str) -> dict[str, Any]:
     """Return what a dev broker shows, in the form of `taken`."""
-    from ackwell.devbroker.admin.stats import internal_stats, stats
+    from ackwell.devbroker.admin.topic_stats import internal_stats, stats
 
     found = broker._broker.state.topics[topic]
     partial = found.subscriptions[SUBSCRIPTION].cursor.batch_deleted
@@ -114,7 +114,9 @@ def answer_of(broker: Broker, topic: str) -> dict[str, Any]:
     return {"internalStats": internal_stats(found), "stats": stats(found), "cursor": memory}
 
 
-def played(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterator[tuple[State, Received]]:
+def played(
+    broker: kit.Broker, lives: int, processes: int, seed: int
+) -> Iterator[tuple[BrokerState, Received]]:
     """Let so many lives at once go on over broker processes; yield each state, and what came after it."""
     chance = random.Random(seed)
     going: list[Life] = []
@@ -133,7 +135,7 @@ def played(broker: kit.Broker, lives: int, processes: int, seed: int) -> Iterato
             yield state, received(broker.service_url, state.life.topic, shown["msgBacklog"])
 
 
-def _states(broker: kit.Broker, going: list[Life], restart: str, *, wait: bool) -> list[State]:
+def _states(broker: kit.Broker, going: list[Life], restart: str, *, wait: bool) -> list[BrokerState]:
     for each in going:
         # A broker closes connections that answer no pings, and the others take their time.
         each.leave()
@@ -145,7 +147,7 @@ def _states(broker: kit.Broker, going: list[Life], restart: str, *, wait: bool) 
         # What was not written yet is in no dump.
         for each in going:
             broker.flush(each.topic, SUBSCRIPTION)
-    return [State(each, taken(broker, each), restart) for each in going]
+    return [BrokerState(each, taken(broker, each), restart) for each in going]
 
 
 def _all_leave(going: list[Life]) -> None:

@@ -16,7 +16,7 @@ from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor.ack_sets import to_words
 from ackwell.diagnosis.doctor import predict
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar import kit
 from tests.pulsar.live import runs
 from tests.pulsar.live.client import Client

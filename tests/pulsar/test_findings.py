@@ -16,7 +16,7 @@ import pytest
 from ackwell import Position, PositionRangeSet
 from ackwell.broker.settings import BrokerSettings
 from ackwell.cursor.ack_sets import to_words
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar import kit
 from tests.pulsar.live import runs
 from tests.pulsar.live.client import Client, RefusedError

@@ -18,9 +18,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from ackwell.protocol.codes import CommandType, TxnAction
-from ackwell.recording.book import Book
+from ackwell.protocol.constants import CommandType, TxnAction
 from ackwell.recording.proxy import Proxy
+from ackwell.recording.recording import Recording
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import Replay
 from ackwell.spark.tasks.moment_rows import follow_batches
@@ -67,13 +67,13 @@ class Session:
     def __init__(self, broker: kit.Broker) -> None:
         self.broker = broker
         self.events: list[Event] = []
-        self.book = Book(self.events.append)
+        self.recording = Recording(self.events.append)
         self.namespace = "public/in-order"
         broker.create_namespace("in-order")
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever)
         self._thread.start()
-        self._proxy = Proxy(broker.service_url, self.book)
+        self._proxy = Proxy(broker.service_url, self.recording)
         self._wait(self._proxy.start())
         self.url = self._proxy.url
         self.compared = 0
@@ -101,7 +101,7 @@ class Session:
             time.sleep(0.1)
         mark_delete = tuple(now)
         on_loop = self._loop.call_soon_threadsafe
-        on_loop(self.book.record, self.topic(topic), subscription, kind, mark_delete)
+        on_loop(self.recording.record, self.topic(topic), subscription, kind, mark_delete)
 
     def look_up(self, topic: str) -> None:
         """Ask for a topic's broker, which serves it from then on."""
@@ -112,7 +112,7 @@ class Session:
         """Record which ledgers the broker has deleted."""
         ledgers = self.stats(topic)["ledgers"]
         self._loop.call_soon_threadsafe(
-            self.book.record, self.topic(topic), "", Kind.TRIM, (ledgers[0]["ledgerId"], 0)
+            self.recording.record, self.topic(topic), "", Kind.TRIM, (ledgers[0]["ledgerId"], 0)
         )
 
     def stats(self, topic: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackwell import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar import kit
 from tests.pulsar.live import runs
 from tests.pulsar.live.client import Client

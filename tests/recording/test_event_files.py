@@ -78,7 +78,7 @@ def test_what_is_not_written_in_time_is_dropped_and_counted_where_it_is_missing(
 def test_a_file_that_cannot_be_written_is_left_with_whole_lines(
     tmp_path: Path, torn: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put = EventFiles._put
+    put = EventFiles._write_lines
 
     def full(self: EventFiles, events: list[Event]) -> None:
         put(self, events)
@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_written_is_left_with_whole_lines(
             file.write(torn)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(EventFiles, "_put", full)
+    monkeypatch.setattr(EventFiles, "_write_lines", full)
     files = EventFiles(tmp_path)
     files.write(EVENT)
     files._thread.join(60)

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
-from ackwell.protocol.frames import Command, Frame, FrameReader, decode, encode, frame
-from ackwell.recording.book import Book
-from ackwell.recording.proxy import BUFFER_BYTES, BrokerSide, ClientSide, Link, Proxy
+from ackwell.protocol.constants import CommandType
+from ackwell.protocol.frames import DecodedCommand, Frame, FrameReader, decode, encode, frame
+from ackwell.recording.proxy import BUFFER_BYTES, BrokerSide, ClientSide, ProxiedConnection, Proxy
+from ackwell.recording.recording import Recording
 from ackwell.replay.events import Event, Kind
 
 Result = TypeVar("Result")
@@ -49,7 +49,7 @@ class Wire(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self.high_water = high
 
-    def read(self) -> list[Command]:
+    def read(self) -> list[DecodedCommand]:
         """Return what was written since the last call."""
         data = b"".join(self.written)
         self.written.clear()
@@ -62,12 +62,12 @@ class Linked:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.events: list[Event] = []
-        self.proxy = Proxy(BROKER, Book(self.events.append))
+        self.proxy = Proxy(BROKER, Recording(self.events.append))
         self.opened: list[str] = []
         self.ports = {BROKER: 1}
         self.proxy.listen_for = self._listen_for  # type: ignore[assignment]
         self.connecting = asyncio.Event()
-        self.link = Link(self.proxy, BROKER, self.proxy._book)
+        self.link = ProxiedConnection(self.proxy, BROKER, self.proxy._recording)
         self.link.connect = self._connect  # type: ignore[method-assign]
         self.client, self.broker = ClientSide(self.link), BrokerSide(self.link)
         self.to_client, self.to_broker = Wire(), Wire()
@@ -127,7 +127,7 @@ def lookup(url: str = "pulsar://other:6650", request_id: int = 1) -> bytes:
 
 def test_what_is_not_the_address_of_a_broker_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'a:1' is not an address of a broker"):
-        Proxy("a:1", Book(list[Event]().append))
+        Proxy("a:1", Recording(list[Event]().append))
 
 
 def test_what_a_client_says_before_the_broker_is_there_is_sent_when_it_is(linked: Linked) -> None:
@@ -315,14 +315,14 @@ def test_what_a_closing_side_would_get_is_dropped(linked: Linked) -> None:
 
 def test_a_recording_says_at_its_start_what_it_cannot_see() -> None:
     events: list[Event] = []
-    proxy = Proxy(BROKER, Book(events.append), host="127.0.0.1")
+    proxy = Proxy(BROKER, Recording(events.append), host="127.0.0.1")
 
     async def life() -> tuple[str, str]:
         await proxy.start()
         await proxy.listen_for(BROKER)
         before = proxy.url
-        assert proxy.knows(BROKER)
-        assert not proxy.knows("pulsar://b:1")
+        assert proxy.has_port_for(BROKER)
+        assert not proxy.has_port_for("pulsar://b:1")
         await proxy.stop()
         return before, proxy.url_for("pulsar://b:1")
 
@@ -338,7 +338,7 @@ def test_a_recording_says_at_its_start_what_it_cannot_see() -> None:
 
 def test_a_broker_that_is_not_there_ends_the_link(caplog: pytest.LogCaptureFixture) -> None:
     linked = Linked()
-    link = Link(linked.proxy, "pulsar://127.0.0.1:1", linked.proxy._book)
+    link = ProxiedConnection(linked.proxy, "pulsar://127.0.0.1:1", linked.proxy._recording)
     link.client = linked.to_client
     linked.loop.run_until_complete(link.connect())
     assert "no connection to pulsar://127.0.0.1:1: " in caplog.text

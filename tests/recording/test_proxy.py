@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ackwell.devbroker import Broker
-from ackwell.recording.book import Book
 from ackwell.recording.event_files import EventFiles
 from ackwell.recording.proxy import Proxy
+from ackwell.recording.recording import Recording
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
 from ackwell.replay.states import Replay
@@ -23,13 +23,13 @@ pulsar = pytest.importorskip("pulsar")
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 
-class Recording:
+class Session:
     """A dev broker, a proxy before it, and what passed."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.events: list[Event] = []
-        self.proxy = Proxy(broker.url, Book(self.events.append))
+        self.proxy = Proxy(broker.url, Recording(self.events.append))
         broker.wait(self.proxy.start())
 
     def close(self) -> None:
@@ -43,9 +43,9 @@ class Recording:
 
 
 @pytest.fixture
-def recording() -> Iterator[Recording]:
+def recording() -> Iterator[Session]:
     with Broker() as broker:
-        made = Recording(broker)
+        made = Session(broker)
         yield made
         made.close()
 
@@ -71,7 +71,7 @@ def broker_s_own(broker: Broker) -> dict[tuple[str, str], str]:
     )
 
 
-def test_a_session_is_recorded_as_events_in_its_order(recording: Recording) -> None:
+def test_a_session_is_recorded_as_events_in_its_order(recording: Session) -> None:
     client = recording.client()
     consumer = client.subscribe("orders", "billing", consumer_name="worker")
     producer = client.create_producer("orders")
@@ -97,7 +97,7 @@ def test_a_session_is_recorded_as_events_in_its_order(recording: Recording) -> N
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_traffic_replayed_is_the_broker_s_own_state(recording: Recording, seed: int) -> None:
+def test_random_traffic_replayed_is_the_broker_s_own_state(recording: Session, seed: int) -> None:
     chance = random.Random(seed)
     client = recording.client()
     kinds = (pulsar.ConsumerType.Shared, pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.KeyShared)
@@ -131,7 +131,7 @@ def test_random_traffic_replayed_is_the_broker_s_own_state(recording: Recording,
     assert {"nack", "redeliver_unacked"} & set(recording.kinds())
 
 
-def test_a_seek_to_a_time_is_taken_down_where_the_consumer_comes_back(recording: Recording) -> None:
+def test_a_seek_to_a_time_is_taken_down_where_the_consumer_comes_back(recording: Session) -> None:
     client = recording.client()
     consumer = client.subscribe("orders", "billing")
     producer = client.create_producer("orders")
@@ -147,7 +147,7 @@ def test_a_seek_to_a_time_is_taken_down_where_the_consumer_comes_back(recording:
     assert recording.kinds().count("seek") == 2
 
 
-def test_a_subscription_that_is_deleted_and_a_send_that_is_refused_are_seen(recording: Recording) -> None:
+def test_a_subscription_that_is_deleted_and_a_send_that_is_refused_are_seen(recording: Session) -> None:
     client = recording.client()
     consumer = client.subscribe("orders", "billing")
     consumer.unsubscribe()
@@ -186,7 +186,7 @@ def test_what_there_is_no_room_for_is_dropped_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("connected", ["its consumer", "another consumer", "nobody"])
-def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Recording, connected: str) -> None:
+def test_a_broker_that_crashed_behind_the_proxy_is_asked_again(recording: Session, connected: str) -> None:
     client, broker = recording.client(), recording.broker
     consumer = client.subscribe("orders", "billing", pulsar.ConsumerType.Shared)
     if connected == "another consumer":
@@ -246,7 +246,7 @@ def test_a_full_disk_is_named_at_once_and_leaves_whole_lines(
         self._file.flush()
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(EventFiles, "_put", torn)
+    monkeypatch.setattr(EventFiles, "_write_lines", torn)
     files = EventFiles(tmp_path)
     files.write(event)
     files._thread.join(60)

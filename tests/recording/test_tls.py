@@ -13,10 +13,10 @@ import pytest
 
 from ackwell.devbroker import Broker
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame
-from ackwell.recording.book import Book
-from ackwell.recording.proxy import Link, Proxy
+from ackwell.recording.proxy import ProxiedConnection, Proxy
+from ackwell.recording.recording import Recording
 from ackwell.replay.files import read_events
 from tests.recording.test_proxy import QUIET, broker_s_own, folded
 
@@ -89,8 +89,8 @@ def test_a_recording_with_tls_on_both_sides_leads_to_the_broker_s_own_state(cert
     events: list[Event] = []
     with Broker(tls=certificate.server) as broker:
         assert broker.tls_url is not None
-        book = Book(events.append)
-        proxy = Proxy(broker.tls_url, book, tls=certificate.server, trust=certificate.trust)
+        recording = Recording(events.append)
+        proxy = Proxy(broker.tls_url, recording, tls=certificate.server, trust=certificate.trust)
         broker.wait(proxy.start())
         assert proxy.url.startswith("pulsar+ssl://")
         traffic(client_of(proxy.url, certificate))
@@ -140,7 +140,7 @@ def test_a_token_passes_untouched_and_is_never_written(certificate: Certificate,
 def test_a_broker_that_cannot_be_trusted_gets_no_client(certificate: Certificate) -> None:
     with Broker(tls=certificate.server) as broker:
         assert broker.tls_url is not None
-        proxy = Proxy(broker.tls_url, Book(lambda _: None))
+        proxy = Proxy(broker.tls_url, Recording(lambda _: None))
         broker.wait(proxy.start())
         client = pulsar.Client(proxy.url, logger=QUIET, operation_timeout_seconds=1)
         with pytest.raises(pulsar.PulsarException):
@@ -158,10 +158,10 @@ def test_each_broker_that_an_answer_names_is_behind_the_proxy(certificate: Certi
     async def run() -> None:
         tls = certificate.server if is_tls else None
         proxy = Proxy(
-            there[0] if is_tls else plain[0], Book(lambda _: None), tls=tls, trust=certificate.trust
+            there[0] if is_tls else plain[0], Recording(lambda _: None), tls=tls, trust=certificate.trust
         )
         await proxy.start()
-        link = Link(proxy, there[0] if is_tls else plain[0], Book(lambda _: None))
+        link = ProxiedConnection(proxy, there[0] if is_tls else plain[0], Recording(lambda _: None))
         for index in (0, 1):
             answer = messages.CommandLookupTopicResponse(
                 request_id=index, brokerServiceUrl=plain[index], brokerServiceUrlTls=there[index], response=1
@@ -169,8 +169,8 @@ def test_each_broker_that_an_answer_names_is_behind_the_proxy(certificate: Certi
             given = frame(encode(CommandType.LOOKUP_RESPONSE, answer))
             for each in FrameReader().feed(given):
                 link.from_broker(each)
-            while link._after is not None:
-                await link._after
+            while link._readdressing is not None:
+                await link._readdressing
         for data in link._to_client:
             sent.extend(decode(each.command).message for each in FrameReader().feed(data))
         known = [proxy.url_for((there if is_tls else plain)[index]) for index in (0, 1)]

@@ -13,9 +13,9 @@ import pytest
 from ackwell import Ledgers, _native
 from ackwell.devbroker import Broker, DevBrokerSettings
 from ackwell.errors import ProtocolError
-from ackwell.protocol.codes import CommandType, TxnAction
-from ackwell.recording.book import Book
+from ackwell.protocol.constants import CommandType, TxnAction
 from ackwell.recording.proxy import Proxy
+from ackwell.recording.recording import Recording
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.sequence import SubscriptionReplay
 from ackwell.replay.states import Replay, SubscriptionState, states_of
@@ -56,7 +56,7 @@ class Found(NamedTuple):
     pending: dict[str, int]
 
 
-class Recording(NamedTuple):
+class RecordedSession(NamedTuple):
     """Events, and what the broker says at the same moment."""
 
     events: list[Event]
@@ -87,13 +87,13 @@ class Recording(NamedTuple):
 
 
 @contextmanager
-def recorded(recorder: str, seed: int) -> Iterator[Recording]:
+def recorded(recorder: str, seed: int) -> Iterator[RecordedSession]:
     """Record traffic of every type of subscription by the dev broker itself, or by a proxy before it."""
     with Broker(settings=DevBrokerSettings(entries_per_ledger=LEDGER_ENTRIES)) as broker:
         events: list[Event] = []
         url, stop = broker.url, None
         if recorder == "proxy":
-            proxy = Proxy(broker.url, Book(events.append))
+            proxy = Proxy(broker.url, Recording(events.append))
             broker.wait(proxy.start())
             url, stop = proxy.url, proxy.stop
         client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
@@ -106,7 +106,7 @@ def recorded(recorder: str, seed: int) -> Iterator[Recording]:
                 operate(broker)
             consumers["gone"].unsubscribe()
             broker.settle()
-            yield Recording(
+            yield RecordedSession(
                 list(events or broker.events),
                 *broker.call(lambda: said_by(broker)),
             )
@@ -230,7 +230,7 @@ def in_topics(events: list[Event]) -> Any:
     return to_batches(sorted(events, key=lambda event: (event.topic, event.sequence)))
 
 
-def folded(recording: Recording) -> dict[tuple[str, str], tuple[Any, ...]]:
+def folded(recording: RecordedSession) -> dict[tuple[str, str], tuple[Any, ...]]:
     replay = Replay()
     for event in recording.events:
         replay.feed(event)

@@ -22,7 +22,7 @@ from ackwell import Position
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.devbroker import Broker
-from ackwell.protocol.codes import CommandType, SubscriptionType
+from ackwell.protocol.constants import CommandType, SubscriptionType
 from ackwell.rescue import Connection
 from tests.devbroker.raw import RawClient
 from tests.rescue.histories import Settings

@@ -16,13 +16,13 @@ from ackwell.broker.settings import BrokerSettings
 from ackwell.cluster.admin import BrokerFacts
 from ackwell.cursor.ack_sets import all_messages, from_words, to_words
 from ackwell.cursor.rules import existing
-from ackwell.devbroker.admin.stats import internal_stats, stats
+from ackwell.devbroker.admin.topic_stats import internal_stats, stats
+from ackwell.devbroker.broker_state import BrokerState
 from ackwell.devbroker.clock import Clock
-from ackwell.devbroker.entry import Entry
-from ackwell.devbroker.settings import DevBrokerSettings
-from ackwell.devbroker.state import State
+from ackwell.devbroker.devbroker_settings import DevBrokerSettings
+from ackwell.devbroker.entry import LogEntry
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.protocol.topic_name import TopicName
 from ackwell.rescue.snapshot import Snapshot, snapshots_of
 
@@ -75,7 +75,7 @@ class History:
         clock.freeze()
         # Two histories of one seed have one time.
         clock.advance(START_MS - clock.now_ms())
-        self.state = State(settings, clock)
+        self.state = BrokerState(settings, clock)
         self.type = chance.choice((SubscriptionType.SHARED, SubscriptionType.KEY_SHARED))
         self.log: list[str] = []
         self.steps: list[tuple[str, Any]] = []
@@ -97,7 +97,7 @@ class History:
         return self.topic.subscriptions[NAME]
 
     def snapshot(self, *, connected: bool = False) -> Snapshot:
-        self.subscription.typed = connected or self.subscription.typed
+        self.subscription.had_consumer = connected or self.subscription.had_consumer
         answer = {
             "internalStats": internal_stats(self.topic),
             "stats": stats(self.topic),
@@ -143,7 +143,7 @@ class History:
         content = topic.content
         start = content.first_position if earliest else content.end_position
         topic.subscribe(NAME, self.type, start, durable=True)
-        self.subscription.typed = True
+        self.subscription.had_consumer = True
         self.truth = self.subscription.cursor.acknowledged()
         self.partly = {}
 
@@ -167,7 +167,7 @@ class History:
     def publish(self) -> None:
         for _ in range(self.chance.randint(1, 25)):
             size = BATCH if self.chance.random() < 0.3 else 1
-            self.topic.publish(Entry(b"m", size, self.state.clock.now_ms()))
+            self.topic.publish(LogEntry(b"m", size, self.state.clock.now_ms()))
 
     def acknowledge(self) -> None:
         unacked = self.unacked()

@@ -9,7 +9,7 @@ from typing import Any
 
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, LookupType
+from ackwell.protocol.constants import CommandType, LookupType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame
 from tests.rescue.listening import listening
 

@@ -12,7 +12,7 @@ import pytest
 
 from ackwell.errors import ErrorCode, StatsError
 from ackwell.position import Position
-from ackwell.protocol.codes import CommandType, LookupType, SubscriptionType
+from ackwell.protocol.constants import CommandType, LookupType, SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError
 from tests.rescue.scripted import Answer, FakeAdmin, Script, scripted
 from tests.rescue.test_plan import answer

@@ -21,7 +21,7 @@ from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
 def shared() -> Iterator[Cluster]:
     with cluster() as made:
         made.fill()
-        made.do(lambda each: setattr(each, "typed", True))
+        made.do(lambda each: setattr(each, "had_consumer", True))
         yield made
 
 

@@ -15,7 +15,7 @@ from ackwell.cluster.admin import BrokerFacts
 from ackwell.cursor.state import CursorState
 from ackwell.errors import StatsError
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.planning import Plan, commands, plan, remaining
 from ackwell.rescue.refusals import RefusedError, texts
 from ackwell.rescue.snapshot import Snapshot, snapshots_of

@@ -20,7 +20,7 @@ import pytest
 from ackwell.cli import console
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError, plan, put_back
 from ackwell.rescue.seals import sealed
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
@@ -55,7 +55,7 @@ def snapshot(there: Cluster) -> None:
 
 
 def with_type(there: Cluster) -> None:
-    there.do(lambda each: setattr(each, "typed", True))
+    there.do(lambda each: setattr(each, "had_consumer", True))
 
 
 COMMANDS_WITH_EXAMPLES = ("snapshot", "plan", "apply", "unload", "hold", "release", "copy", "ack")

@@ -16,7 +16,7 @@ from ackwell.cluster.collect import MANIFEST
 from ackwell.cursor.rules import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.seals import sealed
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, snapshots_of, take
 from tests.rescue.test_plan import FACTS, HOLES, answer

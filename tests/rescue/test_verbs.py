@@ -13,7 +13,7 @@ import pytest
 from ackwell import PositionRangeSet
 from ackwell.errors import StatsError
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import RefusedError, acknowledge, copy, plan, put_back, unload, verbs
 from ackwell.rescue.putting_back import Report, put_back_at_once, send
 from ackwell.rescue.verbs import unacknowledged

@@ -10,7 +10,7 @@ import pytest
 
 from ackwell import CorruptStateError, LimitError, ManagedCursorInfo, PositionInfo
 from ackwell.diagnosis.inspection import inspect
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.saving.chunks import EntrySettings, decompress, encode_entries, join, split
 from tests.shared import shared_path
 

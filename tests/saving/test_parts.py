@@ -10,7 +10,7 @@ from ackwell import (
     CorruptStateError,
     PositionInfo,
 )
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.saving.journal import Journal
 from ackwell.saving.parts import Part, Save, cut
 from ackwell.store import MemoryLedger, MemoryStore

@@ -11,7 +11,7 @@ from ackwell import (
     NewerVersionError,
     PositionInfo,
 )
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.saving.journal import Journal
 from ackwell.saving.parts import Save, cut
 from ackwell.store import MemoryLedger, MemoryStore

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 
 _TYPES: Final = {kind.value: kind for kind in SubscriptionType}
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Self
 from ackwell.broker.codes import codes
 from ackwell.broker.releases import release_number
 from ackwell.cursor.settings import minor_version
-from ackwell.protocol.codes import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
+from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
 
 VERSIONS: Final = ("4.0", "4.2", "5.0")
 """The broker versions whose defaults are known; a patch release has those of its minor version."""

@@ -59,9 +59,9 @@ def record(
     from ackwell.cli.stopping import until_stopped
     from ackwell.extras import require
     from ackwell.protocol.address import address_of
-    from ackwell.recording.book import Book
     from ackwell.recording.event_files import EventFiles
     from ackwell.recording.proxy import Proxy
+    from ackwell.recording.recording import Recording
 
     require("google.protobuf", "recording")
     host, colon, port = listen.rpartition(":")
@@ -83,8 +83,8 @@ def record(
         raise typer.BadParameter(f"{tls_cert or tls_trust}: {error}", param_hint="--tls-cert") from None
 
     async def run(files: EventFiles) -> None:
-        book = Book(files.write, files.keep if payloads else None)
-        proxy = Proxy(broker, book, host=host, port=int(port), tls=tls, trust=trust)
+        recording = Recording(files.write, files.keep_payload if payloads else None)
+        proxy = Proxy(broker, recording, host=host, port=int(port), tls=tls, trust=trust)
         await proxy.start()
         try:
             await until_stopped(f"clients {proxy.url}", f"broker  {broker}")

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from ackwell.devbroker.broker import AsyncBroker
-from ackwell.devbroker.settings import DevBrokerSettings
+from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.threaded import Broker
 
 __all__ = ["AsyncBroker", "Broker", "DevBrokerSettings"]

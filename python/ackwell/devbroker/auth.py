@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -36,14 +36,18 @@ class Service:
         try:
             return self.authenticate_by(method, data)
         except PermissionError as error:
-            raise RefusedError(ErrorCode.AUTHENTICATION_ERROR, str(error)) from None
+            raise CommandRefusedError(ErrorCode.AUTHENTICATION_ERROR, str(error)) from None
 
     def authorize(self, role: str | None, topic: TopicName) -> None:
         """Refuse a topic to a role that may not use it."""
         if self.authorize_by is not None and not self.authorize_by(role, topic.in_namespace):
-            raise RefusedError(ErrorCode.AUTHORIZATION_ERROR, f"{role or 'nobody'} may not use {topic}")
+            raise CommandRefusedError(
+                ErrorCode.AUTHORIZATION_ERROR, f"{role or 'nobody'} may not use {topic}"
+            )
 
     def listener(self, name: str) -> None:
         """Refuse every advertised listener: this broker has none."""
         if name:
-            raise RefusedError(ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}")
+            raise CommandRefusedError(
+                ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}"
+            )

@@ -16,12 +16,12 @@ from ackwell.devbroker import tester
 from ackwell.devbroker.admin import AdminServer
 from ackwell.devbroker.auth import Authenticate, Authorize, Service
 from ackwell.devbroker.broker_file import BrokerFile
+from ackwell.devbroker.broker_state import BrokerState
+from ackwell.devbroker.client_connection import ClientConnection
 from ackwell.devbroker.clock import Clock
-from ackwell.devbroker.connection import Connection
+from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.handlers import HANDLERS
-from ackwell.devbroker.loading import Loaded, Source, read
-from ackwell.devbroker.settings import DevBrokerSettings
-from ackwell.devbroker.state import State
+from ackwell.devbroker.loading import LoadReport, Source, read
 from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
 from ackwell.replay.payloads import PREFIX, payload_line
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ackwell.broker.writes import Restart
     from ackwell.devbroker.faults import Faults
-    from ackwell.devbroker.restarts import Persona, Restarted
+    from ackwell.devbroker.restarts import RestartBehaviour, RestartReport
     from ackwell.devbroker.tester import Message
     from ackwell.replay.events import Event
 
@@ -76,7 +76,7 @@ class AsyncBroker:
         self.settings = settings or DevBrokerSettings()
         self.clock = Clock()
         file = None if path is None else BrokerFile(path)
-        self.state = State(self.settings, self.clock, file)
+        self.state = BrokerState(self.settings, self.clock, file)
         self.state.shared.faults.on_crash = self.crash
         self.service = Service("", None, authenticate, authorize)
         self._servers: list[asyncio.Server] = []
@@ -95,7 +95,7 @@ class AsyncBroker:
     async def start(self) -> None:
         """Listen."""
         self.clock.start()
-        allow_files(self.settings.max_connections)
+        raise_open_file_limit(self.settings.max_connections)
         self._port = await self._listen(self._port, None)
         self.service.url = f"pulsar://{self._advertised_host}:{self._port}"
         if self._tls is not None:
@@ -109,7 +109,7 @@ class AsyncBroker:
     async def _listen(self, port: int, tls: ssl.SSLContext | None) -> int:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
-            lambda: Connection(self.state, self.service, HANDLERS),
+            lambda: ClientConnection(self.state, self.service, HANDLERS),
             self._host,
             port,
             ssl=tls,
@@ -182,7 +182,7 @@ class AsyncBroker:
         """What goes wrong on purpose."""
         return self.state.shared.faults
 
-    def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> Loaded:
+    def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> LoadReport:
         """Begin with what an incident left: dumps, cursor bytes, recordings; see `ackwell.devbroker.loading`.
 
         A source is a file, a folder or a `Subscription`; `topic` and `subscription` name what a source does
@@ -211,12 +211,12 @@ class AsyncBroker:
     async def _settled(self) -> None:
         while not self.clock.frozen and any(each.waits for each in self.state.subscriptions()):
             await asyncio.sleep(0.01)
-        await self._quiet()
+        await self._ping_until_quiet()
         if any(each.subscription.summary(0).unacked for each in self.state.subscriptions()):
             await asyncio.sleep(CLIENT_ACK_GROUPING_S)
-            await self._quiet()
+            await self._ping_until_quiet()
 
-    async def _quiet(self) -> None:
+    async def _ping_until_quiet(self) -> None:
         """Ping every connection until nothing but the answers comes."""
         while True:
             connections = list(self.state.shared.connections)
@@ -243,7 +243,7 @@ class AsyncBroker:
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
         # A client drops what it did not read when it learns that it is subscribed.
-        await asyncio.wait_for(self._quiet(), tester.REOPENED_WITHIN_S)
+        await asyncio.wait_for(self._ping_until_quiet(), tester.REOPENED_WITHIN_S)
         return taken
 
     # What a test asks
@@ -288,13 +288,13 @@ class AsyncBroker:
             connection.abort()
         self.state.shared.connections.clear()
 
-    async def restart(self, as_: str | None = None) -> Restarted:
+    async def restart(self, as_: str | None = None) -> RestartReport:
         """Start again; return what that forgot. A broker that did not crash is closed gracefully first.
 
         `as_` is `"pulsar-4.2"`, what a broker of that version would have found again, or `"ackwell"`, which
         forgets nothing; by default the version that this broker behaves as.
         """
-        persona = _persona(as_, self.settings.version)
+        persona = _restart_behaviour(as_, self.settings.version)
         how: Restart = "crash" if self.crashed else "graceful"
         for topic in self.state.topics.values():
             topic.content.record(Kind.BROKER_RESTART, detail=how)
@@ -307,7 +307,7 @@ class AsyncBroker:
         return restarted
 
 
-def _persona(as_: str | None, version: str) -> Persona:
+def _restart_behaviour(as_: str | None, version: str) -> RestartBehaviour:
     if as_ is None or as_ == f"pulsar-{version}":
         return "pulsar"
     if as_ == "ackwell":
@@ -315,7 +315,7 @@ def _persona(as_: str | None, version: str) -> Persona:
     raise ValueError(f"restart as {as_!r}; this broker restarts as 'pulsar-{version}' or as 'ackwell'")
 
 
-def allow_files(connections: int) -> None:
+def raise_open_file_limit(connections: int) -> None:
     """Let the process have a file open for each connection, and some more, as far as the system allows.
 
     Without it a broker at the usual limit of 1,024 files answers nobody any more, and says nothing.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell import PositionInfo
-from ackwell.devbroker.entry import Entry
+from ackwell.devbroker.entry import LogEntry
 from ackwell.errors import StoreError
 from ackwell.protocol.command_ack import TransactionId
 
@@ -88,7 +88,7 @@ class BrokerFile:
 
     # What changes
 
-    def append(self, topic: str, ledger_id: int, entry_id: int, entry: Entry) -> None:
+    def append(self, topic: str, ledger_id: int, entry_id: int, entry: LogEntry) -> None:
         """Write an entry."""
         most, least = (None, None) if entry.transaction is None else map(str, entry.transaction)
         self._write(
@@ -145,14 +145,14 @@ class BrokerFile:
 
     # What is there
 
-    def ledgers(self, topic: str) -> dict[int, list[Entry]]:
+    def ledgers(self, topic: str) -> dict[int, list[LogEntry]]:
         """Return the entries of a topic, ledger by ledger."""
-        found: dict[int, list[Entry]] = {}
+        found: dict[int, list[LogEntry]] = {}
         columns = "ledger, data, batch_size, publish_ms, deliver_at_ms, most, least, marker"
         rows = self._rows(f"SELECT {columns} FROM entry WHERE topic = ? ORDER BY ledger, id", topic)
         for ledger_id, data, size, publish_ms, deliver_at_ms, most, least, marker in rows:
             transaction = None if most is None else TransactionId(int(most), int(least))
-            entry = Entry(data, size, publish_ms, deliver_at_ms, transaction, marker=marker)
+            entry = LogEntry(data, size, publish_ms, deliver_at_ms, transaction, marker=marker)
             found.setdefault(ledger_id, []).append(entry)
         return found
 

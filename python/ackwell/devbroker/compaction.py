@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.entry import LogEntry
     from ackwell.devbroker.log import Log
     from ackwell.position import Position
 
@@ -26,7 +26,7 @@ Newest = dict[str, tuple[int, int, int]]
 """Key to ledger id, entry id and batch index of its newest message."""
 
 
-class Compacted:
+class CompactedLog:
     """What a compaction found of a log, up to its end at that time."""
 
     def __init__(self, log: Log, horizon: Position) -> None:
@@ -50,7 +50,7 @@ class Compacted:
         """Return whether an entry is left out as a whole."""
         return position in self._out
 
-    def _look(self, position: tuple[int, int], entry: Entry, newest: Newest, deleted: set[str]) -> None:
+    def _look(self, position: tuple[int, int], entry: LogEntry, newest: Newest, deleted: set[str]) -> None:
         kept = [
             key is not None and (newest[key] == (*position, index) and key not in deleted)
             for index, key, _ in _keys(entry)
@@ -61,14 +61,14 @@ class Compacted:
             self.rewritten[position] = _without(entry.data, kept)
 
 
-def _entries(log: Log, horizon: Position) -> Iterator[tuple[tuple[int, int], Entry]]:
+def _entries(log: Log, horizon: Position) -> Iterator[tuple[tuple[int, int], LogEntry]]:
     for ledger_id, entries in log.entries.items():
         for entry_id, entry in enumerate(entries):
             if (ledger_id, entry_id) <= horizon:
                 yield (ledger_id, entry_id), entry
 
 
-def _keys(entry: Entry) -> list[tuple[int, str | None, bool]]:
+def _keys(entry: LogEntry) -> list[tuple[int, str | None, bool]]:
     """Return each message's index, key and whether it deletes the key."""
     try:
         payload = read_payload(entry.data)

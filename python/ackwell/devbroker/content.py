@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.compaction import Compacted
-from ackwell.devbroker.kept import KeptMap
+from ackwell.devbroker.compaction import CompactedLog
 from ackwell.devbroker.log import Log
-from ackwell.devbroker.transactions import TopicTransactions
+from ackwell.devbroker.persistent_map import PersistentMap
+from ackwell.devbroker.topic_transactions import TopicTransactions
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 from ackwell.protocol.message_ids import position_of
@@ -49,10 +49,10 @@ class TopicContent:
         self.file = shared.file if name.persistent else None
         """The broker's file, if the topic is in it."""
         self.log = Log(self.full_name, shared, self.file, ledgers, is_open=is_open)
-        self.facts = KeptMap[Any](self.file, "topic", self.full_name)
+        self.facts = PersistentMap[Any](self.file, "topic", self.full_name)
         """What is so from some time on: `terminated`, `epoch`, `compacted`."""
         self.transactions = TopicTransactions()
-        self.compacted: Compacted | None = None
+        self.compacted: CompactedLog | None = None
 
     @property
     def terminated(self) -> bool:
@@ -68,14 +68,14 @@ class TopicContent:
     def compact(self) -> None:
         """Compact it, up to its last entry."""
         self.facts["compacted"] = list(self.log.last_position)
-        self.compacted = Compacted(self.log, self.log.last_position)
+        self.compacted = CompactedLog(self.log, self.log.last_position)
 
     def recover(self, is_open: Callable[[TransactionId], bool]) -> None:
         """Work out again what follows from the entries and facts that were kept."""
         self.transactions.recover(self.log, is_open)
         self.shared.memory_bytes += self.log.held_bytes
         if "compacted" in self.facts:
-            self.compacted = Compacted(self.log, Position(*self.facts["compacted"]))
+            self.compacted = CompactedLog(self.log, Position(*self.facts["compacted"]))
 
     @property
     def first_position(self) -> Position:

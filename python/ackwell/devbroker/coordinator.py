@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.kept import KeptMap
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.persistent_map import PersistentMap
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.protocol.command_ack import TransactionId
 
@@ -19,7 +19,7 @@ class Coordinator:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self.open = KeptMap[dict[str, Any]](shared.file, "transaction")
+        self.open = PersistentMap[dict[str, Any]](shared.file, "transaction")
         """By transaction: its topics, its subscriptions and when it expires, `None` for never."""
 
     def begin(self, coordinator_id: int, expires_ms: int | None) -> TransactionId:
@@ -36,7 +36,9 @@ class Coordinator:
         """Return an open transaction; `RefusedError` for any other."""
         found = self.open.get(str(transaction))
         if found is None:
-            raise RefusedError(ErrorCode.TRANSACTION_NOT_FOUND, f"transaction {transaction} is not open")
+            raise CommandRefusedError(
+                ErrorCode.TRANSACTION_NOT_FOUND, f"transaction {transaction} is not open"
+            )
         return found
 
     def add(self, transaction: TransactionId, part: str, names: Iterable[Any]) -> None:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ackwell.protocol.command_ack import TransactionId
 
 
-class Entry:
+class LogEntry:
     """One entry."""
 
     __slots__ = (

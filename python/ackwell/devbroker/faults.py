@@ -23,7 +23,7 @@ NAMES: Final = (
 
 
 @dataclass(slots=True)
-class _Rule:
+class _Fault:
     """One fault as it was asked for."""
 
     probability: float
@@ -33,7 +33,7 @@ class _Rule:
     """The topic, the subscription and the producer or consumer that it is about, empty for any."""
     value: float = 0
 
-    def is_about(self, *names: str) -> bool:
+    def applies_to(self, *names: str) -> bool:
         return all(wanted in ("", *_names(name)) for wanted, name in zip(self.scope, names, strict=True))
 
     def happens(self, random: Random) -> bool:
@@ -68,7 +68,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._random = Random(0)
-        self._rules: dict[str, dict[tuple[str, str, str], _Rule]] = defaultdict(dict)
+        self._rules: dict[str, dict[tuple[str, str, str], _Fault]] = defaultdict(dict)
         self.any = False
         """Whether anything may go wrong: looked at for every command."""
         self.on_crash: Callable[[], None] = lambda: None
@@ -84,7 +84,7 @@ class Faults:
 
     def drop_connections(self, probability: float = 1, *, next: int | None = None) -> None:  # noqa: A002
         """Drop the connection instead of handling a command."""
-        self._ask("drop_connections", probability, next)
+        self._set("drop_connections", probability, next)
 
     def refuse_sends(
         self,
@@ -95,7 +95,7 @@ class Faults:
         producer: str = "",
     ) -> None:
         """Answer a send with an error that the client repeats it for."""
-        self._ask("refuse_sends", probability, next, topic, "", producer)
+        self._set("refuse_sends", probability, next, topic, "", producer)
 
     def lose_acks(
         self,
@@ -107,7 +107,7 @@ class Faults:
         consumer: str = "",
     ) -> None:
         """Drop an acknowledgment as if it had never arrived."""
-        self._ask("lose_acks", probability, next, topic, subscription, consumer)
+        self._set("lose_acks", probability, next, topic, subscription, consumer)
 
     def duplicate_messages(
         self,
@@ -119,66 +119,66 @@ class Faults:
         consumer: str = "",
     ) -> None:
         """Send a message to its consumer twice."""
-        self._ask("duplicate_messages", probability, next, topic, subscription, consumer)
+        self._set("duplicate_messages", probability, next, topic, subscription, consumer)
 
     def delay_frames(self, probability: float, ms: int, *, next: int | None = None) -> None:  # noqa: A002
         """Hold back what a connection is sent, everything behind it too, for so long."""
-        self._ask("delay_frames", probability, next, value=ms)
+        self._set("delay_frames", probability, next, value=ms)
 
     def slow_consumer(self, name: str, messages_per_second: float) -> None:
         """Send a consumer no more than so many messages a second."""
         if messages_per_second <= 0:
             raise ValueError(f"{messages_per_second} messages a second; expected more than 0")
-        self._ask("slow_consumer", 1, None, "", "", name, value=messages_per_second)
+        self._set("slow_consumer", 1, None, "", "", name, value=messages_per_second)
 
     def crash_after(self, messages: int, *, topic: str = "", producer: str = "") -> None:
         """Crash the broker when so many more were published: the last one is stored and has no receipt."""
         if messages < 1:
             raise ValueError(f"a crash after {messages} messages; expected at least 1")
-        self._ask("crash_after", 1, messages, topic, "", producer)
+        self._set("crash_after", 1, messages, topic, "", producer)
 
     # What the broker asks
 
     def drops_connection(self) -> bool:
         """Decide one command."""
-        return self._happens("drop_connections") is not None
+        return self._matching("drop_connections") is not None
 
     def refuses_send(self, topic: str, producer: str) -> bool:
         """Decide one send."""
-        return self._happens("refuse_sends", topic, "", producer) is not None
+        return self._matching("refuse_sends", topic, "", producer) is not None
 
     def loses_ack(self, consumer: Any) -> bool:
         """Decide one acknowledgment."""
-        return self._happens("lose_acks", *_of(consumer)) is not None
+        return self._matching("lose_acks", *_of(consumer)) is not None
 
     def duplicates_message(self, consumer: Any) -> bool:
         """Decide one message."""
-        return self._happens("duplicate_messages", *_of(consumer)) is not None
+        return self._matching("duplicate_messages", *_of(consumer)) is not None
 
     def delay_ms(self) -> float:
         """Decide one write: how long it is held back."""
-        rule = self._happens("delay_frames")
+        rule = self._matching("delay_frames")
         return 0 if rule is None else rule.value
 
     def rate_of(self, consumer: Any) -> float | None:
         """Return how many messages a second a consumer may get; None for any number."""
-        rule = self._happens("slow_consumer", *_of(consumer))
+        rule = self._matching("slow_consumer", *_of(consumer))
         return None if rule is None else rule.value
 
     def published(self, topic: str, producer: str) -> None:
         """Count a message, and crash if it is the one to crash after."""
-        rule = self._happens("crash_after", topic, "", producer)
+        rule = self._matching("crash_after", topic, "", producer)
         if rule is not None and rule.left == 0:
             self._rules["crash_after"].clear()
             self.on_crash()
 
-    def _happens(self, fault: str, *names: str) -> _Rule | None:
+    def _matching(self, fault: str, *names: str) -> _Fault | None:
         for rule in self._rules[fault].values():
-            if rule.is_about(*(names or ("", "", ""))) and rule.happens(self._random):
+            if rule.applies_to(*(names or ("", "", ""))) and rule.happens(self._random):
                 return rule
         return None
 
-    def _ask(
+    def _set(
         self,
         fault: str,
         probability: float,
@@ -193,7 +193,7 @@ class Faults:
         if next_ is not None and next_ < 0:
             raise ValueError(f"the next {next_}; expected at least 0")
         scope = full_name(topic) if topic else "", subscription, name
-        self._rules[fault][scope] = _Rule(probability, next_, scope, value)
+        self._rules[fault][scope] = _Fault(probability, next_, scope, value)
         self.any = any(rule.probability for rules in self._rules.values() for rule in rules.values())
 
 

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Final
 from ackwell.devbroker.commands import (
     acking,
     consuming,
-    looking_up,
+    lookups,
     producing,
-    schemas,
+    schema_commands,
     sessions,
     topic_lists,
-    transactions,
+    transaction_commands,
 )
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Handler
+    from ackwell.devbroker.client_connection import Handler
 
 HANDLERS: Final[dict[int, Handler]] = {
     CommandType.CONNECT: sessions.connect,
     CommandType.PING: sessions.ping,
     CommandType.PONG: sessions.pong,
-    CommandType.LOOKUP: looking_up.look_up,
-    CommandType.PARTITIONED_METADATA: looking_up.partitions,
+    CommandType.LOOKUP: lookups.look_up,
+    CommandType.PARTITIONED_METADATA: lookups.partitions,
     CommandType.PRODUCER: producing.open_producer,
     CommandType.SEND: producing.publish,
     CommandType.CLOSE_PRODUCER: producing.close_producer,
@@ -40,11 +40,11 @@ HANDLERS: Final[dict[int, Handler]] = {
     CommandType.GET_TOPICS_OF_NAMESPACE: topic_lists.topics_of_namespace,
     CommandType.WATCH_TOPIC_LIST: topic_lists.watch,
     CommandType.WATCH_TOPIC_LIST_CLOSE: topic_lists.unwatch,
-    CommandType.GET_SCHEMA: schemas.get,
-    CommandType.GET_OR_CREATE_SCHEMA: schemas.get_or_create,
-    CommandType.TC_CLIENT_CONNECT_REQUEST: transactions.connect,
-    CommandType.NEW_TXN: transactions.begin,
-    CommandType.ADD_PARTITION_TO_TXN: transactions.add_topics,
-    CommandType.ADD_SUBSCRIPTION_TO_TXN: transactions.add_subscriptions,
-    CommandType.END_TXN: transactions.end,
+    CommandType.GET_SCHEMA: schema_commands.get,
+    CommandType.GET_OR_CREATE_SCHEMA: schema_commands.get_or_create,
+    CommandType.TC_CLIENT_CONNECT_REQUEST: transaction_commands.connect,
+    CommandType.NEW_TXN: transaction_commands.begin,
+    CommandType.ADD_PARTITION_TO_TXN: transaction_commands.add_topics,
+    CommandType.ADD_SUBSCRIPTION_TO_TXN: transaction_commands.add_subscriptions,
+    CommandType.END_TXN: transaction_commands.end,
 }

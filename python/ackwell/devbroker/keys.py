@@ -6,7 +6,7 @@ from base64 import b64decode
 from typing import Any
 
 
-def key_of(metadata: Any) -> bytes:
+def key_bytes(metadata: Any) -> bytes:
     """Return the bytes that the hash is of, as the broker chooses them: never none."""
     if metadata.ordering_key:
         ordering_key: bytes = metadata.ordering_key

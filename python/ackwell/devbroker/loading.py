@@ -34,8 +34,8 @@ from ackwell.broker.stats import (
     topic_of,
 )
 from ackwell.cursor.ack_sets import from_words
-from ackwell.devbroker.entry import Entry
-from ackwell.devbroker.stand_ins import Known, LoadedLedger
+from ackwell.devbroker.entry import LogEntry
+from ackwell.devbroker.placeholders import KnownEntries, LoadedLedger
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
@@ -75,7 +75,7 @@ class LoadedTopic:
     """A topic, as a source describes it: its ledgers with their entries and bytes, and its subscriptions."""
 
     ledgers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    known: Known
+    known: KnownEntries
     cursors: dict[str, LoadedCursor] = field(default_factory=dict)
     is_terminated: bool = False
     last_confirmed: Position | None = None
@@ -89,7 +89,7 @@ class LoadedTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadReport:
     """What a load found, and what it did not."""
 
     topics: dict[str, LoadedTopic] = field(default_factory=dict)
@@ -114,12 +114,12 @@ def read(
     topic: str | None = None,
     subscription: str | None = None,
     now_ms: int | None = None,
-) -> Loaded:
+) -> LoadReport:
     """Read all sources; `topic` and `subscription` name what a source does not name itself.
 
     Raises `StatsError` if a source cannot be used and no other can.
     """
-    reader = _Reader(topic, subscription, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+    reader = _SourceReader(topic, subscription, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
     for source in sources:
         reader.read(source)
     found = reader.found
@@ -128,9 +128,9 @@ def read(
     return found
 
 
-class _Reader:
+class _SourceReader:
     def __init__(self, topic: str | None, subscription: str | None, now_ms: int) -> None:
-        self.found = Loaded()
+        self.found = LoadReport()
         self._topic = topic
         self._subscription = subscription
         self._now_ms = now_ms
@@ -210,7 +210,7 @@ class _Reader:
         sizes: dict[Position, int] = {}
         made = LoadedTopic(
             ledgers={each.ledger_id: (each.entries, each.size_bytes) for each in ledger_sizes(internal)},
-            known=Known(batch_sizes=sizes, publish_ms=answer.get("t") or self._now_ms),
+            known=KnownEntries(batch_sizes=sizes, publish_ms=answer.get("t") or self._now_ms),
             is_terminated=internal.get("state") == "Terminated",
             last_confirmed=Position.parse(internal["lastConfirmedEntry"])
             if internal.get("lastConfirmedEntry")
@@ -262,7 +262,7 @@ class _Reader:
             raise StatsError(
                 f"the state is in cursor ledger {state.cursor_ledger_id}, not in these bytes", state.source
             )
-        made = LoadedTopic(known=Known(publish_ms=self._now_ms))
+        made = LoadedTopic(known=KnownEntries(publish_ms=self._now_ms))
         info = state.info
         lengths: dict[int, int] = {info.ledger_id: info.entry_id + 1}
         ends = [(ledger, last) for ledger, _, last in info.individually_deleted]
@@ -281,7 +281,7 @@ class _Reader:
             )
         made = LoadedTopic(
             ledgers={ledger_id: (count, 0) for ledger_id, count in source.cursor.ledgers},
-            known=Known(publish_ms=self._now_ms, deliver_at_ms=dict(_delays(source))),
+            known=KnownEntries(publish_ms=self._now_ms, deliver_at_ms=dict(_delays(source))),
         )
         self._state(made, source.stage().info, self._topic, self._subscription, str(source.type))
 
@@ -291,7 +291,9 @@ class _Reader:
         sizes = {
             position: max(from_words(words).bit_length(), 2) for position, words in info.batch_deleted.items()
         }
-        made.known = Known(batch_sizes=sizes, publish_ms=self._now_ms, deliver_at_ms=made.known.deliver_at_ms)
+        made.known = KnownEntries(
+            batch_sizes=sizes, publish_ms=self._now_ms, deliver_at_ms=made.known.deliver_at_ms
+        )
         made.cursors[subscription] = LoadedCursor(info=info, type=_type(type_))
         self._put(str(TopicName.parse(topic)), made)
 
@@ -323,7 +325,7 @@ class _Reader:
         for name, topic in followed.items():
             made = LoadedTopic(
                 ledgers={ledger_id: (count, 0) for ledger_id, count in topic.ledgers().items()},
-                known=Known(
+                known=KnownEntries(
                     entries={
                         position: _entry(data, delays[name].get(position, 0))
                         for position, data in payloads[name].items()
@@ -353,7 +355,7 @@ class _Reader:
         for ledger_id, (count, size) in made.ledgers.items():
             known = before.ledgers.get(ledger_id, (0, 0))
             before.ledgers[ledger_id] = max(known[0], count), max(known[1], size)
-        before.known = Known(
+        before.known = KnownEntries(
             entries={**before.known.entries, **made.known.entries},
             batch_sizes={**before.known.batch_sizes, **made.known.batch_sizes},
             deliver_at_ms={**before.known.deliver_at_ms, **made.known.deliver_at_ms},
@@ -377,7 +379,7 @@ def _delays(source: Subscription) -> Iterator[tuple[Position, int]]:
         yield from zip(map(Position, *ids), times, strict=True)
 
 
-def _entry(data: bytes, deliver_at_ms: int) -> Entry:
+def _entry(data: bytes, deliver_at_ms: int) -> LogEntry:
     metadata = read_payload(data).metadata
     transaction = TransactionId.of(metadata) if metadata.HasField("txnid_most_bits") else None
-    return Entry(data, metadata.num_messages_in_batch, metadata.publish_time, deliver_at_ms, transaction)
+    return LogEntry(data, metadata.num_messages_in_batch, metadata.publish_time, deliver_at_ms, transaction)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackwell import Ledgers, Position
-from ackwell.devbroker.stand_ins import LoadedLedger
+from ackwell.devbroker.placeholders import LoadedLedger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ackwell.devbroker.broker_file import BrokerFile
-    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.entry import LogEntry
     from ackwell.devbroker.policies import Retention
     from ackwell.devbroker.shared import Shared
 
-    Ledger = list[Entry] | LoadedLedger
+    Ledger = list[LogEntry] | LoadedLedger
 
 
 class Log:
@@ -62,7 +62,7 @@ class Log:
         else:
             self.roll()
 
-    def append(self, entry: Entry) -> Position:
+    def append(self, entry: LogEntry) -> Position:
         """Add an entry behind the last one."""
         self.rolled = len(self._open) >= self._shared.settings.entries_per_ledger
         if self.rolled:
@@ -80,7 +80,7 @@ class Log:
         self.last_confirmed = position = Position(self._open_id, entry_id)
         return position
 
-    def read(self, ledger_id: int, entry_id: int) -> Entry:
+    def read(self, ledger_id: int, entry_id: int) -> LogEntry:
         """Return an entry; `KeyError` or `IndexError` for one that does not exist."""
         return self.entries[ledger_id][entry_id]
 
@@ -95,7 +95,7 @@ class Log:
         self.sizes[self._open_id] = 0
         self.ledgers.add(self._open_id)
 
-    def first_kept(self, before: int, kept: Retention) -> int:
+    def first_retained(self, before: int, kept: Retention) -> int:
         """Return the first ledger that stays if those before one, all closed, are consumed."""
         rest_bytes, now_ms = self.nbytes, self._shared.clock.now_ms()
         for ledger_id, size_bytes in self.sizes.items():
@@ -114,7 +114,7 @@ class Log:
             freed = _bytes_of(self.entries.pop(each))[1]
             del self.sizes[each], self._closed_ms[each]
             self.held_bytes -= freed
-            self._shared.give_memory(freed)
+            self._shared.release_memory(freed)
         if gone:
             self.ledgers.trim_before(ledger_id)
             if self._file is not None:
@@ -173,7 +173,7 @@ def _bytes_of(entries: Ledger) -> tuple[int, int]:
     return size, size
 
 
-def _at(positions: list[tuple[int, Ledger]], index: int) -> tuple[Position, Entry]:
+def _at(positions: list[tuple[int, Ledger]], index: int) -> tuple[Position, LogEntry]:
     for ledger_id, entries in positions:
         if index < len(entries):
             return Position(ledger_id, index), entries[index]

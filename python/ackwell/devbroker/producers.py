@@ -6,10 +6,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ackwell.devbroker.kept import KeptMap
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.persistent_map import PersistentMap
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
-from ackwell.protocol.codes import AccessMode
+from ackwell.protocol.constants import AccessMode
 
 if TYPE_CHECKING:
     from ackwell.devbroker.clients import Client
@@ -46,7 +46,7 @@ class Producers:
         self.by_name: dict[str, Producer] = {}
         self._waiting: deque[Producer] = deque()
         self._exclusive: Producer | None = None
-        self.last_sequence_ids = KeptMap[int](content.file, "sequence", content.full_name)
+        self.last_sequence_ids = PersistentMap[int](content.file, "sequence", content.full_name)
         """By producer name; what deduplication compares."""
 
     def join(self, producer: Producer) -> bool:
@@ -54,13 +54,15 @@ class Producers:
         self._replace_known(producer)
         mode = producer.access_mode
         if self._fenced(producer):
-            raise RefusedError(ErrorCode.PRODUCER_FENCED, "Topic has a newer epoch than the producer's")
+            raise CommandRefusedError(
+                ErrorCode.PRODUCER_FENCED, "Topic has a newer epoch than the producer's"
+            )
         if mode is AccessMode.SHARED:
             if self._exclusive is not None or self._waiting:
-                raise RefusedError(ErrorCode.PRODUCER_BUSY, "Topic has an existing exclusive producer")
+                raise CommandRefusedError(ErrorCode.PRODUCER_BUSY, "Topic has an existing exclusive producer")
         elif mode is AccessMode.EXCLUSIVE:
             if self._exclusive is not None or self.by_name:
-                raise RefusedError(ErrorCode.PRODUCER_FENCED, "Topic has existing producers")
+                raise CommandRefusedError(ErrorCode.PRODUCER_FENCED, "Topic has existing producers")
         elif mode is AccessMode.WAIT_FOR_EXCLUSIVE and (self._exclusive is not None or self.by_name):
             self._waiting.append(producer)
             return False
@@ -114,7 +116,7 @@ class Producers:
             return
         if known.user_named or producer.user_named or producer.epoch <= known.epoch:
             message = f"Producer with name '{producer.name}' is already connected to topic"
-            raise RefusedError(ErrorCode.PRODUCER_BUSY, message)
+            raise CommandRefusedError(ErrorCode.PRODUCER_BUSY, message)
         known.connection.producers.pop(known.producer_id, None)
         self.leave(known)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackwell.cursor.ack_sets import from_words
 from ackwell.position import Position
-from ackwell.protocol.hot import message_frame, message_frames
+from ackwell.protocol.fast_frames import message_frame, message_frames
 from ackwell.replay.events import Kind
 from ackwell.subscription.consumer import NO_EPOCH
 from ackwell.subscription.undelivered import Undelivered
@@ -19,8 +19,8 @@ from ackwell.subscription.undelivered import Undelivered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ackwell.devbroker.entry import Entry
-    from ackwell.devbroker.subscriptions import Consumer, TopicSubscription
+    from ackwell.devbroker.entry import LogEntry
+    from ackwell.devbroker.subscriptions import ConnectedConsumer, TopicSubscription
     from ackwell.subscription import Delivery
     from ackwell.subscription.consumer import ConsumerKey
 
@@ -57,22 +57,22 @@ def _pump(source: TopicSubscription) -> None:
         before = now
 
 
-def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]], list[Entry]] | None:
+def _read(source: TopicSubscription, limit: int) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
     """Read what comes next, up to where the topic may be read; None after skipping what is not a message."""
     content = source.content
     ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())
     positions = list(zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True))
-    if content.transactions.held_from is not None:
-        held_from = content.transactions.held_from
+    if content.transactions.blocked_from is not None:
+        held_from = content.transactions.blocked_from
         positions = [position for position in positions if position < held_from]
     entries = [content.log.read(*position) for position in positions]
-    skipped = source.no_messages(positions, entries)
+    skipped = source.undeliverable(positions, entries)
     for position in skipped:
-        source.acknowledge_unseen(position)
+        source.ack_undeliverable(position)
     return None if skipped else (positions, entries)
 
 
-def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entries: list[Entry]) -> bool:
+def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entries: list[LogEntry]) -> bool:
     """Let the subscription choose, and write; return whether anybody got anything."""
     subscription, now_ms = source.subscription, source.content.clock.now_ms()
     hashes = source.key_hashes(entries)
@@ -106,7 +106,7 @@ def _dispatch(source: TopicSubscription, positions: list[tuple[int, int]], entri
     return bool(deliveries)
 
 
-def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[int, int], Entry]) -> None:
+def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[int, int], LogEntry]) -> None:
     """Write a run of entries to its consumer."""
     consumer = source.consumers[delivery.consumer]
     ledger_ids, entry_ids = delivery.ledger_ids.tolist(), delivery.entry_ids.tolist()
@@ -126,7 +126,9 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
     source.record_run(Kind.DISPATCH, consumer, ledger_ids, entry_ids, sizes, counts)
 
 
-def _count(source: TopicSubscription, consumer: Consumer, entries: int, messages: int, nbytes: int) -> None:
+def _count(
+    source: TopicSubscription, consumer: ConnectedConsumer, entries: int, messages: int, nbytes: int
+) -> None:
     consumer.messages_out += messages
     average = messages / entries
     consumer.messages_per_entry = (
@@ -143,7 +145,7 @@ def _send(
     source: TopicSubscription,
     key: ConsumerKey,
     position: tuple[int, int],
-    entry: Entry,
+    entry: LogEntry,
     count: int,
     ack_set: Sequence[int],
 ) -> None:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ackwell.devbroker.clock import Clock
 
 
-RUN_MAX: Final = 1_000
+EVENT_RUN_MAX: Final = 1_000
 """Publishes of a run: the oldest events go run by run."""
 
 
-class Run(NamedTuple):
+class EventRun(NamedTuple):
     """What happened to many entries at once: published, or delivered to a consumer, or acknowledged by it."""
 
     sequence: int
@@ -61,8 +61,8 @@ class Recorder:
     def __init__(self, clock: Clock, max_events: int) -> None:
         self._clock = clock
         self._max = max_events
-        self._rows: deque[Event | Run] = deque()
-        self._published: tuple[Run | None, list[int], list[int], list[int]] = None, [], [], []
+        self._rows: deque[Event | EventRun] = deque()
+        self._published: tuple[EventRun | None, list[int], list[int], list[int]] = None, [], [], []
         """The newest run of publishes, and its columns, which grow while nothing else is recorded."""
         self._sequence = 0
         self._forgotten = 0
@@ -115,10 +115,12 @@ class Recorder:
             or rows[-1] is not run
             or run.time_ms != now_ms
             or run.topic != topic
-            or len(sizes) >= RUN_MAX
+            or len(sizes) >= EVENT_RUN_MAX
         ):
             ledger_ids, entry_ids, sizes = [], [], []
-            run = Run(sequence, topic, "", Kind.PUBLISH, now_ms, None, ledger_ids, entry_ids, sizes, None)
+            run = EventRun(
+                sequence, topic, "", Kind.PUBLISH, now_ms, None, ledger_ids, entry_ids, sizes, None
+            )
             self._published = run, ledger_ids, entry_ids, sizes
             rows.append(run)
         ledger_ids.append(position[0])
@@ -142,7 +144,7 @@ class Recorder:
         if not ledger_ids:
             return
         self._rows.append(
-            Run(
+            EventRun(
                 self._sequence + 1,
                 topic,
                 subscription,
@@ -166,10 +168,12 @@ class Recorder:
 
     def events(self) -> list[Event]:
         """Return the events in their order."""
-        return [event for row in self._rows for event in (row.events() if isinstance(row, Run) else (row,))]
+        return [
+            event for row in self._rows for event in (row.events() if isinstance(row, EventRun) else (row,))
+        ]
 
     def _forget(self) -> None:
         """Drop the oldest rows."""
         while self._rows and self._sequence - self._forgotten > self._max:
             row = self._rows.popleft()
-            self._forgotten += len(row.ledger_ids) if isinstance(row, Run) else 1
+            self._forgotten += len(row.ledger_ids) if isinstance(row, EventRun) else 1

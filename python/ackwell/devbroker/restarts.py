@@ -38,7 +38,7 @@ class SubscriptionLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarted:
+class RestartReport:
     """One restart: how it was, as whom, and what it forgot, by topic and subscription."""
 
     how: Restart
@@ -52,7 +52,7 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True)
-class Survivor:
+class SurvivingState:
     """A subscription after a restart: its state, and where its cursor has its ledger."""
 
     info: PositionInfo
@@ -60,17 +60,19 @@ class Survivor:
     loss: SubscriptionLoss
 
 
-Persona = Literal["pulsar", "ackwell"]
+RestartBehaviour = Literal["pulsar", "ackwell"]
 
 
-def survive(source: TopicSubscription, how: Restart, as_: Persona, settings: BrokerSettings) -> Survivor:
+def surviving_state(
+    source: TopicSubscription, how: Restart, as_: RestartBehaviour, settings: BrokerSettings
+) -> SurvivingState:
     """Return what is left of a subscription."""
     now = MemoryState.held(source.cursor.to_state())
     staged = source.subscription.stage().info
     predicted = _predicted(source, now, how, settings)
     if as_ == "ackwell":
         loss = SubscriptionLoss(type(now.individually_deleted)(), 0, predicted)
-        return Survivor(staged, source.cursor_writes.ledger, loss)
+        return SurvivingState(staged, source.cursor_writes.ledger, loss)
     before = now if how == "graceful" else source.cursor_writes.written
     ledger: CursorLedger = source.cursor_writes.ledger
     if how == "crash" and ledger != "open":
@@ -87,7 +89,7 @@ def survive(source: TopicSubscription, how: Restart, as_: Persona, settings: Bro
         batch_deleted=partial,
         unknown_fields=staged.unknown_fields,
     )
-    return Survivor(info, place, _loss(source, info, predicted))
+    return SurvivingState(info, place, _loss(source, info, predicted))
 
 
 def _predicted(

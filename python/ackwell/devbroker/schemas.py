@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackwell.devbroker.compatibility import compatible
-from ackwell.devbroker.kept import KeptMap
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.persistent_map import PersistentMap
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import SchemaType
+from ackwell.protocol.constants import SchemaType
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.broker_file import BrokerFile
 
 _NO_SCHEMA: Final = (SchemaType.NONE, SchemaType.AUTO_CONSUME)
-_RESOLVED: Final = (SchemaType.AVRO, SchemaType.JSON)
+_COMPARED_TYPES: Final = (SchemaType.AVRO, SchemaType.JSON)
 """Types whose versions are compared; of the others every version may follow."""
 
 DEFAULT_STRATEGY: Final = "FULL"
@@ -32,7 +32,7 @@ class Schemas:
     """The schemas of all topics, partitions together."""
 
     def __init__(self, file: BrokerFile | None) -> None:
-        self.versions = KeptMap[list[str]](file, "schema")
+        self.versions = PersistentMap[list[str]](file, "schema")
         """By topic, each version's bytes in hexadecimal digits."""
 
     def put(self, topic: str, schema: Any, strategy: str | None = None) -> bytes | None:
@@ -66,17 +66,17 @@ class Schemas:
         if not versions:
             return
         if versions[-1].type != schema.type:
-            raise RefusedError(
+            raise CommandRefusedError(
                 ErrorCode.INCOMPATIBLE_SCHEMA,
                 f"Incompatible schema: exists schema type {_name(versions[-1])}, "
                 f"new schema type {_name(schema)}",
             )
         before = [each.schema_data for each in versions]
-        if schema.type in _RESOLVED and not compatible(
+        if schema.type in _COMPARED_TYPES and not compatible(
             schema.schema_data, before, strategy or DEFAULT_STRATEGY
         ):
             message = f"Incompatible schema: the {_name(schema)} schema does not fit the topic's newest one"
-            raise RefusedError(ErrorCode.INCOMPATIBLE_SCHEMA, message)
+            raise CommandRefusedError(ErrorCode.INCOMPATIBLE_SCHEMA, message)
 
 
 def version(number: int) -> bytes:

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.faults import Faults
-from ackwell.devbroker.kept import KeptMap
+from ackwell.devbroker.persistent_map import PersistentMap
 from ackwell.devbroker.recorder import Recorder
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.clients import Client
     from ackwell.devbroker.clock import Clock
-    from ackwell.devbroker.settings import DevBrokerSettings
+    from ackwell.devbroker.devbroker_settings import DevBrokerSettings
     from ackwell.protocol.topic_name import TopicName
 
 
@@ -38,16 +38,16 @@ class Shared:
         self.file = file
         self.recorder = Recorder(clock, settings.max_events)
         self.faults = Faults()
-        self.policies = KeptMap[dict[str, Any]](file, "policies")
+        self.policies = PersistentMap[dict[str, Any]](file, "policies")
         """Namespace → policy → value, as an operator set them."""
-        self.counters = KeptMap[int](file, "counter")
+        self.counters = PersistentMap[int](file, "counter")
         """The last number given of each series: ledgers, transactions."""
         self.connections: set[Client] = set()
-        self.speaking: list[Client] = []
+        self.pending_output: list[Client] = []
         """The connections that hold something to send: of thousands that are idle none costs anything."""
         self.memory_bytes = 0
         """The bytes of all messages."""
-        self.waiting_bytes = 0
+        self.unfinished_bytes = 0
         """The bytes of frames that are not whole yet."""
         self.full = False
         """Whether a message was refused for memory, and none was given back since."""
@@ -56,7 +56,7 @@ class Shared:
         self._woken: dict[Any, None] = {}
         self._unsaved: dict[tuple[str, str], Callable[[BrokerFile], None]] = {}
         self._running = False
-        self._when_durable: list[Callable[[], None]] = []
+        self._calls_when_durable: list[Callable[[], None]] = []
 
     def next_number(self, series: str) -> int:
         """Return a number greater than all before, from 0 on."""
@@ -74,7 +74,7 @@ class Shared:
 
     # Memory
 
-    def take_memory(self, nbytes: int) -> None:
+    def reserve_memory(self, nbytes: int) -> None:
         """Count a message's bytes; `RefusedError` if they would pass the limit."""
         limit = self.settings.max_memory_bytes
         if self.memory_bytes + nbytes > limit:
@@ -83,7 +83,7 @@ class Shared:
             self.check_memory()
         self.memory_bytes += nbytes
 
-    def give_memory(self, nbytes: int) -> None:
+    def release_memory(self, nbytes: int) -> None:
         """Count a message's bytes no more."""
         self.memory_bytes -= nbytes
         self.full = self.full and not nbytes
@@ -91,7 +91,7 @@ class Shared:
     def check_memory(self) -> None:
         """Refuse a producer while there is no memory for its messages: its client fails them at once."""
         if self.full:
-            raise RefusedError(
+            raise CommandRefusedError(
                 ErrorCode.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
                 f"the dev broker holds {self.memory_bytes:,} bytes of messages that are not acknowledged "
                 f"everywhere; its setting max_memory_bytes is {self.settings.max_memory_bytes:,}",
@@ -126,10 +126,10 @@ class Shared:
             self._running = False
         if self.file is not None:
             self.save()
-            for call in self._when_durable:
+            for call in self._calls_when_durable:
                 call()
-            self._when_durable.clear()
-        speaking, self.speaking = self.speaking, []
+            self._calls_when_durable.clear()
+        speaking, self.pending_output = self.pending_output, []
         for connection in speaking:
             connection.flush()
 
@@ -145,16 +145,16 @@ class Shared:
         if self.file is not None:
             self.file.forget_cursor(*names)
 
-    def when_durable(self, call: Callable[[], None]) -> None:
+    def call_when_durable(self, call: Callable[[], None]) -> None:
         """Call a function when what has happened until now is durable."""
         if self.file is None:
             call()
         else:
-            self._when_durable.append(call)
+            self._calls_when_durable.append(call)
 
-    def forget_all(self) -> None:
+    def clear(self) -> None:
         """Forget who is to run, what goes wrong, and what happened."""
-        for each in (self._woken, self._unsaved, self._when_durable, self.faults, self.recorder):
+        for each in (self._woken, self._unsaved, self._calls_when_durable, self.faults, self.recorder):
             each.clear()
 
     def save(self) -> None:

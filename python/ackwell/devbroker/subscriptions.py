@@ -13,13 +13,13 @@ from ackwell.cursor import Cursor
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.devbroker.broker_file import SavedCursor
 from ackwell.devbroker.cursor_writes import CursorWrites
-from ackwell.devbroker.keys import key_of
+from ackwell.devbroker.keys import key_bytes
 from ackwell.devbroker.policies import unacked_limits
-from ackwell.devbroker.refusals import RefusedError
-from ackwell.devbroker.transactions import KINDS
+from ackwell.devbroker.refused_commands import CommandRefusedError
+from ackwell.devbroker.topic_transactions import END_EVENTS
 from ackwell.errors import ErrorCode, ProtocolError
-from ackwell.protocol.codes import TxnAction
 from ackwell.protocol.command_ack import AckType
+from ackwell.protocol.constants import TxnAction
 from ackwell.protocol.payload import read_payload
 from ackwell.replay.events import Kind
 from ackwell.subscription import StickyRanges, Subscription, SubscriptionType, TransactionId
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.clients import Client
     from ackwell.devbroker.content import TopicContent
-    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.entry import LogEntry
     from ackwell.position import Position
     from ackwell.protocol.command_ack import AckColumns, TransactionId
     from ackwell.subscription.consumer import ConsumerKey
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Consumer:
+class ConnectedConsumer:
     """One consumer of one connection."""
 
     connection: Client
@@ -84,12 +84,12 @@ class TopicSubscription:
         self.name = name
         self.durable = durable
         self._on_delete = on_delete
-        self.consumers: dict[ConsumerKey, Consumer] = {}
+        self.consumers: dict[ConsumerKey, ConnectedConsumer] = {}
         self.properties: dict[str, str] = {}
         self.messages_out = 0
         self.bytes_out = 0
         self.key_shared_mode = ""
-        self.typed = False
+        self.had_consumer = False
         """Whether a consumer came since the topic was loaded; a broker has no type before that."""
         self.read_compacted = False
         self.trimmed_before = -1
@@ -135,7 +135,7 @@ class TopicSubscription:
 
     def join(
         self,
-        consumer: Consumer,
+        consumer: ConnectedConsumer,
         kind: SubscriptionType,
         *,
         sticky: bool = False,
@@ -149,12 +149,12 @@ class TopicSubscription:
                 self._changing, self._active = False, None
             self.key_shared_mode = mode
         elif kind is not self.type:
-            raise RefusedError(
+            raise CommandRefusedError(
                 ErrorCode.CONSUMER_BUSY,
                 f"Subscription is of different type: {self.type} has consumers, {kind} was asked for",
             )
         elif mode != self.key_shared_mode:
-            raise RefusedError(ErrorCode.CONSUMER_BUSY, "Subscription is of different key-shared mode")
+            raise CommandRefusedError(ErrorCode.CONSUMER_BUSY, "Subscription is of different key-shared mode")
         try:
             self.subscription.add_consumer(
                 consumer.name,
@@ -164,14 +164,14 @@ class TopicSubscription:
                 epoch=consumer.epoch,
             )
         except ProtocolError as error:
-            raise RefusedError(error.code, str(error)) from None
+            raise CommandRefusedError(error.code, str(error)) from None
         except ValueError as error:
-            raise RefusedError(ErrorCode.CONSUMER_ASSIGN_ERROR, str(error)) from None
+            raise CommandRefusedError(ErrorCode.CONSUMER_ASSIGN_ERROR, str(error)) from None
         self.consumers[consumer.key] = consumer
-        self.typed = True
+        self.had_consumer = True
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
-    def leave(self, consumer: Consumer) -> None:
+    def leave(self, consumer: ConnectedConsumer) -> None:
         """Let a consumer go; what it has goes back."""
         if self.consumers.pop(consumer.key, None) is None:
             return
@@ -181,14 +181,14 @@ class TopicSubscription:
         if not self.consumers and not self.durable and not self._reopening:
             self.delete()
         else:
-            self.tell_active()
+            self.notify_active()
             self.wake()
 
     def delete(self) -> None:
         """Delete it; its consumers are gone."""
         self._on_delete(self)
 
-    def tell_active(self, newcomer: Consumer | None = None) -> None:
+    def notify_active(self, newcomer: ConnectedConsumer | None = None) -> None:
         """Notify the consumers of Exclusive and Failover of a new active one, and each newcomer."""
         if self.type not in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER):
             return
@@ -229,7 +229,9 @@ class TopicSubscription:
         """Let the pump run before the broker waits again."""
         self.content.shared.wake(self)
 
-    def no_messages(self, positions: list[tuple[int, int]], entries: list[Entry]) -> list[tuple[int, int]]:
+    def undeliverable(
+        self, positions: list[tuple[int, int]], entries: list[LogEntry]
+    ) -> list[tuple[int, int]]:
         """Return the entries that are never delivered: markers, and what an aborted transaction published."""
         content = self.content
         if not (content.transactions.seen or (self.read_compacted and content.compacted)):
@@ -242,22 +244,24 @@ class TopicSubscription:
             or (self.read_compacted and content.is_compacted_out(position))
         ]
 
-    def acknowledge_unseen(self, position: tuple[int, int]) -> None:
+    def ack_undeliverable(self, position: tuple[int, int]) -> None:
         """Acknowledge an entry that no consumer is to see."""
         self.subscription.ack(None, *position)
         self.acknowledged(whole=True)
         self.record(Kind.ACK, position)
 
-    def key_hashes(self, entries: list[Entry]) -> list[int] | None:
+    def key_hashes(self, entries: list[LogEntry]) -> list[int] | None:
         """Return the sticky-key hashes of entries, None if the type does not ask for them."""
         if self.type is not SubscriptionType.KEY_SHARED:
             return None
         for entry in entries:
             if entry.key_hash < 0:
-                entry.key_hash = self.subscription.sticky_key_hash(key_of(read_payload(entry.data).metadata))
+                entry.key_hash = self.subscription.sticky_key_hash(
+                    key_bytes(read_payload(entry.data).metadata)
+                )
         return [entry.key_hash for entry in entries]
 
-    def delivery_times(self, entries: list[Entry]) -> list[int] | None:
+    def delivery_times(self, entries: list[LogEntry]) -> list[int] | None:
         """Return when entries may be delivered, None if none is delayed."""
         if not self.content.log.delays:
             return None
@@ -269,7 +273,7 @@ class TopicSubscription:
 
     def redeliver(
         self,
-        consumer: Consumer,
+        consumer: ConnectedConsumer,
         positions: Sequence[tuple[int, int]] | None,
         epoch: int | None = None,
     ) -> int:
@@ -292,7 +296,7 @@ class TopicSubscription:
         self.acknowledged(whole=True)
         self.record(Kind.SEEK, position, ack_set=tuple(ack_set) or None)
 
-    def reopen(self, consumer: Consumer) -> None:
+    def reopen(self, consumer: ConnectedConsumer) -> None:
         """Close a consumer, whose client drops what it did not read and subscribes again."""
         # The reader of a subscription that is not durable comes back to it.
         self._reopening = True
@@ -307,7 +311,7 @@ class TopicSubscription:
         else:
             self.subscription.abort(txn)
         self.changed()
-        self.record(KINDS[action], transaction=str(txn))
+        self.record(END_EVENTS[action], transaction=str(txn))
         self.wake()
 
     def skip(self, entries: int) -> None:
@@ -362,7 +366,7 @@ class TopicSubscription:
         self.cursor_writes.changed(whole=whole)
         self.changed()
 
-    def record_acks(self, consumer: Consumer, columns: AckColumns) -> None:
+    def record_acks(self, consumer: ConnectedConsumer, columns: AckColumns) -> None:
         """Record an acknowledgment, id by id."""
         kind = Kind.ACK_CUMULATIVE if columns.ack_type is AckType.CUMULATIVE else Kind.ACK
         ledger_ids, entry_ids = columns.ledger_ids.tolist(), columns.entry_ids.tolist()
@@ -376,7 +380,7 @@ class TopicSubscription:
                 ack_set = columns.ack_set(row) or None
                 self.record(kind, position, consumer=consumer.name, ack_set=ack_set, transaction=transaction)
 
-    def record_run(self, kind: Kind, consumer: Consumer, *columns: Sequence[int] | None) -> None:
+    def record_run(self, kind: Kind, consumer: ConnectedConsumer, *columns: Sequence[int] | None) -> None:
         """Record what happened to many entries: ledger ids, entry ids, batch sizes, redelivery counts."""
         self.content.shared.recorder.record_run(
             self.content.full_name,

@@ -14,9 +14,9 @@ from ackwell.protocol.topic_name import TopicName
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.entry import Entry
-    from ackwell.devbroker.state import State
-    from ackwell.devbroker.subscriptions import Consumer
+    from ackwell.devbroker.broker_state import BrokerState
+    from ackwell.devbroker.entry import LogEntry
+    from ackwell.devbroker.subscriptions import ConnectedConsumer
     from ackwell.devbroker.topic import Topic
 
 
@@ -24,7 +24,7 @@ REOPENED_WITHIN_S: Final = 10.0
 """How long a client may take to open a consumer again that we closed."""
 
 
-_BY_ONE: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+_REDELIVERS_ENTRIES: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 """The types on which entries are given back one by one."""
 
 
@@ -46,23 +46,23 @@ class Message(NamedTuple):
     """When it may be delivered, 0 for at once."""
 
 
-def topics_of(state: State, name: str) -> list[Topic]:
+def topics_of(state: BrokerState, name: str) -> list[Topic]:
     """Return a topic, or the partitions of a partitioned one; `KeyError` if there is none."""
-    parsed = TopicName.parse(name)
-    count = state.partitioned.get(str(parsed), 0)
-    names = [str(parsed.of_partition(index)) for index in range(count)] or [str(parsed)]
+    parse_topic_name = TopicName.parse(name)
+    count = state.partitioned.get(str(parse_topic_name), 0)
+    names = [str(parse_topic_name.of_partition(index)) for index in range(count)] or [str(parse_topic_name)]
     try:
         return [state.topics[each] for each in names]
     except KeyError as error:
         raise KeyError(f"no topic {error.args[0]!r} is there") from None
 
 
-def messages(state: State, topic: str) -> list[Message]:
+def messages(state: BrokerState, topic: str) -> list[Message]:
     """Return the messages that a topic holds, partition by partition, in order."""
     return [message for each in topics_of(state, topic) for message in _messages(each)]
 
 
-def backlog(state: State, topic: str, subscription: str) -> list[Message]:
+def backlog(state: BrokerState, topic: str, subscription: str) -> list[Message]:
     """Return the messages that a subscription has not acknowledged."""
     left: list[Message] = []
     for each in topics_of(state, topic):
@@ -89,7 +89,7 @@ def _messages(topic: Topic) -> Iterable[Message]:
                 yield from _in_entry(topic, position, entry)
 
 
-def _in_entry(topic: Topic, position: Position, entry: Entry) -> Iterable[Message]:
+def _in_entry(topic: Topic, position: Position, entry: LogEntry) -> Iterable[Message]:
     payload = read_payload(entry.data)
     metadata = payload.metadata
     encrypted = bool(metadata.encryption_keys)
@@ -115,7 +115,7 @@ def _in_entry(topic: Topic, position: Position, entry: Entry) -> Iterable[Messag
 # Taking back
 
 
-async def take_back(state: State, consumer: str, given: Any, subscription: str | None) -> int:
+async def take_back(state: BrokerState, consumer: str, given: Any, subscription: str | None) -> int:
     """Take back what a consumer has, all or some entries; return how many."""
     found = _consumers(state, consumer, subscription)
     if not found:
@@ -124,7 +124,7 @@ async def take_back(state: State, consumer: str, given: Any, subscription: str |
     taken, closed = 0, []
     for each in found:
         source = each.subscription
-        if wanted is not None and source.type in _BY_ONE:
+        if wanted is not None and source.type in _REDELIVERS_ENTRIES:
             taken += source.redeliver(each, wanted)
         else:
             taken += source.redeliver(each, None)
@@ -149,12 +149,12 @@ class _Reopening:
     forgets its redelivery counts, as a broker's does.
     """
 
-    def __init__(self, state: State, consumer: Consumer) -> None:
+    def __init__(self, state: BrokerState, consumer: ConnectedConsumer) -> None:
         self._state = state
         self._consumer = consumer
         self._source = source = consumer.subscription
         self._holder: int | None = None
-        if source.type in _BY_ONE and source.key_shared_mode != "sticky":
+        if source.type in _REDELIVERS_ENTRIES and source.key_shared_mode != "sticky":
             self._holder = state.new_consumer_key()
             source.subscription.add_consumer("", consumer_id=self._holder)
         source.reopen(consumer)
@@ -173,7 +173,7 @@ class _Reopening:
             self._state.shared.run_woken()
 
 
-def _consumers(state: State, name: str, subscription: str | None) -> list[Consumer]:
+def _consumers(state: BrokerState, name: str, subscription: str | None) -> list[ConnectedConsumer]:
     return [
         each
         for source in state.subscriptions()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.faults import Faults
-    from ackwell.devbroker.loading import Loaded, Source
-    from ackwell.devbroker.restarts import Restarted
+    from ackwell.devbroker.loading import LoadReport, Source
+    from ackwell.devbroker.restarts import RestartReport
     from ackwell.devbroker.tester import Message
     from ackwell.replay.events import Event
 
@@ -137,7 +137,7 @@ class Broker:
         """Wait until what clients sent is done, and what they can get is sent; see `AsyncBroker.settle`."""
         self.wait(self._broker.settle(timeout_s))
 
-    def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> Loaded:
+    def load(self, *sources: Source, topic: str | None = None, subscription: str | None = None) -> LoadReport:
         """Begin with what an incident left; see `AsyncBroker.load`."""
         return self.call(self._broker.load, *sources, topic=topic, subscription=subscription)
 
@@ -169,7 +169,7 @@ class Broker:
         """Stop at once, as a killed process does."""
         self.call(self._broker.crash)
 
-    def restart(self, as_: str | None = None) -> Restarted:
+    def restart(self, as_: str | None = None) -> RestartReport:
         """Start again, as `"pulsar-4.2"` or as `"ackwell"`; return what that forgot."""
         return self.wait(self._broker.restart(as_))
 

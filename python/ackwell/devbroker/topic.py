@@ -8,9 +8,9 @@ from ackwell.cursor import Cursor
 from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.policies import RETENTION, Retention
 from ackwell.devbroker.producers import Producers
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.subscriptions import TopicSubscription
-from ackwell.devbroker.transactions import KINDS, marker
+from ackwell.devbroker.topic_transactions import END_EVENTS, marker
 from ackwell.errors import ErrorCode
 from ackwell.position import Position
 from ackwell.replay.events import Kind
@@ -19,11 +19,11 @@ from ackwell.subscription import SubscriptionType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ackwell.devbroker.entry import Entry
+    from ackwell.devbroker.entry import LogEntry
     from ackwell.devbroker.loading import LoadedTopic
-    from ackwell.devbroker.restarts import Survivor
-    from ackwell.protocol.codes import TxnAction
+    from ackwell.devbroker.restarts import SurvivingState
     from ackwell.protocol.command_ack import TransactionId
+    from ackwell.protocol.constants import TxnAction
 
 
 class Topic:
@@ -38,7 +38,7 @@ class Topic:
         self.entries_added = 0
         self.bytes_in = 0
 
-    def publish(self, entry: Entry, *, is_open: bool = True) -> Position:
+    def publish(self, entry: LogEntry, *, is_open: bool = True) -> Position:
         """Add an entry, and let the subscriptions have it; `is_open` is said of its transaction."""
         content = self.content
         if content.facts:
@@ -47,7 +47,7 @@ class Topic:
             # There is no consumer to get it now or to receive it later.
             return Position(0, 0)
         size = len(entry.data)
-        content.shared.take_memory(size)
+        content.shared.reserve_memory(size)
         position = content.log.append(entry)
         self.entries_added += 1
         self.messages_in += entry.batch_size
@@ -65,7 +65,7 @@ class Topic:
     def check_open(self) -> None:
         """Refuse to take messages when the topic was terminated."""
         if self.content.terminated:
-            raise RefusedError(ErrorCode.TOPIC_TERMINATED_ERROR, f"{self.name} was terminated")
+            raise CommandRefusedError(ErrorCode.TOPIC_TERMINATED_ERROR, f"{self.name} was terminated")
 
     def subscribe(
         self,
@@ -78,12 +78,12 @@ class Topic:
         """Make a subscription whose next position to be read is `start`."""
         ledgers, settings = self.content.log.ledgers, self.content.settings.subscription.cursor
         cursor = Cursor(ledgers, mark_delete=ledgers.previous_valid(*start), settings=settings)
-        made = self._made(name, kind, cursor=cursor, durable=durable)
+        made = self._create_subscription(name, kind, cursor=cursor, durable=durable)
         made.changed()
         made.record(Kind.SEEK, start, detail="made")
         return made
 
-    def _made(self, name: str, kind: SubscriptionType, **options: Any) -> TopicSubscription:
+    def _create_subscription(self, name: str, kind: SubscriptionType, **options: Any) -> TopicSubscription:
         made = TopicSubscription(self.content, name, kind, on_delete=self.forget, **options)
         self.subscriptions[name] = made
         return made
@@ -91,7 +91,7 @@ class Topic:
     def end_transaction(self, txn: TransactionId, action: TxnAction) -> None:
         """End a transaction, which may have published here."""
         if self.content.transactions.end(txn, action):
-            self.content.record(KINDS[action], transaction=str(txn))
+            self.content.record(END_EVENTS[action], transaction=str(txn))
             self.publish(marker(txn, action, self.content.clock.now_ms()))
             for each in self.subscriptions.values():
                 each.wake()
@@ -108,7 +108,7 @@ class Topic:
         needed = log.end.ledger_id
         for each in self.subscriptions.values():
             needed = min(needed, each.first_unacked_ledger)
-        needed = log.first_kept(needed, Retention.of(shared.policy(self.content.namespace, RETENTION)))
+        needed = log.first_retained(needed, Retention.of(shared.policy(self.content.namespace, RETENTION)))
         if log.trim_before(needed):
             self.content.record(Kind.TRIM, (needed, 0))
 
@@ -124,7 +124,7 @@ class Topic:
         assert content.file is not None
         for saved in content.file.cursors(content.full_name):
             kind = SubscriptionType(saved.type)
-            made = self._made(saved.subscription, kind, info=saved.info, ledger="read-only")
+            made = self._create_subscription(saved.subscription, kind, info=saved.info, ledger="read-only")
             made.properties = saved.properties
             for transaction in made.subscription.transactions:
                 if not is_open(transaction):
@@ -142,7 +142,7 @@ class Topic:
                 for entry_id, entry in enumerate(entries):
                     file.append(self.content.full_name, ledger_id, entry_id, entry)
         for name, each in described.cursors.items():
-            made = self._made(name, each.type, info=each.info, ledger=each.ledger)
+            made = self._create_subscription(name, each.type, info=each.info, ledger=each.ledger)
             made.properties = dict(each.properties)
             made.changed()
             position = log.ledgers.next_valid(*made.cursor.mark_delete_position)
@@ -170,12 +170,12 @@ class Topic:
         for each in list(self.subscriptions.values()):
             self.forget(each)
         content = self.content
-        content.shared.give_memory(content.log.held_bytes)
+        content.shared.release_memory(content.log.held_bytes)
         if content.file is not None:
             content.file.forget_topic(content.full_name)
 
     @classmethod
-    def loaded(cls, before: Topic, survivors: dict[str, Survivor]) -> Topic:
+    def after_restart(cls, before: Topic, survivors: dict[str, SurvivingState]) -> Topic:
         """Return a topic as it is after a restart: its log with a new open ledger, and its subscriptions."""
         content = before.content
         ledgers = {ledger_id: entries for ledger_id, entries in content.log.entries.items() if len(entries)}
@@ -186,6 +186,6 @@ class Topic:
         topic.producers.last_sequence_ids = before.producers.last_sequence_ids
         for name, survivor in survivors.items():
             known = before.subscriptions[name]
-            made = topic._made(name, known.type, info=survivor.info, ledger=survivor.ledger)
+            made = topic._create_subscription(name, known.type, info=survivor.info, ledger=survivor.ledger)
             made.properties = known.properties
         return topic

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell._native import crc32c
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,7 +39,10 @@ class Watcher(NamedTuple):
             self.client.send(
                 CommandType.WATCH_TOPIC_UPDATE,
                 messages.CommandWatchTopicUpdate(
-                    watcher_id=self.watcher_id, new_topics=new, deleted_topics=gone, topics_hash=hash_of(now)
+                    watcher_id=self.watcher_id,
+                    new_topics=new,
+                    deleted_topics=gone,
+                    topics_hash=topic_list_hash(now),
                 ),
             )
 
@@ -53,7 +56,7 @@ def matching(names: list[str], pattern: str) -> list[str]:
     try:
         wanted = re.compile(re.sub(r"^(non-)?persistent://", "", pattern))
     except re.error as error:
-        raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"the pattern {pattern!r}: {error}") from None
+        raise CommandRefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"the pattern {pattern!r}: {error}") from None
     return [
         name
         for name in names
@@ -62,7 +65,7 @@ def matching(names: list[str], pattern: str) -> list[str]:
     ]
 
 
-def hash_of(names: Iterable[str]) -> str:
+def topic_list_hash(names: Iterable[str]) -> str:
     """Return a hash of a list of topics, whatever its order, as the broker works it out (CRC-32C)."""
     joined = ",".join(sorted(names))
     return f"{crc32c(joined.encode()):08x}"

@@ -18,7 +18,7 @@ from ackwell.broker.codes import Code, codes, with_names
 from ackwell.broker.dates import date_of
 from ackwell.diagnosis.holes import holder_of, oldest_unacked
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription.settings import SubscriptionSettings
 from ackwell.subscription.stall import ConsumerView, explain_stall
 from ackwell.subscription.undelivered import Undelivered

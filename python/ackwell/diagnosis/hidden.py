@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ackwell.broker.batch_sizes import Count
 from ackwell.broker.writes import entries_up_to
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 
 if TYPE_CHECKING:
     from ackwell.broker.dispatch import DispatchStats

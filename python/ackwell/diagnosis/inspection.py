@@ -19,7 +19,7 @@ from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import RESTARTS, Restart
 from ackwell.cursor.state import CursorState, size_in
 from ackwell.errors import CorruptStateError
-from ackwell.protocol.codes import COMPRESSIONS as COMPRESSION_TYPES
+from ackwell.protocol.constants import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving import parts
 from ackwell.saving.chunks import FOOTER_BYTES_MAX, decompress, is_footer, join
 

@@ -18,7 +18,7 @@ from ackwell.diagnosis.doctor import count_to_json
 from ackwell.errors import StatsError
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription import Subscription, SubscriptionSettings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from ackwell.errors import FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES, CommandType
+from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES, CommandType
 from ackwell.wire import varint
 
 _TYPE_TAG: Final = 0x08
@@ -64,7 +64,7 @@ class Frame(NamedTuple):
         return self.data[at + 1]
 
 
-class Command(NamedTuple):
+class DecodedCommand(NamedTuple):
     """A command that was read: what it is, and its message."""
 
     type: int
@@ -118,7 +118,7 @@ class FrameReader:
         return size
 
     @property
-    def waiting_bytes(self) -> int:
+    def unfinished_bytes(self) -> int:
         """The bytes of a frame that is not whole yet."""
         return len(self._rest)
 
@@ -168,7 +168,7 @@ def _two_byte_tag(number: int) -> bytes:
     return varint(number << 3 | _BYTES)
 
 
-def decode(command: bytes) -> Command:
+def decode(command: bytes) -> DecodedCommand:
     """Read a command; `FrameError` for bytes that are not one.
 
     A command of a type that is not in the table is `(type, None)`, for a newer peer may send it.
@@ -176,15 +176,17 @@ def decode(command: bytes) -> Command:
     number, body = split(command)
     found = _commands().get(number)
     if found is not None:
-        return Command(number, messages.parse(found[1], body))
+        return DecodedCommand(number, messages.parse(found[1], body))
     base = messages.parse("BaseCommand", command)
     found = _commands().get(base.type)
     if found is None:
-        return Command(base.type, None)
+        return DecodedCommand(base.type, None)
     if not base.HasField(found[0]):
         raise FrameError(f"a command of type {base.type} without its {found[0]}")
     # A field that is missing inside is the concern of `parse`.
-    return Command(base.type, messages.parse(found[1], getattr(base, found[0]).SerializePartialToString()))
+    return DecodedCommand(
+        base.type, messages.parse(found[1], getattr(base, found[0]).SerializePartialToString())
+    )
 
 
 @cache

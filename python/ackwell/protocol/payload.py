@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from ackwell._native import crc32c, decompress
 from ackwell.errors import AckwellError, FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import COMPRESSIONS, MAX_MESSAGE_BYTES
+from ackwell.protocol.constants import COMPRESSIONS, MAX_MESSAGE_BYTES
 
 CHECKSUM_MAGIC: Final = b"\x0e\x01"
 BROKER_ENTRY_MAGIC: Final = b"\x0e\x02"

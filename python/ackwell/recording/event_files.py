@@ -41,7 +41,7 @@ _PAUSE_S: Final = 0.05
 log = logging.getLogger("ackwell.recording")
 
 
-class Payload(NamedTuple):
+class EntryPayload(NamedTuple):
     """The bytes of an entry, to be kept beside its events."""
 
     topic: str
@@ -68,7 +68,7 @@ class EventFiles:
         self._format = file_format
         self._events_per_file = events_per_file
         self._queue_max = queue_max
-        self._queue: deque[Event | Payload] = deque()
+        self._queue: deque[Event | EntryPayload] = deque()
         self._payload_bytes = 0
         self._payload_file: IO[str] | None = None
         self._rows: list[Event] = []
@@ -100,11 +100,11 @@ class EventFiles:
         else:
             self._queue.append(event)
 
-    def keep(self, topic: str, position: tuple[int, int], data: bytes) -> None:
+    def keep_payload(self, topic: str, position: tuple[int, int], data: bytes) -> None:
         """Let the bytes of an entry be written; they are left out where too many wait."""
         if self._payload_bytes + len(data) <= PAYLOAD_BYTES_MAX and self._error is None:
             self._payload_bytes += len(data)
-            self._queue.append(Payload(topic, position, data))
+            self._queue.append(EntryPayload(topic, position, data))
 
     def close(self) -> None:
         """Write what waits, and close the file. Raises the `OSError` that writing ended with."""
@@ -143,7 +143,7 @@ class EventFiles:
         told = self._dropped
         taken = [self._queue.popleft() for _ in range(len(self._queue))]
         batch = [each for each in taken if isinstance(each, Event)]
-        payloads = [each for each in taken if isinstance(each, Payload)]
+        payloads = [each for each in taken if isinstance(each, EntryPayload)]
         if told:
             self._dropped -= told
             batch.append(_dropped(told, batch))
@@ -152,7 +152,7 @@ class EventFiles:
                 self._begin_file()
             room = self._events_per_file - self._in_file
             part, batch = batch[:room], batch[room:]
-            self._put(part)
+            self._write_lines(part)
             self._in_file += len(part)
             self._written += len(part)
             if self._in_file >= self._events_per_file:
@@ -166,14 +166,14 @@ class EventFiles:
         self._in_file = 0
         self._file = self._path.open("x", encoding="utf-8")
 
-    def _put(self, events: list[Event]) -> None:
+    def _write_lines(self, events: list[Event]) -> None:
         assert self._file is not None
         self._file.write("".join(map(line, events)))
         self._file.flush()
         if self._format == "parquet":
             self._rows += events
 
-    def _put_payloads(self, payloads: list[Payload]) -> None:
+    def _put_payloads(self, payloads: list[EntryPayload]) -> None:
         if self._payload_file is None:
             path = self._folder / f"{PREFIX}{self._number:06}.jsonl"
             self._payload_file = path.open("a", encoding="utf-8")

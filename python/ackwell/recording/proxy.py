@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.errors import FrameError
 from ackwell.protocol.address import address_of
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import Frame, FrameReader, decode, encode, frame
-from ackwell.recording.watch import Watch
+from ackwell.recording.observer import ConnectionObserver
 
 if TYPE_CHECKING:
-    from ackwell.recording.book import Book
+    from ackwell.recording.recording import Recording
 
 log = logging.getLogger("ackwell.recording")
 
@@ -45,7 +45,7 @@ class Proxy:
     def __init__(
         self,
         broker_url: str,
-        book: Book,
+        recording: Recording,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -57,14 +57,16 @@ class Proxy:
         self.trust = trust or (ssl.create_default_context() if is_tls else None)
         self._broker_url = broker_url
         self._host, self._port = host, port
-        self._book = book
+        self._recording = recording
         self._servers: dict[str, asyncio.Server] = {}
         self._ports: dict[str, int] = {}
-        self.links: set[Link] = set()
+        self.links: set[ProxiedConnection] = set()
 
     async def start(self) -> None:
         """Listen, and say in the recording what it cannot see."""
-        self._book.gap("clients and operators that do not come through this proxy, and what the broker trims")
+        self._recording.record_gap(
+            "clients and operators that do not come through this proxy, and what the broker trims"
+        )
         await self.listen_for(self._broker_url, self._port)
 
     async def stop(self) -> None:
@@ -87,7 +89,7 @@ class Proxy:
         scheme = "pulsar" if self.tls is None else "pulsar+ssl"
         return broker_url if port is None else f"{scheme}://{self._host}:{port}"
 
-    def knows(self, broker_url: str) -> bool:
+    def has_port_for(self, broker_url: str) -> bool:
         """Return whether a broker has a port of the proxy's."""
         return broker_url in self._ports
 
@@ -97,7 +99,7 @@ class Proxy:
             return
         address_of(broker_url)
         server = await asyncio.get_running_loop().create_server(
-            lambda: ClientSide(Link(self, broker_url, self._book)),
+            lambda: ClientSide(ProxiedConnection(self, broker_url, self._recording)),
             self._host,
             port,
             ssl=self.tls,
@@ -107,20 +109,20 @@ class Proxy:
         self._ports[broker_url] = server.sockets[0].getsockname()[1]
 
 
-class Link:
+class ProxiedConnection:
     """A client's connection and the one to the broker that belongs to it."""
 
-    def __init__(self, proxy: Proxy, broker_url: str, book: Book) -> None:
+    def __init__(self, proxy: Proxy, broker_url: str, recording: Recording) -> None:
         self.proxy = proxy
         self.broker_url = broker_url
-        self.behind = book.brokers[broker_url]
-        self.watch = Watch(book, self.to_broker, self.behind)
+        self.upstream = recording.brokers[broker_url]
+        self.observer = ConnectionObserver(recording, self.to_broker, self.upstream)
         self.client: asyncio.Transport | None = None
         self.broker: asyncio.Transport | None = None
         self._to_broker: list[bytes] = []
         self._to_client: list[bytes] = []
-        self._after: asyncio.Task[None] | None = None
-        self._behind: list[Frame] = []
+        self._readdressing: asyncio.Task[None] | None = None
+        self._queued_frames: list[Frame] = []
         self.closed = False
 
     async def connect(self) -> None:
@@ -133,7 +135,7 @@ class Link:
             )
         except OSError as error:
             log.warning("no connection to %s: %s", self.broker_url, error)
-            self.watch.broker_lost()
+            self.observer.broker_lost()
             self.close()
 
     def connected(self, transport: asyncio.Transport) -> None:
@@ -159,15 +161,15 @@ class Link:
     def from_client(self, given: Frame) -> None:
         """Pass a frame on to the broker, then read it."""
         self.to_broker(given.raw)
-        self.watch.from_client(given)
+        self.observer.from_client(given)
 
     def from_broker(self, given: Frame) -> None:
         """Read a frame, and pass on to the client what goes there."""
-        if self._after is not None:
+        if self._readdressing is not None:
             # An address is being made; what comes behind it waits its turn.
-            self._behind.append(given)
+            self._queued_frames.append(given)
             return
-        for each in self.watch.from_broker(given):
+        for each in self.observer.from_broker(given):
             if each.command_type in _ADDRESSES:
                 self._readdress(each)
             else:
@@ -180,24 +182,24 @@ class Link:
         there = tls if address_of(self.broker_url).is_tls else plain
         here, other = (plain, tls) if self.proxy.tls is None else (tls, plain)
         url = getattr(message, there)
-        if url and not self.proxy.knows(url):
-            self._after = asyncio.get_running_loop().create_task(self._make_room(url, given))
+        if url and not self.proxy.has_port_for(url):
+            self._readdressing = asyncio.get_running_loop().create_task(self._open_port(url, given))
             return
         message.ClearField(other)
         if url:
             setattr(message, here, self.proxy.url_for(url))
         self._to_client.append(frame(encode(command_type, message), given.payload))
 
-    async def _make_room(self, url: str, given: Frame) -> None:
+    async def _open_port(self, url: str, given: Frame) -> None:
         try:
             await self.proxy.listen_for(url)
         except (OSError, ValueError) as error:
             log.warning("no port for %s: %s", url, error)
             self.close()
             return
-        self._after = None
-        behind, self._behind = self._behind, []
-        for each in (given, *behind):
+        self._readdressing = None
+        queued, self._queued_frames = self._queued_frames, []
+        for each in (given, *queued):
             self.from_broker(each)
         self.flush()
 
@@ -208,16 +210,16 @@ class Link:
         self.flush()
         self.closed = True
         self.proxy.links.discard(self)
-        self.watch.closed()
+        self.observer.closed()
         for side in (self.client, self.broker):
             if side is not None:
                 side.close()
 
 
-class _Side(asyncio.Protocol):
+class _ConnectionSide(asyncio.Protocol):
     """One side of a link."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ProxiedConnection) -> None:
         self.link = link
         self._reader = FrameReader(max_frame_bytes=1 << 30)
 
@@ -225,13 +227,13 @@ class _Side(asyncio.Protocol):
         """Pass on the frames that are whole now."""
         try:
             for each in self._reader.feed(data):
-                self.passed(each)
+                self.frame_received(each)
             self.link.flush()
         except FrameError as error:
             log.warning("a connection closed: %s", error)
             self.link.close()
 
-    def passed(self, given: Frame) -> None:
+    def frame_received(self, given: Frame) -> None:
         """Pass one frame on."""
         raise NotImplementedError
 
@@ -245,14 +247,14 @@ class _Side(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Read no more from the other side until this one has caught up."""
-        _call(self.other(), "pause_reading")
+        _call_if_open(self.other(), "pause_reading")
 
     def resume_writing(self) -> None:
         """Read on."""
-        _call(self.other(), "resume_reading")
+        _call_if_open(self.other(), "resume_reading")
 
 
-class ClientSide(_Side):
+class ClientSide(_ConnectionSide):
     """The side of the client."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -263,7 +265,7 @@ class ClientSide(_Side):
         self.link.proxy.links.add(self.link)
         self._connecting = asyncio.get_running_loop().create_task(self.link.connect())
 
-    def passed(self, given: Frame) -> None:
+    def frame_received(self, given: Frame) -> None:
         """Pass a frame on to the broker."""
         self.link.from_client(given)
 
@@ -272,27 +274,27 @@ class ClientSide(_Side):
         return self.link.broker
 
 
-class BrokerSide(_Side):
+class BrokerSide(_ConnectionSide):
     """The side of the broker."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the broker in."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=BUFFER_BYTES)
-        if not self.link.behind.connections:
-            self.link.watch.broker_back()
-        self.link.behind.connections += 1
+        if not self.link.upstream.connections:
+            self.link.observer.broker_back()
+        self.link.upstream.connections += 1
         self.link.connected(transport)
 
-    def passed(self, given: Frame) -> None:
+    def frame_received(self, given: Frame) -> None:
         """Pass a frame on to the client."""
         self.link.from_broker(given)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the client's side; if the broker broke the connection, what was recorded may be forgotten."""
-        self.link.behind.connections -= 1
+        self.link.upstream.connections -= 1
         if not self.link.closed:
-            self.link.watch.broker_lost()
+            self.link.observer.broker_lost()
         super().connection_lost(exc)
 
     def other(self) -> asyncio.Transport | None:
@@ -300,6 +302,6 @@ class BrokerSide(_Side):
         return self.link.client
 
 
-def _call(transport: Any, name: str) -> None:
+def _call_if_open(transport: Any, name: str) -> None:
     if transport is not None and not transport.is_closing():
         getattr(transport, name)()

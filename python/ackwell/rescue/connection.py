@@ -19,7 +19,7 @@ from ackwell.errors import AckwellError, ErrorCode, StatsError
 from ackwell.integers import UINT64_MAX
 from ackwell.protocol import messages
 from ackwell.protocol.address import address_of
-from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType, LookupType, SubscriptionType
+from ackwell.protocol.constants import PROTOCOL_VERSION, CommandType, LookupType, SubscriptionType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.snapshot import Snapshot, take

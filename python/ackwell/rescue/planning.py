@@ -25,7 +25,7 @@ from ackwell.cursor.rules import acknowledged, existing
 from ackwell.cursor.state import AckSets, CursorState
 from ackwell.errors import AckwellError, StatsError
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.protocol.topic_name import TopicName
 from ackwell.rescue.refusals import RefusedError
 

@@ -20,7 +20,7 @@ from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, collected_facts
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.errors import StatsError
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.seals import check_seal
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ackwell._native import PositionRangeSet
 from ackwell.cluster.admin import quoted, topic_path
 from ackwell.cluster.atomic_files import write_atomically
 from ackwell.errors import StatsError
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue.holding import held
 from ackwell.rescue.planning import attachable, not_internal
 from ackwell.rescue.putting_back import Report, put_back_at_once, send

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError
 from ackwell.integers import INT64_MAX
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

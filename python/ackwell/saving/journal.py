@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError, NotLoadedError, ProtocolError
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.saving import delta
 from ackwell.saving.chunks import check_compression, compress, decompress
 from ackwell.saving.parts import Save, cut

@@ -13,7 +13,7 @@ import zlib
 from typing import Final, NamedTuple
 
 from ackwell.errors import CorruptStateError, NewerVersionError
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.wire import Reader, varint
 
 # The wire type of this byte would be 7, so no Protocol Buffers message begins with it.

@@ -1,6 +1,5 @@
 """Consumers, dispatch, acknowledgments and redelivery: a subscription's decisions, without any I/O."""
 
-from ackwell.protocol.codes import SubscriptionType
 from ackwell.protocol.command_ack import (
     AckColumns,
     AckType,
@@ -9,6 +8,7 @@ from ackwell.protocol.command_ack import (
     TransactionId,
     ValidationError,
 )
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription.active_changes import ActiveChange, Removal
 from ackwell.subscription.consumer import ConsumerKey
 from ackwell.subscription.dispatcher import Delivery

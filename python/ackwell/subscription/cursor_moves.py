@@ -13,7 +13,7 @@ from ackwell.position import Position
 from ackwell.subscription.expiry import found_by_search
 
 if TYPE_CHECKING:
-    from ackwell.protocol.codes import SubscriptionType
+    from ackwell.protocol.constants import SubscriptionType
     from ackwell.subscription.selectors import Selector
     from ackwell.subscription.state import State
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
 from ackwell.subscription.selectors import ConsistentHashing, Selector
 

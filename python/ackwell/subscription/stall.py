@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
 from ackwell.subscription.policies.policy import why

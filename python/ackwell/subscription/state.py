@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription.backoffs import Backoffs
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.kinds import policy_of

@@ -33,8 +33,8 @@ from ackwell.cursor.ack_sets import BATCH_SIZE_MAX, from_words
 from ackwell.engine import native_engine
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
-from ackwell.protocol.codes import SubscriptionType
 from ackwell.protocol.command_ack import AckColumns, AckType, CommandAck, TransactionId, ValidationError
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.saving.journal import Journal
 from ackwell.subscription import arguments, handle, saved
 from ackwell.subscription.acknowledge import Acknowledgments

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell import Ledgers
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription import ActiveChange, Subscription, SubscriptionSettings
 from tests.pulsar.live.client import Client
 

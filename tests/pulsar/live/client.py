@@ -15,8 +15,8 @@ from ackwell import Position
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
-from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType, InitialPosition, SubscriptionType
-from ackwell.protocol.frames import Command, FrameReader, decode, encode, frame
+from ackwell.protocol.constants import PROTOCOL_VERSION, CommandType, InitialPosition, SubscriptionType
+from ackwell.protocol.frames import DecodedCommand, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
 
 PRODUCER_ID = 1
@@ -328,7 +328,7 @@ class Client:
         for each in self._reader.feed(data):
             self._on(decode(each.command))
 
-    def _on(self, command: Command) -> None:
+    def _on(self, command: DecodedCommand) -> None:
         message = command.message
         if command.type == CommandType.MESSAGE:
             ids = message.message_id

@@ -9,7 +9,7 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
 from ackwell.errors import ErrorCode
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar.live import actions
 from tests.pulsar.live.client import Client, Delivered, RefusedError
 

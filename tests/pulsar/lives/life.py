@@ -12,7 +12,7 @@ from ackwell import Position
 from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor.ack_sets import from_words, to_words
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar.live.client import Client, RefusedError
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ import threading
 from contextlib import suppress
 from typing import NamedTuple
 
-from ackwell.protocol.codes import CommandType
-from ackwell.protocol.frames import Command, Frame, FrameReader, decode, encode, frame
+from ackwell.protocol.constants import CommandType
+from ackwell.protocol.frames import DecodedCommand, Frame, FrameReader, decode, encode, frame
 
 
 class Seen(NamedTuple):
     """A frame that passed."""
 
     from_client: bool
-    command: Command
+    command: DecodedCommand
     payload: bytes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell import Position
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.protocol.payload import read_payload
 from ackwell.wire import signed64
 from tests.pulsar.live import actions

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import hold, plan, put_back, release, unload
 from tests.pulsar.live.client import Client, Delivered, RefusedError
 from tests.pulsar.rescue.play import NAME, connection

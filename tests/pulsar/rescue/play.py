@@ -16,7 +16,7 @@ from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor.ack_sets import all_messages, from_words, to_words
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.cursor.state import CursorState
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import Connection, RefusedError, plan, put_back
 from tests.pulsar.live.client import Client, Delivered
 from tests.pulsar.live.client import RefusedError as AnswerError

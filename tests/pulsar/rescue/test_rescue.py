@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import plan, put_back
 from tests.commands import command
 from tests.pulsar import kit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.cluster.admin import Admin, TopicAnswer
 from ackwell.cluster.endpoint import Endpoint
-from ackwell.protocol.codes import SubscriptionType
+from ackwell.protocol.constants import SubscriptionType
 from tests.pulsar.live.client import Client
 
 if TYPE_CHECKING:

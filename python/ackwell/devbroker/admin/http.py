@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from ackwell.devbroker.admin.requests import Backend, HttpError, Raw, Request
 from ackwell.devbroker.admin.routes import route
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ async def _answer(backend: Backend, request: Request) -> tuple[HTTPStatus, Any]:
         answer = route(backend, request)
         if isawaitable(answer):
             answer = await answer
-    except RefusedError as refusal:
+    except CommandRefusedError as refusal:
         return _STATUS.get(refusal.code, HTTPStatus.CONFLICT), {"reason": str(refusal)}
     except HttpError as error:
         return error.status, {"reason": str(error)}

@@ -7,11 +7,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError, Raw, number
-from ackwell.devbroker.admin.stats import timestamp
 from ackwell.devbroker.admin.subscription_routes import subscriptions
 from ackwell.devbroker.admin.topic_routes import existing
+from ackwell.devbroker.admin.topic_stats import timestamp
 from ackwell.errors import FrameError
-from ackwell.protocol.codes import COMPRESSIONS
+from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.protocol.payload import read_payload, uncompressed
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
+    from ackwell.devbroker.broker_state import BrokerState
     from ackwell.devbroker.clock import Clock
     from ackwell.devbroker.faults import Faults
-    from ackwell.devbroker.restarts import Restarted
-    from ackwell.devbroker.state import State
+    from ackwell.devbroker.restarts import RestartReport
     from ackwell.devbroker.tester import Message
     from ackwell.replay.events import Event
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Tested(Protocol):
     """What a test asks of the broker itself; `AsyncBroker` has it."""
 
-    state: State
+    state: BrokerState
     service: Service
     clock: Clock
     crashed: bool
@@ -51,14 +51,14 @@ class Tested(Protocol):
     def crash(self) -> None:
         """End as `kill -9` does."""
 
-    async def restart(self, as_: str | None = None) -> Restarted:
+    async def restart(self, as_: str | None = None) -> RestartReport:
         """Start again, with what was kept."""
 
 
 class Backend(NamedTuple):
     """What requests are answered from."""
 
-    state: State
+    state: BrokerState
     service: Service
     broker: Tested
 

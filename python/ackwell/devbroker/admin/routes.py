@@ -16,7 +16,7 @@ from ackwell.devbroker.admin import (
     topic_routes,
 )
 from ackwell.devbroker.admin.requests import HttpError, Request
-from ackwell.devbroker.state import parsed
+from ackwell.devbroker.broker_state import parse_topic_name
 from ackwell.protocol.topic_name import TopicName
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def route(backend: Backend, request: Request) -> Any:
             prefix = f"{domain}://{tenant}/{namespace}/"
             return sorted(name for name in backend.state.partitioned if name.startswith(prefix))
         case ["admin", "v2", "persistent" | "non-persistent" as domain, tenant, namespace, local, *rest]:
-            name = parsed(f"{domain}://{tenant}/{namespace}/{local}")
+            name = parse_topic_name(f"{domain}://{tenant}/{namespace}/{local}")
             backend.service.authorize(request.role, name)
             return _found(TOPIC_ROUTES, request.method, rest)(backend, request, name, rest)
     raise HttpError(HTTPStatus.NOT_FOUND, f"the dev broker has no /{'/'.join(request.path)}")

@@ -6,9 +6,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.requests import HttpError
-from ackwell.devbroker.admin.stats import internal_stats, stats, together
+from ackwell.devbroker.admin.topic_stats import internal_stats, merged_stats, stats
 from ackwell.protocol import messages
-from ackwell.protocol.codes import SchemaType
+from ackwell.protocol.constants import SchemaType
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Backend, Request
@@ -104,7 +104,7 @@ def topic_stats(backend: Backend, _request: Request, name: TopicName, _: list[st
 def partitioned_stats(backend: Backend, _request: Request, name: TopicName, _: list[str]) -> Any:
     """Describe each partition, and all of them together."""
     described = {str(topic.name): stats(topic) for topic in _partitions_of(backend, name)}
-    return together(list(described.values())) | {
+    return merged_stats(list(described.values())) | {
         "metadata": {"partitions": len(described), "deleted": False},
         "partitions": described,
     }

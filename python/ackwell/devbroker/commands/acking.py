@@ -5,21 +5,21 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import CorruptStateError, FrameError, LimitError, ProtocolError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 from ackwell.subscription import AckColumns
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.subscriptions import Consumer
+    from ackwell.devbroker.client_connection import ClientConnection
+    from ackwell.devbroker.subscriptions import ConnectedConsumer
 
 log = logging.getLogger("ackwell.devbroker")
 
 
-def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
+def acknowledge(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Acknowledge messages, and answer if the client waits for it.
 
     `command` is bytes, which the core reads in a third of the time, or a message.
@@ -32,19 +32,19 @@ def acknowledge(connection: Connection, command: Any, _: bytes) -> None:
     faults = connection.shared.faults
     if consumer is None or (faults.any and faults.loses_ack(consumer)):
         return
-    refusal: ProtocolError | RefusedError | None
+    refusal: ProtocolError | CommandRefusedError | None
     try:
         if columns.transaction is not None:
             connection.state.coordinator.check(columns.transaction)
         refusal = _apply(consumer, columns)
-    except RefusedError as error:
+    except CommandRefusedError as error:
         refusal = error
     consumer.subscription.wake()
     if columns.request_id is not None:
-        connection.shared.when_durable(lambda: _answer(connection, columns, refusal))
+        connection.shared.call_when_durable(lambda: _answer(connection, columns, refusal))
 
 
-def _apply(consumer: Consumer, columns: AckColumns) -> ProtocolError | None:
+def _apply(consumer: ConnectedConsumer, columns: AckColumns) -> ProtocolError | None:
     """Acknowledge; return the refusal that is answered, which only transactions get."""
     source = consumer.subscription
     # The answer is the connection's to give, so the subscription keeps no receipt.
@@ -65,7 +65,9 @@ def _apply(consumer: Consumer, columns: AckColumns) -> ProtocolError | None:
     return None
 
 
-def _answer(connection: Connection, columns: AckColumns, error: ProtocolError | RefusedError | None) -> None:
+def _answer(
+    connection: ClientConnection, columns: AckColumns, error: ProtocolError | CommandRefusedError | None
+) -> None:
     answer = messages.CommandAckResponse(consumer_id=columns.consumer_id, request_id=columns.request_id)
     if columns.transaction is not None:
         answer.txnid_most_bits, answer.txnid_least_bits = columns.transaction
@@ -74,7 +76,7 @@ def _answer(connection: Connection, columns: AckColumns, error: ProtocolError | 
     connection.send(CommandType.ACK_RESPONSE, answer)
 
 
-def redeliver(connection: Connection, command: Any, _: bytes) -> None:
+def redeliver(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Take messages back and deliver them again."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.commands.enums import enum_of
-from ackwell.devbroker.refusals import RefusedError
-from ackwell.devbroker.subscriptions import Consumer
+from ackwell.devbroker.refused_commands import CommandRefusedError
+from ackwell.devbroker.subscriptions import ConnectedConsumer
 from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, InitialPosition, KeySharedMode, SubscriptionType
+from ackwell.protocol.constants import CommandType, InitialPosition, KeySharedMode, SubscriptionType
 from ackwell.protocol.message_ids import message_id_of
 from ackwell.subscription.arguments import INT32_MAX
 from ackwell.subscription.consumer import NO_EPOCH
 from ackwell.wire import signed64
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.client_connection import ClientConnection
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.topic import Topic
 
 
-def subscribe(connection: Connection, command: Any, _: bytes) -> None:
+def subscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Make a consumer, and its subscription if there is none."""
     if command.consumer_id in connection.consumers:
         connection.succeed(command.request_id)
@@ -33,10 +33,10 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
     if command.HasField("schema"):
         # Before the subscription is made: nothing is left of a consumer that is refused.
         state.put_schema(topic.name, command.schema)
-    subscription = topic.subscriptions.get(command.subscription) or _made(topic, command, type_)
+    subscription = topic.subscriptions.get(command.subscription) or _new_subscription(topic, command, type_)
     name = command.consumer_name or state.new_name()
     meta = command.keySharedMeta
-    consumer = Consumer(
+    consumer = ConnectedConsumer(
         connection=connection,
         consumer_id=command.consumer_id,
         name=name,
@@ -56,17 +56,17 @@ def subscribe(connection: Connection, command: Any, _: bytes) -> None:
             sticky=command.HasField("keySharedMeta") and meta.keySharedMode == KeySharedMode.STICKY,
             hash_ranges=[(each.start, each.end) for each in meta.hashRanges],
         )
-    except RefusedError:
+    except CommandRefusedError:
         if not subscription.durable and not subscription.consumers:
             subscription.delete()
         raise
     subscription.read_compacted = command.read_compacted
     connection.consumers[consumer.consumer_id] = consumer
     connection.succeed(command.request_id)
-    subscription.tell_active(consumer)
+    subscription.notify_active(consumer)
 
 
-def _made(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscription:
+def _new_subscription(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscription:
     durable = command.durable and topic.name.persistent
     if command.HasField("start_message_id") and not command.durable:
         # A message that is to be left out is left out by its client.
@@ -80,16 +80,16 @@ def _made(topic: Topic, command: Any, type_: SubscriptionType) -> TopicSubscript
     return made
 
 
-def _consumer(connection: Connection, command: Any) -> Consumer:
+def _consumer(connection: ClientConnection, command: Any) -> ConnectedConsumer:
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
-        raise RefusedError(
+        raise CommandRefusedError(
             ErrorCode.CONSUMER_NOT_FOUND, f"no consumer {command.consumer_id} on this connection"
         )
     return consumer
 
 
-def flow(connection: Connection, command: Any, _: bytes) -> None:
+def flow(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Let a consumer get so many more messages."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None or not command.messagePermits:
@@ -100,12 +100,12 @@ def flow(connection: Connection, command: Any, _: bytes) -> None:
     consumer.subscription.wake()
 
 
-def unsubscribe(connection: Connection, command: Any, _: bytes) -> None:
+def unsubscribe(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Delete a subscription; refused while others consume it."""
     consumer = _consumer(connection, command)
     subscription = consumer.subscription
     if len(subscription.consumers) > 1 and not command.force:
-        raise RefusedError(
+        raise CommandRefusedError(
             ErrorCode.METADATA_ERROR, "Unconnected or shared consumer attempting to unsubscribe"
         )
     for each in list(subscription.consumers.values()):
@@ -118,7 +118,7 @@ def unsubscribe(connection: Connection, command: Any, _: bytes) -> None:
     connection.succeed(command.request_id)
 
 
-def close_consumer(connection: Connection, command: Any, _: bytes) -> None:
+def close_consumer(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Let a consumer go."""
     consumer = connection.consumers.pop(command.consumer_id, None)
     if consumer is not None:
@@ -126,7 +126,7 @@ def close_consumer(connection: Connection, command: Any, _: bytes) -> None:
     connection.succeed(command.request_id)
 
 
-def seek(connection: Connection, command: Any, _: bytes) -> None:
+def seek(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Put a subscription at a message or at a time."""
     consumer = _consumer(connection, command)
     subscription, content = consumer.subscription, consumer.subscription.content
@@ -135,13 +135,13 @@ def seek(connection: Connection, command: Any, _: bytes) -> None:
     elif command.HasField("message_publish_time"):
         position, ack_set = content.log.first_published_at(command.message_publish_time), []
     else:
-        raise RefusedError(ErrorCode.UNKNOWN_ERROR, "a seek to neither a message nor a time")
+        raise CommandRefusedError(ErrorCode.UNKNOWN_ERROR, "a seek to neither a message nor a time")
     # The consumers are closed first and the seek is answered then: what came before the answer is void.
     subscription.seek(position, ack_set)
     connection.succeed(command.request_id)
 
 
-def last_message_id(connection: Connection, command: Any, _: bytes) -> None:
+def last_message_id(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Answer with the last message's id and the mark-delete position of the consumer's subscription."""
     consumer = _consumer(connection, command)
     content = consumer.subscription.content
@@ -157,7 +157,7 @@ def last_message_id(connection: Connection, command: Any, _: bytes) -> None:
     connection.send(CommandType.GET_LAST_MESSAGE_ID_RESPONSE, answer)
 
 
-def consumer_stats(connection: Connection, command: Any, _: bytes) -> None:
+def consumer_stats(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Answer with the statistics of a consumer."""
     consumer = _consumer(connection, command)
     source = consumer.subscription

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
 from ackwell.devbroker.clock import TIME_MAX_MS
 from ackwell.devbroker.commands.enums import enum_of
-from ackwell.devbroker.entry import Entry
+from ackwell.devbroker.entry import LogEntry
 from ackwell.devbroker.producers import Producer
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import AccessMode, CommandType
 from ackwell.protocol.command_ack import TransactionId
-from ackwell.protocol.hot import receipt_frame
+from ackwell.protocol.constants import AccessMode, CommandType
+from ackwell.protocol.fast_frames import receipt_frame
 from ackwell.protocol.payload import read_payload
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
-    from ackwell.devbroker.state import State
+    from ackwell.devbroker.broker_state import BrokerState
+    from ackwell.devbroker.client_connection import ClientConnection
 
 
-def open_producer(connection: Connection, command: Any, _: bytes) -> None:
+def open_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Make a producer, or let it wait for its turn."""
     state = connection.state
     topic = state.topic(command.topic)
@@ -71,7 +71,7 @@ def open_producer(connection: Connection, command: Any, _: bytes) -> None:
         connection.send(CommandType.PRODUCER_SUCCESS, waiting)
 
 
-def publish(connection: Connection, command: Any, payload: bytes) -> None:
+def publish(connection: ClientConnection, command: Any, payload: bytes) -> None:
     """Add an entry to the log, and return its receipt."""
     producer = connection.producers.get(command.producer_id)
     if producer is None and command.producer_id in connection.closed_producers:
@@ -80,7 +80,7 @@ def publish(connection: Connection, command: Any, payload: bytes) -> None:
         raise FrameError(f"a message of producer {command.producer_id}, which is not open")
     try:
         position = _publish(connection.state, producer, command, payload)
-    except RefusedError as refusal:
+    except CommandRefusedError as refusal:
         connection.send(
             CommandType.SEND_ERROR,
             messages.CommandSendError(
@@ -101,15 +101,15 @@ def publish(connection: Connection, command: Any, payload: bytes) -> None:
     )
 
 
-def _publish(state: State, producer: Producer, command: Any, data: bytes) -> tuple[int, int]:
+def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) -> tuple[int, int]:
     topic, shared = state.topics[producer.topic], state.shared
     if shared.faults.any and shared.faults.refuses_send(producer.topic, producer.name):
-        raise RefusedError(ErrorCode.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
+        raise CommandRefusedError(ErrorCode.SERVICE_NOT_READY, "a fault that was asked for: refuse_sends")
     if len(data) > state.settings.max_message_bytes + _CHECKSUM_BYTES:
-        raise RefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
+        raise CommandRefusedError(ErrorCode.NOT_ALLOWED_ERROR, f"a message of {len(data):,} bytes")
     payload = read_payload(data)
     if not payload.checksum_holds:
-        raise RefusedError(ErrorCode.CHECKSUM_ERROR, "Checksum failed on the broker")
+        raise CommandRefusedError(ErrorCode.CHECKSUM_ERROR, "Checksum failed on the broker")
     deduplicates = topic.producers.deduplicates()
     if deduplicates and topic.producers.is_duplicate(producer.name, command.sequence_id):
         return -1, -1
@@ -125,10 +125,10 @@ def _publish(state: State, producer: Producer, command: Any, data: bytes) -> tup
     return position
 
 
-def _entry(metadata: Any, data: bytes, now_ms: int) -> Entry:
+def _entry(metadata: Any, data: bytes, now_ms: int) -> LogEntry:
     size = metadata.num_messages_in_batch
     if not 0 < size <= BATCH_SIZE_MAX:
-        raise RefusedError(
+        raise CommandRefusedError(
             ErrorCode.NOT_ALLOWED_ERROR, f"a batch of {size:,}; expected 1 to {BATCH_SIZE_MAX:,}"
         )
     publish_ms, deliver_at_ms = min(metadata.publish_time, TIME_MAX_MS), 0
@@ -139,7 +139,7 @@ def _entry(metadata: Any, data: bytes, now_ms: int) -> Entry:
     transaction = None
     if metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits"):
         transaction = TransactionId.of(metadata)
-    return Entry(
+    return LogEntry(
         data,
         size,
         publish_ms,
@@ -152,7 +152,7 @@ _CHECKSUM_BYTES = 64
 """The bytes beside metadata and payload."""
 
 
-def close_producer(connection: Connection, command: Any, _: bytes) -> None:
+def close_producer(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Let a producer go."""
     producer = connection.producers.pop(command.producer_id, None)
     if producer is not None:

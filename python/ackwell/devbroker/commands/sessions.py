@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.connection import NO_REQUEST
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.client_connection import NO_REQUEST
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import PROTOCOL_VERSION, CommandType
+from ackwell.protocol.constants import PROTOCOL_VERSION, CommandType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.client_connection import ClientConnection
 
 
-def connect(connection: Connection, command: Any, _: bytes) -> None:
+def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Greet a client, in the older of both versions."""
     try:
         connection.role = connection.service.authenticate(command.auth_method_name, command.auth_data)
-    except RefusedError as refusal:
+    except CommandRefusedError as refusal:
         error = messages.CommandError(request_id=NO_REQUEST, error=refusal.code, message=str(refusal))
         connection.send(CommandType.ERROR, error)
         connection.close(str(refusal))
@@ -38,11 +38,11 @@ def connect(connection: Connection, command: Any, _: bytes) -> None:
     )
 
 
-def ping(connection: Connection, _command: Any, _: bytes) -> None:
+def ping(connection: ClientConnection, _command: Any, _: bytes) -> None:
     """Answer a sign of life."""
     connection.send(CommandType.PONG, messages.CommandPong())
 
 
-def pong(connection: Connection, _command: Any, _: bytes) -> None:
+def pong(connection: ClientConnection, _command: Any, _: bytes) -> None:
     """Count the answer to a ping of ours."""
     connection.pongs += 1

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.watchers import Watcher, hash_of, matching
+from ackwell.devbroker.watchers import Watcher, matching, topic_list_hash
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, TopicsMode
+from ackwell.protocol.constants import CommandType, TopicsMode
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.client_connection import ClientConnection
 
 
-def topics_of_namespace(connection: Connection, command: Any, _: bytes) -> None:
+def topics_of_namespace(connection: ClientConnection, command: Any, _: bytes) -> None:
     """List the topics of a namespace, filtered if the client gives a pattern."""
     names = [
         name
@@ -23,7 +23,7 @@ def topics_of_namespace(connection: Connection, command: Any, _: bytes) -> None:
     found = sorted(map(str, names))
     if filtered:
         found = matching(found, command.topics_pattern)
-    hash_ = hash_of(found)
+    hash_ = topic_list_hash(found)
     changed_ = not (command.HasField("topics_hash") and command.topics_hash == hash_)
     connection.send(
         CommandType.GET_TOPICS_OF_NAMESPACE_RESPONSE,
@@ -37,7 +37,7 @@ def topics_of_namespace(connection: Connection, command: Any, _: bytes) -> None:
     )
 
 
-def watch(connection: Connection, command: Any, _: bytes) -> None:
+def watch(connection: ClientConnection, command: Any, _: bytes) -> None:
     """List the topics that a pattern names, and report changes from now on."""
     found = matching(
         [str(name) for name in connection.state.topics_in(command.namespace) if name.persistent],
@@ -45,7 +45,7 @@ def watch(connection: Connection, command: Any, _: bytes) -> None:
     )
     watcher = Watcher(connection, command.watcher_id, command.namespace, command.topics_pattern)
     connection.state.watchers[connection, command.watcher_id] = watcher
-    hash_ = hash_of(found)
+    hash_ = topic_list_hash(found)
     known = command.HasField("topics_hash") and command.topics_hash == hash_
     connection.send(
         CommandType.WATCH_TOPIC_LIST_SUCCESS,
@@ -58,7 +58,7 @@ def watch(connection: Connection, command: Any, _: bytes) -> None:
     )
 
 
-def unwatch(connection: Connection, command: Any, _: bytes) -> None:
+def unwatch(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Stop watching."""
     connection.state.watchers.pop((connection, command.watcher_id), None)
     connection.succeed(command.request_id)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Parts:
+class TransactionParts:
     """The topics and subscriptions that take part in a transaction."""
 
     topics: set[str] = field(default_factory=set)
@@ -24,7 +24,7 @@ class Parts:
 
 
 @dataclass(slots=True)
-class Behind:
+class UpstreamBroker:
     """One broker behind the proxy."""
 
     connections: int = 0
@@ -33,25 +33,25 @@ class Behind:
     """The subscriptions that were opened on it since it was seen to be up."""
 
 
-class Published(NamedTuple):
+class PublishedEntry(NamedTuple):
     """What events say of an entry."""
 
     batch_size: int
     key: str | None
 
 
-PUBLISHED_MAX: Final = 100_000
+REMEMBERED_ENTRIES_MAX: Final = 100_000
 """Entries of which that is kept: some 20 MB."""
 
 
-def _make_room(noted: dict[Any, Any]) -> None:
+def _drop_older_half(noted: dict[Any, Any]) -> None:
     """Drop the older half of notes when they are too many."""
-    if len(noted) >= PUBLISHED_MAX:
-        for name in list(islice(noted, PUBLISHED_MAX // 2)):
+    if len(noted) >= REMEMBERED_ENTRIES_MAX:
+        for name in list(islice(noted, REMEMBERED_ENTRIES_MAX // 2)):
             del noted[name]
 
 
-class Book:
+class Recording:
     """Records events; `write` gets each, with its number in the order of all, and `keep` each entry once."""
 
     def __init__(
@@ -60,18 +60,18 @@ class Book:
         keep: Callable[[str, tuple[int, int], bytes], None] | None = None,
     ) -> None:
         self._write = write
-        self.keep = keep
+        self.keep_payload = keep
         self._sequence = 0
-        self.known: set[tuple[str, str]] = set()
+        self.known_subscriptions: set[tuple[str, str]] = set()
         """The subscriptions whose position is known: their events are complete from there."""
-        self.acked: defaultdict[tuple[str, str], dict[tuple[int, int], int]] = defaultdict(dict)
+        self.acked_entries: defaultdict[tuple[str, str], dict[tuple[int, int], int]] = defaultdict(dict)
         """By subscription: the newest entries that were acknowledged whole, with the newest consumer then."""
         self.consumers = 0
         """How many were opened."""
-        self.brokers: defaultdict[str, Behind] = defaultdict(Behind)
+        self.brokers: defaultdict[str, UpstreamBroker] = defaultdict(UpstreamBroker)
         """By address."""
-        self.transactions: dict[TransactionId, Parts] = {}
-        self.published: dict[tuple[str, int, int], Published] = {}
+        self.transactions: dict[TransactionId, TransactionParts] = {}
+        self.published_entries: dict[tuple[str, int, int], PublishedEntry] = {}
         """The newest entries, so that what is delivered need not be read again."""
 
     def record(
@@ -115,19 +115,21 @@ class Book:
             )
         )
 
-    def saw(self, topic: str, position: tuple[int, int], published: Published, data: bytes) -> None:
+    def note_entry(
+        self, topic: str, position: tuple[int, int], published: PublishedEntry, data: bytes
+    ) -> None:
         """Keep what a message said of itself."""
-        if self.keep is not None:
-            self.keep(topic, position, data)
-        _make_room(self.published)
-        self.published[topic, *position] = published
+        if self.keep_payload is not None:
+            self.keep_payload(topic, position, data)
+        _drop_older_half(self.published_entries)
+        self.published_entries[topic, *position] = published
 
-    def acknowledged(self, name: tuple[str, str], position: tuple[int, int]) -> None:
+    def note_acknowledged(self, name: tuple[str, str], position: tuple[int, int]) -> None:
         """Take note of an entry that was acknowledged whole."""
-        acked = self.acked[name]
-        _make_room(acked)
+        acked = self.acked_entries[name]
+        _drop_older_half(acked)
         acked[position] = self.consumers
 
-    def gap(self, what: str, topic: str = "") -> None:
+    def record_gap(self, what: str, topic: str = "") -> None:
         """Record what was not seen."""
         self.record(topic or "*", "", Kind.GAP, detail=what)

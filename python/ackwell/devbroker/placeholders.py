@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, overload
 
-from ackwell.devbroker.entry import Entry
+from ackwell.devbroker.entry import LogEntry
 from ackwell.position import Position
 from ackwell.protocol import messages
 from ackwell.protocol.batches import write_batch
 from ackwell.protocol.payload import write_payload
 
-STAND_IN: Final = "ackwell-stand-in"
+PLACEHOLDER: Final = "ackwell-stand-in"
 """The property of a stand-in's messages, and the name of their producer."""
 
 
-class StandIn(Entry):
+class Placeholder(LogEntry):
     """An entry of which only its position is known, and perhaps how many messages it holds and its delay."""
 
     __slots__ = ("position",)
@@ -37,10 +37,10 @@ class StandIn(Entry):
     @property
     def data(self) -> bytes:  # type: ignore[override] # made when it is asked for
         """Its bytes: a message, or a batch, that says what it is."""
-        about = [messages.KeyValue(key=STAND_IN, value=str(self.position))]
+        about = [messages.KeyValue(key=PLACEHOLDER, value=str(self.position))]
         body = f"stand-in for {self.position}: its payload was not recorded".encode()
         metadata = messages.MessageMetadata(
-            producer_name=STAND_IN, sequence_id=self.position.entry_id, publish_time=self.publish_ms
+            producer_name=PLACEHOLDER, sequence_id=self.position.entry_id, publish_time=self.publish_ms
         )
         if self.deliver_at_ms:
             metadata.deliver_at_time = self.deliver_at_ms
@@ -53,27 +53,27 @@ class StandIn(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownEntries:
     """What is known of the entries of a topic beside their number, by position."""
 
-    entries: Mapping[Position, Entry] = field(default_factory=dict)
+    entries: Mapping[Position, LogEntry] = field(default_factory=dict)
     batch_sizes: Mapping[Position, int] = field(default_factory=dict)
     deliver_at_ms: Mapping[Position, int] = field(default_factory=dict)
     publish_ms: int
     """The time of entries whose own is not known."""
 
 
-class LoadedLedger(Sequence[Entry]):
+class LoadedLedger(Sequence[LogEntry]):
     """The entries of one ledger; what is published later is behind them.
 
     `size_bytes` is what its broker said of the `count` entries.
     """
 
-    def __init__(self, ledger_id: int, count: int, known: Known, size_bytes: int = 0) -> None:
+    def __init__(self, ledger_id: int, count: int, known: KnownEntries, size_bytes: int = 0) -> None:
         self._id = ledger_id
         self._count = count
         self._known = known
-        self._later: list[Entry] = []
+        self._later: list[LogEntry] = []
         self.held_bytes = sum(
             len(entry.data) for position, entry in known.entries.items() if position.ledger_id == ledger_id
         )
@@ -86,26 +86,26 @@ class LoadedLedger(Sequence[Entry]):
         return self._count + len(self._later)
 
     @overload
-    def __getitem__(self, index: int) -> Entry: ...
+    def __getitem__(self, index: int) -> LogEntry: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Entry]: ...
-    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+    def __getitem__(self, index: slice) -> list[LogEntry]: ...
+    def __getitem__(self, index: int | slice) -> LogEntry | list[LogEntry]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
         if not 0 <= index < self._count:
             return self._later[index - self._count] if index >= 0 else self[len(self) + index]
         position, known = Position(self._id, index), self._known
-        return known.entries.get(position) or StandIn(
+        return known.entries.get(position) or Placeholder(
             position,
             known.batch_sizes.get(position, 1),
             known.publish_ms,
             known.deliver_at_ms.get(position, 0),
         )
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LogEntry]:
         return map(self.__getitem__, range(len(self)))
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LogEntry) -> None:
         """Add an entry that was published."""
         self._later.append(entry)
         self.held_bytes += len(entry.data)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from ackwell.broker.settings import BrokerSettings
-from ackwell.protocol.codes import MAX_MESSAGE_BYTES
+from ackwell.protocol.constants import MAX_MESSAGE_BYTES
 from ackwell.subscription import SubscriptionSettings
 
 VERSION: Final = "4.2"

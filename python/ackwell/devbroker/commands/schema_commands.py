@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.refusals import RefusedError
-from ackwell.devbroker.state import parsed
+from ackwell.devbroker.broker_state import parse_topic_name
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.client_connection import ClientConnection
 
 
-def get(connection: Connection, command: Any, _: bytes) -> None:
+def get(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Answer with a version of a topic's schema."""
     answer = messages.CommandGetSchemaResponse(request_id=command.request_id)
     found = connection.state.schemas.get(
-        str(parsed(command.topic).partitioned), command.schema_version or None
+        str(parse_topic_name(command.topic).partitioned), command.schema_version or None
     )
     if found is None:
         answer.error_code, answer.error_message = ErrorCode.TOPIC_NOT_FOUND, "Topic not found or no-schema"
@@ -28,12 +28,12 @@ def get(connection: Connection, command: Any, _: bytes) -> None:
     connection.send(CommandType.GET_SCHEMA_RESPONSE, answer)
 
 
-def get_or_create(connection: Connection, command: Any, _: bytes) -> None:
+def get_or_create(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Add a schema; answer with its version."""
     answer = messages.CommandGetOrCreateSchemaResponse(request_id=command.request_id)
     try:
-        version = connection.state.put_schema(parsed(command.topic), command.schema)
+        version = connection.state.put_schema(parse_topic_name(command.topic), command.schema)
         answer.schema_version = version or b""
-    except RefusedError as refusal:
+    except CommandRefusedError as refusal:
         answer.error_code, answer.error_message = refusal.code, str(refusal)
     connection.send(CommandType.GET_OR_CREATE_SCHEMA_RESPONSE, answer)

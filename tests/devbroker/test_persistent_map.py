@@ -19,7 +19,7 @@ import pytest
 
 from ackwell.devbroker import Broker
 from ackwell.errors import ErrorCode
-from ackwell.protocol.codes import AccessMode, CommandType, SchemaType, TxnAction
+from ackwell.protocol.constants import AccessMode, CommandType, SchemaType, TxnAction
 from tests.devbroker.raw import RawClient
 from tests.devbroker.test_transactions import begin, delivered, end, join
 
@@ -243,7 +243,7 @@ def tenant_is_there(at: Running, _: Broker) -> None:
     assert "acme" in at.admin("GET", "tenants")
 
 
-KEPT: dict[str, tuple[Set, Check]] = {
+PERSISTENT_ATTRIBUTES: dict[str, tuple[Set, Check]] = {
     "tenant": (sent("PUT", "tenants/acme", {}), tenant_is_there),
     "namespace": (sent("PUT", "namespaces/public/live", {}), asked("namespaces/public/live/topics", [])),
     "policy": (
@@ -274,15 +274,15 @@ KEPT: dict[str, tuple[Set, Check]] = {
 def after_a_kill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Broker]]:
     path = tmp_path_factory.mktemp("kept") / "broker.db"
     with killed(path) as running:
-        for set_fact, _ in KEPT.values():
+        for set_fact, _ in PERSISTENT_ATTRIBUTES.values():
             set_fact(running)
     with reopened(path) as (running, broker):
         yield running, broker
 
 
-@pytest.mark.parametrize("fact", KEPT)
+@pytest.mark.parametrize("fact", PERSISTENT_ATTRIBUTES)
 def test_a_killed_broker_finds_every_fact_again(after_a_kill: tuple[Running, Broker], fact: str) -> None:
-    KEPT[fact][1](*after_a_kill)
+    PERSISTENT_ATTRIBUTES[fact][1](*after_a_kill)
 
 
 def use_and_delete_topic(at: Running) -> None:
@@ -319,15 +319,16 @@ REMOVED: dict[str, tuple[Set, Check]] = {
     ),
     "policy": (
         make_and(
-            KEPT["policy"][0], sent("DELETE", "namespaces/public/default/maxUnackedMessagesPerConsumer")
+            PERSISTENT_ATTRIBUTES["policy"][0],
+            sent("DELETE", "namespaces/public/default/maxUnackedMessagesPerConsumer"),
         ),
         asked("namespaces/public/default/maxUnackedMessagesPerConsumer", None),
     ),
     "namespace": (
-        make_and(KEPT["namespace"][0], sent("DELETE", "namespaces/public/live")),
+        make_and(PERSISTENT_ATTRIBUTES["namespace"][0], sent("DELETE", "namespaces/public/live")),
         asked("namespaces/public/live/topics", 404),
     ),
-    "tenant": (make_and(KEPT["tenant"][0], sent("DELETE", "tenants/acme")), tenant_is_gone),
+    "tenant": (make_and(PERSISTENT_ATTRIBUTES["tenant"][0], sent("DELETE", "tenants/acme")), tenant_is_gone),
     "partitioned topic": (
         make_and(sent("PUT", f"{PUBLIC}/many/partitions", 3), sent("DELETE", f"{PUBLIC}/many/partitions")),
         asked(f"{PUBLIC}/many/partitions", 404),
@@ -356,7 +357,7 @@ def test_what_was_removed_does_not_come_back(after_a_removal: tuple[Running, Bro
 
 NOT_KEPT = {
     # What is set, and what is connected.
-    "Shared": {"settings", "clock", "file", "recorder", "faults", "connections", "waiting_bytes"}
+    "Shared": {"settings", "clock", "file", "recorder", "faults", "connections", "unfinished_bytes"}
     # Worked out from what is kept, or gone with the process.
     | {
         "memory_bytes",
@@ -364,12 +365,12 @@ NOT_KEPT = {
         "_deliver",
         "_reclaim",
         "_woken",
-        "speaking",
+        "pending_output",
         "_unsaved",
         "_running",
-        "_when_durable",
+        "_calls_when_durable",
     },
-    "State": {
+    "BrokerState": {
         "shared",
         "settings",
         "clock",
@@ -398,14 +399,14 @@ NOT_KEPT = {
         "bytes_out",
     }
     # Of the consumers that were connected.
-    | {"key_shared_mode", "typed", "read_compacted", "_active", "_changing", "_reopening"}
+    | {"key_shared_mode", "had_consumer", "read_compacted", "_active", "_changing", "_reopening"}
     | {"trimmed_before", "cursor_writes"},
 }
 """By class, what a start does not find again."""
 
 
 def test_each_attribute_of_a_broker_is_kept_or_is_not_on_purpose() -> None:
-    from ackwell.devbroker.kept import KEPT as KEPT_BY_CLASS
+    from ackwell.devbroker.persistent_map import PERSISTENT_ATTRIBUTES as KEPT_BY_CLASS
 
     with Broker() as broker, RawClient(broker) as client:
         client.subscribe("t")

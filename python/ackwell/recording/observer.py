@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from ackwell.errors import ErrorCode, FrameError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, SubscriptionType, TxnAction
 from ackwell.protocol.command_ack import TransactionId
+from ackwell.protocol.constants import CommandType, SubscriptionType, TxnAction
 from ackwell.protocol.frames import Frame, decode, encode, frame
 from ackwell.protocol.message_ids import position_of
 from ackwell.protocol.payload import read_metadata
 from ackwell.protocol.topic_name import full_name
-from ackwell.recording.book import Parts, Published
+from ackwell.recording.recording import PublishedEntry, TransactionParts
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
-    from ackwell.recording.book import Behind, Book
+    from ackwell.recording.recording import Recording, UpstreamBroker
 
-OUR_REQUESTS: Final = 1 << 62
+FIRST_OWN_REQUEST_ID: Final = 1 << 62
 """Request ids from here on are ours; those of clients begin at 0."""
 
 
-Note = Callable[["Watch", Any, bytes], None]
+MessageHandler = Callable[["ConnectionObserver", Any, bytes], None]
 """Records what a message and its payload mean."""
 
 
@@ -39,7 +39,7 @@ _ANSWERS: Final = frozenset(
 """Answers to requests, which may be to one of ours."""
 
 
-class Consumer(NamedTuple):
+class ObservedConsumer(NamedTuple):
     """A consumer of this connection."""
 
     topic: str
@@ -50,18 +50,18 @@ class Consumer(NamedTuple):
     """In the order in which consumers were opened."""
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """A message on its way to the broker."""
 
     topic: str
-    published: Published
+    published_entries: PublishedEntry
     deliver_at_ms: int | None
     transaction: str | None
     data: bytes
     """Its bytes, empty if nobody keeps them."""
 
 
-class Watch:
+class ConnectionObserver:
     """One connection; it sees the frames of both directions in their order.
 
     `ask` sends a frame of ours to the broker that is `behind` it. `from_broker` returns the frames that go to
@@ -69,35 +69,35 @@ class Watch:
     known.
     """
 
-    def __init__(self, book: Book, ask: Callable[[bytes], None], behind: Behind) -> None:
-        self._book = book
-        self._behind = behind
+    def __init__(self, recording: Recording, ask: Callable[[bytes], None], upstream: UpstreamBroker) -> None:
+        self._recording = recording
+        self._upstream = upstream
         self._ask = ask
         self._producers: dict[int, str] = {}
-        self._consumers: dict[int, Consumer] = {}
-        self._sent: dict[tuple[int, int], Sent] = {}
-        self._waiting: dict[int, Callable[[], None]] = {}
+        self._consumers: dict[int, ObservedConsumer] = {}
+        self._sent: dict[tuple[int, int], SentMessage] = {}
+        self._on_success: dict[int, Callable[[], None]] = {}
         """Request id → what to record when its answer is a success."""
-        self._held: dict[int, tuple[Consumer, Frame | None]] = {}
+        self._held: dict[int, tuple[ObservedConsumer, Frame | None]] = {}
         """Our request id → whose position was asked for, and the answer that its client waits for."""
-        self._opening: dict[int, tuple[int, Consumer]] = {}
-        self._questions = OUR_REQUESTS
-        self._blind = False
+        self._opening: dict[int, tuple[int, ObservedConsumer]] = {}
+        self._questions = FIRST_OWN_REQUEST_ID
+        self._is_unreadable = False
 
     def from_client(self, given: Frame) -> None:
         """Read a frame on its way to the broker."""
         note = self._from_client.get(given.command_type)
         if note is not None:
-            self._look(given, note)
+            self._observe(given, note)
 
     def from_broker(self, given: Frame) -> Sequence[Frame]:
         """Read a frame on its way to the client; return what goes there."""
         command_type = given.command_type
-        if command_type in _ANSWERS and not self._blind:
+        if command_type in _ANSWERS and not self._is_unreadable:
             return self._answer(given)
         note = self._from_broker.get(command_type)
         if note is not None:
-            self._look(given, note)
+            self._observe(given, note)
         return (given,)
 
     def broker_lost(self) -> None:
@@ -107,17 +107,19 @@ class Watch:
         left may have, also of subscriptions that nobody consumed then.
         """
         lost = {(each.topic, each.subscription) for each in self._consumers.values()}
-        if not self._behind.connections:
-            lost |= self._behind.opened & self._book.known
-        self._behind.opened -= lost
-        self._book.known -= lost
+        if not self._upstream.connections:
+            lost |= self._upstream.opened & self._recording.known_subscriptions
+        self._upstream.opened -= lost
+        self._recording.known_subscriptions -= lost
         for topic, subscription in sorted(lost):
-            self._book.gap(f"what {subscription} kept when the connection to the broker broke", topic)
+            self._recording.record_gap(
+                f"what {subscription} kept when the connection to the broker broke", topic
+            )
 
     def broker_back(self) -> None:
         """Record that a connection is the first one to the broker again: nobody saw it meanwhile."""
-        if self._behind.opened:
-            self._book.gap("whether the broker was restarted while nobody was connected to it")
+        if self._upstream.opened:
+            self._recording.record_gap("whether the broker was restarted while nobody was connected to it")
 
     def closed(self) -> None:
         """The connection is gone, and its consumers with it."""
@@ -125,8 +127,8 @@ class Watch:
             self._record(consumer, Kind.CONSUMER_CLOSE)
         self._consumers.clear()
 
-    def _look(self, given: Frame, note: Note) -> None:
-        if self._blind:
+    def _observe(self, given: Frame, note: MessageHandler) -> None:
+        if self._is_unreadable:
             return
         try:
             # In one step: this is done for every message and every receipt.
@@ -144,8 +146,8 @@ class Watch:
             return None
 
     def _unreadable(self, error: FrameError) -> None:
-        self._blind = True
-        self._book.gap(f"what a connection said after a frame that cannot be read: {error}")
+        self._is_unreadable = True
+        self._recording.record_gap(f"what a connection said after a frame that cannot be read: {error}")
 
     # Publishing
 
@@ -157,12 +159,12 @@ class Watch:
         if topic is None:
             return
         metadata = read_metadata(data)
-        self._sent[command.producer_id, command.sequence_id] = Sent(
+        self._sent[command.producer_id, command.sequence_id] = SentMessage(
             topic,
-            Published(metadata.num_messages_in_batch, metadata.partition_key or None),
+            PublishedEntry(metadata.num_messages_in_batch, metadata.partition_key or None),
             metadata.deliver_at_time or None,
             str(TransactionId.of(metadata)) if metadata.HasField("txnid_most_bits") else None,
-            data if self._book.keep is not None else b"",
+            data if self._recording.keep_payload is not None else b"",
         )
 
     def _receipt(self, command: Any, _: bytes) -> None:
@@ -170,9 +172,9 @@ class Watch:
         position = position_of(command.message_id)
         if sent is not None and min(position) >= 0:
             topic, published, deliver_at_ms, transaction, data = sent
-            self._book.saw(topic, position, published, data)
+            self._recording.note_entry(topic, position, published, data)
             size, key = published
-            self._book.record(
+            self._recording.record(
                 topic, "", Kind.PUBLISH, position, None, size, None, key, deliver_at_ms, None, transaction
             )
 
@@ -181,12 +183,12 @@ class Watch:
         if sent is not None:
             code = command.error
             name = ErrorCode(code).name if code in list(ErrorCode) else str(code)
-            self._book.record(sent.topic, "", Kind.PUBLISH_FAILED, detail=f"{name}: {command.message}")
+            self._recording.record(sent.topic, "", Kind.PUBLISH_FAILED, detail=f"{name}: {command.message}")
 
     # Consuming
 
     def _subscribe(self, command: Any, _: bytes) -> None:
-        consumer = Consumer(
+        consumer = ObservedConsumer(
             full_name(command.topic),
             command.subscription,
             command.consumer_name or f"consumer-{command.consumer_id}",
@@ -199,20 +201,20 @@ class Watch:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is not None:
             position = position_of(command.message_id)
-            known = self._book.published.get((consumer.topic, *position))
+            known = self._recording.published_entries.get((consumer.topic, *position))
             if known is None:
                 metadata = read_metadata(data)
-                known = Published(metadata.num_messages_in_batch, metadata.partition_key or None)
-                self._book.saw(consumer.topic, position, known, data)
+                known = PublishedEntry(metadata.num_messages_in_batch, metadata.partition_key or None)
+                self._recording.note_entry(consumer.topic, position, known, data)
             size, key = known
             count, ack_set = command.redelivery_count, tuple(command.ack_set) or None
             topic, subscription, name, _type, number = consumer
-            self._book.record(
+            self._recording.record(
                 topic, subscription, Kind.DISPATCH, position, name, size, ack_set, key, None, count
             )
-            acked = self._book.acked.get((topic, subscription))
+            acked = self._recording.acked_entries.get((topic, subscription))
             if acked and acked.pop(position, number) < number:
-                self._contradicted(command.consumer_id, consumer, position)
+                self._ask_after_contradiction(command.consumer_id, consumer, position)
 
     def _ack(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
@@ -230,8 +232,8 @@ class Watch:
             if min(position) >= 0:
                 words = tuple(each.ack_set) or None
                 if is_final and words is None:
-                    self._book.acknowledged((topic, subscription), position)
-                self._book.record(
+                    self._recording.note_acknowledged((topic, subscription), position)
+                self._recording.record(
                     topic, subscription, kind, position, name, None, words, None, None, None, transaction
                 )
 
@@ -252,24 +254,24 @@ class Watch:
         position = position_of(command.message_id) if command.HasField("message_id") else (-1, -1)
         if min(position) < 0 or max(position) >= 2**62:
             # To a time, or to an end: where that is will be asked when the consumer comes back.
-            self._waiting[command.request_id] = partial(
-                self._book.known.discard, (consumer.topic, consumer.subscription)
+            self._on_success[command.request_id] = partial(
+                self._recording.known_subscriptions.discard, (consumer.topic, consumer.subscription)
             )
         else:
             ack_set = tuple(command.message_id.ack_set) or None
-            self._waiting[command.request_id] = partial(self._moved, consumer, position, ack_set=ack_set)
+            self._on_success[command.request_id] = partial(self._moved, consumer, position, ack_set=ack_set)
 
-    def _moved(self, consumer: Consumer, position: tuple[int, int], **fields: Any) -> None:
-        self._book.acked.pop((consumer.topic, consumer.subscription), None)
+    def _moved(self, consumer: ObservedConsumer, position: tuple[int, int], **fields: Any) -> None:
+        self._recording.acked_entries.pop((consumer.topic, consumer.subscription), None)
         self._record(consumer, Kind.SEEK, position, **fields)
 
     def _unsubscribe(self, command: Any, _: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is not None:
-            self._waiting[command.request_id] = partial(self._unsubscribed, consumer)
+            self._on_success[command.request_id] = partial(self._unsubscribed, consumer)
 
-    def _unsubscribed(self, consumer: Consumer) -> None:
-        self._book.known.discard((consumer.topic, consumer.subscription))
+    def _unsubscribed(self, consumer: ObservedConsumer) -> None:
+        self._recording.known_subscriptions.discard((consumer.topic, consumer.subscription))
         self._record(consumer, Kind.UNSUBSCRIBE)
 
     def _close_consumer(self, command: Any, _: bytes) -> None:
@@ -283,44 +285,46 @@ class Watch:
         if (message := self._read(given)) is None:
             return [given]
         failed = given.command_type == CommandType.ERROR
-        if message.request_id >= OUR_REQUESTS:
+        if message.request_id >= FIRST_OWN_REQUEST_ID:
             return self._position_known(message, failed=failed)
         if failed:
-            self._waiting.pop(message.request_id, None)
+            self._on_success.pop(message.request_id, None)
             self._opening.pop(message.request_id, None)
             return [given]
-        if (note := self._waiting.pop(message.request_id, None)) is not None:
+        if (note := self._on_success.pop(message.request_id, None)) is not None:
             note()
         if (opened := self._opening.pop(message.request_id, None)) is None:
             return [given]
         consumer_id, consumer = opened
-        self._book.consumers += 1
-        consumer = consumer._replace(number=self._book.consumers)
+        self._recording.consumers += 1
+        consumer = consumer._replace(number=self._recording.consumers)
         self._consumers[consumer_id] = consumer
         return self._opened(consumer_id, consumer, given)
 
-    def _opened(self, consumer_id: int, consumer: Consumer, given: Frame) -> list[Frame]:
+    def _opened(self, consumer_id: int, consumer: ObservedConsumer, given: Frame) -> list[Frame]:
         """Record a consumer; ask first where its subscription is, if that is not known."""
         name = consumer.topic, consumer.subscription
-        self._behind.opened.add(name)
-        if name in self._book.known:
+        self._upstream.opened.add(name)
+        if name in self._recording.known_subscriptions:
             self._record(consumer, Kind.CONSUMER_OPEN, detail=consumer.type)
             return [given]
-        self._book.known.add(name)
+        self._recording.known_subscriptions.add(name)
         self._ask_position(consumer_id, consumer, given)
         return []
 
-    def _ask_position(self, consumer_id: int, consumer: Consumer, given: Frame | None) -> None:
+    def _ask_position(self, consumer_id: int, consumer: ObservedConsumer, given: Frame | None) -> None:
         self._questions += 1
         self._held[self._questions] = consumer, given
         question = messages.CommandGetLastMessageId(consumer_id=consumer_id, request_id=self._questions)
         self._ask(frame(encode(CommandType.GET_LAST_MESSAGE_ID, question)))
 
-    def _contradicted(self, consumer_id: int, consumer: Consumer, position: tuple[int, int]) -> None:
+    def _ask_after_contradiction(
+        self, consumer_id: int, consumer: ObservedConsumer, position: tuple[int, int]
+    ) -> None:
         """Ask again: a consumer gets what was acknowledged before it came, so the broker has forgotten it."""
-        self._book.acked.pop((consumer.topic, consumer.subscription))
+        self._recording.acked_entries.pop((consumer.topic, consumer.subscription))
         what = f"what {consumer.subscription} kept: {position[0]}:{position[1]} was acknowledged before"
-        self._book.gap(f"{what}, and is delivered again", consumer.topic)
+        self._recording.record_gap(f"{what}, and is delivered again", consumer.topic)
         self._ask_position(consumer_id, consumer, None)
 
     def _position_known(self, message: Any, *, failed: bool) -> list[Frame]:
@@ -329,7 +333,9 @@ class Watch:
             return []
         consumer, given = held
         if failed or not message.HasField("consumer_mark_delete_position"):
-            self._book.gap(f"where {consumer.subscription} was when it was first seen", consumer.topic)
+            self._recording.record_gap(
+                f"where {consumer.subscription} was when it was first seen", consumer.topic
+            )
         else:
             ledger_id, entry_id = position_of(message.consumer_mark_delete_position)
             if ledger_id >= 0:
@@ -343,43 +349,43 @@ class Watch:
     # Transactions
 
     def _add_topics(self, command: Any, _: bytes) -> None:
-        self._parts(command).topics.update(map(full_name, command.partitions))
+        self._transaction_parts(command).topics.update(map(full_name, command.partitions))
 
     def _add_subscriptions(self, command: Any, _: bytes) -> None:
-        self._parts(command).subscriptions.update(
+        self._transaction_parts(command).subscriptions.update(
             (full_name(each.topic), each.subscription) for each in command.subscription
         )
 
-    def _parts(self, command: Any) -> Parts:
-        return self._book.transactions.setdefault(TransactionId.of(command), Parts())
+    def _transaction_parts(self, command: Any) -> TransactionParts:
+        return self._recording.transactions.setdefault(TransactionId.of(command), TransactionParts())
 
     def _end(self, command: Any, _: bytes) -> None:
         kind = Kind.COMMIT if command.txn_action == TxnAction.COMMIT else Kind.ABORT
-        self._waiting[command.request_id] = partial(self._end_of, TransactionId.of(command), kind)
+        self._on_success[command.request_id] = partial(self._end_of, TransactionId.of(command), kind)
 
     def _ended(self, command: Any, _: bytes) -> None:
-        note = self._waiting.pop(command.request_id, None)
+        note = self._on_success.pop(command.request_id, None)
         if note is not None and not command.HasField("error"):
             note()
 
     def _end_of(self, transaction: TransactionId, kind: Kind) -> None:
-        parts = self._book.transactions.pop(transaction, Parts())
+        parts = self._recording.transactions.pop(transaction, TransactionParts())
         name = str(transaction)
         for topic in sorted(parts.topics):
-            self._book.record(topic, "", kind, transaction=name)
+            self._recording.record(topic, "", kind, transaction=name)
         for topic, subscription in sorted(parts.subscriptions):
-            self._book.record(topic, subscription, kind, transaction=name)
+            self._recording.record(topic, subscription, kind, transaction=name)
 
     def _record(
         self,
-        consumer: Consumer,
+        consumer: ObservedConsumer,
         kind: Kind,
         position: tuple[int, int] | tuple[None, None] = (None, None),
         **fields: Any,
     ) -> None:
-        self._book.record(consumer.topic, consumer.subscription, kind, position, consumer.name, **fields)
+        self._recording.record(consumer.topic, consumer.subscription, kind, position, consumer.name, **fields)
 
-    _from_client: ClassVar[dict[int, Note]] = {
+    _from_client: ClassVar[dict[int, MessageHandler]] = {
         CommandType.PRODUCER: _producer,
         CommandType.SEND: _send,
         CommandType.SUBSCRIBE: _subscribe,
@@ -394,7 +400,7 @@ class Watch:
     }
     """Commands of clients that are read; the others pass unread."""
 
-    _from_broker: ClassVar[dict[int, Note]] = {
+    _from_broker: ClassVar[dict[int, MessageHandler]] = {
         CommandType.SEND_RECEIPT: _receipt,
         CommandType.SEND_ERROR: _send_error,
         CommandType.MESSAGE: _message,

@@ -9,7 +9,7 @@ from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
     from ackwell import Position
-    from ackwell.devbroker.subscriptions import Consumer, TopicSubscription
+    from ackwell.devbroker.subscriptions import ConnectedConsumer, TopicSubscription
     from ackwell.devbroker.topic import Topic
     from ackwell.subscription import ConsumerSummary
 
@@ -140,7 +140,7 @@ def _subscription(subscription: TopicSubscription) -> dict[str, Any]:
         "msgDelayed": summary.delayed,
         "msgInReplay": summary.to_redeliver,
         "unackedMessages": summary.unacked,
-        "type": str(subscription.type) if subscription.typed else "None",
+        "type": str(subscription.type) if subscription.had_consumer else "None",
         **_active(subscription),
         "consumers": [_consumer(each, consumers[each.key]) for each in subscription.consumers.values()],
         "isDurable": subscription.durable,
@@ -163,14 +163,14 @@ _RATES_OUT = {
 }
 
 
-def together(described: list[dict[str, Any]]) -> dict[str, Any]:
+def merged_stats(described: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the figures of several topics as those of one: numbers are added up, lists joined."""
     merged: dict[str, Any] = {}
     for each in described:
         for name, value in each.items():
             before = merged.get(name)
             if isinstance(value, dict):
-                merged[name] = together([before or {}, value])
+                merged[name] = merged_stats([before or {}, value])
             elif before is None or isinstance(value, (bool, str)):
                 merged[name] = value
             else:
@@ -196,7 +196,7 @@ def _active(subscription: TopicSubscription) -> dict[str, str]:
     return {"activeConsumerName": "" if active is None else subscription.consumers[active].name}
 
 
-def _consumer(consumer: Consumer, summary: ConsumerSummary) -> dict[str, Any]:
+def _consumer(consumer: ConnectedConsumer, summary: ConsumerSummary) -> dict[str, Any]:
     return {
         "consumerName": consumer.name,
         **_RATES_OUT,

@@ -8,18 +8,18 @@ from enum import IntEnum
 import pytest
 
 from ackwell.errors import ErrorCode
-from ackwell.protocol import codes, messages
-from ackwell.protocol.codes import CommandType, SubscriptionType
+from ackwell.protocol import constants, messages
 from ackwell.protocol.command_ack import AckType, ValidationError
+from ackwell.protocol.constants import CommandType, SubscriptionType
 
 NUMBERS = {
-    codes.InitialPosition: "LATEST EARLIEST",
-    codes.KeySharedMode: "AUTO_SPLIT STICKY",
-    codes.AccessMode: "SHARED EXCLUSIVE WAIT_FOR_EXCLUSIVE EXCLUSIVE_WITH_FENCING",
-    codes.LookupType: "REDIRECT CONNECT FAILED",
-    codes.TxnAction: "COMMIT ABORT",
-    codes.TopicsMode: "PERSISTENT NON_PERSISTENT ALL",
-    codes.SchemaType: """NONE STRING JSON PROTOBUF AVRO BOOL INT8 INT16 INT32 INT64 FLOAT DOUBLE DATE TIME
+    constants.InitialPosition: "LATEST EARLIEST",
+    constants.KeySharedMode: "AUTO_SPLIT STICKY",
+    constants.AccessMode: "SHARED EXCLUSIVE WAIT_FOR_EXCLUSIVE EXCLUSIVE_WITH_FENCING",
+    constants.LookupType: "REDIRECT CONNECT FAILED",
+    constants.TxnAction: "COMMIT ABORT",
+    constants.TopicsMode: "PERSISTENT NON_PERSISTENT ALL",
+    constants.SchemaType: """NONE STRING JSON PROTOBUF AVRO BOOL INT8 INT16 INT32 INT64 FLOAT DOUBLE DATE TIME
         TIMESTAMP KEY_VALUE INSTANT LOCAL_DATE LOCAL_TIME LOCAL_DATE_TIME PROTOBUF_NATIVE AUTO_CONSUME
         EXTERNAL""",
     AckType: "INDIVIDUAL CUMULATIVE",
@@ -74,9 +74,9 @@ def test_the_type_of_a_subscription_has_its_number_both_ways() -> None:
 
 
 def test_the_limits_are_those_of_the_protocol() -> None:
-    assert (codes.PROTOCOL_VERSION, codes.MAX_MESSAGE_BYTES, codes.FRAME_PADDING_BYTES) == (
+    assert (constants.PROTOCOL_VERSION, constants.MAX_MESSAGE_BYTES, constants.FRAME_PADDING_BYTES) == (
         21,
         5 << 20,
         10_240,
     )
-    assert codes.COMPRESSIONS == ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
+    assert constants.COMPRESSIONS == ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")

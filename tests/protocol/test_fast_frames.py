@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType
+from ackwell.protocol.constants import CommandType
+from ackwell.protocol.fast_frames import message_frame, message_frames, receipt_frame
 from ackwell.protocol.frames import FrameReader, decode, encode, frame, split
-from ackwell.protocol.hot import message_frame, message_frames, receipt_frame
 
 IDS = st.integers(0, 2**40)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ackwell.devbroker.broker_state import parse_topic_name
 from ackwell.devbroker.commands.enums import enum_of
-from ackwell.devbroker.refusals import RefusedError
-from ackwell.devbroker.state import parsed
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, TxnAction
 from ackwell.protocol.command_ack import TransactionId
+from ackwell.protocol.constants import CommandType, TxnAction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.client_connection import ClientConnection
 
 
 def _answer(
-    connection: Connection,
+    connection: ClientConnection,
     command: Any,
     answer_type: CommandType,
     name: str,
@@ -31,18 +31,18 @@ def _answer(
     )
     try:
         act()
-    except RefusedError as refusal:
+    except CommandRefusedError as refusal:
         answer.error, answer.message = refusal.code, str(refusal)
     connection.send(answer_type, answer)
 
 
-def connect(connection: Connection, command: Any, _: bytes) -> None:
+def connect(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Let a client use the coordinator."""
     answer = messages.CommandTcClientConnectResponse(request_id=command.request_id)
     connection.send(CommandType.TC_CLIENT_CONNECT_RESPONSE, answer)
 
 
-def begin(connection: Connection, command: Any, _: bytes) -> None:
+def begin(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Open a transaction."""
     state = connection.state
     most, least = state.begin_transaction(command.tc_id, command.txn_ttl_millis)
@@ -52,10 +52,10 @@ def begin(connection: Connection, command: Any, _: bytes) -> None:
     connection.send(CommandType.NEW_TXN_RESPONSE, answer)
 
 
-def add_topics(connection: Connection, command: Any, _: bytes) -> None:
+def add_topics(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Let topics take part, before anything is published to them."""
     txn = TransactionId.of(command)
-    topics = [str(parsed(name)) for name in command.partitions]
+    topics = [str(parse_topic_name(name)) for name in command.partitions]
     _answer(
         connection,
         command,
@@ -65,10 +65,10 @@ def add_topics(connection: Connection, command: Any, _: bytes) -> None:
     )
 
 
-def add_subscriptions(connection: Connection, command: Any, _: bytes) -> None:
+def add_subscriptions(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Let subscriptions take part, before anything is acknowledged on them."""
     txn = TransactionId.of(command)
-    names = [(str(parsed(each.topic)), each.subscription) for each in command.subscription]
+    names = [(str(parse_topic_name(each.topic)), each.subscription) for each in command.subscription]
     _answer(
         connection,
         command,
@@ -78,7 +78,7 @@ def add_subscriptions(connection: Connection, command: Any, _: bytes) -> None:
     )
 
 
-def end(connection: Connection, command: Any, _: bytes) -> None:
+def end(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Commit or abort a transaction."""
     txn = TransactionId.of(command)
     state = connection.state

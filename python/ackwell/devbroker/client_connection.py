@@ -7,18 +7,18 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.refusals import RefusedError
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode, FrameError
 from ackwell.integers import UINT64_MAX
 from ackwell.protocol import messages
-from ackwell.protocol.codes import FRAME_PADDING_BYTES, CommandType
+from ackwell.protocol.constants import FRAME_PADDING_BYTES, CommandType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame, split
 
 if TYPE_CHECKING:
     from ackwell.devbroker.auth import Service
+    from ackwell.devbroker.broker_state import BrokerState
     from ackwell.devbroker.producers import Producer
-    from ackwell.devbroker.state import State
-    from ackwell.devbroker.subscriptions import Consumer
+    from ackwell.devbroker.subscriptions import ConnectedConsumer
     from ackwell.protocol.frames import Frame
 
 CRASH: Final = "the broker crashed"
@@ -33,23 +33,23 @@ NO_REQUEST: Final = UINT64_MAX
 
 log = logging.getLogger("ackwell.devbroker")
 
-Handler = Callable[["Connection", Any, bytes], None]
+Handler = Callable[["ClientConnection", Any, bytes], None]
 """Takes the connection, the command and what follows it; raises `RefusedError` to answer with an error."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """A connection; a bad frame closes it and nothing else.
 
     `handlers` has what handles each command that is supported.
     """
 
-    def __init__(self, state: State, service: Service, handlers: Mapping[int, Handler]) -> None:
+    def __init__(self, state: BrokerState, service: Service, handlers: Mapping[int, Handler]) -> None:
         self.state = state
         self.shared = state.shared
         self.service = service
         self._handlers = handlers
         self.producers: dict[int, Producer] = {}
-        self.consumers: dict[int, Consumer] = {}
+        self.consumers: dict[int, ConnectedConsumer] = {}
         self.closed_producers: set[int] = set()
         """Those that we closed: what their client has sent before it knew is passed over."""
         self.client_version = ""
@@ -62,11 +62,11 @@ class Connection(asyncio.Protocol):
         self.commands = 0
         """How many commands came, but for pings and pongs."""
         self.address = ""
-        self.closed_because = ""
+        self.close_reason = ""
         self._reader = FrameReader(state.settings.max_message_bytes + FRAME_PADDING_BYTES)
         self._out: list[bytes] = []
-        self._held = 0
-        self._waiting_bytes = 0
+        self._delayed_flushes = 0
+        self._unfinished_bytes = 0
         self._handshake: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
         """Handle the commands that are whole now."""
         try:
             for each in self._reader.feed(data):
-                if self.closed_because:
+                if self.close_reason:
                     return
                 self._handle(each)
         except FrameError as error:
@@ -112,30 +112,30 @@ class Connection(asyncio.Protocol):
             # An error of ours: this client sees its connection break, and the others continue.
             log.exception("%s: an error in the dev broker", self.address)
             self.close(f"an error in the dev broker: {error!r}")
-        if self._reader.waiting_bytes != self._waiting_bytes:
-            self._count_waiting(self._reader.waiting_bytes)
+        if self._reader.unfinished_bytes != self._unfinished_bytes:
+            self._count_unfinished(self._reader.unfinished_bytes)
         self.shared.run_woken()
 
-    def _count_waiting(self, nbytes: int) -> None:
+    def _count_unfinished(self, nbytes: int) -> None:
         """Keep the account of unfinished frames, and close what would make them too many."""
         shared = self.shared
-        shared.waiting_bytes += nbytes - self._waiting_bytes
-        self._waiting_bytes = nbytes
-        if shared.memory_bytes + shared.waiting_bytes > shared.settings.max_memory_bytes and nbytes:
+        shared.unfinished_bytes += nbytes - self._unfinished_bytes
+        self._unfinished_bytes = nbytes
+        if shared.memory_bytes + shared.unfinished_bytes > shared.settings.max_memory_bytes and nbytes:
             self._reader = FrameReader()
-            self._count_waiting(0)
+            self._count_unfinished(0)
             self.close("its unfinished frame would take more memory than the dev broker may have")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let producers and consumers go."""
         self.shared.connections.discard(self)
         self._out.clear()
-        self._count_waiting(0)
+        self._count_unfinished(0)
         if self._handshake is not None:
             self._handshake.cancel()
-        if self.closed_because == CRASH:
+        if self.close_reason == CRASH:
             return
-        self.closed_because = self.closed_because or "the client went away"
+        self.close_reason = self.close_reason or "the client went away"
         for key in [key for key in self.state.watchers if key[0] is self]:
             del self.state.watchers[key]
         for producer in list(self.producers.values()):
@@ -189,18 +189,18 @@ class Connection(asyncio.Protocol):
             return
         try:
             handle(self, message, data[behind_command:end])
-        except RefusedError as refusal:
+        except CommandRefusedError as refusal:
             self.send_error(message, refusal)
 
     def _not_supported(self, command_type: int, message: Any) -> None:
         log.warning("%s: command %s is not supported by the dev broker", self.address, command_type)
-        refusal = RefusedError(
+        refusal = CommandRefusedError(
             ErrorCode.NOT_ALLOWED_ERROR, f"the dev broker does not support command {command_type}"
         )
         if message is not None and "request_id" in message.DESCRIPTOR.fields_by_name:
             self.send_error(message, refusal)
 
-    def send_error(self, message: Any, refusal: RefusedError) -> None:
+    def send_error(self, message: Any, refusal: CommandRefusedError) -> None:
         """Answer a command with an error."""
         self.send(
             CommandType.ERROR,
@@ -211,7 +211,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, command_type: int, message: Any) -> None:
         """Send a command."""
-        self._say((frame(encode(command_type, message)),))
+        self._queue_output((frame(encode(command_type, message)),))
 
     def succeed(self, request_id: int) -> None:
         """Answer a command that went well."""
@@ -219,36 +219,36 @@ class Connection(asyncio.Protocol):
 
     def send_frame(self, data: bytes) -> None:
         """Send a frame that is ready."""
-        self._say((data,))
+        self._queue_output((data,))
 
-    def _say(self, frames: Iterable[bytes]) -> None:
+    def _queue_output(self, frames: Iterable[bytes]) -> None:
         """Hold frames for the next `flush`, which is due when the commands that came are handled."""
         if not self._out:
-            self.shared.speaking.append(self)
+            self.shared.pending_output.append(self)
         self._out.extend(frames)
 
-    def send_messages(self, consumer: Consumer, frames: Iterable[bytes]) -> None:
+    def send_messages(self, consumer: ConnectedConsumer, frames: Iterable[bytes]) -> None:
         """Send the frames of messages; under a fault, twice or slowly."""
         faults = self.shared.faults
         if not faults.any:
-            self._say(frames)
+            self._queue_output(frames)
             return
         rate = faults.rate_of(consumer)
         for each in frames:
             copies = [each] * (2 if faults.duplicates_message(consumer) else 1)
             if rate is None:
-                self._say(copies)
+                self._queue_output(copies)
             else:
                 self._send_slowly(consumer, copies, 1 / rate)
 
-    def _send_slowly(self, consumer: Consumer, frames: list[bytes], pause_s: float) -> None:
+    def _send_slowly(self, consumer: ConnectedConsumer, frames: list[bytes], pause_s: float) -> None:
         loop = asyncio.get_running_loop()
         consumer.next_s = max(consumer.next_s, loop.time()) + pause_s
         loop.call_at(consumer.next_s, self._send_late, frames)
 
     def _send_late(self, frames: list[bytes]) -> None:
-        if not self.closed_because:
-            self._say(frames)
+        if not self.close_reason:
+            self._queue_output(frames)
             self.flush()
 
     def send_active(self, consumer_id: int, *, active: bool) -> None:
@@ -276,19 +276,19 @@ class Connection(asyncio.Protocol):
 
     def flush(self) -> None:
         """Write what is held; asyncio sends it."""
-        if not self._out or self._transport is None or self._held:
+        if not self._out or self._transport is None or self._delayed_flushes:
             return
         delay_ms = self.shared.faults.delay_ms() if self.shared.faults.any else 0
         if delay_ms:
-            self._held += 1
-            asyncio.get_running_loop().call_later(delay_ms / 1000, self._let_go)
+            self._delayed_flushes += 1
+            asyncio.get_running_loop().call_later(delay_ms / 1000, self._flush_delayed)
             return
         data = b"".join(self._out) if len(self._out) > 1 else self._out[0]
         self._out.clear()
         self._transport.write(data)
 
-    def _let_go(self) -> None:
-        self._held -= 1
+    def _flush_delayed(self) -> None:
+        self._delayed_flushes -= 1
         if self._out and self._transport is not None:
             self._transport.write(b"".join(self._out))
             self._out.clear()
@@ -309,7 +309,7 @@ class Connection(asyncio.Protocol):
                 messages.CommandCloseProducer(producer_id=producer.producer_id, request_id=0),
             )
 
-    def close_consumer(self, consumer: Consumer) -> None:
+    def close_consumer(self, consumer: ConnectedConsumer) -> None:
         """Close a consumer from our side; its client subscribes again."""
         if self.consumers.pop(consumer.consumer_id, None) is consumer:
             consumer.subscription.leave(consumer)
@@ -320,7 +320,7 @@ class Connection(asyncio.Protocol):
 
     def close(self, reason: str) -> None:
         """Close the connection, and say why in the log."""
-        self.closed_because = reason
+        self.close_reason = reason
         log.info("%s closed: %s", self.address, reason)
         if self._transport is not None:
             # An answer that is held may promise what is not saved yet.
@@ -330,7 +330,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection as a crash does: nothing more is sent, and no consumer leaves in order."""
-        self.closed_because = CRASH
+        self.close_reason = CRASH
         self._out.clear()
         self.producers.clear()
         self.consumers.clear()

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.content import TopicContent
 from ackwell.devbroker.coordinator import Coordinator
-from ackwell.devbroker.kept import KeptMap
+from ackwell.devbroker.persistent_map import PersistentMap
 from ackwell.devbroker.policies import AGES_CHECKED_MS, TTL, unacked_limits
 from ackwell.devbroker.pump import deliver
-from ackwell.devbroker.refusals import RefusedError
-from ackwell.devbroker.restarts import Restarted, survive
+from ackwell.devbroker.refused_commands import CommandRefusedError
+from ackwell.devbroker.restarts import RestartReport, surviving_state
 from ackwell.devbroker.schemas import Schemas
 from ackwell.devbroker.shared import Shared
 from ackwell.devbroker.topic import Topic
 from ackwell.errors import ErrorCode
-from ackwell.protocol.codes import TxnAction
 from ackwell.protocol.command_ack import TransactionId
+from ackwell.protocol.constants import TxnAction
 from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.clients import Client
     from ackwell.devbroker.clock import Clock
-    from ackwell.devbroker.loading import Loaded
-    from ackwell.devbroker.restarts import Persona, SubscriptionLoss
-    from ackwell.devbroker.settings import DevBrokerSettings
+    from ackwell.devbroker.devbroker_settings import DevBrokerSettings
+    from ackwell.devbroker.loading import LoadReport
+    from ackwell.devbroker.restarts import RestartBehaviour, SubscriptionLoss
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.watchers import Watcher
 
@@ -43,7 +43,7 @@ COORDINATORS: Final = f"persistent://{SYSTEM}/transaction_coordinator_assign"
 """The topic by whose partitions the Java client finds the transaction coordinators; there is one."""
 
 
-class State:
+class BrokerState:
     """The state of a broker; what of it was kept in a file is there from the start."""
 
     def __init__(self, settings: DevBrokerSettings, clock: Clock, file: BrokerFile | None = None) -> None:
@@ -52,15 +52,15 @@ class State:
         self.settings = settings
         self.clock = clock
         self.topics: dict[str, Topic] = {}
-        self.topic_names = KeptMap[bool](file, "name")
+        self.topic_names = PersistentMap[bool](file, "name")
         """The persistent topics there are."""
-        self.partitioned = KeptMap[int](file, "partitions")
-        self.made_tenants = KeptMap[bool](file, "tenant")
+        self.partitioned = PersistentMap[int](file, "partitions")
+        self.made_tenants = PersistentMap[bool](file, "tenant")
         self.schemas = Schemas(file)
         self.coordinator = Coordinator(self.shared)
         self._names = 0
         self._consumers = 0
-        clock.on_jump = self.time_jumped
+        clock.on_jump = self.wake_all
         self._begin()
         self._recover()
 
@@ -79,7 +79,7 @@ class State:
         kept = self.partitioned, self.made_tenants, self.schemas.versions, self.coordinator.open
         for each in (*kept, self.shared.policies):
             each.clear()
-        self.shared.forget_all()
+        self.shared.clear()
         self._begin()
         self.shared.save()
 
@@ -100,18 +100,18 @@ class State:
         topic = self.topics.get(text)
         if topic is not None:
             return topic
-        name = parsed(text)
+        name = parse_topic_name(text)
         self.check_namespace(name)
         topic = self.topics.get(str(name))
         if topic is None:
             if str(name) in self.partitioned:
-                raise RefusedError(
+                raise CommandRefusedError(
                     ErrorCode.NOT_ALLOWED_ERROR, f"{name} is a partitioned topic; use one of its partitions"
                 )
             partitions = self.partitioned.get(str(name.partitioned), 0)
             may_create = create and self.settings.auto_create_topics and not partitions
             if not (may_create or 0 <= name.partition < partitions):
-                raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
+                raise CommandRefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
             topic = self.make_topic(name)
         return topic
 
@@ -126,7 +126,7 @@ class State:
     def check_namespace(self, name: TopicName) -> None:
         """Refuse a topic of a namespace that was not made."""
         if name.in_namespace not in self.shared.policies:
-            raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
+            raise CommandRefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Namespace {name.in_namespace} not found")
 
     def partitions_of(self, name: TopicName, *, create: bool = False) -> int:
         """Return how many partitions a topic has, 0 for none; made on use if the settings say so."""
@@ -232,7 +232,7 @@ class State:
 
     # Time and memory
 
-    def time_jumped(self) -> None:
+    def wake_all(self) -> None:
         """Move the time of every subscription on to the clock's."""
         for subscription in self.subscriptions():
             subscription.wake()
@@ -272,7 +272,7 @@ class State:
 
     # What an incident left
 
-    def load(self, loaded: Loaded) -> None:
+    def load(self, loaded: LoadReport) -> None:
         """Take topics in that were read; `ValueError`, and nothing changes, if one is there already."""
         taken = [name for name in loaded.topics if name in self.topics]
         if taken:
@@ -300,13 +300,15 @@ class State:
 
     # Restarts
 
-    def reload(self, how: Restart, as_: Persona, names: Iterable[str] | None = None) -> Restarted:
+    def reload(
+        self, how: Restart, as_: RestartBehaviour, names: Iterable[str] | None = None
+    ) -> RestartReport:
         """Close topics, all or some, and load them from what such a restart leaves of them."""
         losses: dict[tuple[str, str], SubscriptionLoss] = {}
         for name in list(self.topics if names is None else names):
             topic = self.topics.pop(name)
             survivors = {
-                each.name: survive(each, how, as_, self.settings.broker)
+                each.name: surviving_state(each, how, as_, self.settings.broker)
                 for each in topic.subscriptions.values()
                 if each.durable
             }
@@ -316,11 +318,11 @@ class State:
                 # A timer that is still to come finds nobody to deliver to.
                 each.consumers.clear()
             if topic.name.persistent:
-                self.topics[name] = Topic.loaded(topic, survivors)
+                self.topics[name] = Topic.after_restart(topic, survivors)
                 losses |= {(name, each): survivor.loss for each, survivor in survivors.items()}
-        return Restarted(how, f"pulsar-{self.settings.version}" if as_ == "pulsar" else "ackwell", losses)
+        return RestartReport(how, f"pulsar-{self.settings.version}" if as_ == "pulsar" else "ackwell", losses)
 
-    def unload(self, topic: Topic) -> Restarted:
+    def unload(self, topic: Topic) -> RestartReport:
         """Close a topic and load it again, as this version does."""
         topic.content.record(Kind.UNLOAD)
         return self.reload("graceful", "pulsar", [str(topic.name)])
@@ -337,9 +339,9 @@ class State:
             subscription.subscription.validate()
 
 
-def parsed(text: str) -> TopicName:
+def parse_topic_name(text: str) -> TopicName:
     """Read a topic's name; `RefusedError` for what is not one."""
     try:
         return TopicName.parse(text)
     except ValueError as error:
-        raise RefusedError(ErrorCode.INVALID_TOPIC_NAME, str(error)) from None
+        raise CommandRefusedError(ErrorCode.INVALID_TOPIC_NAME, str(error)) from None

@@ -8,11 +8,11 @@ import pytest
 
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, TxnAction
-from ackwell.protocol.frames import Command, Frame, FrameReader, decode, encode, frame
+from ackwell.protocol.constants import CommandType, TxnAction
+from ackwell.protocol.frames import DecodedCommand, Frame, FrameReader, decode, encode, frame
 from ackwell.protocol.payload import write_payload
-from ackwell.recording.book import Book, Parts, Published
-from ackwell.recording.watch import OUR_REQUESTS, Watch
+from ackwell.recording.observer import FIRST_OWN_REQUEST_ID, ConnectionObserver
+from ackwell.recording.recording import PublishedEntry, Recording, TransactionParts
 from ackwell.replay.events import Event, Kind
 
 pytest.importorskip("google.protobuf")
@@ -37,34 +37,36 @@ def entry(**metadata: Any) -> bytes:
 
 
 def test_notes_of_entries_have_a_bound_and_the_newer_half_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ackwell.recording.book.PUBLISHED_MAX", 4)
-    book = Book(list[Event]().append)
+    monkeypatch.setattr("ackwell.recording.recording.REMEMBERED_ENTRIES_MAX", 4)
+    recording = Recording(list[Event]().append)
     for entry_id in range(7):
-        book.saw(ORDERS, (3, entry_id), Published(1, None), b"")
-        book.acknowledged((ORDERS, "s"), (3, entry_id))
-        assert len(book.published) <= 4
-        assert (ORDERS, 3, entry_id) in book.published
-        assert list(book.acked[ORDERS, "s"]) == [position[1:] for position in book.published]
-    assert [position[2] for position in book.published] == [4, 5, 6]
+        recording.note_entry(ORDERS, (3, entry_id), PublishedEntry(1, None), b"")
+        recording.note_acknowledged((ORDERS, "s"), (3, entry_id))
+        assert len(recording.published_entries) <= 4
+        assert (ORDERS, 3, entry_id) in recording.published_entries
+        assert list(recording.acked_entries[ORDERS, "s"]) == [
+            position[1:] for position in recording.published_entries
+        ]
+    assert [position[2] for position in recording.published_entries] == [4, 5, 6]
 
 
 class Wire:
     """A watched connection, what it recorded, and what it asked the broker."""
 
-    def __init__(self, book: Book | None = None) -> None:
+    def __init__(self, recording: Recording | None = None) -> None:
         self.events: list[Event] = []
-        self.asked: list[Command] = []
-        self.book = Book(self.events.append) if book is None else book
-        self.watch = Watch(self.book, self._ask, self.book.brokers["pulsar://b"])
+        self.asked: list[DecodedCommand] = []
+        self.recording = Recording(self.events.append) if recording is None else recording
+        self.observer = ConnectionObserver(self.recording, self._ask, self.recording.brokers["pulsar://b"])
 
     def _ask(self, data: bytes) -> None:
         self.asked += [decode(each.command) for each in FrameReader().feed(data)]
 
     def client(self, command_type: int, payload: bytes = b"", **fields: Any) -> None:
-        self.watch.from_client(framed(command_type, payload, **fields))
+        self.observer.from_client(framed(command_type, payload, **fields))
 
     def broker(self, command_type: int, payload: bytes = b"", **fields: Any) -> list[Frame]:
-        return list(self.watch.from_broker(framed(command_type, payload, **fields)))
+        return list(self.observer.from_broker(framed(command_type, payload, **fields)))
 
     def subscribed(
         self, subscription: str = "s", consumer_id: int = 1, at: tuple[int, int] = (3, -1), **fields: Any
@@ -84,7 +86,7 @@ class Wire:
             self.position(question, at)
         self.events.clear()
 
-    def position(self, question: Command, at: tuple[int, int] | None) -> list[Frame]:
+    def position(self, question: DecodedCommand, at: tuple[int, int] | None) -> list[Frame]:
         """Answer a question of ours."""
         fields: dict[str, Any] = {"last_message_id": message_id(9, 9)}
         if at is not None:
@@ -119,11 +121,11 @@ def at(ledger_id: int, entry_id: int) -> dict[str, Any]:
 
 def test_events_are_numbered_from_1_and_have_the_time() -> None:
     events: list[Event] = []
-    book = Book(events.append)
-    book.record("t", "s", Kind.ACK, (3, 4), consumer="c")
-    book.record("t", "", Kind.PUBLISH)
-    book.gap("nobody was there", "t")
-    book.gap("all of it")
+    recording = Recording(events.append)
+    recording.record("t", "s", Kind.ACK, (3, 4), consumer="c")
+    recording.record("t", "", Kind.PUBLISH)
+    recording.record_gap("nobody was there", "t")
+    recording.record_gap("all of it")
     assert [event.sequence for event in events] == [1, 2, 3, 4]
     assert [(event.ledger_id, event.entry_id, event.consumer) for event in events[:2]] == [
         (3, 4, "c"),
@@ -135,9 +137,9 @@ def test_events_are_numbered_from_1_and_have_the_time() -> None:
     ]
     # Milliseconds of this century and the next.
     assert all(1_600_000_000_000 < (event.time_ms or 0) < 5_000_000_000_000 for event in events)
-    assert book.known == set()
-    assert book.transactions == {}
-    assert Parts() == Parts(set(), set())
+    assert recording.known_subscriptions == set()
+    assert recording.transactions == {}
+    assert TransactionParts() == TransactionParts(set(), set())
 
 
 # Publishing
@@ -206,7 +208,7 @@ def test_a_new_subscription_is_asked_where_it_is_before_its_client_hears_of_it()
     assert wire.broker(CommandType.SUCCESS, request_id=2) == []
     (question,) = wire.asked
     assert question.type == CommandType.GET_LAST_MESSAGE_ID
-    assert (question.message.consumer_id, question.message.request_id) == (7, OUR_REQUESTS + 1)
+    assert (question.message.consumer_id, question.message.request_id) == (7, FIRST_OWN_REQUEST_ID + 1)
     assert wire.took() == []
     # The client gets the answer to its own question, and none to ours.
     (given,) = wire.position(question, (0, 4))
@@ -215,7 +217,7 @@ def test_a_new_subscription_is_asked_where_it_is_before_its_client_hears_of_it()
         of(Kind.SEEK, **at(0, 5), detail="first seen"),
         of(Kind.CONSUMER_OPEN, detail="Key_Shared"),
     ]
-    assert wire.book.known == {(ORDERS, "s")}
+    assert wire.recording.known_subscriptions == {(ORDERS, "s")}
     # Ours is answered once.
     assert wire.position(question, (0, 4)) == []
     assert wire.took() == []
@@ -224,7 +226,7 @@ def test_a_new_subscription_is_asked_where_it_is_before_its_client_hears_of_it()
 def test_a_second_consumer_of_a_subscription_needs_no_question() -> None:
     first = Wire()
     first.subscribed()
-    second = Wire(first.book)
+    second = Wire(first.recording)
     second.client(
         CommandType.SUBSCRIBE, topic="orders", subscription="s", subType=1, consumer_id=8, request_id=5
     )
@@ -295,7 +297,7 @@ def test_a_refused_subscribe_opens_nothing() -> None:
     (given,) = wire.broker(CommandType.ERROR, request_id=2, error=0, message="busy")
     assert given.command_type == CommandType.ERROR
     assert len(wire.broker(CommandType.SUCCESS, request_id=2)) == 1
-    assert (wire.took(), wire.asked, wire.book.known) == ([], [], set())
+    assert (wire.took(), wire.asked, wire.recording.known_subscriptions) == ([], [], set())
 
 
 def test_a_delivery_is_recorded_with_all_that_it_says() -> None:
@@ -367,7 +369,7 @@ def test_a_seek_counts_from_its_answer() -> None:
     wire.client(CommandType.SEEK, consumer_id=2, request_id=11, message_id=message_id(3, 2))
     wire.broker(CommandType.SUCCESS, request_id=11)
     assert wire.took() == []
-    assert wire.book.known == {(ORDERS, "s")}
+    assert wire.recording.known_subscriptions == {(ORDERS, "s")}
 
 
 @pytest.mark.parametrize(
@@ -384,9 +386,9 @@ def test_after_a_seek_to_a_time_or_an_end_the_broker_is_asked_again(where: dict[
     wire = Wire()
     wire.subscribed()
     wire.client(CommandType.SEEK, consumer_id=1, request_id=9, **where)
-    assert wire.book.known == {(ORDERS, "s")}
+    assert wire.recording.known_subscriptions == {(ORDERS, "s")}
     wire.broker(CommandType.SUCCESS, request_id=9)
-    assert (wire.took(), wire.book.known) == ([], set())
+    assert (wire.took(), wire.recording.known_subscriptions) == ([], set())
     wire.client(
         CommandType.SUBSCRIBE, topic="orders", subscription="s", subType=1, consumer_id=1, request_id=12
     )
@@ -408,9 +410,9 @@ def test_an_unsubscribe_counts_from_its_answer_and_the_subscription_is_asked_for
     wire.client(CommandType.UNSUBSCRIBE, consumer_id=1, request_id=9)
     wire.client(CommandType.UNSUBSCRIBE, consumer_id=2, request_id=10)
     wire.broker(CommandType.SUCCESS, request_id=10)
-    assert (wire.took(), wire.book.known) == ([], {(ORDERS, "s")})
+    assert (wire.took(), wire.recording.known_subscriptions) == ([], {(ORDERS, "s")})
     wire.broker(CommandType.SUCCESS, request_id=9)
-    assert (wire.took(), wire.book.known) == ([of(Kind.UNSUBSCRIBE)], set())
+    assert (wire.took(), wire.recording.known_subscriptions) == ([of(Kind.UNSUBSCRIBE)], set())
 
 
 @pytest.mark.parametrize("by_broker", [False, True])
@@ -429,21 +431,21 @@ def test_a_connection_that_closes_closes_its_consumers_once() -> None:
     wire = Wire()
     wire.subscribed()
     wire.subscribed("other", 2)
-    wire.watch.closed()
-    wire.watch.closed()
+    wire.observer.closed()
+    wire.observer.closed()
     assert wire.took() == [
         of(Kind.CONSUMER_CLOSE),
         of(Kind.CONSUMER_CLOSE, subscription="other", consumer="c2"),
     ]
-    assert wire.book.known == {(ORDERS, "s"), (ORDERS, "other")}
+    assert wire.recording.known_subscriptions == {(ORDERS, "s"), (ORDERS, "other")}
 
 
 def test_a_broker_that_broke_the_connection_may_have_forgotten_and_is_asked_again() -> None:
     wire = Wire()
     for consumer_id, subscription in enumerate(["s", "other", "s"], start=1):
         wire.subscribed(subscription, consumer_id)
-    wire.watch.broker_lost()
-    assert wire.book.known == set()
+    wire.observer.broker_lost()
+    assert wire.recording.known_subscriptions == set()
     assert wire.took() == [
         of_topic(Kind.GAP, detail=f"what {name} kept when the connection to the broker broke")
         for name in ("other", "s")
@@ -458,7 +460,7 @@ def test_the_end_of_a_transaction_is_an_event_of_each_topic_and_subscription_in_
     action: TxnAction, kind: Kind
 ) -> None:
     wire, other = Wire(), Wire()
-    other.watch = Watch(wire.book, other._ask, wire.book.brokers["pulsar://b"])
+    other.observer = ConnectionObserver(wire.recording, other._ask, wire.recording.brokers["pulsar://b"])
     ids: dict[str, Any] = {"txnid_most_bits": 1, "txnid_least_bits": 2}
     wire.client(CommandType.ADD_PARTITION_TO_TXN, request_id=1, partitions=["b", "a"], **ids)
     # Another connection may add to it.
@@ -469,7 +471,7 @@ def test_the_end_of_a_transaction_is_an_event_of_each_topic_and_subscription_in_
     wire.client(
         CommandType.ADD_PARTITION_TO_TXN, request_id=2, partitions=["c"], **(ids | {"txnid_least_bits": 3})
     )
-    assert len(wire.book.transactions) == 2
+    assert len(wire.recording.transactions) == 2
     wire.client(CommandType.END_TXN, request_id=3, txn_action=action, **ids)
     assert wire.took() == []
     wire.broker(CommandType.END_TXN_RESPONSE, request_id=3, **ids)
@@ -477,7 +479,7 @@ def test_the_end_of_a_transaction_is_an_event_of_each_topic_and_subscription_in_
     assert {event["kind"] for event in found} == {kind}
     ended = [(event["topic"][-1], event["subscription"], event["transaction"]) for event in found]
     assert ended == [("a", "", "1:2"), ("b", "", "1:2"), ("a", "s", "1:2"), ("b", "t", "1:2")]
-    assert len(wire.book.transactions) == 1
+    assert len(wire.recording.transactions) == 1
     wire.broker(CommandType.END_TXN_RESPONSE, request_id=3, **ids)
     assert wire.took() == []
 
@@ -505,10 +507,10 @@ def test_an_end_that_the_broker_refused_is_not_recorded() -> None:
 def test_what_is_not_read_passes_as_it_came() -> None:
     wire = Wire()
     given = framed(CommandType.PING)
-    wire.watch.from_client(given)
-    assert wire.watch.from_broker(given) == (given,)
+    wire.observer.from_client(given)
+    assert wire.observer.from_broker(given) == (given,)
     answer = framed(CommandType.GET_LAST_MESSAGE_ID_RESPONSE, last_message_id=message_id(1, 1), request_id=4)
-    assert wire.watch.from_broker(answer) == [answer]
+    assert wire.observer.from_broker(answer) == [answer]
     assert wire.took() == []
 
 
@@ -528,25 +530,25 @@ def test_a_connection_is_not_recorded_any_more_after_a_frame_that_cannot_be_read
     if broken == "command":
         (given,) = FrameReader().feed(frame(b"\x08" + bytes([kind]) + b"\xff", b""))
     if from_client:
-        wire.watch.from_client(given)
+        wire.observer.from_client(given)
     else:
-        assert list(wire.watch.from_broker(given)) == [given]
+        assert list(wire.observer.from_broker(given)) == [given]
     (gap,) = wire.took()
     assert (gap["topic"], gap["kind"]) == ("*", Kind.GAP)
     assert gap["detail"].startswith("what a connection said after a frame that cannot be read: ")
     assert len(gap["detail"]) > 70
     # What passes, passes on; it is not looked at.
-    wire.watch.from_client(given)
+    wire.observer.from_client(given)
     wire.client(CommandType.ACK, consumer_id=1, ack_type=0, message_id=[message_id(3, 4)])
     success = framed(CommandType.SUCCESS, request_id=1)
-    assert list(wire.watch.from_broker(success)) == [success]
+    assert list(wire.observer.from_broker(success)) == [success]
     assert wire.took() == []
 
 
 def test_an_answer_that_cannot_be_read_passes_and_ends_the_recording() -> None:
     wire = Wire()
     (given,) = FrameReader().feed(frame(b"\x08" + bytes([CommandType.SUCCESS]) + b"\xff", b""))
-    assert list(wire.watch.from_broker(given)) == [given]
+    assert list(wire.observer.from_broker(given)) == [given]
     assert [event["kind"] for event in wire.took()] == [Kind.GAP]
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.refusals import RefusedError
-from ackwell.devbroker.state import parsed
+from ackwell.devbroker.broker_state import parse_topic_name
+from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.errors import ErrorCode
 from ackwell.protocol import messages
-from ackwell.protocol.codes import CommandType, LookupType
+from ackwell.protocol.constants import CommandType, LookupType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.connection import Connection
+    from ackwell.devbroker.client_connection import ClientConnection
 
 FAILED = 1
 """`LookupType.Failed` of a partitioned topic's metadata."""
 
 
-def look_up(connection: Connection, command: Any, _: bytes) -> None:
+def look_up(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Answer with this broker's address."""
     answer = messages.CommandLookupTopicResponse(request_id=command.request_id)
     try:
-        name = parsed(command.topic)
+        name = parse_topic_name(command.topic)
         connection.service.authorize(connection.role, name)
         connection.state.check_namespace(name)
         if not connection.state.settings.auto_create_topics:
@@ -32,25 +32,25 @@ def look_up(connection: Connection, command: Any, _: bytes) -> None:
         answer.brokerServiceUrl = connection.service.url
         if connection.service.tls_url:
             answer.brokerServiceUrlTls = connection.service.tls_url
-    except RefusedError as refusal:
+    except CommandRefusedError as refusal:
         answer.response = LookupType.FAILED
         answer.error, answer.message = refusal.code, str(refusal)
     connection.send(CommandType.LOOKUP_RESPONSE, answer)
 
 
-def partitions(connection: Connection, command: Any, _: bytes) -> None:
+def partitions(connection: ClientConnection, command: Any, _: bytes) -> None:
     """Answer with the number of a topic's partitions."""
     answer = messages.CommandPartitionedTopicMetadataResponse(request_id=command.request_id)
     state = connection.state
     try:
-        name = parsed(command.topic)
+        name = parse_topic_name(command.topic)
         connection.service.authorize(connection.role, name)
         create = command.metadata_auto_creation_enabled
         answer.partitions = state.partitions_of(name, create=create)
         if not answer.partitions and not create and str(name) not in state.topics:
-            raise RefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
+            raise CommandRefusedError(ErrorCode.TOPIC_NOT_FOUND, f"Topic {name} does not exist")
         answer.response = 0
-    except RefusedError as refusal:
+    except CommandRefusedError as refusal:
         answer.response = FAILED
         answer.error, answer.message = refusal.code, str(refusal)
     connection.send(CommandType.PARTITIONED_METADATA_RESPONSE, answer)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ackwell.errors import ErrorCode
 
 
-class RefusedError(AckwellError):
+class CommandRefusedError(AckwellError):
     """A command that is answered with an error; the connection stays open."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-KEPT: Final = {
+PERSISTENT_ATTRIBUTES: Final = {
     "Shared": {"policies", "counters"},
-    "State": {"topic_names", "partitioned", "made_tenants"},
+    "BrokerState": {"topic_names", "partitioned", "made_tenants"},
     "Schemas": {"versions"},
     "Coordinator": {"open"},
     "TopicContent": {"log", "facts"},
@@ -29,7 +29,7 @@ KEPT: Final = {
 """By class, the attributes that a start finds again; a test compares it with what the classes have."""
 
 
-class KeptMap(dict[str, V]):
+class PersistentMap(dict[str, V]):
     """A dictionary of one kind of fact; values are whatever JSON can write, and are replaced, not changed.
 
     `scope` is the topic that they belong to, empty for the broker. Without a file they are in memory.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackwell.devbroker.entry import Entry
+from ackwell.devbroker.entry import LogEntry
 from ackwell.position import Position
 from ackwell.protocol import messages
-from ackwell.protocol.codes import TxnAction
+from ackwell.protocol.constants import TxnAction
 from ackwell.protocol.payload import write_payload
 from ackwell.replay.events import Kind
 
@@ -37,7 +37,7 @@ class TopicTransactions:
         self.committed = 0
         self.seen = False
         """Whether any transaction published here."""
-        self.held_from: Position | None = None
+        self.blocked_from: Position | None = None
         """The first message of an open transaction: nothing from here on is delivered."""
 
     def published(self, txn: TransactionId, position: Position, *, is_open: bool) -> None:
@@ -47,7 +47,7 @@ class TopicTransactions:
             self._late.add(position)
         elif txn not in self._first:
             self._first[txn] = position
-            self.held_from = min(self._first.values())
+            self.blocked_from = min(self._first.values())
 
     def recover(self, log: Log, is_open: Callable[[TransactionId], bool]) -> None:
         """Find in the log what was ended, and what is still open; anything else came too late, or aborted."""
@@ -66,7 +66,7 @@ class TopicTransactions:
         for txn in [txn for txn in self._first if not is_open(txn)]:
             ended[txn] = _MARKER_TYPES[TxnAction.ABORT]
             del self._first[txn]
-        self.held_from = min(self._first.values(), default=None)
+        self.blocked_from = min(self._first.values(), default=None)
         self._aborted = {txn for txn, kind in ended.items() if kind == _MARKER_TYPES[TxnAction.ABORT]}
         self.committed = len(ended) - len(self._aborted)
 
@@ -92,15 +92,15 @@ class TopicTransactions:
             self._aborted.add(txn)
         else:
             self.committed += 1
-        self.held_from = min(self._first.values(), default=None)
+        self.blocked_from = min(self._first.values(), default=None)
         return True
 
 
-KINDS: Final = {TxnAction.COMMIT: Kind.COMMIT, TxnAction.ABORT: Kind.ABORT}
+END_EVENTS: Final = {TxnAction.COMMIT: Kind.COMMIT, TxnAction.ABORT: Kind.ABORT}
 """The event of each end."""
 
 
-def marker(txn: TransactionId, action: TxnAction, now_ms: int) -> Entry:
+def marker(txn: TransactionId, action: TxnAction, now_ms: int) -> LogEntry:
     """Return the entry that ends a transaction in a topic's log."""
     metadata = messages.MessageMetadata(
         producer_name="",
@@ -110,4 +110,4 @@ def marker(txn: TransactionId, action: TxnAction, now_ms: int) -> Entry:
         txnid_most_bits=txn[0],
         txnid_least_bits=txn[1],
     )
-    return Entry(write_payload(metadata, b""), 1, now_ms, transaction=txn, marker=_MARKER_TYPES[action])
+    return LogEntry(write_payload(metadata, b""), 1, now_ms, transaction=txn, marker=_MARKER_TYPES[action])
