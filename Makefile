@@ -30,7 +30,7 @@ install: .venv/.locked
 	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --uv --quiet
 
 demo: install  ## Replay real broker traces on Spark and compare with the broker's own answers
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m examples.demo
 
 # BASE=main is the branch to compare with; tests/changed.py lists the tests of each file.
 check-changed: .venv/.locked  ## After each change: lint, types, and the tests of the files changed since main

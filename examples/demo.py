@@ -14,8 +14,8 @@ from rich.console import Console
 
 from ackwell import spark
 from ackwell.cli.replay import print_rows
-from ackwell.replay.agreement import RESTARTS, Verdict, agreements
 from ackwell.replay.events import Event, Kind
+from examples.agreement import RESTARTS, Verdict, agreements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

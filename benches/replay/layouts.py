@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackwell.spark.fleet import Fleet, chunk_events, chunks
+from benches.fleet import Fleet, chunk_events, chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from ackwell.spark import generate, local_session, replay
-from ackwell.spark.fleet import Fleet
+from ackwell.spark import local_session, replay
 from benches.bars import report
 from benches.bars.rows import Against, AtMost, Row
 from benches.bars.sides import OURS, Figure, Samples
+from benches.fleet import Fleet
 from benches.spark import layouts, local, peers, tasks
+from benches.spark.generate import generate
 from benches.spark.process_tree import cpu_seconds, worker_peak_mb
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackwell.spark.fleet import Fleet, chunk_events, chunks
 from ackwell.spark.tasks.source_rows import to_batches
+from benches.fleet import Fleet, chunk_events, chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackwell.spark import cursor_stream, local_session
-from ackwell.spark.fleet import Chunk, Fleet, chunk_events, chunks
 from ackwell.spark.schema import EVENTS
+from benches.fleet import Chunk, Fleet, chunk_events, chunks
 from benches.spark.process_tree import cpu_seconds
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from ackwell.replay.columns import fold_batches
 from ackwell.replay.parquet import ParquetEvents, RowGroups
 from ackwell.replay.resets import NO_RESETS
 from ackwell.spark.files_strategy import pack
-from ackwell.spark.fleet import Fleet, chunk_events, chunks
 from ackwell.spark.tasks.fold_files import FoldFiles
 from ackwell.spark.tasks.merging import Finish
 from benches.bars.sides import OURS, Figure
+from benches.fleet import Fleet, chunk_events, chunks
 
 if TYPE_CHECKING:
     from benches.bars.sides import Samples

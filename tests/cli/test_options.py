@@ -53,9 +53,6 @@ OPTIONS = {
     "spark sizing": f"""--input/-i!… --width… --output/-o! --master --format=parquet {MODE} --json""",
     "spark stream": """--input/-i! --output/-o! --checkpoint! --master --format=parquet --once/--no-once
         --files=8≥1""",
-    "spark generate": f"""--subscriptions=200≥1 --entries=1000000≥1 --hot-share=0.5≥0≤1
-        --receives/--no-receives --seed=0 --output/-o! --master --format=parquet {MODE}
-        --json""",
 }
 
 

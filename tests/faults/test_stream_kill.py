@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackwell.spark.fleet import Fleet, chunk_events, chunks
+from benches.fleet import Fleet, chunk_events, chunks
 from tests.spark.rows import local_rows
 from tests.spark.test_equality import as_events
 

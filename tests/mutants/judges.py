@@ -121,7 +121,7 @@ REPLAY = [
     "tests/replay/test_events.py",
     "tests/replay/test_losses.py",
     "tests/replay/test_tables.py",
-    "tests/replay/test_agreement.py",
+    "tests/examples/test_agreement.py",
     "tests/replay/test_states.py",
     "tests/replay/test_kinds.py",
     "tests/replay/test_columns.py",
@@ -241,10 +241,6 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/replay/history_check.py": [
         "tests/replay/test_history.py",
         "tests/devbroker/test_key_order.py",
-    ],
-    "python/ackwell/replay/agreement.py": [
-        "tests/replay/test_agreement.py",
-        "tests/replay/test_broker_agreement.py",
     ],
     "python/ackwell/rescue/": [
         "tests/rescue/test_plan.py",

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
-from ackwell.replay.agreement import Verdict, compare
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import read_events
 from ackwell.replay.states import replay_files
+from examples.agreement import Verdict, compare
 from tests.pulsar import kit
 from tests.pulsar.test_recording import Recording, Session, Snapshot, recording
 

@@ -22,9 +22,9 @@ from urllib.parse import quote
 import pytest
 
 from ackwell.position import Position
-from ackwell.replay.agreement import Verdict, compare
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.states import SubscriptionState, replay_files
+from examples.agreement import Verdict, compare
 from tests.pulsar.traffic import Traffic
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 from ackwell.replay.columns import cursor_batches
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import fold_files
-from ackwell.spark import generate, ordered_replay, read_events, replay
-from ackwell.spark.fleet import Fleet, chunk_events, chunks
+from ackwell.spark import ordered_replay, read_events, replay
+from benches.fleet import Fleet, chunk_events, chunks, write_fleet
 from tests.shared import shared_folder
 from tests.spark.rows import Rows, by_name, local_rows, rows_of, same
 
@@ -77,7 +77,7 @@ def test_every_recorded_trace_is_equal_by_every_strategy(
 
 
 def generated_is_equal(spark: SparkSession, fleet: Fleet, events_min: int, folder: Path) -> None:
-    generate(spark, fleet, tasks=3).write.parquet(str(folder / "events"))
+    write_fleet(fleet, folder / "events", files=3)
     events = spark.read.parquet(str(folder / "events"))
     assert events.count() >= events_min
     expected = local_rows(as_events(chunk_events(fleet, chunk) for chunk in chunks(fleet)))

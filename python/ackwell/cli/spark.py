@@ -273,44 +273,6 @@ def stream(
     query.awaitTermination()
 
 
-@app.command(cls=SparkCommand)
-@writes_a_table
-def generate(
-    target: Target,
-    subscriptions: Annotated[int, typer.Option(min=1, metavar="N", help="How many subscriptions.")] = 200,
-    entries: Annotated[int, typer.Option(min=1, metavar="N", help="How many entries in all.")] = 1_000_000,
-    hot_share: Annotated[
-        float, typer.Option(min=0, max=1, metavar="SHARE", help="The first one's share of the entries.")
-    ] = 0.5,
-    receives: Annotated[bool, typer.Option(help="Add what consumers receive.")] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another number makes another fleet.")] = 0,
-) -> None:
-    """Write the events of a synthetic fleet: the same for the same options.
-
-    Examples
-    --------
-        ackwell spark generate --output events/
-        ackwell spark generate -o events/ --subscriptions 9 --entries 1000
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from ackwell.spark import generate as generate_events
-    from ackwell.spark.fleet import Fleet
-
-    spark = target.session()
-    fleet = Fleet(
-        subscriptions=subscriptions,
-        entries=entries,
-        hot_share=hot_share,
-        receives=receives,
-        seed=seed,
-    )
-    target.write(
-        generate_events(spark, fleet),
-        {"events": F.count(F.lit(1)), "last": F.max("time_ms")},
-    )
-
-
 def _session(master: str | None) -> SparkSession:
     from ackwell.spark import local_session
 

@@ -14,7 +14,6 @@ from ackwell.extras import require
 
 if TYPE_CHECKING:
     from ackwell.spark.audit import restart_audit as restart_audit
-    from ackwell.spark.fleet import generate as generate
     from ackwell.spark.local_replay import replay_files as replay_files
     from ackwell.spark.ordered import ordered_replay as ordered_replay
     from ackwell.spark.pipeline import Strategy as Strategy
@@ -39,7 +38,6 @@ _HOMES = {
     "cursors": "pipeline",
     "delayed_sizing": "sizing",
     "explode_ranges": "pipeline",
-    "generate": "fleet",
     "local_session": "session",
     "merge": "pipeline",
     "ordered_replay": "ordered",

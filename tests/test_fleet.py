@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from ackwell.replay.table_schemas import EVENTS
-from ackwell.spark.fleet import PATTERNS, Chunk, Fleet, chunk_events, chunks
+from benches.fleet import PATTERNS, Chunk, Fleet, chunk_events, chunks
 
 
 def drawn(fleet: Fleet) -> list[tuple[Chunk, pa.RecordBatch]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ackwell.replay.agreement import Verdict, replayed_agreements
 from ackwell.replay.files import event_files, read_events
+from examples.agreement import Verdict, replayed_agreements
 from tests.shared import shared_folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "traces"

@@ -1,26 +1,29 @@
 """A synthetic fleet: the events of many subscriptions, the same on every machine.
 
-Each subscription acknowledges in one of the patterns of `PATTERNS`; the first of them is hot and owns
-`hot_share` of all entries. The unit of work is a chunk of one subscription, drawn from its own seed,
-so that neither the number of tasks nor their order changes a byte.
+Each subscription acknowledges in one of the patterns of `PATTERNS`. The first subscription is hot: its topic
+has `hot_share` of all entries. The unit of work is a chunk of one subscription, drawn from its own seed, so
+the events do not depend on the number of files or tasks.
+
+    python -m benches.fleet events/ --subscriptions 200 --entries 1000000
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ackwell.replay import table_schemas
 from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from pyspark.sql import DataFrame, SparkSession
 
 PATTERNS: Final = ("holes", "random", "oldest", "drained", "cumulative", "batches")
 """One message in 1,000 stuck; one in ten open at random; only the first stuck; nothing open; everything
@@ -98,28 +101,26 @@ def chunks(fleet: Fleet) -> list[Chunk]:
     ]
 
 
-def generate(spark: SparkSession, fleet: Fleet | None = None, *, tasks: int = 8) -> DataFrame:
-    """Return the events of a synthetic fleet as a DataFrame; the same for any number of tasks."""
-    from ackwell.spark.schema import EVENTS
-
-    fleet = fleet or Fleet()
-    shares = _shares(chunks(fleet), tasks)
-
-    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                for chunk in shares[index]:
-                    yield chunk_events(fleet, chunk)
-
-    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(draw, EVENTS)
-
-
-def _shares(units: list[Chunk], tasks: int) -> list[list[Chunk]]:
-    """Cut the chunks, in their order, into shares of as many entries each."""
+def shares(units: list[Chunk], count: int) -> list[list[Chunk]]:
+    """Split the chunks, in their order, into at most `count` shares with about the same number of entries."""
     ends = np.cumsum([unit.entries for unit in units])
-    bounds = np.searchsorted(ends, ends[-1] * np.arange(1, tasks) / tasks).tolist() if units else []
-    shares = [units[start:end] for start, end in pairwise([0, *bounds, len(units)])]
-    return [share for share in shares if share] or [[]]
+    bounds = np.searchsorted(ends, ends[-1] * np.arange(1, count) / count).tolist() if units else []
+    split = [units[start:end] for start, end in pairwise([0, *bounds, len(units)])]
+    return [share for share in split if share] or [[]]
+
+
+def write_fleet(fleet: Fleet, folder: Path, *, files: int = 8) -> int:
+    """Write a fleet's events as Parquet files, and return the number of events."""
+    folder.mkdir(parents=True)
+    count = 0
+    for number, share in enumerate(shares(chunks(fleet), files)):
+        path = folder / f"part-{number:03}.zstd.parquet"
+        with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
+            for chunk in share:
+                events = chunk_events(fleet, chunk)
+                writer.write_batch(events)
+                count += events.num_rows
+    return count
 
 
 def chunk_events(fleet: Fleet, chunk: Chunk) -> pa.RecordBatch:
@@ -228,3 +229,24 @@ def _record_batch(**columns: pa.Array | None) -> pa.RecordBatch:
         ],
         schema=_SCHEMA,
     )
+
+
+def main() -> None:
+    """Write the fleet that the command line describes."""
+    arguments = ArgumentParser(
+        description="Write a synthetic fleet.", formatter_class=ArgumentDefaultsHelpFormatter
+    )
+    arguments.add_argument("folder", type=Path, help="the folder to create")
+    arguments.add_argument("--files", type=int, default=8, help="the number of files")
+    defaults = Fleet()
+    for name in ("subscriptions", "entries", "seed"):
+        arguments.add_argument(f"--{name}", type=int, default=getattr(defaults, name))
+    arguments.add_argument("--hot-share", type=float, default=defaults.hot_share)
+    arguments.add_argument("--receives", action="store_true", help="add the events `receive`")
+    given = vars(arguments.parse_args())
+    folder, files = given.pop("folder"), given.pop("files")
+    print(f"{write_fleet(Fleet(**given), folder, files=files):,} events in {folder}")
+
+
+if __name__ == "__main__":
+    main()

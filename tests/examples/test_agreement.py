@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ackwell.errors import EventError
-from ackwell.replay.agreement import Verdict, replayed_agreements
 from ackwell.replay.events import Event, Kind
+from examples.agreement import Verdict, replayed_agreements
 
 PUBLISHED = [
     Event(
