@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from rich.console import Console
 
 from ackwell import spark
-from ackwell.cli.replay import print_rows
+from ackwell.cli.replay_command import print_rows
 from ackwell.replay.events import Event, Kind
 from examples.agreement import RESTARTS, Verdict, agreements
 

@@ -90,8 +90,8 @@ def test_the_package_started_as_a_file_runs(tmp_path: Path) -> None:
 
 def test_a_command_loads_nothing_of_the_others_nor_what_draws_tables() -> None:
     loaded = modules_after("from ackwell.cli import program\nprogram(['inspect'])")
-    assert "ackwell.cli.inspect" in loaded
-    assert not {"rich.console", "ackwell.cli.doctor", "ackwell.cli.spark", "numpy"} & loaded
+    assert "ackwell.cli.inspect_command" in loaded
+    assert not {"rich.console", "ackwell.cli.doctor_command", "ackwell.cli.spark_command", "numpy"} & loaded
 
 
 def test_inspecting_and_predicting_a_restart_loads_neither_numpy_nor_what_draws_tables(

@@ -64,7 +64,7 @@ def test_the_oldest_unacknowledged_entries_are_listed_with_their_times() -> None
 
 
 def test_a_run_asks_for_no_more_entries_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ackwell.cli.holes.PEEKS_MAX", 3)
+    monkeypatch.setattr("ackwell.cli.holes_command.PEEKS_MAX", 3)
     with broker({**peeked(), **served("orders", "more")}) as (url, asked):
         done = ackwell("holes", "--list", "2", "--admin", url, "shop/eu")
     assert sum("/entry/" in path for _, path, _ in asked) == 3

@@ -12,7 +12,7 @@ from typer.main import get_command
 from ackwell.broker.codes import codes
 from ackwell.broker.writes import ReasonCode
 from ackwell.cli import app
-from ackwell.cli.delay_advise import milliseconds
+from ackwell.cli.delay_advise_command import milliseconds
 from tests.commands import command
 
 PAGE = Path(__file__).parents[2].joinpath("docs/operators.md").read_text(encoding="utf-8")

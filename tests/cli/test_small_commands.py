@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ackwell import Cursor, Ledgers, PositionInfo
-from ackwell.cli import console, delay_advise
-from ackwell.cli.delay_advise import milliseconds, pulsar_settings
+from ackwell.cli import console, delay_advise_command
+from ackwell.cli.delay_advise_command import milliseconds, pulsar_settings
 from ackwell.diagnosis.delay_advice import advise
 from ackwell.diagnosis.inspection import inspect
 from tests.broker.answers import answer, holes
@@ -165,8 +165,8 @@ def advised(*arguments: str) -> dict[str, Any]:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw few delays: each costs microseconds in a dozen widths."""
-    assert delay_advise.SAMPLE == 200_000
-    monkeypatch.setattr(delay_advise, "SAMPLE", 300)
+    assert delay_advise_command.SAMPLE == 200_000
+    monkeypatch.setattr(delay_advise_command, "SAMPLE", 300)
 
 
 @pytest.mark.usefixtures("few")
@@ -287,10 +287,14 @@ def test_json_is_printed_as_a_whole_however_many_rows_come_one_by_one(
 
 
 def test_a_name_is_shown_without_what_could_control_a_terminal() -> None:
-    assert console.name_of("persistent://a/b/c") == "a/b/c"
-    assert console.name_of("a\nb\x1b[1m\x7f\x85\u202e") == "a␊b␛[1m␡\ufffd\ufffd"
+    assert console.shown_name("persistent://a/b/c") == "a/b/c"
+    assert console.shown_name("a\nb\x1b[1m\x7f\x85\u202e") == "a␊b␛[1m␡\ufffd\ufffd"
     assert console.visible("a\nb") == "a\nb"
-    assert [console.name_of("0123456789", room) for room in (10, 9, 4)] == ["0123456789", "012…56789", "0…89"]
+    assert [console.shown_name("0123456789", room) for room in (10, 9, 4)] == [
+        "0123456789",
+        "012…56789",
+        "0…89",
+    ]
     assert console.utc(1_795_460_400_999) == "2026-11-23 19:00:00 UTC"
 
 
@@ -336,13 +340,13 @@ def test_what_is_not_a_plan_is_named(text: str, tmp_path: Path) -> None:
 def test_a_report_of_a_rescue_says_what_came_wrongly_and_ends_in_a_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from ackwell.cli.rescue import _say_report
+    from ackwell.cli.rescue_command import _print_report
     from ackwell.rescue import Report
 
     def said(missing: int, received: int, errors: int) -> tuple[int, list[str]]:
         report = Report(topic="t", subscription="s", sent=1, missing=missing, ack_sets=0)
         answered = [f"no {number}" for number in range(errors)]
-        code = _say_report(report, SimpleNamespace(received=received, errors=answered))  # type: ignore[arg-type]
+        code = _print_report(report, SimpleNamespace(received=received, errors=answered))  # type: ignore[arg-type]
         out, err = capsys.readouterr()
         assert out == f"{report}\n"
         return code, err.splitlines()
@@ -356,7 +360,7 @@ def test_a_report_of_a_rescue_says_what_came_wrongly_and_ends_in_a_code(
 def test_a_line_of_the_audit_is_on_the_disk_before_the_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ackwell.cli.rescue import _connection
+    from ackwell.cli.rescue_command import _connection
 
     file, seen = tmp_path / "audit.jsonl", list[str]()
     monkeypatch.setattr("os.fsync", lambda _: seen.append(file.read_text()))
@@ -403,7 +407,7 @@ def test_an_error_of_spark_is_the_line_that_says_it() -> None:
     pytest.importorskip("pyspark")
     from pyspark.errors import PySparkException
 
-    from ackwell.cli.spark import _sentence
+    from ackwell.cli.spark_command import _sentence
 
     trace = (
         "job aborted\n\nTask: Traceback (most recent call last):\n  File x\n    y\nEventError: line 3\nmore"

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from ackwell.cli.tables import print_subscriptions
+from ackwell.cli.subscription_table import print_subscriptions
 
 TOPIC = "persistent://a-tenant-of-some-length/a-namespace-of-some-length/orders-of-the-day-partition-17"
 SUBSCRIPTION = "billing-and-invoices-of-the-day"

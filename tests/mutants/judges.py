@@ -227,7 +227,7 @@ JUDGES: dict[str, list[str]] = {
     ],
     "python/ackwell/cluster/collect.py": ["tests/cluster/test_collect.py", "tests/cluster/test_admin.py"],
     "python/ackwell/cli/": COMMANDS,
-    "python/ackwell/cli/spark.py": [*COMMANDS, "tests/spark/test_submit.py"],
+    "python/ackwell/cli/spark_command.py": [*COMMANDS, "tests/spark/test_submit.py"],
     "python/ackwell/devbroker/": DEVBROKER,
     "python/ackwell/devbroker/admin/": [
         "tests/devbroker/test_requests.py",
@@ -247,7 +247,7 @@ JUDGES: dict[str, list[str]] = {
         "tests/rescue/test_connection.py",
         "tests/rescue/test_holding.py",
         "tests/rescue/test_snapshot.py",
-        "tests/rescue/test_verbs.py",
+        "tests/rescue/test_operations.py",
         "tests/rescue/test_rescue.py",
         "tests/rescue/test_histories.py",
     ],

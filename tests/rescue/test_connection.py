@@ -424,7 +424,7 @@ class Waking(Connection):
         super().__init__(FakeAdmin({LOOKUP: {"brokerUrl": script.url}}))  # type: ignore[arg-type]
         self.states = states
 
-    def look(self, topic: str, subscription: str) -> Snapshot:
+    def read_live(self, topic: str, subscription: str) -> Snapshot:
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from ackwell.errors import StatsError
 from ackwell.rescue import Connection, RefusedError, held, hold, release
+from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import HOLD, read_journal
-from ackwell.rescue.seals import sealed
 from tests.rescue.scripted import FakeAdmin
 
 TOPIC, NAME = "persistent://public/default/orders", "bil/ling"
@@ -38,7 +38,7 @@ def connection(answers: dict[str, Any]) -> tuple[Connection, FakeAdmin]:
 def journal(path: Path, before: Any = None, **changed: Any) -> Path:
     whole = {"version": 1, "topic": TOPIC, "subscription": NAME, "before": before}
     whole |= {"admin": "http://127.0.0.1:1", "cluster": "standalone"} | changed
-    path.write_text(json.dumps(sealed(whole)))
+    path.write_text(json.dumps(with_sha256(whole)))
     return path
 
 
@@ -67,7 +67,7 @@ def test_what_was_set_is_written_down_before_and_the_hold_is_waited_for(
             "before": RATE,
             "timeMs": 1_234_567,
         }
-        assert json.loads((tmp_path / "j").read_text()) == sealed(value)
+        assert json.loads((tmp_path / "j").read_text()) == with_sha256(value)
         change(method, path, body)
 
     admin.change = after_the_journal  # type: ignore[method-assign]

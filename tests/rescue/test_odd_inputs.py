@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from ackwell.rescue import RefusedError, Report
-from ackwell.rescue.seals import sealed
+from ackwell.rescue.checksums import with_sha256
 from tests.commands import USAGE, ackwell, held
 from tests.rescue.cluster import NAME, TOPIC, Cluster, cluster
 
@@ -93,7 +93,7 @@ def test_a_snapshot_of_another_cluster_is_refused(there: Cluster) -> None:
     assert ackwell("rescue", "snapshot", TOPIC, NAME, "--admin", there.url).code == 0
     value = json.loads(Path("before.json").read_text())
     del value["sha256"]
-    Path("before.json").write_text(json.dumps(sealed(value | {"cluster": "east"})))
+    Path("before.json").write_text(json.dumps(with_sha256(value | {"cluster": "east"})))
     said = refused(there, "plan", "before.json")
     assert "refused (other-cluster)" in said
     assert "the snapshot is of cluster 'east', and this is 'standalone'" in said
@@ -116,7 +116,7 @@ def test_a_snapshot_of_another_cluster_is_refused(there: Cluster) -> None:
     ],
 )
 def test_what_is_not_a_plan_is_named(there: Cluster, value: Any) -> None:
-    Path("p.json").write_bytes(value if isinstance(value, bytes) else json.dumps(sealed(value)).encode())
+    Path("p.json").write_bytes(value if isinstance(value, bytes) else json.dumps(with_sha256(value)).encode())
     assert "p.json: not a plan of `ackwell rescue plan`" in refused(there, "apply", "p.json", "--yes")
 
 
@@ -127,7 +127,7 @@ def test_a_plan_whose_names_are_none_is_named(there: Cluster) -> None:
     del value["sha256"]
     for topic in (5, "x/y"):
         value["plans"][0]["topic"] = topic
-        Path("p.json").write_text(json.dumps(sealed(value)))
+        Path("p.json").write_text(json.dumps(with_sha256(value)))
         assert "p.json: not a plan of" in refused(there, "apply", "p.json", "--yes")
 
 
@@ -138,7 +138,7 @@ def test_the_worst_of_several_subscriptions_is_the_exit_code(
     assert ackwell("rescue", "plan", "before.json", "--admin", there.url).code == 0
     value = json.loads(Path("plan.json").read_text())
     del value["sha256"]
-    Path("p.json").write_text(json.dumps(sealed(value | {"plans": value["plans"] * 3})))
+    Path("p.json").write_text(json.dumps(with_sha256(value | {"plans": value["plans"] * 3})))
     missing = Report(topic=TOPIC, subscription=NAME, sent=1, missing=1, ack_sets=0)
     whole = Report(topic=TOPIC, subscription=NAME, sent=0, missing=0, ack_sets=0)
     refusal = RefusedError("transactions", topic=TOPIC)

@@ -22,7 +22,7 @@ from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import BrokerError, Connection, RefusedError, plan, put_back
-from ackwell.rescue.seals import sealed
+from ackwell.rescue.checksums import with_sha256
 from tests.cli.test_help import COMMANDS as SUBCOMMANDS
 from tests.commands import ackwell
 from tests.devbroker.raw import RawClient
@@ -148,9 +148,9 @@ def test_every_type_is_put_back(there: Cluster, kind: SubscriptionType) -> None:
     positions = there.fill(kind=kind)
     with_type(there)
     with there.connection() as connection:
-        before = connection.look(TOPIC, NAME)
+        before = connection.read_live(TOPIC, NAME)
         there.unload()
-        report = put_back(plan(before, connection.look(TOPIC, NAME)), connection)
+        report = put_back(plan(before, connection.read_live(TOPIC, NAME)), connection)
         assert (report.sent, report.missing, connection.received, connection.errors) == (16, 0, 0, [])
     assert there.acked() == set(positions[1::2])
 
@@ -194,9 +194,9 @@ def test_a_seek_between_the_first_look_and_the_helper_is_seen(there: Cluster) ->
     there.fill()
     with_type(there)
     with Late(there.connection().admin) as connection:
-        before = connection.look(TOPIC, NAME)
+        before = connection.read_live(TOPIC, NAME)
         there.unload()
-        made = plan(before, connection.look(TOPIC, NAME))
+        made = plan(before, connection.read_live(TOPIC, NAME))
         with pytest.raises(RefusedError, match="acknowledged when the plan was made"):
             put_back(made, connection)
     assert there.acked() == set()
@@ -279,7 +279,7 @@ def test_the_journal_of_another_subscription_is_not_released(there: Cluster) -> 
     assert ackwell("rescue", "hold", TOPIC, NAME, *arguments).code == 0
     journal = json.loads(Path("j").read_text())
     del journal["sha256"]
-    Path("j").write_text(json.dumps(sealed(journal | {"subscription": "other"})))
+    Path("j").write_text(json.dumps(with_sha256(journal | {"subscription": "other"})))
     done = ackwell("rescue", "unload", TOPIC, NAME, *arguments)
     assert (done.code, "refused (other-journal)" in done.err) == (3, True)
     assert len(there.rates) == 1
@@ -565,9 +565,9 @@ def test_two_runs_of_apply_at_once_end_as_one(there: Cluster) -> None:
     positions = there.fill()
     with_type(there)
     with there.connection() as first, there.connection() as second:
-        before = first.look(TOPIC, NAME)
+        before = first.read_live(TOPIC, NAME)
         there.unload()
-        made = plan(before, first.look(TOPIC, NAME))
+        made = plan(before, first.read_live(TOPIC, NAME))
         with ThreadPoolExecutor(2) as pool:
             reports = list(pool.map(lambda each: put_back(made, each), (first, second)))
         assert [each.missing for each in reports] == [0, 0]
@@ -582,9 +582,9 @@ def test_acknowledgments_that_the_broker_drops_are_still_missing_whatever_it_ans
     there.fill()
     with_type(there)
     with Dropping(there.connection().admin) as connection:
-        before = connection.look(TOPIC, NAME)
+        before = connection.read_live(TOPIC, NAME)
         there.unload()
-        report = put_back(plan(before, connection.look(TOPIC, NAME)), connection)
+        report = put_back(plan(before, connection.read_live(TOPIC, NAME)), connection)
         assert (report.sent, report.missing) == (16, 16)
         assert "16 are still missing" in str(report)
 
@@ -596,9 +596,9 @@ def test_a_connection_that_breaks_between_acknowledgments_is_an_error_and_the_ne
     with_type(there)
     monkeypatch.setattr("ackwell.rescue.planning.IDS_A_COMMAND", 5)
     with there.connection() as connection:
-        before = connection.look(TOPIC, NAME)
+        before = connection.read_live(TOPIC, NAME)
         there.unload()
-        made = plan(before, connection.look(TOPIC, NAME))
+        made = plan(before, connection.read_live(TOPIC, NAME))
         write, acks = connection._write, []
 
         def breaking(data: bytes) -> None:

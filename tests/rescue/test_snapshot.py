@@ -17,7 +17,7 @@ from ackwell.cursor.rules import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue.seals import sealed
+from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, snapshots_of, take
 from tests.rescue.test_plan import FACTS, HOLES, answer
 
@@ -65,26 +65,26 @@ def test_a_dump_says_what_its_broker_was_and_which_subscription_is_meant(tmp_pat
         "cluster": "east",
         "broker": {"version": FACTS.version, "settings": FACTS.settings},
     }
-    (read,) = found(sealed(written), tmp_path / "a.json")
+    (read,) = found(with_sha256(written), tmp_path / "a.json")
     assert isinstance(read, Snapshot)
     assert (read.name, read.cluster, read.broker) == ((TOPIC, "b"), "east", FACTS)
     assert read.settings is not None
     assert read.settings.max_unacked_ranges_to_persist == 1
-    (unread,) = found(sealed(written | {"subscription": "c"}), tmp_path / "a.json")
+    (unread,) = found(with_sha256(written | {"subscription": "c"}), tmp_path / "a.json")
     assert isinstance(unread, Unread)
     assert (unread.topic, unread.reason) == (TOPIC, "there is no subscription 'c' in it")
     for odd in ({"version": 5}, {"settings": [1]}, {"settings": {"x": 1}}):
-        (unread,) = found(sealed(written | {"broker": odd}), tmp_path / "a.json")
+        (unread,) = found(with_sha256(written | {"broker": odd}), tmp_path / "a.json")
         assert isinstance(unread, Unread)
         assert unread.reason == "the broker: expected a version and settings that are texts"
     of = {"version": "4.2.4", "settings": {"managedLedgerMaxUnackedRangesToPersist": "many"}}
-    (read,) = found(sealed(written | {"broker": of}), tmp_path / "a.json")
+    (read,) = found(with_sha256(written | {"broker": of}), tmp_path / "a.json")
     assert isinstance(read, Snapshot)
     with pytest.raises(StatsError, match=r"the broker's settings: .* is a whole number, not 'many'"):
         _ = read.settings
     (unsealed,) = found(written, tmp_path / "a.json")
     assert isinstance(unsealed, Unread)
-    (changed,) = found(sealed(written) | {"cluster": "west"}, tmp_path / "a.json")
+    (changed,) = found(with_sha256(written) | {"cluster": "west"}, tmp_path / "a.json")
     assert isinstance(changed, Unread)
     assert "SHA-256" in changed.reason
 

@@ -36,7 +36,7 @@ COMMANDS = (
     "dev-broker",
     "record",
 )
-"""In the order of the help; each is a function, or an `app`, in the module of its name."""
+"""The commands in the order of the help. Each is a function, or an `app`, in `NAME_command.py`."""
 
 
 def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -52,7 +52,7 @@ def program(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     made.callback()(program_options)
     for command in commands:
         name = command.replace("-", "_")
-        module = import_module(f"ackwell.cli.{name}")
+        module = import_module(f"ackwell.cli.{name}_command")
         if hasattr(module, "app"):
             made.add_typer(module.app)
         else:

@@ -38,7 +38,7 @@ _VISIBLE: Final = {
 }
 
 
-def name_of(name: str, room: int | None = None) -> str:
+def shown_name(name: str, room: int | None = None) -> str:
     """Return a topic or subscription as it is shown: on one line, its middle left out if it is long."""
     shown = visible(name.removeprefix("persistent://")).replace("\n", "␊")
     if room is None or len(shown) <= room:
@@ -58,10 +58,10 @@ EXIT_UNREAD: Final = 5
 
 def unread_line(unread: Unread) -> str:
     """Return the line that reports a source that could not be used."""
-    return f"not read: {name_of(unread.topic or unread.source)}: {unread.reason}"
+    return f"not read: {shown_name(unread.topic or unread.source)}: {unread.reason}"
 
 
-def say_unread(unread: Unread) -> None:
+def report_unread(unread: Unread) -> None:
     """Report a source that could not be used, beside the result."""
     err.print(unread_line(unread), highlight=False, markup=False)
 

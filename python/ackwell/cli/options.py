@@ -108,7 +108,9 @@ def _token_in(file: Path) -> str:
     return token
 
 
-def made_of(make: Callable[..., object], name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def options_from(
+    make: Callable[..., object], name: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the parameters of `make` to a command as options.
 
     The command takes what `make` returns as its parameter `name`, which is not an option.
@@ -137,7 +139,7 @@ def _parameters(function: Callable[..., object]) -> list[Parameter]:
     return list(signature(function, eval_str=True, locals={"Admin": object}).parameters.values())
 
 
-asks_a_broker = made_of(admin_client, "client")
+with_admin_options = options_from(admin_client, "client")
 """Add the options of `admin_client` to a command, which takes the client as its parameter `client`."""
 
 

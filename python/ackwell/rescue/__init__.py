@@ -7,11 +7,11 @@ nothing, `putting_back` uses it, `holding` stops the delivery meanwhile, and `ve
 
 from ackwell.rescue.connection import BrokerError, Connection
 from ackwell.rescue.holding import held, hold, release
+from ackwell.rescue.operations import acknowledge, copy, unload
 from ackwell.rescue.planning import Plan, plan
 from ackwell.rescue.putting_back import Report, put_back
 from ackwell.rescue.refusals import RefusedError
 from ackwell.rescue.snapshot import Snapshot, read_snapshots
-from ackwell.rescue.verbs import acknowledge, copy, unload
 
 __all__ = [
     "BrokerError",

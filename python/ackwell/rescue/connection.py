@@ -34,15 +34,15 @@ _PRIORITY: Final = 2**31 - 1
 """The lowest there is: on Failover the helper is never the active consumer beside another."""
 
 _CONSUMER_ID: Final = 1
-_IN_FLIGHT: Final = 64
+_ACKS_IN_FLIGHT_MAX: Final = 64
 """Acknowledgments that wait for their answer: few enough that neither side's buffer fills."""
 
-_IDLE_WAKES: Final = 8
+_WAKE_ATTEMPTS_MAX: Final = 8
 """How often in vain before it is not ours to wake."""
-_FIRST_PAUSE_S: Final = 0.05
-_ATTEMPTS: Final = 10
-_REDIRECTS: Final = 8
-_NO_REQUEST: Final = UINT64_MAX
+_PAUSE_S: Final = 0.05
+_ATTACH_ATTEMPTS_MAX: Final = 10
+_REDIRECTS_MAX: Final = 8
+_CONNECT_REQUEST_ID: Final = UINT64_MAX
 """The request id of an error that is the answer to CONNECT."""
 _RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.METADATA_ERROR)
 
@@ -99,7 +99,7 @@ class Connection:
             self._socket.close()
         self._socket, self._url, self._frames, self._reader = None, "", [], FrameReader()
 
-    def look(self, topic: str, subscription: str) -> Snapshot:
+    def read_live(self, topic: str, subscription: str) -> Snapshot:
         """Return the live state of a subscription; `StatsError` if there is none."""
         return take(self.admin, topic, subscription, self.facts())[1]
 
@@ -146,7 +146,7 @@ class Connection:
                     each.ack_set.extend(words)
             self._write(frame(encode(CommandType.ACK, ack)))
             waiting.append(self._request_id)
-            if len(waiting) == _IN_FLIGHT:
+            if len(waiting) == _ACKS_IN_FLIGHT_MAX:
                 self._ack_answer(waiting.pop(0))
         for request_id in waiting:
             self._ack_answer(request_id)
@@ -165,12 +165,12 @@ class Connection:
         """
         idle, before = 0, -1
         while True:
-            live = self.look(topic, subscription)
+            live = self.read_live(topic, subscription)
             waiting: int = live.shown.get("msgInReplay") or 0
             idle = 0 if waiting < before else idle + 1
             if live.type is not SubscriptionType.KEY_SHARED or not waiting:
                 return waiting
-            if idle > _IDLE_WAKES or not any(map(_can_take, live.consumers)):
+            if idle > _WAKE_ATTEMPTS_MAX or not any(map(_can_receive, live.consumers)):
                 return waiting
             before = waiting
             self._attach(topic, subscription, SubscriptionType.KEY_SHARED)
@@ -180,14 +180,14 @@ class Connection:
                 + _frame(CommandType.CLOSE_CONSUMER, consumer_id=_CONSUMER_ID, request_id=self._request_id)
             )
             self._answer(CommandType.SUCCESS, self._request_id)
-            time.sleep(min(_FIRST_PAUSE_S * 2**idle, 1.0))
+            time.sleep(min(_PAUSE_S * 2**idle, 1.0))
 
     # The binary connection
 
     def open(self, topic: str) -> None:
         """Connect to the owner of a topic, and let it load the topic."""
         url, authoritative = self._url or self._owner(topic), False
-        for _ in range(_REDIRECTS):
+        for _ in range(_REDIRECTS_MAX):
             self._connect(url)
             request_id = self._send(CommandType.LOOKUP, topic=topic, authoritative=authoritative)
             answer = self._answer(CommandType.LOOKUP_RESPONSE, request_id)
@@ -200,7 +200,7 @@ class Connection:
                 self._connect(found)
                 return
             url, authoritative = found, answer.authoritative
-        raise BrokerError(f"{topic}: more than {_REDIRECTS} redirects")
+        raise BrokerError(f"{topic}: more than {_REDIRECTS_MAX} redirects")
 
     def _owner(self, topic: str) -> str:
         if self._broker:
@@ -258,7 +258,7 @@ class Connection:
         fields: dict[str, Any] = {}
         if kind is SubscriptionType.KEY_SHARED:
             fields["keySharedMeta"] = messages.KeySharedMeta(keySharedMode=0)
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_ATTACH_ATTEMPTS_MAX):
             try:
                 self.open(topic)
                 self._request(
@@ -275,11 +275,13 @@ class Connection:
             except BrokerError as error:
                 if error.code is ErrorCode.CONSUMER_BUSY and kind is SubscriptionType.EXCLUSIVE:
                     raise RefusedError("seat-taken", subscription=subscription) from None
-                if (error.code is not None and error.code not in _RETRYABLE) or attempt == _ATTEMPTS - 1:
+                if (
+                    error.code is not None and error.code not in _RETRYABLE
+                ) or attempt == _ATTACH_ATTEMPTS_MAX - 1:
                     raise
                 if error.code is None:
                     self.close()
-                time.sleep(_FIRST_PAUSE_S * 2**attempt)
+                time.sleep(_PAUSE_S * 2**attempt)
             else:
                 return
 
@@ -307,7 +309,7 @@ class Connection:
                 if command.type == type and answered == request_id:
                     self._frames.remove(command)
                     return command.message
-                if command.type == CommandType.ERROR and answered in (request_id, _NO_REQUEST):
+                if command.type == CommandType.ERROR and answered in (request_id, _CONNECT_REQUEST_ID):
                     self._frames.remove(command)
                     code = _code(command.message.error)
                     raise BrokerError(f"{code.name}: {command.message.message}", code)
@@ -343,7 +345,7 @@ def _is_tls(url: str) -> bool:
     return url.startswith("pulsar+ssl://")
 
 
-def _can_take(consumer: Any) -> bool:
+def _can_receive(consumer: Any) -> bool:
     return (
         consumer.get("consumerName") != NAME
         and consumer.get("availablePermits", 0) > 0

@@ -18,9 +18,9 @@ from ackwell.broker import dispatch
 from ackwell.cluster.admin import quoted, topic_path
 from ackwell.cluster.atomic_files import write_atomically
 from ackwell.errors import StatsError
-from ackwell.rescue.planning import same_cluster
+from ackwell.rescue.checksums import read_with_sha256, with_sha256
+from ackwell.rescue.planning import refuse_other_cluster
 from ackwell.rescue.refusals import RefusedError
-from ackwell.rescue.seals import read_sealed, sealed
 
 if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
@@ -29,8 +29,8 @@ HOLD: Final[dict[str, Any]] = {**dispatch.HOLD, "relativeToPublishRate": False}
 
 _JOURNAL_VERSION: Final = 1
 _SETTLE_S: Final = 0.1
-_SETTLES: Final = 300
-_RELEASES: Final = 60
+_SETTLE_ATTEMPTS_MAX: Final = 300
+_RELEASE_ATTEMPTS_MAX: Final = 60
 _RELEASE_PAUSE_S: Final = 2.0
 
 
@@ -42,7 +42,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
     set.
     """
     path = _path(topic, subscription)
-    before = holdable(connection, topic, subscription, journal)
+    before = check_holdable(connection, topic, subscription, journal)
     if not journal.exists():
         value = {
             "version": _JOURNAL_VERSION,
@@ -53,17 +53,17 @@ def hold(connection: Connection, topic: str, subscription: str, journal: Path) -
             "before": before,
             "timeMs": int(time.time() * 1000),
         }
-        write_atomically(journal, json.dumps(sealed(value)).encode())
+        write_atomically(journal, json.dumps(with_sha256(value)).encode())
     connection.change("hold", "POST", topic, subscription, f"{quoted(subscription)}/dispatchRate", HOLD)
     _wait_for(connection, f"{path}?applied=true", HOLD)
 
 
-def holdable(connection: Connection, topic: str, subscription: str, journal: Path) -> Any:
+def check_holdable(connection: Connection, topic: str, subscription: str, journal: Path) -> Any:
     """Return the rate that is set now; `RefusedError` if a subscription cannot be held with a journal."""
     now = _rate(connection, _path(topic, subscription))
     if journal.exists():
         found = read_journal(journal, topic, subscription)
-        same_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
+        refuse_other_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
         if now not in (HOLD, found["before"]):
             raise RefusedError("rate-changed", subscription=subscription, journal=journal)
     elif now == HOLD:
@@ -78,7 +78,7 @@ def release(connection: Connection, journal: Path) -> str:
     that is not the journal's: it may be the wrong one.
     """
     found = read_journal(journal)
-    same_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
+    refuse_other_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
     topic, subscription, before = found["topic"], found["subscription"], found["before"]
     path = _path(topic, subscription)
     now = _rate(connection, path)
@@ -119,19 +119,19 @@ def held(connection: Connection, topic: str, subscription: str, journal: Path) -
         yield
     finally:
         if journal.exists():
-            for attempt in range(_RELEASES):
+            for attempt in range(_RELEASE_ATTEMPTS_MAX):
                 try:
                     release(connection, journal)
                     break
                 except StatsError:
-                    if attempt == _RELEASES - 1:
+                    if attempt == _RELEASE_ATTEMPTS_MAX - 1:
                         raise
                     time.sleep(_RELEASE_PAUSE_S)
 
 
 def read_journal(journal: Path, topic: str | None = None, subscription: str | None = None) -> dict[str, Any]:
     """Read a journal; `StatsError` for what is not one, `RefusedError` for that of another subscription."""
-    found = read_sealed(journal, "a journal", "a hold", _JOURNAL_VERSION, key="before")
+    found = read_with_sha256(journal, "a journal", "a hold", _JOURNAL_VERSION, key="before")
     name = found["topic"], found["subscription"]
     if topic is not None and name != (topic, subscription):
         raise RefusedError("other-journal", journal=journal, topic=name[0], subscription=name[1])
@@ -152,7 +152,7 @@ def _rate(connection: Connection, path: str) -> Any:
 
 def _wait_for(connection: Connection, path: str, wanted: Any) -> None:
     """Wait until the broker has read the policy that it was given."""
-    for _ in range(_SETTLES):
+    for _ in range(_SETTLE_ATTEMPTS_MAX):
         if _rate(connection, path) == wanted:
             return
         time.sleep(_SETTLE_S)

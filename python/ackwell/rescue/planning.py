@@ -42,7 +42,7 @@ Acknowledgment = list[tuple[Position, tuple[int, ...]]]
 IDS_A_COMMAND: Final = 1000
 """Positions in one acknowledgment: 9 kB, far below a frame's limit."""
 
-_NEVER_HELPED: Final = "__"
+_INTERNAL_PREFIX: Final = "__"
 """What the broker's own subscriptions begin with, such as `__compaction`."""
 
 
@@ -155,22 +155,22 @@ def plan(
     snapshot from the admin API does not: persisted bytes, a memory dump, or the end of a trace. Raises
     `RefusedError` if a check fails.
     """
-    same_cluster("the snapshot is", before.cluster, now.cluster)
+    refuse_other_cluster("the snapshot is", before.cluster, now.cluster)
     if ack_sets is None and before.stats.batch_deleted is not None:
         ack_sets = before.stats
     missing = existing(before.acked, now.stats.ledgers) - now.acked
     parts = _parts(ack_sets, before, now)
     passed = []
     if len(missing) or parts:
-        attachable(now, before)
-        _same_topic(
+        attachable_type(now, before)
+        _check_same_topic(
             {each.ledger_id: (each.entries, each.size_bytes) for each in before.stats.ledger_sizes}, now
         )
         passed.append("the ledgers of the snapshot are those of the topic, without a gap")
-        _loaded_anew(before, now)
+        _check_reloaded(before, now)
         passed.append("the topic was loaded anew since the snapshot")
         if restart == "graceful":
-            passed += _kept_a_beginning(before, now, missing)
+            passed += _check_graceful(before, now, missing)
         else:
             passed.append("by your word it was a crash, and nobody sought since the snapshot")
     settings = before.settings or now.settings
@@ -205,13 +205,13 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSets]:
 
     Raises `RefusedError` if the plan does not follow from the live state any more.
     """
-    same_cluster("the plan is", plan.cluster, live.cluster)
+    refuse_other_cluster("the plan is", plan.cluster, live.cluster)
     if plan:
-        attachable(live, planned=plan.type)
-    _same_topic({ledger_id: (entries, None) for ledger_id, entries in plan.ledgers.items()}, live)
+        attachable_type(live, planned=plan.type)
+    _check_same_topic({ledger_id: (entries, None) for ledger_id, entries in plan.ledgers.items()}, live)
     ledgers = live.stats.ledgers
     gone = existing(_acked(plan.now, plan.ledgers), ledgers) - live.acked
-    if len(gone) or _went_back(
+    if len(gone) or _moved_back(
         plan.now.mark_delete_position, live.stats.mark_delete_position, plan.ledgers, live
     ):
         raise RefusedError("lost-since-the-plan", count=gone.cardinality)
@@ -240,7 +240,7 @@ def commands(entries: PositionRangeSet, ack_sets: AckSets) -> Iterator[Acknowled
         yield ids
 
 
-def attachable(
+def attachable_type(
     live: Snapshot, before: Snapshot | None = None, *, planned: SubscriptionType | None = None
 ) -> SubscriptionType:
     """Return the type as which a helper may attach; `RefusedError` if none may."""
@@ -248,7 +248,7 @@ def attachable(
     shown = live.shown
     if not TopicName.parse(topic).persistent or not live.stats.durable:
         raise RefusedError("not-durable", topic=topic, subscription=subscription)
-    not_internal(subscription)
+    refuse_internal(subscription)
     if shown.get("isReplicated") or shown.get("replicated"):
         raise RefusedError("replicated", subscription=subscription)
     if live.topic_shown.get("ongoingTxnCount"):
@@ -269,15 +269,15 @@ def attachable(
     return found
 
 
-def same_cluster(what: str, then: str | None, now: str | None) -> None:
+def refuse_other_cluster(what: str, then: str | None, now: str | None) -> None:
     """Refuse what is of another cluster; one that is not known may be any."""
     if None not in (then, now) and then != now:
         raise RefusedError("other-cluster", what=what, then=then, now=now)
 
 
-def not_internal(subscription: str) -> None:
+def refuse_internal(subscription: str) -> None:
     """Refuse a subscription of the broker's own."""
-    if subscription.startswith(_NEVER_HELPED):
+    if subscription.startswith(_INTERNAL_PREFIX):
         raise RefusedError("internal", subscription=subscription)
 
 
@@ -285,7 +285,7 @@ def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:
     return acknowledged(Ledgers(dict(ledgers)), state.mark_delete_position, state.individually_deleted)
 
 
-def _same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
+def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
     """Refuse if the old ledgers are not the first of the live ones, but for those that were trimmed."""
     new = {each.ledger_id: (each.entries, each.size_bytes) for each in now.stats.ledger_sizes}
     topic = now.stats.topic
@@ -306,12 +306,12 @@ def _same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> Non
             raise RefusedError("other-entries", ledger=ledger_id, topic=topic, then=then, now=entries)
 
 
-def _loaded_anew(before: Snapshot, now: Snapshot) -> None:
+def _check_reloaded(before: Snapshot, now: Snapshot) -> None:
     if max(dict(now.stats.ledgers)) <= max(dict(before.stats.ledgers)):
         raise RefusedError("not-loaded-anew", topic=now.stats.topic)
 
 
-def _went_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
+def _moved_back(old: Position, new: Position, ledgers: Mapping[int, int], now: Snapshot) -> bool:
     """Whether a mark-delete position is before the old one, however both are written."""
     both = _joined(ledgers, now)
     return both.next_valid(*new) < both.next_valid(*old)
@@ -324,11 +324,11 @@ def _joined(ledgers: Mapping[int, int], now: Snapshot) -> Ledgers:
     return Ledgers(dict(sorted(entries.items())))
 
 
-def _kept_a_beginning(before: Snapshot, now: Snapshot, missing: PositionRangeSet) -> list[str]:
+def _check_graceful(before: Snapshot, now: Snapshot, missing: PositionRangeSet) -> list[str]:
     """Refuse what a graceful restart cannot have left; return the checks that passed."""
     old, new = before.stats, now.stats
     since = _age(before, now)
-    if _went_back(old.mark_delete_position, new.mark_delete_position, dict(old.ledgers), now):
+    if _moved_back(old.mark_delete_position, new.mark_delete_position, dict(old.ledgers), now):
         raise RefusedError(
             "mark-delete-back", then=old.mark_delete_position, now=new.mark_delete_position, age=since
         )
@@ -353,7 +353,7 @@ def _kept_a_beginning(before: Snapshot, now: Snapshot, missing: PositionRangeSet
     perhaps = _up_to(new.individually_deleted, ledger_id, end) - then
     if not len(then) and not len(perhaps):
         raise RefusedError("first-range-gone", age=since)
-    count = _most_ranges(then, perhaps, (ledger_id, end))
+    count = _ranges_max(then, perhaps, (ledger_id, end))
     limit = min(max(each.max_unacked_ranges_to_persist, 0) + each.ranges_beyond_limit for each in known)
     if not limit:
         raise RefusedError("nothing-kept", age=since)
@@ -373,7 +373,7 @@ def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionR
     return ranges - behind
 
 
-def _most_ranges(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
+def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
     """Return how many ranges a set can have if it has all of `then` and any of `perhaps`. O(ranges).
 
     The range that `before` is the end of is not counted: the entry behind it is in it, and is not kept.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue.planning import Plan, attachable, commands, plan, remaining
+from ackwell.rescue.planning import Plan, attachable_type, commands, plan, remaining
 
 if TYPE_CHECKING:
     from ackwell._native import PositionRangeSet
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Cluster(Protocol):
     """What putting back needs of a cluster: `ackwell.rescue.Connection`, or a model of one."""
 
-    def look(self, topic: str, subscription: str) -> Snapshot:
+    def read_live(self, topic: str, subscription: str) -> Snapshot:
         """Return the live state."""
 
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> AbstractContextManager[None]:
@@ -72,19 +72,19 @@ def put_back(plan: Plan, connection: Cluster) -> Report:
     Raises `RefusedError`, and sends nothing, if the plan does not follow from the live state any more.
     """
     sent = 0
-    left, parts = remaining(plan, connection.look(*plan.name))
+    left, parts = remaining(plan, connection.read_live(*plan.name))
     if len(left) or parts:
         assert plan.type is not None
         with connection.attached(*plan.name, plan.type):
             # Once more, now that the helper is there: a seek may have come in between.
-            sent = send(connection, plan.name, *remaining(plan, connection.look(*plan.name)))
+            sent = send(connection, plan.name, *remaining(plan, connection.read_live(*plan.name)))
     return _report(plan, connection, sent)
 
 
-def put_back_at_once(before: Snapshot, connection: Cluster) -> Report:
+def put_back_after_unload(before: Snapshot, connection: Cluster) -> Report:
     """Put back what an unload of our own forgot: attach first, then plan, before others come back."""
-    with connection.attached(*before.name, attachable(before)):
-        made = plan(before, connection.look(*before.name))
+    with connection.attached(*before.name, attachable_type(before)):
+        made = plan(before, connection.read_live(*before.name))
         sent = send(connection, before.name, made.missing, made.ack_sets)
     return _report(made, connection, sent)
 
@@ -105,7 +105,7 @@ def _report(plan: Plan, connection: Cluster, sent: int) -> Report:
         topic=plan.topic,
         subscription=plan.subscription,
         sent=sent,
-        missing=remaining(plan, connection.look(*name))[0].cardinality,
+        missing=remaining(plan, connection.read_live(*name))[0].cardinality,
         ack_sets=len(plan.ack_sets),
         waiting=connection.wake(*name) if waits else 0,
     )

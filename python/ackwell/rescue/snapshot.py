@@ -21,7 +21,7 @@ from ackwell.cluster.collect import MANIFEST, collected_facts
 from ackwell.cursor.rules import acknowledged, existing
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue.seals import check_seal
+from ackwell.rescue.checksums import check_sha256
 
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
@@ -123,7 +123,7 @@ def _of_document(document: Any, source: str, facts: BrokerFacts | None) -> Itera
         yield Unread(source, None, "not a dump of `ackwell rescue snapshot` or `ackwell collect`")
         return
     if "subscription" in document or "sha256" in document:
-        check_seal(document, source)
+        check_sha256(document, source)
     broker = document.get("broker")
     if isinstance(broker, dict):
         try:

@@ -183,13 +183,13 @@ def crashes(
             with connection(broker) as at:
                 if held:
                     hold(at, topic, NAME, journal)
-                before = at.look(topic, NAME)
+                before = at.read_live(topic, NAME)
             broker.stop(crash=True)
             broker.start()
             time.sleep(3)
             application.connected.wait()
             with connection(broker) as at:
-                report = put_back(plan(before, at.look(topic, NAME), restart="crash"), at)
+                report = put_back(plan(before, at.read_live(topic, NAME), restart="crash"), at)
                 if held:
                     release(at, journal)
                 counted["crashes"] += 1
@@ -221,7 +221,7 @@ def keys(broker: kit.Broker, topic: str, rounds: int, folder: Path) -> Counter[s
             counted["put back"] += report.sent
             counted["still missing"] += report.missing
             counted["to the helper"] += at.received
-            counted["rounds with something in replay"] += bool(at.look(topic, NAME).shown["msgInReplay"])
+            counted["rounds with something in replay"] += bool(at.read_live(topic, NAME).shown["msgInReplay"])
             last: dict[int, Position] = {}
             for each in application.session:
                 # The first delivery of a session; what comes again may come later.

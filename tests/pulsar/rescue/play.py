@@ -100,7 +100,7 @@ class History:
             self.receive()
             self.acknowledge(0.6)
         with connection(self.broker) as at:
-            before = at.look(self.topic, NAME)
+            before = at.read_live(self.topic, NAME)
             memory = self.memory()
             if chance.random() < 0.5:
                 self.publish()
@@ -124,7 +124,7 @@ class History:
             self.client.close_consumer(1)
         live = self.memory()
         shown = memory.state if self.chance.random() < 0.6 else None
-        ledgers = at.look(self.topic, NAME).stats.ledgers
+        ledgers = at.read_live(self.topic, NAME).stats.ledgers
         expected = existing(before.acked, ledgers) | live.acked
         parts = _both(live.parts, shown.batch_deleted if shown else {}, expected, ledgers)
         self.complete(expected, parts)
@@ -132,7 +132,7 @@ class History:
         self.counted["lost"] += lost
         self.counted["entries lost"] += expected.cardinality - live.acked.cardinality
         try:
-            now = at.look(self.topic, NAME)
+            now = at.read_live(self.topic, NAME)
             try:
                 made = plan(before, now, restart="crash" if how == "crash" else "graceful", ack_sets=shown)
             except RefusedError as refused:
@@ -311,7 +311,7 @@ class History:
 
     def memory(self) -> Memory:
         self.client.settle()
-        ledgers = connection(self.broker).look(self.topic, NAME).stats.ledgers
+        ledgers = connection(self.broker).read_live(self.topic, NAME).stats.ledgers
         return Memory(self.broker.subscription(self.topic, NAME), ledgers)
 
 

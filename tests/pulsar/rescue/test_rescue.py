@@ -115,17 +115,17 @@ def test_a_million_positions_are_put_back(tmp_path: Path) -> None:
     with kit.running_broker(tmp_path, **SETTINGS, **settings) as broker, connection(broker) as at:
         positions = held.make(broker, topic, SubscriptionType.SHARED, entries)
         with held.Application(broker, topic, SubscriptionType.SHARED):
-            before = at.look(topic, NAME)
+            before = at.read_live(topic, NAME)
         broker.admin("PUT", f"persistent/{topic.removeprefix('persistent://')}/unload")
-        at.look(topic, NAME)
+        at.read_live(topic, NAME)
         started = time.perf_counter()
-        made = plan(before, at.look(topic, NAME))
+        made = plan(before, at.read_live(topic, NAME))
         report = put_back(made, at)
         seconds = time.perf_counter() - started
         print(f"{report.sent:,} positions in {seconds:.2f} s")
         assert report.missing == 0
         assert report.sent > entries // 2 * 0.9
-        assert set(at.look(topic, NAME).acked.positions()) == set(positions[1::2])
+        assert set(at.read_live(topic, NAME).acked.positions()) == set(positions[1::2])
 
 
 def token(key: bytes, role: str) -> str:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from ackwell.cli import options
 from ackwell.cli.compression import Compression  # noqa: TC001  # Typer reads annotations
-from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, say_unread
+from ackwell.cli.console import EXIT_UNREAD, out, print_json, report_unread, shown_name
 from ackwell.cli.ledger import Ledger  # noqa: TC001
-from ackwell.cli.tables import print_subscriptions
+from ackwell.cli.subscription_table import print_subscriptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ ROWS = 30
 """Subscriptions of a folder that are listed; --json has all."""
 
 
-@options.asks_a_broker
+@options.with_admin_options
 def diff(
     before: Annotated[
         Path,
@@ -74,7 +74,7 @@ def diff(
         topics = [after] if client is not None and after is not None else []
         many = differences(before, later, subscription=subscription, topics=topics)
         for unread in many.unread:
-            say_unread(unread)
+            report_unread(unread)
         if as_json:
             print_json(many.to_json())
         else:
@@ -124,6 +124,6 @@ def _print_many(found: Differences) -> None:
 
 def _print_only(where: str, names: Sequence[Name]) -> None:
     for topic, subscription in names[:ROWS]:
-        out.print(Text(f"only in {where}: {name_of(topic)} · {name_of(subscription)}"))
+        out.print(Text(f"only in {where}: {shown_name(topic)} · {shown_name(subscription)}"))
     if len(names) > ROWS:
         out.print(f"only in {where}: {len(names) - ROWS:,} more (--json has all)", highlight=False)

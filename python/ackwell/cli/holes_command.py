@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from ackwell.cli import options
-from ackwell.cli.console import EXIT_UNREAD, name_of, out, print_json, progress, say_unread, write_utf8
-from ackwell.cli.tables import print_subscriptions
+from ackwell.cli.console import EXIT_UNREAD, out, print_json, progress, report_unread, shown_name, write_utf8
+from ackwell.cli.subscription_table import print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import Unread
@@ -29,7 +29,7 @@ class Format(StrEnum):
     PROMETHEUS = "prometheus"
 
 
-@options.asks_a_broker
+@options.with_admin_options
 def holes(
     sources: Annotated[
         list[str] | None,
@@ -76,7 +76,7 @@ def holes(
     unread: list[Unread] = []
     newest_of = newest(progress(read, "reading"), unread)
     for each in unread:
-        say_unread(each)
+        report_unread(each)
     blocked = ((blockage(stats), stats) for stats in newest_of.values())
     found = [(each, Listed(stats, listed)) for each, stats in blocked if each is not None]
     found.sort(key=lambda each: -each[0].pinned_bytes)
@@ -111,7 +111,7 @@ def _print(found: list[Blockage], output: Format, listed: list[Listed], unread: 
         shown, ((topic, name, [values[each] or "–" for each in shown]) for topic, name, values in rows)
     )
     for blocked, entries in zip(found, listed, strict=False):
-        name = f"{name_of(blocked.topic)} · {name_of(blocked.subscription)}"
+        name = f"{shown_name(blocked.topic)} · {shown_name(blocked.subscription)}"
         out.print(Text(f"\n{name}: the oldest unacknowledged entries"))
         out.print(Text("\n".join(f"  {line}" for line in entries.lines())))
 
@@ -150,7 +150,7 @@ def _holder(blocked: Blockage) -> str:
     held = blocked.holder
     if held is None:
         return ""
-    return f"{name_of(held.name)} ({held.unacked:,} unacked, {held.permits:,} permits)"
+    return f"{shown_name(held.name)} ({held.unacked:,} unacked, {held.permits:,} permits)"
 
 
 def _size(count: float) -> str:

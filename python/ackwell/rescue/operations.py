@@ -13,17 +13,17 @@ from ackwell.cluster.admin import quoted, topic_path
 from ackwell.cluster.atomic_files import write_atomically
 from ackwell.errors import StatsError
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.rescue.checksums import with_sha256
 from ackwell.rescue.holding import held
-from ackwell.rescue.planning import attachable, not_internal
-from ackwell.rescue.putting_back import Report, put_back_at_once, send
+from ackwell.rescue.planning import attachable_type, refuse_internal
+from ackwell.rescue.putting_back import Report, put_back_after_unload, send
 from ackwell.rescue.refusals import RefusedError
-from ackwell.rescue.seals import sealed
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, take
 
 if TYPE_CHECKING:
     from ackwell.rescue.connection import Connection
 
-_SEATS: Final = 5
+_SEAT_ATTEMPTS_MAX: Final = 5
 """How often the seat of an Exclusive subscription is tried for."""
 
 
@@ -39,7 +39,7 @@ def unload(
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
     # An unloaded topic does not show the type until a consumer comes; the snapshot of a run that died does.
-    attachable(connection.look(*name), _read(kept, name) if kept.exists() else None)
+    attachable_type(connection.read_live(*name), _read(kept, name) if kept.exists() else None)
     holding: AbstractContextManager[None] = (
         held(connection, *name, journal) if hold or journal.exists() else nullcontext()
     )
@@ -49,9 +49,9 @@ def unload(
             # A look-up now, so that only the helper itself is left to do after the unload.
             connection.open(topic)
             answer, before = take(connection.admin, *name, connection.facts())
-            attachable(before)
+            attachable_type(before)
             value = dump(answer, subscription, connection.facts(), connection.admin.cluster)
-            write_atomically(kept, json.dumps(sealed(value)).encode())
+            write_atomically(kept, json.dumps(with_sha256(value)).encode())
         else:
             before = _read(kept, name)
         report = _unloaded(connection, before, unloads=unloads)
@@ -63,14 +63,14 @@ def unload(
 
 
 def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> Report:
-    for attempt in range(_SEATS):
+    for attempt in range(_SEAT_ATTEMPTS_MAX):
         if unloads:
             connection.change("unload", "PUT", *before.name, "unload")
         try:
-            return put_back_at_once(before, connection)
+            return put_back_after_unload(before, connection)
         except RefusedError as refused:
             # Another consumer took the seat first; held, it got nothing.
-            if refused.code != "seat-taken" or not unloads or attempt == _SEATS - 1:
+            if refused.code != "seat-taken" or not unloads or attempt == _SEAT_ATTEMPTS_MAX - 1:
                 raise
     raise AssertionError("unreachable")
 
@@ -88,26 +88,26 @@ def _read(file: Path, name: tuple[str, str]) -> Snapshot:
 
 def copy(connection: Connection, topic: str, subscription: str, new: str) -> Report:
     """Make a subscription with the acknowledgments of another one; parts of batches are not copied."""
-    source = copyable(connection, topic, subscription, new)
+    source = check_copyable(connection, topic, subscription, new)
     ledger_id, entry_id = source.stats.mark_delete_position
     body = {"ledgerId": ledger_id, "entryId": entry_id}
     connection.change("create", "PUT", topic, new, f"subscription/{quoted(new)}", body)
-    made = connection.look(topic, new)
+    made = connection.read_live(topic, new)
     left = source.acked - made.acked
     sent = 0
     if len(left):
         with connection.attached(topic, new, SubscriptionType.SHARED):
             sent = send(connection, (topic, new), left, {})
-        made = connection.look(topic, new)
+        made = connection.read_live(topic, new)
     missing = (source.acked - made.acked).cardinality + (made.acked - source.acked).cardinality
     return Report(topic=topic, subscription=new, sent=sent, missing=missing, ack_sets=0)
 
 
-def copyable(connection: Connection, topic: str, subscription: str, new: str) -> Snapshot:
+def check_copyable(connection: Connection, topic: str, subscription: str, new: str) -> Snapshot:
     """Return the live state of a subscription; `RefusedError` if it is not to be copied to such a name."""
-    source = connection.look(topic, subscription)
-    attachable(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
-    not_internal(new)
+    source = connection.read_live(topic, subscription)
+    attachable_type(source, planned=SubscriptionType.SHARED if source.type is None else source.type)
+    refuse_internal(new)
     path = f"{topic_path(topic)}/subscriptions"
     taken = connection.admin.ask(path)
     if not isinstance(taken, list):
@@ -121,12 +121,13 @@ def acknowledge(
     connection: Connection, topic: str, subscription: str, positions: Iterable[tuple[int, int]]
 ) -> Report:
     """Acknowledge single entries on the subscription's behalf."""
-    left = unacknowledged(connection.look(topic, subscription), positions)
+    left = unacknowledged(connection.read_live(topic, subscription), positions)
     sent = 0
     if len(left):
-        with connection.attached(topic, subscription, attachable(connection.look(topic, subscription))):
+        kind = attachable_type(connection.read_live(topic, subscription))
+        with connection.attached(topic, subscription, kind):
             sent = send(connection, (topic, subscription), left, {})
-        live = connection.look(topic, subscription)
+        live = connection.read_live(topic, subscription)
         left -= live.acked
         if live.type is SubscriptionType.KEY_SHARED:
             connection.wake(topic, subscription)
@@ -135,7 +136,7 @@ def acknowledge(
 
 def unacknowledged(live: Snapshot, positions: Iterable[tuple[int, int]]) -> PositionRangeSet:
     """Return those of the positions that are not acknowledged; `RefusedError` for what is not an entry."""
-    attachable(live)
+    attachable_type(live)
     left = PositionRangeSet()
     for position in positions:
         if not live.stats.ledgers.contains(*position):

@@ -16,16 +16,16 @@ from ackwell.broker.writes import RESTART_NAMES
 from ackwell.cli import options
 from ackwell.cli.console import (
     EXIT_UNREAD,
-    name_of,
     out,
     print_json,
     progress,
-    say_unread,
+    report_unread,
+    shown_name,
     unread_line,
     utc,
     write_utf8,
 )
-from ackwell.cli.tables import Row, print_subscriptions
+from ackwell.cli.subscription_table import Row, print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats, Unread
@@ -97,7 +97,7 @@ def _explain(code: str | None) -> None:
     raise typer.Exit
 
 
-@options.asks_a_broker
+@options.with_admin_options
 def doctor(
     sources: Annotated[
         list[str] | None,
@@ -188,7 +188,7 @@ def doctor(
         else:
             broker = Broker.that_said(client.facts(), broker_version, settings)
             client.count_backlogs = count_backlogs and _counts_safely(broker.version)
-            found = _watched(client, sources or (), watch)
+            found = _read_live(client, sources or (), watch)
             shown = (client.endpoint.shown_url, *(sources or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -201,7 +201,7 @@ def doctor(
         time_ms=int(time.time() * 1000),
     )
     _print(checkup, output, html)
-    _leave(checkup, fail_on)
+    _exit(checkup, fail_on)
 
 
 def _counts_safely(version: str) -> bool:
@@ -242,7 +242,7 @@ def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | Unread]:
             yield Unread(error.source, None, error.reason)
 
 
-def _watched(
+def _read_live(
     client: Admin, wanted: Sequence[str], seconds: float | None
 ) -> Iterator[SubscriptionStats | Unread]:
     """Ask once, or twice."""
@@ -293,10 +293,10 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
             out.print(f"report: {html}", highlight=False)
     if output is not Format.TABLE:
         for unread in checkup.unread:
-            say_unread(unread)
+            report_unread(unread)
 
 
-def _leave(checkup: Checkup, fail_on: FailOn) -> None:
+def _exit(checkup: Checkup, fail_on: FailOn) -> None:
     from ackwell.diagnosis.delivery import Delivering
 
     if not checkup.diagnoses and checkup.unread and fail_on is not FailOn.NEVER:
@@ -318,8 +318,9 @@ def _show(checkup: Checkup) -> None:
     if len(checkup.diagnoses) > ROWS:
         more = len(checkup.diagnoses) - ROWS
         out.print(f"… and {more:,} more; --format json and --html show all", highlight=False)
-    for diagnosis in [d for d in checkup.diagnoses if d.verdict != "fine" or _is_held(d)][:EXPLAINED]:
-        out.print(Text("\n".join(_explanation(diagnosis))))
+    explained = [each for each in checkup.diagnoses if each.verdict != "fine" or _needs_explanation(each)]
+    for diagnosis in explained[:EXPLAINED]:
+        out.print(Text("\n".join(_explanation_lines(diagnosis))))
     for unread in checkup.unread[:ROWS]:
         out.print(Text(unread_line(unread), "magenta"))
     if checkup.unread:
@@ -359,16 +360,17 @@ def _verdict(diagnosis: Diagnosis, restart: Restart) -> Text:
     return Text(verdict, COLOURS[verdict])
 
 
-def _is_held(diagnosis: Diagnosis) -> bool:
+def _needs_explanation(diagnosis: Diagnosis) -> bool:
     """Return whether a rule or a defect holds messages back."""
     delivery = diagnosis.delivery
     return delivery.verdict in ("waiting", "stalled") and delivery.code.code != "with-consumers"
 
 
-def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
+def _explanation_lines(diagnosis: Diagnosis) -> Iterator[str]:
     stats, delivery = diagnosis.stats, diagnosis.delivery
-    yield f"\n{name_of(stats.topic)} · {name_of(stats.subscription)}: {diagnosis.verdict}, {delivery.verdict}"
-    yield from _of_delivery(diagnosis)
+    name = f"{shown_name(stats.topic)} · {shown_name(stats.subscription)}"
+    yield f"\n{name}: {diagnosis.verdict}, {delivery.verdict}"
+    yield from _delivery_lines(diagnosis)
     for loss in diagnosis.restarts:
         later = loss.messages_before_flush
         written = "" if later == loss.messages else f" once the last acks are written, {later} before that"
@@ -386,7 +388,7 @@ def _explanation(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"  note: {note}"
 
 
-def _of_delivery(diagnosis: Diagnosis) -> Iterator[str]:
+def _delivery_lines(diagnosis: Diagnosis) -> Iterator[str]:
     """Tell of the delivery: problem, proof, fix."""
     delivery = diagnosis.delivery
     if delivery.verdict in ("delivering", "idle"):
@@ -398,7 +400,7 @@ def _of_delivery(diagnosis: Diagnosis) -> Iterator[str]:
     else:
         yield f"  delivery ({shown.code}): {shown.what}{issues}"
     if delivery.consumer is not None:
-        yield f"    consumer {name_of(delivery.consumer)}"
+        yield f"    consumer {shown_name(delivery.consumer)}"
     yield from (f"    {detail}" for detail in delivery.details)
     if delivery.since_ms is not None:
         yield f"    nothing was delivered or acknowledged since {utc(delivery.since_ms)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from ackwell.cli.console import name_of, out, visible
+from ackwell.cli.console import out, shown_name, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,15 +45,15 @@ Parts: TypeAlias = "list[str | Text]"
 def _blocks(headings: Sequence[str], rows: Iterable[Row]) -> Iterator[Parts]:
     for topic, subscription, values in rows:
         yield []
-        yield [Text(f"{name_of(topic)} · {name_of(subscription)}", "bold")]
+        yield [Text(f"{shown_name(topic)} · {shown_name(subscription)}", "bold")]
         for heading, value in zip(headings, values, strict=True):
             yield [f"  {heading}: ", value]
 
 
 def _table(headings: Sequence[str], rows: list[Row], widths: list[int], room: int) -> Iterator[Parts]:
-    longest = max([len("subscription"), *(_width(name_of(subscription)) for _, subscription, _ in rows)])
+    longest = max([len("subscription"), *(_width(shown_name(subscription)) for _, subscription, _ in rows)])
     second = min(longest, room // 2)
-    longest = max([len("topic"), *(_width(name_of(topic, room - second)) for topic, _, _ in rows)])
+    longest = max([len("topic"), *(_width(shown_name(topic, room - second)) for topic, _, _ in rows)])
     first = min(longest, room - second)
     gap = " " * GAP
 
@@ -65,7 +65,7 @@ def _table(headings: Sequence[str], rows: list[Row], widths: list[int], room: in
 
     yield [Text.assemble(*line("topic", "subscription", headings), style="bold")]
     for topic, subscription, values in rows:
-        yield line(name_of(topic, room - second), name_of(subscription, second), values)
+        yield line(shown_name(topic, room - second), shown_name(subscription, second), values)
 
 
 def _print(lines: Iterable[Parts], console: Console) -> None:

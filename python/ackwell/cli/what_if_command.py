@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ackwell.position import Position
 
 
-@options.asks_a_broker
+@options.with_admin_options
 def what_if(
     move: Annotated[MoveKind, typer.Argument(metavar="MOVE", help=", ".join(MoveKind) + ".")],
     source: Annotated[

@@ -117,11 +117,11 @@ class Target:
         out.print(shown)
 
 
-writes_a_table = options.made_of(Target, "target")
+with_target_options = options.options_from(Target, "target")
 
 
 @app.command(cls=SparkCommand)
-@writes_a_table
+@with_target_options
 def replay(
     target: Target,
     source: Input,
@@ -161,7 +161,7 @@ def replay(
 
 
 @app.command(cls=SparkCommand)
-@writes_a_table
+@with_target_options
 def audit(
     target: Target,
     source: Input,
@@ -198,7 +198,7 @@ def audit(
 
 
 @app.command(cls=SparkCommand)
-@writes_a_table
+@with_target_options
 def sizing(
     target: Target,
     source: Input,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ackwell.cli import options
-from ackwell.cli.console import EXIT_UNREAD, out, progress, say_unread
+from ackwell.cli.console import EXIT_UNREAD, out, progress, report_unread
 
 if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
 
 
-@options.asks_a_broker
+@options.with_admin_options
 def collect(
     topics: Annotated[
         list[str] | None,
@@ -55,7 +55,7 @@ def collect(
     for step in progress(steps, "collecting"):
         if step.unread is not None:
             unread += 1
-            say_unread(step.unread)
+            report_unread(step.unread)
         elif step.written is not None:
             written, run = written + 1, step.written.parent
     where = "" if run is None else f" in {run}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ackwell.cli.console import file_progress, print_json, warn
-from ackwell.cli.tables import print_subscriptions
+from ackwell.cli.subscription_table import print_subscriptions
 
 if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats

@@ -17,7 +17,7 @@ import typer
 
 from ackwell.cli import options
 from ackwell.cli.command import Command
-from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, say_unread, warn
+from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, report_unread, warn
 
 if TYPE_CHECKING:
     from ackwell.broker.writes import Restart
@@ -71,7 +71,7 @@ class RescueCommand(Command):
         try:
             return super().invoke(ctx)
         except RefusedError as refused:
-            _say_refused(refused)
+            _print_refusal(refused)
             raise typer.Exit(EXIT_REFUSED) from None
         finally:
             for each, handler in before.items():
@@ -79,7 +79,7 @@ class RescueCommand(Command):
 
 
 @app.command(cls=RescueCommand)
-@options.asks_a_broker
+@options.with_admin_options
 def snapshot(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic, or all partitions of one.")],
     subscription: Name,
@@ -100,7 +100,7 @@ def snapshot(
     """
     from ackwell.broker.stats import Unread
     from ackwell.errors import StatsError
-    from ackwell.rescue.seals import sealed
+    from ackwell.rescue.checksums import with_sha256
     from ackwell.rescue.snapshot import dump
 
     if output.exists():
@@ -111,18 +111,18 @@ def snapshot(
         )
     admin = _admin(client)
     facts, dumps = admin.facts(), []
-    for answer in admin.answers([_named(topic)]):
+    for answer in admin.answers([_full_topic_name(topic)]):
         if isinstance(answer, Unread):
             raise StatsError(answer.reason, answer.topic or answer.source)
         if subscription not in (answer.internal.get("cursors") or {}):
             raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
-        dumps.append(json.dumps(sealed(dump(answer, subscription, facts, admin.cluster))))
+        dumps.append(json.dumps(with_sha256(dump(answer, subscription, facts, admin.cluster))))
     _write(output, "\n".join(dumps))
-    _say(f"{len(dumps)} topic{'s' * (len(dumps) > 1)} in {output}")
+    _print_line(f"{len(dumps)} topic{'s' * (len(dumps) > 1)} in {output}")
 
 
 @app.command(cls=RescueCommand)
-@options.asks_a_broker
+@options.with_admin_options
 def plan(
     snapshots: Annotated[
         list[str],
@@ -163,7 +163,7 @@ def plan(
     from ackwell.errors import StatsError
     from ackwell.rescue import Connection, RefusedError, Snapshot, read_snapshots
     from ackwell.rescue import plan as make_plan
-    from ackwell.rescue.seals import sealed
+    from ackwell.rescue.checksums import with_sha256
 
     if restart is options.RestartKind.BOTH:
         raise typer.BadParameter("say what happened: --restart graceful or --restart crash")
@@ -177,31 +177,31 @@ def plan(
             if not isinstance(before, Snapshot):
                 raise StatsError(before.reason, before.topic or before.source)
             shown = None if acks is None else _acks(acks, before)
-            made = make_plan(before, connection.look(*before.name), restart=kind, ack_sets=shown)
+            made = make_plan(before, connection.read_live(*before.name), restart=kind, ack_sets=shown)
         except RefusedError as error:
             assert isinstance(before, Snapshot)
-            _say_refused(error, *before.name)
+            _print_refusal(error, *before.name)
             refused.append(dict(zip(("topic", "subscription"), before.name, strict=True)))
             refused[-1] |= {"code": error.code, "reason": str(error)}
         except StatsError as error:
             unread += 1
-            say_unread(Unread(error.source, None, error.reason))
+            report_unread(Unread(error.source, None, error.reason))
         else:
             plans.append(made)
             _show(made)
     made_at = int(time.time() * 1000)
     value = {"version": PLAN_VERSION, "timeMs": made_at, "plans": [each.to_json() for each in plans]}
     if plans or refused:
-        _write(output, json.dumps(sealed(value | {"refused": refused})))
+        _write(output, json.dumps(with_sha256(value | {"refused": refused})))
     entries = sum(each.missing.cardinality for each in plans)
     counts = f"{len(plans):,} planned ({entries:,} entries), {len(refused):,} refused, {unread:,} not read"
-    _say(f"{counts}: {output if plans or refused else 'nothing is written'}")
+    _print_line(f"{counts}: {output if plans or refused else 'nothing is written'}")
     if unread or refused:
         raise typer.Exit(EXIT_UNREAD if unread else EXIT_REFUSED)
 
 
 @app.command(cls=RescueCommand)
-@options.asks_a_broker
+@options.with_admin_options
 def apply(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A file of `ackwell rescue plan`.")],
     broker: Broker = None,
@@ -232,12 +232,14 @@ def apply(
         for each in _plans(plan_file):
             try:
                 if yes:
-                    code = max(code, _say_report(put_back(each, connection), connection))
+                    code = max(code, _print_report(put_back(each, connection), connection))
                     continue
-                left, parts = remaining(each, connection.look(*each.name))
-                _would(f"put {left.cardinality:,} entries and {len(parts):,} ack sets back", *each.name)
+                left, parts = remaining(each, connection.read_live(*each.name))
+                _print_dry_run(
+                    f"put {left.cardinality:,} entries and {len(parts):,} ack sets back", *each.name
+                )
             except RefusedError as error:
-                _say_refused(error, *each.name)
+                _print_refusal(error, *each.name)
                 code = max(code, EXIT_REFUSED)
             except AckwellError as error:
                 # The others go on, over a connection of their own.
@@ -251,7 +253,7 @@ def apply(
 
 
 @app.command(cls=RescueCommand)
-@options.asks_a_broker
+@options.with_admin_options
 def unload(
     topic: Topic,
     subscription: Name,
@@ -280,31 +282,31 @@ def unload(
     Exit code: as `ackwell rescue apply`.
     """
     from ackwell.rescue import unload as unload_topic
-    from ackwell.rescue.planning import attachable
+    from ackwell.rescue.planning import attachable_type
 
     with _connection(client, broker, audit) as connection:
-        topic = _one_topic(connection.admin, topic)
+        topic = _unpartitioned_topic(connection.admin, topic)
         name = hashlib.sha256(json.dumps([topic, subscription]).encode()).hexdigest()[:8]
         journal = journal or Path(f"ackwell-rescue-{name}.journal")
         if not yes:
-            live = connection.look(topic, subscription)
-            kind = attachable(live)
+            live = connection.read_live(topic, subscription)
+            kind = attachable_type(live)
             held = "hold the delivery, " if hold_delivery else ""
             acked = live.acked.cardinality
             others = len(live.topic_shown["subscriptions"]) - 1
-            _would(
+            _print_dry_run(
                 f"{held}unload the topic, with {others} other subscriptions, and put back what it forgets of "
                 f"{acked:,} entries ({kind})",
                 *live.name,
             )
             return
-        _say(f"the journal is {journal}")
+        _print_line(f"the journal is {journal}")
         report = unload_topic(connection, topic, subscription, journal=journal, hold=hold_delivery)
-        raise typer.Exit(_say_report(report, connection))
+        raise typer.Exit(_print_report(report, connection))
 
 
 @app.command(cls=RescueCommand)
-@options.asks_a_broker
+@options.with_admin_options
 def hold(
     topic: Topic,
     subscription: Name,
@@ -324,23 +326,23 @@ def hold(
     Consumers stay connected and may acknowledge what they have.
     """
     from ackwell.rescue import hold as hold_delivery
-    from ackwell.rescue.holding import holdable
-    from ackwell.rescue.planning import attachable
+    from ackwell.rescue.holding import check_holdable
+    from ackwell.rescue.planning import attachable_type
 
     with _connection(client, None, audit) as connection:
-        topic = _one_topic(connection.admin, topic)
-        live = connection.look(topic, subscription)
-        attachable(live)
+        topic = _unpartitioned_topic(connection.admin, topic)
+        live = connection.read_live(topic, subscription)
+        attachable_type(live)
         if not yes:
-            holdable(connection, topic, subscription, journal)
-            _would("stop the delivery", *live.name)
+            check_holdable(connection, topic, subscription, journal)
+            _print_dry_run("stop the delivery", *live.name)
             return
         hold_delivery(connection, topic, subscription, journal)
-        _say(f"{subscription!r} is held. To end it: ackwell rescue release --journal {journal} --yes")
+        _print_line(f"{subscription!r} is held. To end it: ackwell rescue release --journal {journal} --yes")
 
 
 @app.command(cls=RescueCommand)
-@options.asks_a_broker
+@options.with_admin_options
 def release(
     journal: Annotated[Path, typer.Option(metavar="FILE", help="The journal of the hold.")],
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="Not needed.")] = None,
@@ -366,15 +368,15 @@ def release(
     with _connection(client, broker, audit) as connection:
         if not yes:
             before = "remove the rate" if found["before"] is None else f"set {found['before']} again"
-            _say(f"would {before}; nothing was changed: add --yes")
+            _print_line(f"would {before}; nothing was changed: add --yes")
             return
         done = release_delivery(connection, journal)
         connection.wake(found["topic"], found["subscription"])
-        _say(f"{found['subscription']!r} of {found['topic']}: {done}")
+        _print_line(f"{found['subscription']!r} of {found['topic']}: {done}")
 
 
 @app.command(cls=RescueCommand)
-@options.asks_a_broker
+@options.with_admin_options
 def copy(
     topic: Topic,
     subscription: Name,
@@ -393,19 +395,19 @@ def copy(
     Exit code: as `ackwell rescue apply`.
     """
     from ackwell.rescue import copy as copy_subscription
-    from ackwell.rescue.verbs import copyable
+    from ackwell.rescue.operations import check_copyable
 
     with _connection(client, broker, audit) as connection:
-        topic = _one_topic(connection.admin, topic)
+        topic = _unpartitioned_topic(connection.admin, topic)
         if not yes:
-            live = copyable(connection, topic, subscription, new)
-            _would(f"make {new!r} with {live.acked.cardinality:,} acknowledged entries", *live.name)
+            live = check_copyable(connection, topic, subscription, new)
+            _print_dry_run(f"make {new!r} with {live.acked.cardinality:,} acknowledged entries", *live.name)
             return
-        raise typer.Exit(_say_report(copy_subscription(connection, topic, subscription, new), connection))
+        raise typer.Exit(_print_report(copy_subscription(connection, topic, subscription, new), connection))
 
 
 @app.command(cls=RescueCommand)
-@options.asks_a_broker
+@options.with_admin_options
 def ack(
     topic: Topic,
     subscription: Name,
@@ -427,22 +429,22 @@ def ack(
     """
     from ackwell.position import Position
     from ackwell.rescue import acknowledge
-    from ackwell.rescue.verbs import unacknowledged
+    from ackwell.rescue.operations import unacknowledged
 
     try:
         wanted = [Position.parse(text) for text in positions]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with _connection(client, broker, audit) as connection:
-        topic = _one_topic(connection.admin, topic)
+        topic = _unpartitioned_topic(connection.admin, topic)
         if not yes:
-            live = connection.look(topic, subscription)
-            _would(f"acknowledge {unacknowledged(live, wanted).cardinality:,} entries", *live.name)
+            live = connection.read_live(topic, subscription)
+            _print_dry_run(f"acknowledge {unacknowledged(live, wanted).cardinality:,} entries", *live.name)
             return
-        raise typer.Exit(_say_report(acknowledge(connection, topic, subscription, wanted), connection))
+        raise typer.Exit(_print_report(acknowledge(connection, topic, subscription, wanted), connection))
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     out.print(text, highlight=False, markup=False)
 
 
@@ -475,7 +477,7 @@ def _connection(client: Admin | None, broker: str | None, audit: Path) -> Connec
     return Connection(_admin(client), broker=broker, audit=note, progress=shown)
 
 
-def _named(topic: str) -> str:
+def _full_topic_name(topic: str) -> str:
     """Return the full name of a topic."""
     from ackwell.protocol.topic_name import TopicName
 
@@ -485,13 +487,13 @@ def _named(topic: str) -> str:
         raise typer.BadParameter(str(error)) from None
 
 
-def _one_topic(admin: Admin, topic: str) -> str:
+def _unpartitioned_topic(admin: Admin, topic: str) -> str:
     """Return the full name of a topic; `RefusedError` for a partitioned one."""
     from ackwell.broker.stats import Unread
     from ackwell.errors import StatsError
     from ackwell.rescue import RefusedError
 
-    name = _named(topic)
+    name = _full_topic_name(topic)
     names = []
     for each in admin.topics([name]):
         if isinstance(each, Unread):
@@ -519,10 +521,10 @@ def _acks(file: Path, before: Snapshot) -> CursorState:
 def _plans(file: Path) -> Iterator[Plan]:
     from ackwell.errors import StatsError
     from ackwell.rescue import Plan
-    from ackwell.rescue.seals import read_sealed
+    from ackwell.rescue.checksums import read_with_sha256
 
     kind, of = "a plan", "`ackwell rescue plan`"
-    plans = read_sealed(file, kind, of, PLAN_VERSION, key="plans")["plans"]
+    plans = read_with_sha256(file, kind, of, PLAN_VERSION, key="plans")["plans"]
     if not isinstance(plans, list):
         raise StatsError(f"not {kind} of {of}", str(file))
     for each in plans:
@@ -547,15 +549,15 @@ def _show(made: Plan) -> None:
     ]
     lines += [f"  checked      {each}" for each in made.passed]
     lines += [f"  not known    {each}" for each in made.unknown]
-    _say("\n".join(lines))
+    _print_line("\n".join(lines))
 
 
-def _would(what: str, topic: str, subscription: str) -> None:
-    _say(f"{subscription!r} of {topic}: would {what}; nothing was changed: add --yes")
+def _print_dry_run(what: str, topic: str, subscription: str) -> None:
+    _print_line(f"{subscription!r} of {topic}: would {what}; nothing was changed: add --yes")
 
 
-def _say_report(report: Report, connection: Connection) -> int:
-    _say(str(report))
+def _print_report(report: Report, connection: Connection) -> int:
+    _print_line(str(report))
     if connection.received:
         warn(f"the helper received {connection.received} messages, which come again")
     for each in connection.errors[:5]:
@@ -563,6 +565,6 @@ def _say_report(report: Report, connection: Connection) -> int:
     return EXIT_MISSING if report.missing else 0
 
 
-def _say_refused(refused: RefusedError, topic: str = "", subscription: str = "") -> None:
+def _print_refusal(refused: RefusedError, topic: str = "", subscription: str = "") -> None:
     name = f"{subscription!r} of {topic}: " if topic else ""
     warn(f"refused ({refused.code}): {name}{refused}")

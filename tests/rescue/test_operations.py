@@ -14,9 +14,9 @@ from ackwell import PositionRangeSet
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
-from ackwell.rescue import RefusedError, acknowledge, copy, plan, put_back, unload, verbs
-from ackwell.rescue.putting_back import Report, put_back_at_once, send
-from ackwell.rescue.verbs import unacknowledged
+from ackwell.rescue import RefusedError, acknowledge, copy, operations, plan, put_back, unload
+from ackwell.rescue.operations import unacknowledged
+from ackwell.rescue.putting_back import Report, put_back_after_unload, send
 from tests.rescue.scripted import FakeAdmin
 from tests.rescue.test_plan import AFTER, BEFORE, HOLES, KEPT, TOPIC, answer
 
@@ -39,8 +39,8 @@ class Remembering:
         self.taken: list[RefusedError] = []
         """What the next attachments raise."""
 
-    def look(self, topic: str, subscription: str) -> Snapshot:
-        self.done.append("look")
+    def read_live(self, topic: str, subscription: str) -> Snapshot:
+        self.done.append("read live")
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
     @contextmanager
@@ -87,12 +87,12 @@ def test_what_is_missing_is_looked_for_again_when_the_helper_is_there() -> None:
     digest = hashlib.sha256(b"[(3:5..3:6],(3:7..3:8]] {}").hexdigest()
     ids = [[(Position(3, 6), ()), (Position(3, 8), ())]]
     assert cluster.done == [
-        "look",
+        "read live",
         ("attach", NAME, SubscriptionType.SHARED),
-        "look",
+        "read live",
         ("acknowledge", NAME, ids, digest),
         "leave",
-        "look",
+        "read live",
     ]
     assert report == Report(topic=TOPIC, subscription=NAME, sent=2, missing=0, ack_sets=0)
     # What somebody else acknowledged in between is not sent.
@@ -101,10 +101,10 @@ def test_what_is_missing_is_looked_for_again_when_the_helper_is_there() -> None:
     assert cluster.acknowledged() == [(3, 8)]
     cluster = Remembering(LOST, WHOLE)
     assert put_back(made, cluster).sent == 0
-    assert cluster.done[1:] == [("attach", NAME, SubscriptionType.SHARED), "look", "leave", "look"]
+    assert cluster.done[1:] == [("attach", NAME, SubscriptionType.SHARED), "read live", "leave", "read live"]
     cluster = Remembering(WHOLE)
     assert put_back(made, cluster).sent == 0
-    assert cluster.done == ["look", "look"]
+    assert cluster.done == ["read live", "read live"]
 
 
 def test_ack_sets_alone_are_put_back_too() -> None:
@@ -156,11 +156,11 @@ def test_nothing_to_send_is_no_command() -> None:
 
 def test_what_our_own_unload_forgot_is_planned_with_the_helper_there() -> None:
     cluster = Remembering(LOST, WHOLE)
-    report = put_back_at_once(BEFORE, cluster)
+    report = put_back_after_unload(BEFORE, cluster)
     assert (report.sent, report.missing) == (2, 0)
-    assert cluster.done[:2] == [("attach", NAME, SubscriptionType.SHARED), "look"]
+    assert cluster.done[:2] == [("attach", NAME, SubscriptionType.SHARED), "read live"]
     with pytest.raises(RefusedError) as caught:
-        put_back_at_once(answer("3:0", HOLES, {3: 20}, type="None"), cluster)
+        put_back_after_unload(answer("3:0", HOLES, {3: 20}, type="None"), cluster)
     assert caught.value.code == "no-type"
 
 
@@ -186,7 +186,7 @@ def takes(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     shown = {"subscriptions": {NAME: dict(BEFORE.shown)}}
     monkeypatch.setattr(
-        verbs, "take", lambda *_: (TopicAnswer(TOPIC, "x", 1_000_000, internal, shown, {}), BEFORE)
+        operations, "take", lambda *_: (TopicAnswer(TOPIC, "x", 1_000_000, internal, shown, {}), BEFORE)
     )
 
 
@@ -195,14 +195,14 @@ def test_an_unload_looks_opens_unloads_and_puts_back(tmp_path: Path) -> None:
     cluster = Remembering(BEFORE, LOST, WHOLE)
     assert unloaded(cluster, tmp_path).sent == 2
     assert [each if isinstance(each, str) else each[0] for each in cluster.done] == [
-        "look",
+        "read live",
         "open",
         "unload",
         "attach",
-        "look",
+        "read live",
         "acknowledge",
         "leave",
-        "look",
+        "read live",
     ]
     assert cluster.done[2] == ("unload", "PUT", NAME, "unload", None)
     assert cluster.acknowledged() == [(3, 6), (3, 8)]
@@ -238,7 +238,7 @@ def test_the_snapshot_that_a_run_for_another_subscription_left_is_not_put_back(t
     ) as caught:
         unload(other, TOPIC, "other", journal=tmp_path / "j", hold=False)  # type: ignore[arg-type]
     assert caught.value.source == str(tmp_path / "j.snapshot.json")
-    assert other.done == ["look"]
+    assert other.done == ["read live"]
 
 
 @pytest.mark.usefixtures("takes")
@@ -254,7 +254,7 @@ def test_the_hold_of_a_run_that_died_is_released_by_the_next_one_with_a_hold_or_
         yield
         seen.append("released")
 
-    monkeypatch.setattr(verbs, "held", held)
+    monkeypatch.setattr(operations, "held", held)
     if journal:
         (tmp_path / "j").write_text("{}")
     assert unloaded(Remembering(BEFORE, LOST, WHOLE), tmp_path).sent == 2
@@ -290,7 +290,7 @@ def test_what_cannot_be_attached_to_is_not_unloaded(tmp_path: Path) -> None:
     cluster = Remembering(answer("3:0", HOLES, {3: 20}, type="None"))
     with pytest.raises(RefusedError) as caught:
         unloaded(cluster, tmp_path)
-    assert (caught.value.code, cluster.done) == ("no-type", ["look"])
+    assert (caught.value.code, cluster.done) == ("no-type", ["read live"])
 
 
 # A copy, and single entries
@@ -332,7 +332,7 @@ def test_a_copy_takes_nobodys_name() -> None:
     cluster.admin.answered[f"{PATH}/subscriptions"] = [["x", "new"]]
     with pytest.raises(RefusedError) as caught:
         copy(cluster, TOPIC, NAME, "new")  # type: ignore[arg-type]
-    assert (caught.value.code, cluster.done) == ("exists", ["look"])
+    assert (caught.value.code, cluster.done) == ("exists", ["read live"])
 
 
 @pytest.mark.parametrize("odd", [None, {}, "billing"])
@@ -340,7 +340,7 @@ def test_a_copy_is_not_made_if_nobody_knows_whose_names_are_taken(odd: Any) -> N
     cluster = Remembering(WHOLE, answers={f"{PATH}/subscriptions": odd})
     with pytest.raises(StatsError, match="expected a list of names"):
         copy(cluster, TOPIC, NAME, "a/b")  # type: ignore[arg-type]
-    assert cluster.done == ["look"]
+    assert cluster.done == ["read live"]
 
 
 def test_single_entries_are_acknowledged_if_they_are_not() -> None:
@@ -353,7 +353,7 @@ def test_single_entries_are_acknowledged_if_they_are_not() -> None:
     assert acknowledge(cluster, TOPIC, NAME, [(3, 6)]).missing == 1  # type: ignore[arg-type]
     cluster = Remembering(WHOLE)
     assert acknowledge(cluster, TOPIC, NAME, [(3, 2)]).sent == 0  # type: ignore[arg-type]
-    assert cluster.done == ["look"]
+    assert cluster.done == ["read live"]
     cluster = Remembering(other_type("Key_Shared"))
     acknowledge(cluster, TOPIC, NAME, [(3, 6)])  # type: ignore[arg-type]
     assert cluster.done[-1] == "wake"
