@@ -121,10 +121,6 @@ lab-types: install  ## mypy, and the stubs held against the built module
 lab-docs: install  ## Build the site into build/docs, warnings as errors
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto docs build/docs
 
-# Fragments: CONTRIBUTING.md. Without VERSION it shows what it would write.
-lab-changelog: .venv/.locked  ## Join the fragments of changes/ in CHANGELOG.md, with VERSION=0.2.0
-	$(BIN)/towncrier build $(if $(VERSION),--yes --version $(VERSION),--draft --version next)
-
 lab-docs-links: install  ## Ask every address outside that the site links to (needs the network)
 	$(BIN)/sphinx-build --quiet -b linkcheck docs build/links
 

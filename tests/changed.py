@@ -65,8 +65,8 @@ def main(base: str, marked: str) -> int:
         if code := subprocess.run(tool, cwd=ROOT, check=False).returncode:
             return code
     seen = any(path.startswith(("python/", "rust/")) for path in files)
-    if seen and not any(path.startswith("changes/") for path in files):
-        print("If a user sees the change, add a fragment to changes/: see the recipes of CONTRIBUTING.md.")
+    if seen and "CHANGELOG.md" not in files:
+        print("If users see the change, add a line to CHANGELOG.md.")
     return 0
 
 

@@ -114,19 +114,6 @@ def test_every_page_is_in_the_list_for_language_models() -> None:
 
 
 @pytest.mark.checkout
-def test_every_fragment_reaches_the_changelog() -> None:
-    pytest.importorskip("towncrier")
-    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "next"]
-    drawn = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
-    lost = [
-        path.name
-        for path in (ROOT / "changes").iterdir()
-        if not path.name.startswith(".") and path.read_text().splitlines()[0] not in drawn
-    ]
-    assert lost == [], "name each changes/+NAME.SECTION.md; the sections are in pyproject.toml"
-
-
-@pytest.mark.checkout
 def test_every_dependency_has_its_reason() -> None:
     """A library that users get is chosen with care: docs/design.md says why."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
