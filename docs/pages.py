@@ -1,4 +1,4 @@
-"""Write the pages that the code says itself: all commands with their options, and all settings.
+"""Write the generated pages: the commands, the settings, and the tables of the doctor's codes.
 
     python docs/pages.py
 
@@ -17,6 +17,7 @@ from sphinx.pycode import ModuleAnalyzer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from ackwell.broker.codes import codes
 from ackwell.broker.settings import BrokerSettings
 from ackwell.cli import program
 from ackwell.cursor.settings import PULSAR_VERSIONS, CursorSettings
@@ -133,7 +134,29 @@ def settings_page() -> str:
     return WRITTEN + "".join(parts)
 
 
-PAGES: Final = {"commands.md": commands_page, "settings.md": settings_page}
+def codes_table(*verdicts: str) -> str:
+    """Return the doctor's codes with these verdicts as a table."""
+    lines = ["| code | meaning | upstream |", "|---|---|---|"]
+    for entry in codes().values():
+        if entry.verdict in verdicts:
+            fixed = f"; fixed in {', '.join(entry.mended)}" if entry.mended else ""
+            issues = ", ".join(issue.removeprefix("apache/pulsar") for issue in entry.issues)
+            lines.append(f"| `{entry.code}` | {entry.what} | {issues}{fixed} |")
+    return "\n".join(lines) + "\n"
+
+
+def operators_page() -> str:
+    """Return the guide for operators with the tables between its `codes` comments written anew."""
+    guide = (Path(__file__).parent / "operators.md").read_text()
+    return re.sub(
+        r"(<!-- codes: ([a-z, ]+) -->\n).*?(<!-- end -->)",
+        lambda found: f"{found[1]}\n{codes_table(*found[2].split(', '))}\n{found[3]}",
+        guide,
+        flags=re.DOTALL,
+    )
+
+
+PAGES: Final = {"commands.md": commands_page, "settings.md": settings_page, "operators.md": operators_page}
 
 
 def write_pages(folder: Path) -> None:

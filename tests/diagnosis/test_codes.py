@@ -1,8 +1,7 @@
-"""What the doctor's codes say, and the tables made from them: `python -m tests.diagnosis.test_codes`."""
+"""The doctor's codes. `docs/pages.py` writes their tables."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -11,28 +10,6 @@ from ackwell.broker.codes import codes
 from ackwell.broker.writes import ReasonCode
 from ackwell.diagnosis.delivery import Delivering
 from tests.commands import command
-
-GUIDE = Path(__file__).parents[2] / "docs" / "operators.md"
-
-
-def table(*verdicts: str) -> str:
-    """Return the codes of these verdicts as a table."""
-    lines = ["| code | what happens | upstream |", "|---|---|---|"]
-    for entry in codes().values():
-        if entry.verdict in verdicts:
-            mended = f"; mended in {', '.join(entry.mended)}" if entry.mended else ""
-            issues = ", ".join(issue.removeprefix("apache/pulsar") for issue in entry.issues)
-            lines.append(f"| `{entry.code}` | {entry.what} | {issues}{mended} |")
-    return "\n".join(lines) + "\n"
-
-
-TABLES = (table("restart"), table("waiting", "cannot tell"), table("stalled"))
-
-
-def test_the_tables_of_the_guide_are_made_from_the_codes() -> None:
-    guide = GUIDE.read_text(encoding="utf-8")
-    for each in TABLES:
-        assert each in guide
 
 
 def test_every_reason_of_a_loss_has_a_code_and_every_code_a_verdict() -> None:
@@ -64,7 +41,3 @@ def test_names_in_a_remedy_can_be_copied_into_a_shell() -> None:
     assert codes()["no-consumer"].steps("persistent://a/b/c d", "e'f")[1] == (
         "  pulsar-admin topics unsubscribe -s 'e'\"'\"'f' 'persistent://a/b/c d'"
     )
-
-
-if __name__ == "__main__":
-    print(*TABLES, sep="\n")
