@@ -12,7 +12,7 @@ import pytest
 
 from ackwell import PositionInfo, PositionRangeSet
 from ackwell.broker.stats import parse_stats, read_each
-from ackwell.diagnosis.checkup import Broker, Checkup
+from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.inspection import inspect
 from benches.python.browser import BROWSER, milliseconds_to_open, running
 
@@ -102,7 +102,7 @@ def test_read_a_hundred_thousand_ranges_of_one_answer(benchmark: BenchmarkFixtur
 
 
 def checkup(fleet: Path) -> Checkup:
-    return Checkup.of(read_each([fleet]), Broker.of("4.0"))
+    return Checkup.of(read_each([fleet]), JudgedBroker.of("4.0"))
 
 
 def test_diagnose_five_thousand_files(benchmark: BenchmarkFixture, fleet: Path) -> None:

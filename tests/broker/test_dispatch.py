@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ackwell.broker.dispatch import HOLD, THROTTLED, DispatchStats, dispatch_of
-from ackwell.broker.stats import Unread, from_answer
+from ackwell.broker.stats import UnreadableSource, from_answer
 from ackwell.protocol.constants import SubscriptionType
 
 CONSUMER: dict[str, Any] = {
@@ -94,8 +94,8 @@ def test_every_field_comes_from_its_own_place() -> None:
         "last_delivered_ms": 17,
         "last_acked_ms": 18,
         "oldest_age_seconds": 19,
-        "believes_in_read": True,
-        "believes_in_replay": False,
+        "pending_read": True,
+        "pending_replay_read": False,
         "cursor_reads": True,
         "consumed": 20,
         "cursor_state": "Open",
@@ -145,7 +145,7 @@ def test_values_of_other_types_say_nothing() -> None:
     found = read(SHOWN | odd, {"subscriptionHavePendingRead": 1, "state": 1})
     assert (found.rate_out, found.active, found.kind, found.sticky) == (0.0, None, None, False)
     assert (found.out_of_order, found.blocked, found.last_delivered_ms) == (False, False, None)
-    assert (found.believes_in_read, found.cursor_state) == (None, None)
+    assert (found.pending_read, found.cursor_state) == (None, None)
     assert read(SHOWN | {"msgRateOut": 2}).rate_out == 2.0
     assert read(SHOWN | {"msgRateOut": 10**400}).rate_out > 0
     wrongs: list[Any] = ["x", [1], [{}, 1]]
@@ -194,7 +194,7 @@ def quiet(time_ms: int | None, *consumers: dict[str, Any], moved_ms: int = 0, ou
     shown["lastMarkDeleteAdvancedTimestamp"] = moved_ms
     answer = {"internalStats": internal, "stats": {"subscriptions": {"s": shown}}, "t": time_ms}
     (found,) = from_answer(answer, "persistent://a/b/c", "x")
-    assert not isinstance(found, Unread)
+    assert not isinstance(found, UnreadableSource)
     return found.quiet_ms
 
 

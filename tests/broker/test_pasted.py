@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackwell.broker.pasted import as_pasted
-from ackwell.broker.stats import Unread, parse_each
+from ackwell.broker.pasted import clean_pasted
+from ackwell.broker.stats import UnreadableSource, parse_each
 from ackwell.errors import StatsError
 
 CURSOR = {"markDeletePosition": "5:3", "readPosition": "5:4", "individuallyDeletedMessages": "[]"}
@@ -43,7 +43,7 @@ STATS = json.dumps({"publishers": [], "subscriptions": {"sub": SUBSCRIPTION}}, i
 )
 def test_what_is_around_or_between_an_answer_does_not_matter(text: str) -> None:
     (found,) = parse_each(text.encode(), "pasted.json")
-    assert not isinstance(found, Unread)
+    assert not isinstance(found, UnreadableSource)
     assert (found.subscription, found.backlog_entries, found.shows_cursor) == ("sub", 6, True)
 
 
@@ -57,7 +57,7 @@ def test_what_is_around_or_between_an_answer_does_not_matter(text: str) -> None:
 )
 def test_a_list_that_was_cut_short_is_not_taken_for_the_whole(text: str, said: str) -> None:
     (found,) = parse_each(text.encode(), "pasted.json")
-    assert isinstance(found, Unread)
+    assert isinstance(found, UnreadableSource)
     assert said in found.reason
 
 
@@ -79,7 +79,7 @@ def test_a_part_of_an_answer_is_said_to_be_one(text: str, said: str) -> None:
 )
 def test_both_answers_about_a_topic_in_one_file_are_one_dump(text: str) -> None:
     (found,) = parse_each(text.encode(), "pasted.json")
-    assert not isinstance(found, Unread)
+    assert not isinstance(found, UnreadableSource)
     assert found.shows_cursor
     assert found.dispatch is not None
     assert found.dispatch.backlog_messages == 6
@@ -90,10 +90,13 @@ def test_answers_about_several_topics_are_not_joined() -> None:
     for text in (f"{other}\n{INTERNAL}", f"persistent://a/b/c\n{STATS}\npersistent://a/b/d\n{INTERNAL}"):
         found = list(parse_each(text.encode(), "pasted.json"))
         assert all(
-            isinstance(each, Unread) or each.dispatch is None or not each.shows_cursor for each in found
+            isinstance(each, UnreadableSource) or each.dispatch is None or not each.shows_cursor
+            for each in found
         )
     found = list(parse_each(f"{STATS}{STATS}{INTERNAL}".encode(), "pasted.json"))
-    assert all(isinstance(each, Unread) or each.dispatch is None or not each.shows_cursor for each in found)
+    assert all(
+        isinstance(each, UnreadableSource) or each.dispatch is None or not each.shows_cursor for each in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,14 +109,14 @@ def test_answers_about_several_topics_are_not_joined() -> None:
 )
 def test_an_answer_of_stats_is_found_within_others(text: str) -> None:
     (found,) = parse_each(text.encode(), "pasted.json")
-    assert not isinstance(found, Unread)
+    assert not isinstance(found, UnreadableSource)
     assert found.dispatch is not None
     assert found.topic == ("pasted.json" if text.startswith("[") else "persistent://public/default/t")
 
 
 @pytest.mark.parametrize("text", ["[1,,2]", "[,1,2]", "[1,2,,,]", "[1, ,2,]", ",[1,2]"])
 def test_a_comma_too_many_is_none(text: str) -> None:
-    assert json.loads(as_pasted(text)) == [1, 2]
+    assert json.loads(clean_pasted(text)) == [1, 2]
 
 
 json_values = st.recursive(
@@ -126,9 +129,9 @@ json_values = st.recursive(
 @given(json_values, st.sampled_from([None, 1]))
 def test_what_is_json_already_stays_what_it_is(value: object, indent: int | None) -> None:
     # A `>` begins a line of JSON only inside of no text: texts have no line breaks.
-    assert json.loads(as_pasted(json.dumps(value, indent=indent))) == value
+    assert json.loads(clean_pasted(json.dumps(value, indent=indent))) == value
 
 
 @given(st.text(alphabet='{}[]",:.`>/*a1 \n…', max_size=60))
 def test_anything_can_be_asked(text: str) -> None:
-    as_pasted(text)
+    clean_pasted(text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import Ledgers, Position, PositionInfo, PositionRangeSet
-from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, read_stats
@@ -185,7 +185,7 @@ def test_a_crash_forgets_nothing_that_was_recovered_and_not_changed_since() -> N
     loss = restart_loss(
         acknowledged((3, -1), HOLES), settings=settings, restart="crash", cursor_ledger="read-only"
     )
-    assert loss.messages == loss.messages_before_flush == Count(0, 0)
+    assert loss.messages == loss.messages_before_flush == Bounds(0, 0)
 
 
 def test_batch_indexes_survive_in_the_cursor_ledger_up_to_their_limit() -> None:
@@ -199,7 +199,7 @@ def test_batch_indexes_survive_in_the_cursor_ledger_up_to_their_limit() -> None:
     loss = restart_loss(
         acknowledged((3, -1), HOLES, ack_sets), settings=settings, batch_sizes=BatchSizes(each=10)
     )
-    assert (loss.partial_entries, loss.messages) == (1, Count(8, 8))
+    assert (loss.partial_entries, loss.messages) == (1, Bounds(8, 8))
     assert [reason.code for reason in loss.reasons] == ["batch-index-limit"]
     del ack_sets[Position(3, 10)]
     all_kept = restart_loss(acknowledged((3, -1), HOLES, ack_sets), settings, batch_sizes=BatchSizes(each=10))
@@ -213,7 +213,7 @@ def test_batch_indexes_are_not_read_back_from_the_metadata_store() -> None:
     loss = restart_loss(
         acknowledged((3, -1), HOLES, {Position(3, 10): (0b11,)}), batch_sizes=BatchSizes(each=10)
     )
-    assert (loss.partial_entries, loss.messages) == (1, Count(8, 8))
+    assert (loss.partial_entries, loss.messages) == (1, Bounds(8, 8))
     assert loss.reasons[0].issues == ("apache/pulsar#20585", "apache/pulsar#26475")
 
 
@@ -229,7 +229,7 @@ def test_it_hangs_on_timing_whether_batch_indexes_without_ranges_were_written_wi
         restart="crash",
         batch_sizes=sizes,
     )
-    assert loss.messages == Count(0, 8)
+    assert loss.messages == Bounds(0, 8)
 
 
 def test_with_batch_index_acknowledgment_off_no_batch_index_is_read_back() -> None:
@@ -264,9 +264,9 @@ def test_an_entry_that_bookkeeper_refuses_falls_back_to_the_metadata_store_or_is
     settings = BrokerSettings.of("4.0").with_values(["maxMessageSize=65536"])
     for restart in RESTARTS:
         loss = restart_loss(acknowledged((7, -1), ranges), settings=settings, restart=restart)
-        assert (loss.place, loss.messages) == ("metadata store", Count(0, 10_000))
+        assert (loss.place, loss.messages) == ("metadata store", Bounds(0, 10_000))
     wider = settings.with_values(["maxMessageSize=5242880"])
-    assert restart_loss(acknowledged((7, -1), ranges), settings=wider, restart="crash").messages == Count(
+    assert restart_loss(acknowledged((7, -1), ranges), settings=wider, restart="crash").messages == Bounds(
         0, 0
     )
 
@@ -276,10 +276,10 @@ def test_the_worst_case_of_a_crash_is_everything_since_the_position_on_disk() ->
     known = restart_loss(
         acknowledged((3, 5), HOLES, ledgers=ledgers), restart="crash", persisted_mark_delete=(3, 2)
     )
-    assert known.messages_before_flush == Count(0, 3 + 11)
+    assert known.messages_before_flush == Bounds(0, 3 + 11)
     unknown = restart_loss(acknowledged((3, 5), HOLES, ledgers=ledgers), restart="crash")
-    assert unknown.messages_before_flush == Count(0, 6 + 11)
-    assert restart_loss(acknowledged((3, 5), HOLES), restart="crash").messages_before_flush == Count(0, None)
+    assert unknown.messages_before_flush == Bounds(0, 6 + 11)
+    assert restart_loss(acknowledged((3, 5), HOLES), restart="crash").messages_before_flush == Bounds(0, None)
     graceful = restart_loss(acknowledged((3, 5), HOLES, ledgers=ledgers))
     assert graceful.messages_before_flush == graceful.messages
 
@@ -295,15 +295,15 @@ def test_a_position_on_disk_before_the_first_ledger_leaves_all_its_entries(
         restart="crash",
         persisted_mark_delete=persisted,
     )
-    assert loss.messages_before_flush == Count(0, 6)
+    assert loss.messages_before_flush == Bounds(0, 6)
 
 
 def test_messages_are_counted_by_the_batches_of_the_entries_lost() -> None:
     settings = BrokerSettings.of("4.0").with_values(["managedLedgerMaxUnackedRangesToPersist=2"])
     sizes = BatchSizes(of={(5, 0): 7, (5, 9): 3, (3, 1): 100})
-    assert restart_loss(acknowledged((3, -1), HOLES), settings=settings, batch_sizes=sizes).messages == Count(
-        18, 18
-    )
+    assert restart_loss(
+        acknowledged((3, -1), HOLES), settings=settings, batch_sizes=sizes
+    ).messages == Bounds(18, 18)
 
 
 def test_settings_are_those_of_the_version_and_unknown_names_are_refused() -> None:
@@ -350,29 +350,29 @@ def test_without_room_for_batch_indexes_none_is_kept(most: int) -> None:
 
 
 def test_a_source_without_ack_sets_is_not_one_that_does_not_show_them() -> None:
-    def loss(batch_deleted: dict[Position, tuple[int, ...]] | None) -> Count:
+    def loss(batch_deleted: dict[Position, tuple[int, ...]] | None) -> Bounds:
         return restart_loss(
             acknowledged((3, -1), HOLES, batch_deleted, ledgers=Ledgers({3: 8})),
             batch_sizes=BatchSizes(each=10),
         ).messages
 
-    assert loss({}) == Count(0, 0)
-    assert loss(None) == Count(0, 54)
+    assert loss({}) == Bounds(0, 0)
+    assert loss(None) == Bounds(0, 54)
 
 
 def test_what_bounds_the_messages_of_entries_of_unknown_size() -> None:
     sizes = BatchSizes(each=None, total_messages=20, total_entries=10)
-    assert sizes.acked(2, {Position(3, 9): (0b110,)}) == Count(3, 11)
+    assert sizes.acked(2, {Position(3, 9): (0b110,)}) == Bounds(3, 11)
     assert BatchSizes(each=10, total_messages=20, total_entries=10).most_hidden(5) == 10
     assert BatchSizes(each=2, of={(3, 1): 100}).most_hidden(5) is None
     # Totals of different moments: fewer messages than entries.
     torn = BatchSizes(each=None, total_messages=5, total_entries=10)
-    assert (torn.acked(3), torn.most_hidden(3)) == (Count(3, 3), 0)
+    assert (torn.acked(3), torn.most_hidden(3)) == (Bounds(3, 3), 0)
 
 
 def test_listed_sizes_count_only_with_whole_entries() -> None:
     sizes = BatchSizes(each=1, of={(3, 1): 7, (3, 9): 3})
-    assert sizes.acked(0, {Position(3, 9): (0b10,)}) == Count(2, 2)
+    assert sizes.acked(0, {Position(3, 9): (0b10,)}) == Bounds(2, 2)
 
 
 @pytest.mark.parametrize(("limit", "most"), [(7, 0), (6, 36)])
@@ -386,9 +386,9 @@ def test_hidden_ack_sets_survive_where_each_unacked_entry_may_have_one(limit: in
         persisted_mark_delete=(3, 2),
     )
     # Three more entries may have had ack sets when it was written, which counted then.
-    assert loss.messages == Count(0, most)
+    assert loss.messages == Bounds(0, most)
     # Whatever was not flushed: the entries acknowledged whole, and what is hidden in the four others.
-    assert loss.messages_before_flush == Count(0, 20 + 36)
+    assert loss.messages_before_flush == Bounds(0, 20 + 36)
 
 
 def test_hidden_ack_sets_without_a_range_may_not_have_been_written() -> None:
@@ -397,7 +397,7 @@ def test_hidden_ack_sets_without_a_range_may_not_have_been_written() -> None:
         restart="crash",
         batch_sizes=BatchSizes(each=10),
     )
-    assert (loss.place, loss.messages) == ("cursor ledger", Count(0, 36))
+    assert (loss.place, loss.messages) == ("cursor ledger", Bounds(0, 36))
     assert [reason.code for reason in loss.reasons] == ["batch-index-hidden"]
 
 
@@ -411,7 +411,7 @@ def test_a_cursor_before_the_first_entry_has_written_no_ledger(
             restart="crash",
             batch_sizes=BatchSizes(each=10),
         )
-        assert loss.messages == Count(at_least, 8)
+        assert loss.messages == Bounds(at_least, 8)
 
 
 def test_the_worst_case_of_a_crash_counts_the_batches_that_the_mark_delete_position_passed() -> None:
@@ -421,7 +421,7 @@ def test_the_worst_case_of_a_crash_counts_the_batches_that_the_mark_delete_posit
         batch_sizes=BatchSizes(of={(3, 4): 7, (3, 7): 3, (3, 9): 100}),
         persisted_mark_delete=(3, 2),
     )
-    assert loss.messages_before_flush == Count(0, 1 + 7 + 1 + 3)
+    assert loss.messages_before_flush == Bounds(0, 1 + 7 + 1 + 3)
 
 
 @pytest.mark.parametrize("form", ["pulsar-ranges", "pulsar-long-array"])
@@ -439,9 +439,9 @@ def test_a_single_range_far_into_a_ledger_is_too_large_for_the_long_array_form()
     far = PositionRangeSet([(3, 10_000_000, 10_000_001)])
     settings = BrokerSettings().with_values(["maxMessageSize=65536"])
     loss = restart_loss(acknowledged((3, -1), far), settings=settings, restart="crash")
-    assert (loss.place, loss.messages) == ("metadata store", Count(0, 1))
+    assert (loss.place, loss.messages) == ("metadata store", Bounds(0, 1))
     ranges_form = settings.with_values(["managedLedgerPersistIndividualAckAsLongArray=false"])
-    assert restart_loss(acknowledged((3, -1), far), settings=ranges_form, restart="crash").messages == Count(
+    assert restart_loss(acknowledged((3, -1), far), settings=ranges_form, restart="crash").messages == Bounds(
         0, 0
     )
 
@@ -502,8 +502,8 @@ def test_a_bound_of_what_was_not_written_narrows_the_worst_case_of_a_crash(
         settings = BrokerSettings.of("4.2").with_values([f"managedLedgerMaxUnackedRangesToPersist={kept}"])
         loss = restart_loss(state, settings, "crash", unwritten_entries=unwritten_entries)
         assert (loss.messages, loss.messages_before_flush) == (
-            Count(certain, certain),
-            Count(certain, at_most),
+            Bounds(certain, certain),
+            Bounds(certain, at_most),
         )
 
 
@@ -523,17 +523,17 @@ def test_ack_sets_that_a_cumulative_acknowledgment_covered_count_for_the_limit()
     state = acknowledged((1, 1), ranges, ACKED_PARTS, ledgers=Ledgers({1: 9}))
     closed = restart_loss(state, COVERED, "graceful", batch_sizes=sizes)
     # What is written before the close drops them.
-    assert closed.messages == Count(0, 2)
+    assert closed.messages == Bounds(0, 2)
     assert [reason.code for reason in closed.reasons] == ["batch-index-limit"]
     # The write that counted them is over, and they are gone from memory.
     left = {position: words for position, words in ACKED_PARTS.items() if position > (1, 1)}
     state = acknowledged((1, 1), ranges, left, ledgers=Ledgers({1: 9}))
     killed = restart_loss(state, COVERED, "crash", batch_sizes=sizes, unwritten_entries=0)
-    assert killed.messages == Count(0, 2)
+    assert killed.messages == Bounds(0, 2)
     assert [reason.code for reason in killed.reasons] == ["batch-index-limit"]
-    assert restart_loss(state, COVERED, "graceful", batch_sizes=sizes).messages == Count(0, 0)
+    assert restart_loss(state, COVERED, "graceful", batch_sizes=sizes).messages == Bounds(0, 0)
     # Without an entry before the mark-delete position there was none.
     state = acknowledged(
         (2, -1), PositionRangeSet.parse("[(2:5..2:6]]"), {Position(2, 1): (7,)}, Ledgers({2: 9})
     )
-    assert restart_loss(state, COVERED, "crash", batch_sizes=sizes).messages == Count(0, 0)
+    assert restart_loss(state, COVERED, "crash", batch_sizes=sizes).messages == Bounds(0, 0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackwell import Position, PositionRangeSet
-from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.broker.restart import restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.cursor.state import CursorState
@@ -112,6 +112,6 @@ def test_what_comes_back_is_what_the_broker_did_not_write_or_does_not_read(
     at_most = len(partial) if uncertain else len(lost_partial)
     # An entry listed with a batch of four is four messages when it is lost whole.
     whole = loss.entries + sum(3 for position in shown if position in loss.ranges)
-    assert loss.messages == Count(whole + 2 * certain, whole + 2 * at_most)
+    assert loss.messages == Bounds(whole + 2 * certain, whole + 2 * at_most)
     assert loss.partial_entries == at_most
     assert bool(loss.reasons) == (loss.messages.at_most != 0)

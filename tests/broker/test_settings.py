@@ -41,7 +41,9 @@ def test_the_defaults_are_those_of_the_version() -> None:
         assert BrokerSettings.of(version).named() == DEFAULTS
     beyond = {version: BrokerSettings.of(version).ranges_beyond_limit for version in ("4.0", "4.2", "5.0")}
     assert beyond == {"4.0": 1, "4.2": 1, "5.0": 0}
-    drops = {version: BrokerSettings.of(version).drops_what_it_passes for version in ("4.0", "4.2", "5.0")}
+    drops = {
+        version: BrokerSettings.of(version).releases_passed_messages for version in ("4.0", "4.2", "5.0")
+    }
     assert drops == {"4.0": False, "4.2": True, "5.0": True}
     assert BrokerSettings.NEWEST_VERSION == "4.2"
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackwell import Position
-from ackwell.broker.batch_sizes import BatchSizes, Count
-from ackwell.broker.stats import SubscriptionStats, Unread, parse_each, parse_stats, read_stats
+from ackwell.broker.batch_sizes import BatchSizes, Bounds
+from ackwell.broker.stats import SubscriptionStats, UnreadableSource, parse_each, parse_stats, read_stats
 from ackwell.errors import StatsError
 
 NAME = base64.b64encode(b"public/default/persistent/orders%2Feu").decode()
@@ -85,7 +85,7 @@ def test_a_subscription_that_cannot_be_read_does_not_cost_the_others_their_verdi
     assert isinstance(first, SubscriptionStats)
     assert isinstance(last, SubscriptionStats)
     assert (first.subscription, last.subscription) == ("first", "last")
-    assert isinstance(odd, Unread)
+    assert isinstance(odd, UnreadableSource)
     assert (odd.source, odd.topic) == ("answer.json", "orders")
     assert odd.reason.startswith("orders: subscription 'odd': ")
     with pytest.raises(StatsError, match="subscription 'odd'"):
@@ -95,7 +95,7 @@ def test_a_subscription_that_cannot_be_read_does_not_cost_the_others_their_verdi
 def test_what_is_not_an_object_is_named_in_the_words_of_a_broker() -> None:
     answer = {"internalStats": internal(), "stats": {"subscriptions": {"sub": "text"}}}
     (found,) = parse_each(json.dumps(answer).encode(), "answer.json", name="orders")
-    assert isinstance(found, Unread)
+    assert isinstance(found, UnreadableSource)
     assert (
         "not as a broker answers; expected the answer of `pulsar-admin topics stats-internal" in found.reason
     )
@@ -338,9 +338,9 @@ def test_the_position_of_a_cursor_that_was_never_used_is_before_the_first_entry(
 def test_messages_of_whole_and_partly_acknowledged_entries_are_added_up() -> None:
     partial = {Position(3, 1): (0b100,), Position(3, 5): (0b1,)}
     # Of the first at least two; of the second at least one, which the words do not show.
-    assert BatchSizes(each=1).acked(4, partial) == Count(4 + 2 + 1, None)
-    assert BatchSizes(each=3).acked(4, partial) == Count(12 + 2 + 2, 12 + 2 + 2)
-    assert BatchSizes(each=None).acked(4, partial) == Count(4 + 2 + 1, None)
+    assert BatchSizes(each=1).acked(4, partial) == Bounds(4 + 2 + 1, None)
+    assert BatchSizes(each=3).acked(4, partial) == Bounds(12 + 2 + 2, 12 + 2 + 2)
+    assert BatchSizes(each=None).acked(4, partial) == Bounds(4 + 2 + 1, None)
     known = BatchSizes(each=None, total_messages=30, total_entries=10)
     # Four others hold one each, and two messages are seen not to be acknowledged.
-    assert known.acked(4, partial) == Count(4 + 2 + 1, 30 - 4 - 2)
+    assert known.acked(4, partial) == Bounds(4 + 2 + 1, 30 - 4 - 2)

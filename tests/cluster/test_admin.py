@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ackwell.broker.stats import SubscriptionStats, Unread
+from ackwell.broker.stats import SubscriptionStats, UnreadableSource
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import StatsError
@@ -26,11 +26,11 @@ def admin(url: str, **options: Any) -> Admin:
     return Admin(Endpoint(url=url, **options))
 
 
-def read(url: str, *wanted: str, **options: Any) -> tuple[list[SubscriptionStats], list[Unread]]:
+def read(url: str, *wanted: str, **options: Any) -> tuple[list[SubscriptionStats], list[UnreadableSource]]:
     found: list[SubscriptionStats] = []
-    unread: list[Unread] = []
+    unread: list[UnreadableSource] = []
     for each in admin(url, **options).read(wanted):
-        if isinstance(each, Unread):
+        if isinstance(each, UnreadableSource):
             unread.append(each)
         else:
             found.append(each)
@@ -80,7 +80,7 @@ def test_a_list_that_is_not_one_of_names_is_refused_as_a_whole(told_names: Any) 
     told = served() | {"/admin/v2/tenants": json.dumps(told_names).encode()}
     with broker(told) as (url, _):
         (unread,) = admin(url).topics()
-    assert isinstance(unread, Unread)
+    assert isinstance(unread, UnreadableSource)
     assert unread.reason.startswith("expected a list of names")
 
 
@@ -370,7 +370,7 @@ def test_a_dispatch_rate_is_asked_for_if_one_may_hold_messages_back(shown: Any, 
     told[f"{base}/a%2Fb/dispatchRate?applied=true"] = rate
     with broker(told) as (url, asked):
         (answer,) = admin(url).answers([TOPIC])
-    assert not isinstance(answer, Unread)
+    assert not isinstance(answer, UnreadableSource)
     assert answer.policies == ({"a/b": {"dispatchRate": rate}} if asks else {})
     assert any("dispatchRate" in path for _, path, _ in asked) == asks
 

@@ -232,7 +232,7 @@ def test_without_credentials_a_question_is_followed_anywhere() -> None:
 
 
 def test_a_change_is_not_turned_into_a_question_by_another_redirect() -> None:
-    handler = module._ToTheOwner(Endpoint(url="http://127.0.0.1:1"), frozenset)
+    handler = module._OwnerRedirectHandler(Endpoint(url="http://127.0.0.1:1"), frozenset)
     for code in (301, 302, 303):
         request = urllib.request.Request("http://127.0.0.1:1/x", data=b"body", method="PUT")
         with pytest.raises(urllib.error.HTTPError):

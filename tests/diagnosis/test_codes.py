@@ -8,7 +8,7 @@ import pytest
 
 from ackwell.broker.codes import codes
 from ackwell.broker.writes import ReasonCode
-from ackwell.diagnosis.delivery import Delivering
+from ackwell.diagnosis.delivery import DeliveryVerdict
 from tests.commands import command
 
 
@@ -16,7 +16,7 @@ def test_every_reason_of_a_loss_has_a_code_and_every_code_a_verdict() -> None:
     restart = {entry.code for entry in codes().values() if entry.verdict == "restart"}
     assert restart == set(get_args(ReasonCode))
     verdicts = {entry.verdict for entry in codes().values()}
-    assert verdicts == {"restart", *map(str, Delivering)}
+    assert verdicts == {"restart", *map(str, DeliveryVerdict)}
 
 
 def test_every_rule_says_what_ends_the_wait_and_nothing_else_does() -> None:

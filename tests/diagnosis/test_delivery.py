@@ -18,7 +18,13 @@ from ackwell.broker.codes import codes
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.checkup import JUDGED_VERSIONS
-from ackwell.diagnosis.delivery import BY_DESIGN, Delivering, Delivery, Facts, delivery_of
+from ackwell.diagnosis.delivery import (
+    BY_DESIGN,
+    DeliveryDiagnosis,
+    DeliveryFacts,
+    DeliveryVerdict,
+    delivery_of,
+)
 from tests.broker.answers import answer
 from tests.commands import command
 from tests.diagnosis.test_doctor_lives import recorded as lives
@@ -38,7 +44,7 @@ def subscription_of(dump: dict[str, Any]) -> SubscriptionStats:
     return found
 
 
-def judged(case: dict[str, Any], *, dumps: int = 2) -> Delivery:
+def judged(case: dict[str, Any], *, dumps: int = 2) -> DeliveryDiagnosis:
     values = [f"{name}={value}" for name, value in case["settings"].items()]
     settings = BrokerSettings.of(case["version"]).with_values(values)
     before, now = map(subscription_of, case["answers"])
@@ -63,12 +69,12 @@ def test_every_recorded_cause_is_named() -> None:
 
 def test_one_dump_never_says_stalled() -> None:
     verdicts = {judged(case, dumps=1).verdict for case in recorded()}
-    assert Delivering.STALLED not in verdicts
-    assert {Delivering.WAITING, Delivering.IDLE, Delivering.CANNOT_TELL} <= verdicts
+    assert DeliveryVerdict.STALLED not in verdicts
+    assert {DeliveryVerdict.WAITING, DeliveryVerdict.IDLE, DeliveryVerdict.CANNOT_TELL} <= verdicts
 
 
 def test_one_dump_of_a_stall_names_what_it_looks_like() -> None:
-    cases = [case for case in recorded() if judged(case).verdict is Delivering.STALLED]
+    cases = [case for case in recorded() if judged(case).verdict is DeliveryVerdict.STALLED]
     assert cases
     for case in cases:
         found = judged(case, dumps=1)
@@ -79,7 +85,7 @@ def test_one_dump_of_a_stall_names_what_it_looks_like() -> None:
 def test_every_condition_of_a_defect_is_a_fact_and_every_reason_has_a_code() -> None:
     now = subscription_of(recorded()[0]["answers"][1])
     assert now.dispatch is not None
-    facts = Facts(now, now.dispatch, BrokerSettings(), still=True)
+    facts = DeliveryFacts(now, now.dispatch, BrokerSettings(), still=True)
     defects = [code for code in codes().values() if code.when]
     assert len(defects) >= 10
     for defect in defects:
@@ -100,7 +106,7 @@ def test_every_condition_of_a_defect_is_a_fact_and_every_reason_has_a_code() -> 
 def test_numbers_that_cannot_be_right_are_a_defect(changes: dict[str, Any], code: str) -> None:
     dump = told(**changes)
     found = delivery_of(subscription_of(dump), BrokerSettings(), subscription_of(dump))
-    assert (found.verdict, found.code.code) == (Delivering.STALLED, code)
+    assert (found.verdict, found.code.code) == (DeliveryVerdict.STALLED, code)
 
 
 def told(cursor: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
@@ -138,7 +144,7 @@ def test_a_defect_that_a_release_mends_is_not_named_for_it() -> None:
 
 def test_movement_between_two_dumps_is_delivery_and_fewer_messages_than_before_is_a_reload() -> None:
     before, now = (subscription_of(told(msgOutCounter=count)) for count in (5, 6))
-    assert delivery_of(now, BrokerSettings(), before).verdict is Delivering.DELIVERING
+    assert delivery_of(now, BrokerSettings(), before).verdict is DeliveryVerdict.DELIVERING
     assert delivery_of(before, BrokerSettings(), now).code.code == "reloaded"
 
 
@@ -189,7 +195,7 @@ def test_no_recorded_life_of_a_healthy_broker_is_called_stalled() -> None:
             # As if nothing had moved: what is healthy must not depend on the second dump.
             found.append(delivery_of(now, BrokerSettings.of(case.version), now, version=case.version))
     assert len(found) >= 250
-    assert Delivering.STALLED not in {each.verdict for each in found}
+    assert DeliveryVerdict.STALLED not in {each.verdict for each in found}
     assert len({each.code.code for each in found}) >= 3
 
 
@@ -208,10 +214,10 @@ def consumer(name: str, permits: int, unacked: int, **shown: Any) -> dict[str, A
     return {"consumerName": name, "availablePermits": permits, "unackedMessages": unacked, **shown}
 
 
-def facts_of(dump: dict[str, Any]) -> Facts:
+def facts_of(dump: dict[str, Any]) -> DeliveryFacts:
     now = subscription_of(dump)
     assert now.dispatch is not None
-    return Facts(now, now.dispatch, BrokerSettings(), still=True)
+    return DeliveryFacts(now, now.dispatch, BrokerSettings(), still=True)
 
 
 def test_facts_are_what_the_numbers_say_at_their_bounds() -> None:
@@ -301,4 +307,4 @@ def test_markers_are_told_from_messages_if_the_broker_counted_them(
     dump = told(consumers=[consumer("a", 0, 0)])
     counted = {"entries": entries, "messages": entries, "markerMessages": markers, "aborted": False}
     found = delivery_of(subscription_of({**dump, "backlogs": {"sub": counted}}), BrokerSettings())
-    assert (found.verdict, found.code.code) == (Delivering.WAITING, code)
+    assert (found.verdict, found.code.code) == (DeliveryVerdict.WAITING, code)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackwell import Position, PositionRangeSet
-from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
-from ackwell.diagnosis.checkup import Broker, Checkup
+from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.errors import StatsError
 from tests.broker.answers import answer, holes, subscription
@@ -30,7 +30,7 @@ def test_a_small_state_is_fine() -> None:
     found = diagnose(subscription(holes(5)), restarts=GRACEFUL)
     assert (found.verdict, found.messages_lost, found.reasons, found.remedies) == (
         Verdict.FINE,
-        Count(0, 0),
+        Bounds(0, 0),
         (),
         (),
     )
@@ -41,7 +41,7 @@ def test_a_crash_before_the_last_acks_are_written_is_unproven_with_the_same_boun
     assert found.verdict is Verdict.UNPROVEN
     crash = found.to_json()["restarts"]["crash"]
     assert crash["ackedMessagesLostBeforeFlush"] == {"min": 0, "max": 5, "exact": False}
-    assert found.messages_lost == Count(0, 5)
+    assert found.messages_lost == Bounds(0, 5)
 
 
 def batches(messages: int, **changes: Any) -> SubscriptionStats:
@@ -54,10 +54,10 @@ def batches(messages: int, **changes: Any) -> SubscriptionStats:
 
 def test_hidden_acks_inside_batches_are_unproven_with_an_interval() -> None:
     found = diagnose(batches(1_000), restarts=GRACEFUL)
-    assert (found.verdict, found.messages_lost) == (Verdict.UNPROVEN, Count(0, 800))
+    assert (found.verdict, found.messages_lost) == (Verdict.UNPROVEN, Bounds(0, 800))
     assert [reason.code for reason in found.reasons] == ["batch-index-hidden"]
     unproven = diagnose(batches(0), restarts=GRACEFUL)
-    assert (unproven.verdict, unproven.messages_lost) == (Verdict.UNPROVEN, Count(0, None))
+    assert (unproven.verdict, unproven.messages_lost) == (Verdict.UNPROVEN, Bounds(0, None))
 
 
 def test_nothing_is_hidden_in_a_backlog_that_the_broker_counted_without_a_batch() -> None:
@@ -66,12 +66,12 @@ def test_nothing_is_hidden_in_a_backlog_that_the_broker_counted_without_a_batch(
     for messages, most in ((200, 0), (230, 30)):
         counted = {"entries": 200, "messages": messages, "aborted": False}
         (found,) = parse_stats(json.dumps({**told, "backlogs": {"sub": counted}}).encode(), "answer.json")
-        assert diagnose(found, restarts=GRACEFUL).messages_lost == Count(0, most)
+        assert diagnose(found, restarts=GRACEFUL).messages_lost == Bounds(0, most)
     # A count that was cut off, or is of another moment, says nothing.
     for changes in ({"aborted": True}, {"entries": 199}):
         counted = {"entries": 200, "messages": 200, "aborted": False, **changes}
         (found,) = parse_stats(json.dumps({**told, "backlogs": {"sub": counted}}).encode(), "answer.json")
-        assert diagnose(found, restarts=GRACEFUL).messages_lost == Count(0, 800)
+        assert diagnose(found, restarts=GRACEFUL).messages_lost == Bounds(0, 800)
 
 
 def test_nothing_is_hidden_of_a_subscription_that_nobody_used_since_it_was_loaded() -> None:
@@ -108,17 +108,17 @@ def test_what_comes_back_never_exceeds_what_can_have_been_acknowledged() -> None
     (found,) = parse_stats(json.dumps(told).encode(), "answer.json")
     crash = diagnose(found, restarts=("crash",)).messages_lost
     # Each of the 160 other entries has a message that is not acknowledged.
-    assert crash == Count(0, 840)
+    assert crash == Bounds(0, 840)
 
 
 def test_a_cursor_that_is_the_same_in_two_dumps_is_written() -> None:
     before, now = quiet(10_000), quiet(199_000)
     before = replace(before, time_ms=100_000, dispatch=replace_consumers(before))
     now = replace(now, dispatch=replace_consumers(now))
-    assert diagnose(now, before=before).messages_lost == Count(0, 0)
-    assert diagnose(now, before=replace(before, time_ms=190_000)).messages_lost == Count(0, 5)
+    assert diagnose(now, before=before).messages_lost == Bounds(0, 0)
+    assert diagnose(now, before=replace(before, time_ms=190_000)).messages_lost == Bounds(0, 5)
     moved = replace(before, mark_delete_position=Position(3, -1), individually_deleted=PositionRangeSet())
-    assert diagnose(now, before=moved).messages_lost == Count(0, 5)
+    assert diagnose(now, before=moved).messages_lost == Bounds(0, 5)
 
 
 def replace_consumers(told: SubscriptionStats) -> DispatchStats:
@@ -136,14 +136,14 @@ def test_a_mean_of_messages_in_an_entry_never_makes_a_number_exact() -> None:
     told["stats"] = stats(1_000_000, average=10)
     (found,) = parse_stats(json.dumps(told).encode(), "answer.json")
     lost = diagnose(found, RANGES_FORM, restarts=GRACEFUL).messages_lost
-    assert lost == Count(1_999, 1_000_000 - (200_000 - 12_000))
+    assert lost == Bounds(1_999, 1_000_000 - (200_000 - 12_000))
 
 
 def test_ack_sets_at_or_below_the_mark_delete_position_are_not_lost() -> None:
     memory = {"name": "sub", "batchDeletedIndexes": {"3:0": [1], "3:6": [1]}}
     told = subscription("[(3:5..3:6]]", **memory)
     found = diagnose(replace(told, mark_delete_position=Position(3, 2)), restarts=GRACEFUL)
-    assert found.messages_lost == Count(0, 0)
+    assert found.messages_lost == Bounds(0, 0)
 
 
 def test_a_broker_of_5_0_keeps_exactly_the_limit() -> None:
@@ -156,15 +156,15 @@ def test_a_broker_of_5_0_keeps_exactly_the_limit() -> None:
         ).messages_lost
         for version in ("4.2", "5.0")
     ]
-    assert lost == [Count(0, 0), Count(1, 1)]
+    assert lost == [Bounds(0, 0), Bounds(1, 1)]
 
 
 def test_past_the_limit_it_loses_and_names_settings_that_mend_it() -> None:
     found = diagnose(subscription(holes(12_000)), RANGES_FORM, restarts=GRACEFUL)
     assert (found.verdict, found.messages_lost.exact) == (Verdict.LOSING, 1_999)
     assert found.reasons[0].issues == ("apache/pulsar#25540", "apache/pulsar#25548")
-    mended = RANGES_FORM.with_values(found.remedies[0].settings)
-    assert diagnose(found.stats, mended, restarts=GRACEFUL).messages_lost == Count(0, 0)
+    changed = RANGES_FORM.with_values(found.remedies[0].settings)
+    assert diagnose(found.stats, changed, restarts=GRACEFUL).messages_lost == Bounds(0, 0)
 
 
 def test_near_the_limit_it_is_at_risk() -> None:
@@ -176,7 +176,7 @@ def test_the_worse_of_both_restarts_counts() -> None:
     two_ledgers = "[(3:0..3:20000],(4:-1..4:4999]]"
     found = diagnose(subscription(two_ledgers))
     assert {loss.restart: loss.messages.exact for loss in found.restarts} == {"graceful": 0, "crash": 5_000}
-    assert found.messages_lost == Count(5_000, 25_000)
+    assert found.messages_lost == Bounds(5_000, 25_000)
     assert found.reasons
     assert found.reasons == diagnose(subscription(two_ledgers), restarts=("crash",)).reasons
     assert diagnose(subscription(two_ledgers), restarts=("graceful",)).messages_lost.exact == 0
@@ -203,8 +203,8 @@ def test_a_release_that_reads_batch_indexes_back_is_a_line_of_the_codes(
     from ackwell.broker.codes import codes
 
     name = "batch-index-not-read-back"
-    mended = {**codes(), name: replace(codes()[name], mended=("4.2.9",))}
-    monkeypatch.setattr(settings, "codes", lambda: mended)
+    changed = {**codes(), name: replace(codes()[name], fixed_in=("4.2.9",))}
+    monkeypatch.setattr(settings, "codes", lambda: changed)
     told = subscription("[(3:5..3:6]]", name="sub", batchDeletedIndexes={"3:0": [33]})
     told = replace(told, batch_sizes=replace(told.batch_sizes, each=10))
     lost = {
@@ -223,7 +223,7 @@ def test_an_unknown_batch_size_gives_an_interval_and_says_why() -> None:
 
 def test_a_reader_keeps_its_own_place() -> None:
     found = diagnose(replace(subscription(holes(12_000)), durable=False), RANGES_FORM)
-    assert (found.verdict, found.messages_lost) == (Verdict.FINE, Count(0, 0))
+    assert (found.verdict, found.messages_lost) == (Verdict.FINE, Bounds(0, 0))
 
 
 def test_the_oldest_unacknowledged_entry_is_the_one_after_the_mark_delete_position() -> None:
@@ -289,21 +289,21 @@ def test_the_worst_case_begins_at_the_position_on_disk() -> None:
     told = replace(subscription("[(3:9..3:10]]"), mark_delete_position=Position(3, 7))
     for persisted, most in ((None, 8 + 1), (Position(3, 5), 2 + 1), (Position(3, 7), 1)):
         found = diagnose(replace(told, persisted_mark_delete=persisted), restarts=("crash",))
-        assert found.messages_lost == Count(0, most)
+        assert found.messages_lost == Bounds(0, most)
 
 
 def test_a_loss_without_a_bound_is_worse_than_none() -> None:
     told = subscription(holes(5))
     unproven = replace(told, batch_sizes=BatchSizes(each=None))
     found = diagnose(unproven, RANGES_FORM)
-    assert [loss.messages_before_flush for loss in found.restarts] == [Count(0, 0), Count(0, None)]
-    assert found.messages_lost == Count(0, None)
+    assert [loss.messages_before_flush for loss in found.restarts] == [Bounds(0, 0), Bounds(0, None)]
+    assert found.messages_lost == Bounds(0, None)
 
 
 def test_a_limit_that_counts_entries_is_raised_above_the_entries_and_not_the_ranges() -> None:
     found = diagnose(subscription("[(3:0..3:20000],(4:-1..4:4999]]"), restarts=("crash",))
-    mended = BrokerSettings().with_values(found.remedies[0].settings)
-    assert diagnose(found.stats, mended, restarts=("crash",)).messages_lost.at_least == 0
+    changed = BrokerSettings().with_values(found.remedies[0].settings)
+    assert diagnose(found.stats, changed, restarts=("crash",)).messages_lost.at_least == 0
 
 
 def test_hidden_acks_are_kept_by_closing_to_the_cursor_ledger() -> None:
@@ -343,13 +343,13 @@ def quiet(last_acked_ms: int, *, out: int = 5) -> SubscriptionStats:
 
 def test_what_was_quiet_for_longer_than_the_flush_interval_is_written() -> None:
     crash: tuple[Restart, ...] = ("crash",)
-    assert diagnose(quiet(100_000), restarts=crash).messages_lost == Count(0, 0)
+    assert diagnose(quiet(100_000), restarts=crash).messages_lost == Bounds(0, 0)
     assert diagnose(quiet(100_000), restarts=crash).verdict is Verdict.FINE
-    assert diagnose(quiet(150_000), restarts=crash).messages_lost == Count(0, 5)
+    assert diagnose(quiet(150_000), restarts=crash).messages_lost == Bounds(0, 5)
 
 
 def test_a_consumer_that_left_may_have_acknowledged_last() -> None:
-    assert diagnose(quiet(100_000, out=6)).messages_lost == Count(0, 5)
+    assert diagnose(quiet(100_000, out=6)).messages_lost == Bounds(0, 5)
 
 
 def test_what_was_acknowledged_since_an_older_dump_bounds_a_crash() -> None:
@@ -358,15 +358,15 @@ def test_what_was_acknowledged_since_an_older_dump_bounds_a_crash() -> None:
     assert now.dispatch is not None
     before = replace(before, time_ms=100_000, dispatch=replace(before.dispatch, consumed=40))
     now = replace(now, dispatch=replace(now.dispatch, consumed=42))
-    assert diagnose(now, before=before).messages_lost == Count(0, 2)
-    assert diagnose(now, before=replace(before, time_ms=190_000)).messages_lost == Count(0, 5)
+    assert diagnose(now, before=before).messages_lost == Bounds(0, 2)
+    assert diagnose(now, before=replace(before, time_ms=190_000)).messages_lost == Bounds(0, 5)
     limited = BrokerSettings().with_values(["managedLedgerMaxUnackedRangesToPersist=6"])
-    assert diagnose(now, limited, before=before, restarts=("crash",)).messages_lost == Count(0, 5)
+    assert diagnose(now, limited, before=before, restarts=("crash",)).messages_lost == Bounds(0, 5)
 
 
 def test_before_the_cliff_it_says_what_is_forgotten_then_and_what_helps() -> None:
     found = diagnose(subscription("[(3:0..3:10000],(4:-1..4:2499]]"), restarts=GRACEFUL)
-    assert (found.verdict, found.messages_lost) == (Verdict.AT_RISK, Count(0, 0))
+    assert (found.verdict, found.messages_lost) == (Verdict.AT_RISK, Bounds(0, 0))
     assert "used to 100%" in found.notes[0]
     assert "the 2,500 of that ledger are forgotten" in found.notes[0]
     assert "When the open ledger rolls over" in found.notes[0]
@@ -380,7 +380,7 @@ def dated(day: int, ranges: int) -> SubscriptionStats:
 
 
 def test_dumps_of_several_days_say_when_a_limit_is_reached() -> None:
-    found = Checkup.of([dated(0, 1_000), dated(1, 2_000), dated(2, 3_000)], Broker.of("4.0"))
+    found = Checkup.of([dated(0, 1_000), dated(1, 2_000), dated(2, 3_000)], JudgedBroker.of("4.0"))
     notes = found.diagnoses[0].notes
     # 1,000 ranges more a day, and 7,001 left on 2026-11-20.
     limit = "managedLedgerMaxUnackedRangesToPersist: at the rate since Wednesday, 2026-11-18 11:06 UTC"
@@ -392,7 +392,7 @@ def test_dumps_of_several_days_say_when_a_limit_is_reached() -> None:
 def test_dumps_a_moment_apart_are_no_trend() -> None:
     now = dated(0, 2_000)
     before = replace(dated(0, 1_000), time_ms=now.time_ms - 60_000 if now.time_ms else 0)
-    notes = Checkup.of([before, now], Broker.of("4.0")).diagnoses[0].notes
+    notes = Checkup.of([before, now], JudgedBroker.of("4.0")).diagnoses[0].notes
     assert not any("since" in note for note in notes)
 
 

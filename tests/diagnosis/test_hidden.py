@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ackwell.broker.batch_sizes import Count
+from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.diagnosis.doctor import Verdict, diagnose
@@ -71,14 +71,14 @@ def told(
 
 
 def test_what_the_consumers_have_is_not_acknowledged() -> None:
-    assert hidden_parts(told(MESSAGES), ALL) == Count(0, 0)
+    assert hidden_parts(told(MESSAGES), ALL) == Bounds(0, 0)
     assert diagnose(told(MESSAGES)).verdict is Verdict.FINE
 
 
 def test_what_the_consumers_lack_of_a_backlog_that_was_all_delivered_is_acknowledged() -> None:
-    assert hidden_parts(told(63), ALL) == Count(1, 37)
+    assert hidden_parts(told(63), ALL) == Bounds(1, 37)
     found = diagnose(told(63), restarts=["graceful"])
-    assert (found.verdict, found.messages_lost) == (Verdict.LOSING, Count(1, 37))
+    assert (found.verdict, found.messages_lost) == (Verdict.LOSING, Bounds(1, 37))
     assert "prove" in str(found.reasons[0])
 
 
@@ -100,7 +100,7 @@ def test_what_the_consumers_lack_of_a_backlog_that_was_all_delivered_is_acknowle
     ],
 )
 def test_what_is_missing_is_an_upper_bound_alone_if_it_may_be_elsewhere(changes: dict[str, Any]) -> None:
-    assert hidden_parts(told(63, **changes), ALL) == Count(0, 37)
+    assert hidden_parts(told(63, **changes), ALL) == Bounds(0, 37)
 
 
 @pytest.mark.parametrize(
@@ -130,27 +130,27 @@ def test_counts_that_may_be_of_something_else_bound_nothing(
 
 def test_4_0_counts_what_is_of_the_backlog_as_long_as_nothing_was_passed() -> None:
     older = BrokerSettings.of("4.0").with_values(["acknowledgmentAtBatchIndexLevelEnabled=true"])
-    assert hidden_parts(told(63), older) == Count(1, 37)
+    assert hidden_parts(told(63), older) == Bounds(1, 37)
     passed = {"markDeletePosition": "26:0", "state": "Open", "cursorLedger": 7}
     backlog = {"entries": 9, "messages": 90}
-    assert hidden_parts(told(63, cursor=passed, backlog=backlog), older) == Count(0, 81)
-    assert hidden_parts(told(63, cursor=passed, backlog=backlog), ALL) == Count(0, 27)
+    assert hidden_parts(told(63, cursor=passed, backlog=backlog), older) == Bounds(0, 81)
+    assert hidden_parts(told(63, cursor=passed, backlog=backlog), ALL) == Bounds(0, 27)
 
 
 def test_more_with_the_consumers_than_in_the_backlog_bounds_nothing() -> None:
-    assert hidden_parts(told(MESSAGES + 1), ALL) == Count(0, MESSAGES - ENTRIES)
+    assert hidden_parts(told(MESSAGES + 1), ALL) == Bounds(0, MESSAGES - ENTRIES)
 
 
 def test_the_less_favourable_of_two_counters_decides() -> None:
-    assert hidden_parts(told(63, shown={"unackedMessages": 60}), ALL) == Count(1, 40)
-    assert hidden_parts(told(63, shown={"unackedMessages": MESSAGES}), ALL) == Count(0, 37)
+    assert hidden_parts(told(63, shown={"unackedMessages": 60}), ALL) == Bounds(1, 40)
+    assert hidden_parts(told(63, shown={"unackedMessages": MESSAGES}), ALL) == Bounds(0, 37)
 
 
 NEVER = {"consumer": {"lastAckedTimestamp": 0}}
 
 
 def test_a_topic_of_which_nobody_acknowledged_anything_since_it_was_loaded_hides_nothing() -> None:
-    assert hidden_parts(told(0, kind="Exclusive", **NEVER), ALL) == Count(0, 0)
+    assert hidden_parts(told(0, kind="Exclusive", **NEVER), ALL) == Bounds(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_fewer_hidden_messages_than_the_limit_of_ack_sets_are_all_kept() -> None
     backlog = {"entries": 9, "messages": 90}
     for hidden, most in ((3, 0), (4, 4)):
         stats = told(90 - hidden, cursor=cursor, backlog=backlog)
-        assert diagnose(stats, settings, restarts=["graceful"]).messages_lost == Count(0, most)
+        assert diagnose(stats, settings, restarts=["graceful"]).messages_lost == Bounds(0, most)

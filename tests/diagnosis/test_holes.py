@@ -64,7 +64,7 @@ def test_the_oldest_hole_frees_what_its_acknowledgment_lets_the_cursor_pass(seed
     if found is None or first is None:
         return
     assert found.hole == first
-    assert found.acked_behind == cursor.individually_deleted.cardinality
+    assert found.acked_after == cursor.individually_deleted.cardinality
     pinned = [ledger_id for ledger_id in ENTRIES if ledger_id >= first.first.ledger_id]
     assert found.pinned_bytes == sum(10**ledger_id for ledger_id in pinned)
     for entry_id in range(first.first.entry_id, first.last.entry_id + 1):

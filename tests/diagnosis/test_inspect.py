@@ -12,7 +12,7 @@ from ackwell import Cursor, Ledgers, ManagedCursorInfo, Position, PositionInfo, 
 from ackwell.broker.settings import BrokerSettings
 from ackwell.diagnosis.difference import difference, differences, read_state
 from ackwell.diagnosis.holes import blockage, holes
-from ackwell.diagnosis.inspection import COMPRESSIONS, Entry, inspect, inspect_entries, inspect_store
+from ackwell.diagnosis.inspection import COMPRESSIONS, StoredEntry, inspect, inspect_entries, inspect_store
 from ackwell.errors import CorruptStateError, StatsError
 from ackwell.saving.chunks import EntrySettings, encode_entries, split
 from ackwell.saving.parts import Save, cut
@@ -69,12 +69,12 @@ def test_a_state_in_several_entries_is_joined_by_its_footer(compression: str) ->
         ranges.add(5, entry_id)
     settings = EntrySettings(multiple_entries=True, max_entry_bytes=512, compression=compression)
     data = PositionInfo(5, -1, ranges).encode("pulsar-ranges")
-    stored = [Entry(f"entry{n}", part) for n, part in enumerate(encode_entries(data, settings))]
+    stored = [StoredEntry(f"entry{n}", part) for n, part in enumerate(encode_entries(data, settings))]
     assert len(stored) > 2
     given = None if compression == "NONE" else compression
     (found,) = inspect_entries(stored, compression=given)
     assert (found.entries, found.info) == (len(stored), PositionInfo(5, -1, ranges))
-    alone = Entry("older", STATE.encode("compact"))
+    alone = StoredEntry("older", STATE.encode("compact"))
     if given is None:
         assert [each.source for each in inspect_entries([alone, *stored, alone])] == [
             "older",
@@ -95,10 +95,10 @@ def test_a_part_of_a_stores_save_is_named_as_one() -> None:
 
 def test_bytes_that_are_no_state_are_refused_with_their_file_and_offset() -> None:
     with pytest.raises(CorruptStateError, match=r"at byte \d+: .*\(in torn\)"):
-        inspect_entries([Entry("torn", STATE.encode("pulsar-ranges")[:-3])])
+        inspect_entries([StoredEntry("torn", STATE.encode("pulsar-ranges")[:-3])])
     footer = split(b"ab", 1)[-1]
     with pytest.raises(CorruptStateError, match=r"in footer"):
-        inspect_entries([Entry("footer", footer)])
+        inspect_entries([StoredEntry("footer", footer)])
     with pytest.raises(CorruptStateError, match="footer"):
         inspect(footer)
 
@@ -117,7 +117,7 @@ def test_another_kind_of_file_is_named_with_the_command_that_reads_it(data: byte
     with pytest.raises(CorruptStateError, match=said):
         inspect(data)
     with pytest.raises(CorruptStateError, match=rf"{said}.*\(in a file\)"):
-        inspect_entries([Entry("a file", data)])
+        inspect_entries([StoredEntry("a file", data)])
 
 
 def test_what_a_restart_forgets_is_told_of_bytes_too() -> None:
@@ -346,7 +346,7 @@ def test_the_holes_command_asks_a_live_broker_and_counts_what_it_could_not_read(
 
 def test_an_error_says_why_where_and_in_which_file_as_values() -> None:
     with pytest.raises(CorruptStateError) as raised:
-        inspect_entries([Entry("a: file", b"\x08\x03\x10\x05\xff: no")])
+        inspect_entries([StoredEntry("a: file", b"\x08\x03\x10\x05\xff: no")])
     error = raised.value
     assert error.reason.endswith(
         "(in a: file); a state in several entries needs them all and the footer last"

@@ -16,8 +16,8 @@ import pytest
 from ackwell import Position
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.settings import BrokerSettings
-from ackwell.broker.stats import Unread, parse_stats
-from ackwell.diagnosis.checkup import Broker, Checkup
+from ackwell.broker.stats import UnreadableSource, parse_stats
+from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.diagnosis.doctor import diagnose
 from tests.broker.answers import answer, holes, subscription
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 report = pytest.importorskip("ackwell.diagnosis.report", reason="needs the extra [report]")
 pytest.importorskip("bokeh", reason="needs the extra [report]")
 
-BROKER = Broker.of("4.0")
+BROKER = JudgedBroker.of("4.0")
 
 
-def page(subscriptions: Iterable[SubscriptionStats | Unread]) -> str:
+def page(subscriptions: Iterable[SubscriptionStats | UnreadableSource]) -> str:
     html: str = report.report_html(Checkup.of(subscriptions, BROKER, restarts=("graceful",)))
     return html
 
@@ -129,7 +129,7 @@ def test_runs_thinner_than_a_pixel_are_drawn_as_shares_and_never_as_a_mixed_colo
 
 
 def test_the_page_says_date_source_version_settings_and_what_was_assumed() -> None:
-    broker = Broker(
+    broker = JudgedBroker(
         version="9.9",
         settings=BrokerSettings.of("4.2").with_values(["managedLedgerMaxUnackedRangesToPersist=500"]),
         source="the broker",
@@ -166,7 +166,9 @@ def test_every_row_that_is_not_fine_has_its_why_and_what_helps() -> None:
 
 
 def test_what_could_not_be_read_is_on_the_page() -> None:
-    unread = Unread("http://broker:8080/x", "persistent://shop/eu/gone", "HTTP 404: Topic not found")
+    unread = UnreadableSource(
+        "http://broker:8080/x", "persistent://shop/eu/gone", "HTTP 404: Topic not found"
+    )
     html = page([subscription(holes(3)), unread])
     assert "persistent://shop/eu/gone: HTTP 404: Topic not found" in html
 

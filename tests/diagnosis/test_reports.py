@@ -19,7 +19,7 @@ import pytest
 from ackwell import Position
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, parse_stats
-from ackwell.diagnosis.delivery import Delivering, delivery_of
+from ackwell.diagnosis.delivery import DeliveryVerdict, delivery_of
 
 REPORTS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "vectors" / "reports.json").read_text(encoding="utf-8")
@@ -61,12 +61,12 @@ def test_there_are_enough_reports() -> None:
 def test_a_report_is_read_and_named_as_its_thread_did(report: dict[str, Any]) -> None:
     now = read(report)
     found = delivery_of(now, BrokerSettings(), version="4.0.7")
-    assert found.verdict is not Delivering.STALLED
+    assert found.verdict is not DeliveryVerdict.STALLED
     named = (found.suspected or found.code).code
     if report["code"] is not None:
         assert named == report["code"]
     else:
-        assert found.verdict in (Delivering.CANNOT_TELL, Delivering.IDLE)
+        assert found.verdict in (DeliveryVerdict.CANNOT_TELL, DeliveryVerdict.IDLE)
 
 
 def test_a_readers_cursor_of_an_older_broker_is_not_closed() -> None:
@@ -75,7 +75,7 @@ def test_a_readers_cursor_of_an_older_broker_is_not_closed() -> None:
     shown = report["stats"]["subscriptions"]["reader"]
     quiet = {**report, "stats": {"subscriptions": {"reader": {**shown, "msgRateOut": 0.0}}}}
     found = delivery_of(read(quiet), BrokerSettings(), read(quiet), version="4.0.7")
-    assert found.verdict is not Delivering.STALLED
+    assert found.verdict is not DeliveryVerdict.STALLED
 
 
 def test_a_rate_of_the_last_minute_is_no_delivery_once_every_consumer_is_at_its_limit() -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackwell import Ledgers, Position, PositionRangeSet
-from ackwell.broker.batch_sizes import BatchSizes, Count
-from ackwell.diagnosis.what_if import LATEST, Happened, Move, MoveKind, happened, what_if
+from ackwell.broker.batch_sizes import BatchSizes, Bounds
+from ackwell.diagnosis.what_if import LATEST, Move, MoveKind, MoveResult, check_prediction, what_if
 from tests.broker.answers import answer, subscription
 from tests.cluster.fake_admin import broker, served
 from tests.commands import ackwell, command
@@ -29,14 +29,14 @@ def told() -> SubscriptionStats:
 
 def test_a_reset_brings_back_what_was_acknowledged_behind_it() -> None:
     found = what_if(told(), Move(MoveKind.RESET_CURSOR, Position(4, 5)))
-    assert (found.returned, found.vanished.exact) == (Count(15, 15), 0)
+    assert (found.returned, found.vanished.exact) == (Bounds(15, 15), 0)
     assert str(found.returned_entries) == "[(4:4..4:9],(4:19..4:29]]"
     assert found.mark_delete_position == (4, 4)
 
 
 def test_a_seek_to_the_end_lets_what_is_not_acknowledged_vanish() -> None:
     found = what_if(told(), Move(MoveKind.SEEK, LATEST))
-    assert found.returned == Count(0, 0)
+    assert found.returned == Bounds(0, 0)
     assert found.vanished_entries.cardinality == told().backlog_entries
 
 
@@ -60,7 +60,7 @@ def test_a_skip_passes_unacknowledged_entries_only() -> None:
 def test_an_expiry_to_a_position_behind_the_last_entry_does_nothing(to: Position, vanished: str) -> None:
     found = what_if(told(), Move(MoveKind.EXPIRE, to))
     assert str(found.vanished_entries) == vanished
-    assert found.returned == Count(0, 0)
+    assert found.returned == Bounds(0, 0)
 
 
 def test_messages_are_an_interval_if_the_source_does_not_show_batches() -> None:
@@ -68,7 +68,7 @@ def test_messages_are_an_interval_if_the_source_does_not_show_batches() -> None:
         told(), batch_sizes=BatchSizes(each=None, total_messages=200_100, total_entries=200_000)
     )
     found = what_if(unknown, Move(MoveKind.SKIP, entries=12))
-    assert found.vanished == Count(12, 112)
+    assert found.vanished == Bounds(12, 112)
 
 
 def test_what_vanishes_is_bounded_by_the_backlog_and_not_by_what_is_acknowledged() -> None:
@@ -78,22 +78,27 @@ def test_what_vanishes_is_bounded_by_the_backlog_and_not_by_what_is_acknowledged
     )
     stats = replace(told(), ledgers=Ledgers({3: 100_000, 4: 185}), batch_sizes=sizes)
     stats = replace(stats, mark_delete_position=Position(4, 103), individually_deleted=PositionRangeSet())
-    assert what_if(stats, Move(MoveKind.CLEAR_BACKLOG)).vanished == Count(81, 2_987)
-    assert what_if(stats, Move(MoveKind.SKIP, entries=80)).vanished == Count(80, 2_986)
+    assert what_if(stats, Move(MoveKind.CLEAR_BACKLOG)).vanished == Bounds(81, 2_987)
+    assert what_if(stats, Move(MoveKind.SKIP, entries=80)).vanished == Bounds(80, 2_986)
 
 
 def test_it_says_afterwards_whether_it_happened() -> None:
     before = told()
     predicted = what_if(before, Move(MoveKind.RESET_CURSOR, Position(4, 5))).to_json()
-    assert happened(predicted, before)[0] is Happened.NO
+    assert check_prediction(predicted, before)[0] is MoveResult.NO
     moved = replace(
         before, mark_delete_position=Position(4, 4), individually_deleted=PositionRangeSet.parse("[]")
     )
-    assert happened(predicted, moved)[0] is Happened.YES
+    assert check_prediction(predicted, moved)[0] is MoveResult.YES
     skipped = what_if(before, Move(MoveKind.SKIP, entries=12)).to_json()
-    assert happened(skipped, before)[0] is Happened.NO
-    assert happened(skipped, replace(before, mark_delete_position=Position(4, 15)))[0] is Happened.PARTLY
-    assert happened(skipped, replace(before, mark_delete_position=Position(4, 50)))[0] is Happened.YES
+    assert check_prediction(skipped, before)[0] is MoveResult.NO
+    assert (
+        check_prediction(skipped, replace(before, mark_delete_position=Position(4, 15)))[0]
+        is MoveResult.PARTLY
+    )
+    assert (
+        check_prediction(skipped, replace(before, mark_delete_position=Position(4, 50)))[0] is MoveResult.YES
+    )
 
 
 def test_what_was_deleted_since_counts_as_acknowledged() -> None:
@@ -105,7 +110,7 @@ def test_what_was_deleted_since_counts_as_acknowledged() -> None:
         mark_delete_position=Position(5, -1),
         individually_deleted=PositionRangeSet(),
     )
-    assert happened(predicted, trimmed)[0] is Happened.YES
+    assert check_prediction(predicted, trimmed)[0] is MoveResult.YES
 
 
 def test_a_move_back_may_bring_back_what_is_acknowledged_inside_of_batches() -> None:
@@ -120,14 +125,17 @@ def test_a_move_back_may_bring_back_what_is_acknowledged_inside_of_batches() -> 
         Move(MoveKind.SKIP, entries=3),
         Move(MoveKind.CLEAR_BACKLOG),
     ):
-        assert what_if(hidden, move).returned == Count(0, 0)
+        assert what_if(hidden, move).returned == Bounds(0, 0)
 
 
 def test_what_was_to_come_back_and_was_deleted_did_not_come() -> None:
     before = told()
     predicted = what_if(before, Move(MoveKind.SEEK, Position(4, 5))).to_json()
     trimmed = replace(before, ledgers=Ledgers([(5, 1)]), individually_deleted=PositionRangeSet())
-    assert happened(predicted, replace(trimmed, mark_delete_position=Position(3, -1)))[0] is Happened.NO
+    assert (
+        check_prediction(predicted, replace(trimmed, mark_delete_position=Position(3, -1)))[0]
+        is MoveResult.NO
+    )
 
 
 def test_the_command_predicts_and_verifies(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ackwell.broker.stats import Unread, read_each
+from ackwell.broker.stats import UnreadableSource, read_each
 from tests.commands import ERROR, USAGE, ackwell, held
 from tests.hostile.values import ODD, changed, damaged, hostile, places, text_of
 
@@ -71,7 +71,7 @@ def check(path: Path, file: tuple[str, bytes], command: list[str]) -> None:
         held(ackwell("diff", str(path / name), str(path / name)))
         held(ackwell("replay", "--start-from", str(path / name), str(TRACES / "shared_small_holes.jsonl")))
     for found in read_each([path / name]):
-        assert not isinstance(found, Unread) or "\n" not in found.reason
+        assert not isinstance(found, UnreadableSource) or "\n" not in found.reason
 
 
 @given(stats_files(), st.sampled_from(COMMANDS))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackwell.broker.batch_sizes import BatchSizes, Count
+from ackwell.broker.batch_sizes import BatchSizes, Bounds
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.cluster.admin import Admin, TopicAnswer
@@ -103,4 +103,4 @@ def test_what_covered_ack_sets_cost_is_predicted(version: str, restart: Restart,
         client.close()
     # One message was acknowledged of each of the three batches, and the covered two take places.
     assert lost == 2
-    assert predicted == Count(0, 2)
+    assert predicted == Bounds(0, 2)

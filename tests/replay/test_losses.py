@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ackwell.broker.batch_sizes import Count
+from ackwell.broker.batch_sizes import Bounds
 from ackwell.replay.cursor_rows import cursor_rows
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
@@ -17,14 +17,14 @@ from ackwell.replay.in_order import FoldInOrder
 @pytest.mark.parametrize(
     ("batch_size", "words", "lost"),
     [
-        (5, (0b00001,), Count(4, 4)),
-        (2, (0b01,), Count(1, 1)),
+        (5, (0b00001,), Bounds(4, 4)),
+        (2, (0b01,), Bounds(1, 1)),
         # Nobody has said how many messages the batch holds, so more of them may be acknowledged.
-        (None, (0b10,), Count(1, None)),
+        (None, (0b10,), Bounds(1, None)),
     ],
 )
 def test_messages_of_a_batch_that_nobody_has_measured_have_no_upper_bound(
-    batch_size: int | None, words: tuple[int, ...], lost: Count
+    batch_size: int | None, words: tuple[int, ...], lost: Bounds
 ) -> None:
     fold = Fold(whole=True)
     at: dict[str, Any] = {"ledger_id": 3, "entry_id": 0}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ackwell import PositionRangeSet
-from ackwell.broker.stats import Unread
+from ackwell.broker.stats import UnreadableSource
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST
 from ackwell.cursor.rules import existing
@@ -35,7 +35,7 @@ STATS = {"subscriptions": SUBSCRIPTIONS, "msgInCounter": 5}
 NO_TYPE = "no `stats` beside `internalStats`, so the type of a subscription is not known; take the snapshot"
 
 
-def found(document: Any, file: Path) -> list[Snapshot | Unread]:
+def found(document: Any, file: Path) -> list[Snapshot | UnreadableSource]:
     file.write_text(document if isinstance(document, str) else json.dumps(document))
     return list(read_snapshots([file]))
 
@@ -116,22 +116,22 @@ def test_what_is_not_a_snapshot_is_named_with_the_reason(tmp_path: Path) -> None
     not_a_dump = "not a dump of `ackwell rescue snapshot` or `ackwell collect`"
     wrongs: list[Any] = [[1], {"internalStats": []}, INTERNAL]
     for wrong in wrongs:
-        assert found(wrong, file) == [Unread(str(file), None, not_a_dump)]
+        assert found(wrong, file) == [UnreadableSource(str(file), None, not_a_dump)]
     nothing: list[Any] = [None, {}, {"subscriptions": []}, []]
     for stats in nothing:
         (unread,) = found(document(stats=stats), file)
-        assert isinstance(unread, Unread)
+        assert isinstance(unread, UnreadableSource)
         assert (unread.source, unread.topic) == (str(file), TOPIC)
         assert unread.reason.startswith(NO_TYPE)
         assert "`ackwell rescue snapshot` or `ackwell collect`" in unread.reason
     (broken,) = found("{", file)
-    assert isinstance(broken, Unread)
+    assert isinstance(broken, UnreadableSource)
     assert broken.source == str(file)
     (gone,) = read_snapshots([tmp_path / "none"])
-    assert gone == Unread(str(tmp_path / "none"), None, "cannot be read: No such file or directory")
+    assert gone == UnreadableSource(str(tmp_path / "none"), None, "cannot be read: No such file or directory")
     (tmp_path / "empty").mkdir()
     (empty,) = read_snapshots([tmp_path / "empty"])
-    assert isinstance(empty, Unread)
+    assert isinstance(empty, UnreadableSource)
     assert empty.source == str(tmp_path / "empty")
     assert empty.reason.startswith("no .json or .json.gz file in the folder")
     # Those after it are read all the same.
@@ -187,7 +187,7 @@ class Answering:
 
     cluster = "east"
 
-    def __init__(self, given: TopicAnswer | Unread) -> None:
+    def __init__(self, given: TopicAnswer | UnreadableSource) -> None:
         self.given = given
 
     def answers(self, wanted: list[str]) -> Any:
@@ -203,8 +203,8 @@ def test_one_subscription_is_taken_or_it_is_said_why_not() -> None:
     assert (read.stats.source, read.stats.mark_delete_position) == ("http://x", Position(3, 0))
     for given, reason, where in (
         (source, "there is no subscription 'c'", TOPIC),
-        (Unread("http://x", None, "no answer"), "no answer", "http://x"),
-        (Unread("http://x", TOPIC, "no answer"), "no answer", TOPIC),
+        (UnreadableSource("http://x", None, "no answer"), "no answer", "http://x"),
+        (UnreadableSource("http://x", TOPIC, "no answer"), "no answer", TOPIC),
         (source._replace(stats={}), NO_TYPE, "http://x"),
     ):
         with pytest.raises(StatsError) as caught:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ackwell import PositionRangeSet
 
 
-class Positions(Protocol):
+class PositionSet(Protocol):
     """A set of positions."""
 
     def __contains__(self, position: tuple[int, int], /) -> bool:
@@ -33,7 +33,7 @@ class CountedAckSets(AckSets, ABC):
         """Return the sets without the first."""
 
     @abstractmethod
-    def acked(self) -> Count:
+    def acked(self) -> Bounds:
         """Count the acknowledged messages."""
 
 
@@ -45,10 +45,10 @@ class CountedSizes(Mapping[tuple[int, int], int], ABC):
         """Return how many entries there are, all or those in `ranges`, and their messages."""
 
 
-class Count(NamedTuple):
+class Bounds(NamedTuple):
     """A number of messages: known exactly, or only between two bounds (`at_most` None: unbounded).
 
-    >>> str(Count(3, 3)), str(Count(1, 2_000)), str(Count(7, None)), str(Count(0, None))
+    >>> str(Bounds(3, 3)), str(Bounds(1, 2_000)), str(Bounds(7, None)), str(Bounds(0, None))
     ('3', '1 to 2,000', '7 or more', 'unknown')
     """
 
@@ -60,16 +60,16 @@ class Count(NamedTuple):
         """The number, if both bounds are equal."""
         return self.at_least if self.at_least == self.at_most else None
 
-    def plus_up_to(self, more: int | None) -> Count:
+    def plus_up_to(self, more: int | None) -> Bounds:
         """Return the count with up to `more` messages added; None adds an unknown number."""
         at_most = None if self.at_most is None or more is None else self.at_most + more
-        return Count(self.at_least, at_most)
+        return Bounds(self.at_least, at_most)
 
-    def up_to(self, most: int | None) -> Count:
+    def up_to(self, most: int | None) -> Bounds:
         """Return the count with an upper bound of `most`, if there is one."""
         if most is None or (self.at_most is not None and self.at_most <= most):
             return self
-        return Count(self.at_least, max(self.at_least, most))
+        return Bounds(self.at_least, max(self.at_least, most))
 
     def __str__(self) -> str:
         if self.at_most is None:
@@ -88,13 +88,13 @@ class BatchSizes:
     that are not wholly acknowledged, if the broker was asked to count them.
 
     >>> BatchSizes(each=10).acked(3)
-    Count(at_least=30, at_most=30)
+    Bounds(at_least=30, at_most=30)
     >>> BatchSizes(each=None, total_messages=20, total_entries=10).acked(3)
-    Count(at_least=3, at_most=13)
+    Bounds(at_least=3, at_most=13)
     >>> BatchSizes(
     ...     each=None, total_messages=20, total_entries=10, backlog_messages=12, backlog_entries=7
     ... ).acked(3)
-    Count(at_least=8, at_most=8)
+    Bounds(at_least=8, at_most=8)
     """
 
     each: int | None = 1
@@ -109,15 +109,15 @@ class BatchSizes:
         entries: int,
         partial: AckSets | None = None,
         *,
-        within: Positions | None = None,
-    ) -> Count:
+        within: PositionSet | None = None,
+    ) -> Bounds:
         """Count the acknowledged messages of `entries` whole entries and of `partial` ones.
 
         `within` holds those entries listed in `of` that are among the whole ones.
         """
         partial = partial or {}
         if not entries and not partial:
-            return Count(0, 0)
+            return Bounds(0, 0)
         if isinstance(partial, CountedAckSets):
             parts = [partial.acked()]
         else:
@@ -126,24 +126,24 @@ class BatchSizes:
             whole = entries * self.each + (self._listed(self.each, within) if entries else 0)
             if None not in (part.at_most for part in parts):
                 exact = whole + sum(part.at_least for part in parts)
-                return Count(exact, exact)
-            return Count(whole + sum(part.at_least for part in parts), None)
+                return Bounds(exact, exact)
+            return Bounds(whole + sum(part.at_least for part in parts), None)
         at_least = entries + sum(part.at_least for part in parts)
         if self.total_messages is None or self.total_entries is None:
-            return Count(at_least, None)
+            return Bounds(at_least, None)
         others = self.total_entries - entries - len(partial)
         if not partial and self.backlog_messages is not None and self.backlog_entries is not None:
             # The whole ones hold what the backlog does not, and those of them not counted one each.
             whole = self.total_entries - self.backlog_entries
             messages = self.total_messages - self.backlog_messages
             if 0 <= entries == whole <= messages:
-                return Count(messages, messages)
+                return Bounds(messages, messages)
             if entries < whole <= messages:
-                return Count(at_least, messages - (whole - entries))
+                return Bounds(at_least, messages - (whole - entries))
         unacked = sum(from_words(words).bit_count() for words in partial.values())
-        return Count(at_least, max(at_least, self.total_messages - others - unacked))
+        return Bounds(at_least, max(at_least, self.total_messages - others - unacked))
 
-    def _listed(self, each: int, within: Positions | None) -> int:
+    def _listed(self, each: int, within: PositionSet | None) -> int:
         """Return how many messages more than `each` the entries of `of` hold, if they are `within`."""
         from ackwell import PositionRangeSet
 
@@ -175,14 +175,14 @@ class BatchSizes:
             bounds.append(max(self.backlog_messages - entries, 0))
         return min(bounds, default=None)
 
-    def unacked(self, entries: int) -> Count:
+    def unacked(self, entries: int) -> Bounds:
         """Count the unacknowledged messages of `entries` entries that are not wholly acknowledged.
 
         Each of them has at least one; others may be acknowledged, as ack sets say that are not looked at.
 
         >>> sizes = BatchSizes(each=None, total_messages=20, total_entries=10)
         >>> sizes.unacked(3)
-        Count(at_least=3, at_most=13)
+        Bounds(at_least=3, at_most=13)
         """
         most = None if self.each is None or self.of else entries * self.each
         for messages, of in (
@@ -193,7 +193,7 @@ class BatchSizes:
             if entries and messages is not None and of is not None and entries <= of <= messages:
                 bound = messages - (of - entries)
                 most = bound if most is None else min(most, bound)
-        return Count(entries, 0 if not entries else most)
+        return Bounds(entries, 0 if not entries else most)
 
     def most_acked(self, unacked_entries: int | None) -> int | None:
         """Bound all messages that are acknowledged, if so many entries are not wholly; None: no bound.
@@ -205,13 +205,13 @@ class BatchSizes:
             return None
         return max(self.total_messages - unacked_entries, 0)
 
-    def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Count:
+    def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Bounds:
         """Count the acknowledged messages of one entry in which those of `words` are not."""
         unacked = from_words(words)
         unacked_count, highest = unacked.bit_count(), last_unacked(unacked)
         size = self.of.get(position, self.each)
         if size is not None and size > max(highest, 1):
-            return Count(size - unacked_count, size - unacked_count)
+            return Bounds(size - unacked_count, size - unacked_count)
         # The words end at the last unacknowledged message, so later ones do not show; an ack
         # set is kept because at least one message was acknowledged.
-        return Count(max(highest + 1 - unacked_count, 1), None)
+        return Bounds(max(highest + 1 - unacked_count, 1), None)

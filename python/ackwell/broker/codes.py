@@ -28,7 +28,7 @@ class Code:
     do: tuple[str, ...] = ()
     save: str = ""
     when: tuple[str, ...] = ()
-    mended: tuple[str, ...] = ()
+    fixed_in: tuple[str, ...] = ()
 
     def has(self, version: str) -> bool:
         """Return whether a broker of a version may have the defect.
@@ -39,7 +39,7 @@ class Code:
         """
         number = release_number(version)
         return not any(
-            number[:2] == mended[:2] and number >= mended for mended in map(release_number, self.mended)
+            number[:2] == fixed[:2] and number >= fixed for fixed in map(release_number, self.fixed_in)
         )
 
     def steps(self, topic: str, subscription: str) -> list[str]:

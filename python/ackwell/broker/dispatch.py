@@ -78,9 +78,9 @@ class DispatchStats:
     last_acked_ms: int | None
     oldest_age_seconds: int | None
 
-    believes_in_read: bool | None
+    pending_read: bool | None
     """The dispatcher says that it waits for entries to be read."""
-    believes_in_replay: bool | None
+    pending_replay_read: bool | None
     """The same, of entries that were read before."""
     cursor_reads: bool | None
     """The cursor has a read under way, or waits for the next entry."""
@@ -105,7 +105,7 @@ class DispatchStats:
         return sorted(holding, key=lambda consumer: -consumer.unacked)
 
 
-Integer = Callable[[Mapping[str, Any], str, int], int]
+IntegerReader = Callable[[Mapping[str, Any], str, int], int]
 """Reads an int64 of an answer, a third argument if it is missing; raises `ValueError` for what is not one."""
 
 
@@ -114,7 +114,7 @@ def dispatch_of(
     cursor: Mapping[str, Any],
     topic: Mapping[str, Any],
     policies: Mapping[str, Any],
-    integer: Integer,
+    integer: IntegerReader,
 ) -> DispatchStats:
     """Read a subscription's part of `stats`, and of `stats-internal` (empty if there is no such answer)."""
 
@@ -149,8 +149,8 @@ def dispatch_of(
         last_delivered_ms=integer(shown, "lastConsumedTimestamp", 0) or None,
         last_acked_ms=optional(shown, "lastAckedTimestamp"),
         oldest_age_seconds=_positive(optional(shown, "oldestBacklogMessageAgeSeconds")),
-        believes_in_read=_flag(cursor.get("subscriptionHavePendingRead")),
-        believes_in_replay=_flag(cursor.get("subscriptionHavePendingReplayRead")),
+        pending_read=_flag(cursor.get("subscriptionHavePendingRead")),
+        pending_replay_read=_flag(cursor.get("subscriptionHavePendingReplayRead")),
         cursor_reads=reads,
         consumed=optional(cursor, "messagesConsumedCounter"),
         cursor_state=_text(cursor.get("state")),
@@ -158,7 +158,7 @@ def dispatch_of(
 
 
 def _consumer(
-    shown: Mapping[str, Any], integer: Integer, optional: Callable[[Mapping[str, Any], str], int | None]
+    shown: Mapping[str, Any], integer: IntegerReader, optional: Callable[[Mapping[str, Any], str], int | None]
 ) -> ConsumerStats:
     ranges = shown.get("keyHashRangeArrays")
     slots = sum(high - low + 1 for low, high in ranges) if isinstance(ranges, list) and ranges else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.broker.pasted import PASTED_CHARS_MAX, as_pasted
+from ackwell.broker.pasted import PASTED_CHARS_MAX, clean_pasted
 from ackwell.errors import CorruptStateError, StatsError
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[
     """Yield the JSON documents of a file, which may follow one another, each with the topic above it.
 
     The members of an object from topic to answer are documents of their own. A long text of ranges is a
-    `LongRanges`. With `pasted` what is not quite JSON is read `as_pasted`. Raises `StatsError` if something
-    is not JSON.
+    `LongRanges`. X    is not JSON.
     """
     if data[:2] == GZIP_MAGIC:
         data = _decompressed(data, source)
@@ -101,7 +100,7 @@ def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[
         if not pasted or len(text) > PASTED_CHARS_MAX:
             raise
         try:
-            yield from islice(_documents(decoder, as_pasted(text).strip(), source), count, None)
+            yield from islice(_documents(decoder, clean_pasted(text).strip(), source), count, None)
         except StatsError:
             # It says where in the text that was given.
             raise error from None
@@ -110,7 +109,7 @@ def documents_of(data: bytes, source: str, *, pasted: bool = False) -> Iterator[
 def _documents(decoder: json.JSONDecoder, text: str, source: str) -> Iterator[tuple[str | None, Any]]:
     start = 0
     while start < len(text):
-        if start and _is_left_behind(text, start):
+        if start and _is_trailing_text(text, start):
             return
         heading, start = _heading(text, start)
         member = _TOPIC_BEGINS.match(text, start)
@@ -173,7 +172,7 @@ def _decode(decoder: json.JSONDecoder, text: str, start: int, source: str) -> tu
     try:
         return decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        raise StatsError(_why_not_json(text, error), source) from None
+        raise StatsError(_json_error(text, error), source) from None
     except ValueError as error:
         # An integer of thousands of digits.
         raise StatsError(f"not JSON that a broker writes: {error}; {HOW_TO}", source) from None
@@ -186,7 +185,7 @@ def _closed(text: str, start: int, source: str) -> int:
     start = _blanks(text, start)
     if not text.startswith("}", start):
         raise StatsError(
-            _why_not_json(text, json.JSONDecodeError("Expecting ',' delimiter", text, start)), source
+            _json_error(text, json.JSONDecodeError("Expecting ',' delimiter", text, start)), source
         )
     return start + 1
 
@@ -223,13 +222,13 @@ def _heading(text: str, start: int) -> tuple[str | None, int]:
     return named[-1] if named and " " not in named[-1] else None, found.start()
 
 
-def _is_left_behind(text: str, start: int) -> bool:
+def _is_trailing_text(text: str, start: int) -> bool:
     """Return whether only a prompt, or the end of a block of Markdown, follows the last document."""
     rest = text[start : start + 1000]
     return start + len(rest) == len(text) and not any(mark in rest for mark in '{}"') and rest[0] in "[`$>"
 
 
-def _why_not_json(text: str, error: json.JSONDecodeError) -> str:
+def _json_error(text: str, error: json.JSONDecodeError) -> str:
     where = f"line {error.lineno}, column {error.colno}"
     rest = text[error.pos :]
     cut_off = error.msg.startswith("Unterminated string") or any(

@@ -17,15 +17,15 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|\.{3,}|\s+|[\w
 _LEFT_OUT: Final = '"..."'
 
 
-def as_pasted(text: str) -> str:
+def clean_pasted(text: str) -> str:
     r"""Return a text with its quotation marks of mail, comments, elisions and needless commas taken out.
 
     O(characters).
 
-    >>> as_pasted('{"a": [1, ...], "b": 2, // so\n ...}')
+    >>> clean_pasted('{"a": [1, ...], "b": 2, // so\n ...}')
     '{"a": "...", "b": 2 \n }'
     """
-    written = _Written()
+    written = _JsonWriter()
     for token in _TOKEN.findall(_QUOTED.sub("", text)):
         if token.isspace():
             written.parts.append(token)
@@ -36,7 +36,7 @@ def as_pasted(text: str) -> str:
     return "".join(written.parts)
 
 
-class _Written:
+class _JsonWriter:
     """The text so far, and which brackets of it are open."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ackwell.broker.batch_sizes import BatchSizes, Count, CountedAckSets
+from ackwell.broker.batch_sizes import BatchSizes, Bounds, CountedAckSets
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import (
     CursorLedger,
@@ -36,9 +36,9 @@ from ackwell.broker.writes import (
     entries_up_to,
     hidden_acks,
     hidden_reason,
-    keeps_hidden,
-    kept_of,
-    loses_hidden,
+    keeps_hidden_ack_sets,
+    loses_hidden_ack_sets,
+    read_back,
     unacked_entries,
 )
 
@@ -62,9 +62,9 @@ class RestartLoss:
     """How many wholly acknowledged entries come back."""
     partial_entries: int
     """Of how many further entries the acknowledged messages come back."""
-    messages: Count
+    messages: Bounds
     """Acknowledged messages that come back when the state was written as it is now: the best case."""
-    messages_before_flush: Count
+    messages_before_flush: Bounds
     """The same for a crash before the last changes are written: the worst case."""
     reasons: tuple[Reason, ...]
     ranges: PositionRangeSet = field(repr=False, compare=False)
@@ -80,7 +80,7 @@ def restart_loss(
     batch_sizes: BatchSizes | None = None,
     persisted_mark_delete: tuple[int, int] | None = None,
     unwritten_entries: int | None = None,
-    hidden: Count | None = None,
+    hidden: Bounds | None = None,
 ) -> RestartLoss:
     """Return which acknowledged messages are delivered again after a restart, and why.
 
@@ -104,7 +104,7 @@ def restart_loss(
     sizes = batch_sizes or BatchSizes()
     held = MemoryState.held(state)
     ledger = cursor_ledger or held.presumed_ledger()
-    kept = kept_of(held, settings, restart, ledger)
+    kept = read_back(held, settings, restart, ledger)
 
     lost = held.existing - kept.ranges
     entries = lost.cardinality
@@ -116,20 +116,20 @@ def restart_loss(
         partial = {p: words for p, words in held.batch_deleted.items() if p not in kept.partial}
     certain = {p: words for p, words in partial.items() if p not in kept.perhaps} if kept.perhaps else partial
     within = lost if sizes.of else None
-    messages = Count(
+    messages = Bounds(
         sizes.acked(entries, certain, within=within).at_least,
         sizes.acked(held.existing.cardinality, held.batch_deleted, within=held.individually_deleted).at_most
-        if kept.perhaps_nothing
+        if kept.may_be_empty
         else sizes.acked(entries, partial, within=within).at_most,
     )
     if state.batch_deleted is not None:
-        hidden = Count(0, 0)
+        hidden = Bounds(0, 0)
     elif hidden is None:
         hidden = hidden_acks(held, settings, sizes)
     written = restart == "graceful" and unwritten_entries == 0
-    if hidden.at_most != 0 and not keeps_hidden(held, settings, kept, hidden, written=written):
-        surely = hidden.at_least if loses_hidden(settings, restart, ledger, kept) else 0
-        messages = Count(messages.at_least + surely, messages.plus_up_to(hidden.at_most).at_most)
+    if hidden.at_most != 0 and not keeps_hidden_ack_sets(held, settings, kept, hidden, written=written):
+        surely = hidden.at_least if loses_hidden_ack_sets(settings, restart, ledger, kept) else 0
+        messages = Bounds(messages.at_least + surely, messages.plus_up_to(hidden.at_most).at_most)
         kept.reasons.append(hidden_reason(hidden))
     # Whatever comes back was acknowledged.
     most = sizes.most_acked(unacked_entries(held)) if not sizes.of else None
@@ -143,7 +143,7 @@ def restart_loss(
             else sizes.acked(
                 held.existing.cardinality + moved,
                 held.batch_deleted,
-                within=_Acked(held.mark_delete_position, held.individually_deleted),
+                within=_WhollyAcknowledged(held.mark_delete_position, held.individually_deleted),
             )
             .plus_up_to(hidden.at_most)
             .at_most
@@ -152,7 +152,7 @@ def restart_loss(
             since = sizes.acked(unwritten_entries).at_most
             bounds = [each for each in (worst, None if since is None else messages.at_most + since) if each]
             worst = min(bounds, default=worst)
-        before_flush = Count(messages.at_least, worst).up_to(most)
+        before_flush = Bounds(messages.at_least, worst).up_to(most)
     return RestartLoss(
         restart=restart,
         place=kept.place,
@@ -174,7 +174,7 @@ def acked_within(stats: SubscriptionStats) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Acked:
+class _WhollyAcknowledged:
     """Everything that is acknowledged whole."""
 
     mark_delete: Position

@@ -101,7 +101,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """
     reads_batch_indexes_back: bool = False
     """Whether it reads batch indexes back from the metadata store, by patch version (apache/pulsar#26474)."""
-    drops_what_it_passes: bool = True
+    releases_passed_messages: bool = True
     """Whether what is skipped, cleared or expired leaves the counts of its consumers: not in 4.0."""
 
     @classmethod
@@ -120,7 +120,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
             settings = cls(
                 persist_individual_ack_as_long_array=False,
                 acknowledgment_at_batch_index_level_enabled=False,
-                drops_what_it_passes=False,
+                releases_passed_messages=False,
             )
         else:
             settings = cls(ranges_beyond_limit=0) if minor == "5.0" else cls()
@@ -139,7 +139,9 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
 
         Raises `ValueError` for a value of the wrong type.
         """
-        return self.with_values(f"{name}={value}" for name, value in values.items() if name in _OURS)
+        return self.with_values(
+            f"{name}={value}" for name, value in values.items() if name in _KNOWN_SETTINGS
+        )
 
     def with_values(self, assignments: Iterable[str]) -> Self:
         """Change settings, each given as `name=value` with the broker's own name.
@@ -155,7 +157,7 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
                     f"not a broker setting: {assignment!r}; expected name=value, such as "
                     "managedLedgerMaxUnackedRangesToPersist=100000"
                 )
-            known = _OURS.get(name)
+            known = _KNOWN_SETTINGS.get(name)
             if known is not None:
                 attribute, read = known
                 changes[attribute] = read(name, value)
@@ -200,7 +202,7 @@ def known_names() -> frozenset[str]:
 
 
 def _suggestion(name: str) -> str:
-    near = get_close_matches(name, known_names() | _OURS.keys(), n=1)
+    near = get_close_matches(name, known_names() | _KNOWN_SETTINGS.keys(), n=1)
     return f"; did you mean {near[0]!r}?" if near else "; see the broker's conf/broker.conf"
 
 
@@ -218,7 +220,7 @@ def _boolean(name: str, value: str) -> bool:
     return value.lower() == "true"
 
 
-_OURS: Final[dict[str, tuple[str, Callable[[str, str], int | bool]]]] = {
+_KNOWN_SETTINGS: Final[dict[str, tuple[str, Callable[[str, str], int | bool]]]] = {
     entry.metadata["name"]: (entry.name, _boolean if entry.type == "bool" else _integer)
     for entry in fields(BrokerSettings)
     if "name" in entry.metadata

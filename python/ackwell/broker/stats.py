@@ -119,7 +119,7 @@ class SubscriptionStats(CursorState):
         return beyond - self.individually_deleted.cardinality
 
 
-class Unread(NamedTuple):
+class UnreadableSource(NamedTuple):
     """A source that could not be used: reported and counted, while the others are judged."""
 
     source: str
@@ -128,28 +128,28 @@ class Unread(NamedTuple):
     reason: str
 
 
-def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | Unread]:
-    """Yield every subscription of files and folders; a file that cannot be used is an `Unread`."""
+def read_each(sources: Iterable[str | Path]) -> Iterator[SubscriptionStats | UnreadableSource]:
+    """Yield every subscription of files and folders; a file that cannot be used is an `UnreadableSource`."""
     for source in sources:
         try:
             files = stats_files(source)
         except StatsError as error:
-            yield Unread(error.source, None, error.reason)
+            yield UnreadableSource(error.source, None, error.reason)
             continue
         for file in files:
             try:
                 yield from parse_each(_read(file), str(file), name=file.name)
             except StatsError as error:
-                yield Unread(error.source, None, error.reason)
+                yield UnreadableSource(error.source, None, error.reason)
 
 
 def newest(
-    found: Iterable[SubscriptionStats | Unread], unread: list[Unread]
+    found: Iterable[SubscriptionStats | UnreadableSource], unread: list[UnreadableSource]
 ) -> dict[tuple[str, str], SubscriptionStats]:
     """Return the newest dump of each topic and subscription; what cannot be used joins `unread`."""
     newest: dict[tuple[str, str], SubscriptionStats] = {}
     for each in found:
-        if isinstance(each, Unread):
+        if isinstance(each, UnreadableSource):
             unread.append(each)
             continue
         name = each.topic, each.subscription
@@ -187,13 +187,15 @@ def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterato
     Raises `StatsError` when it is not such an answer, or when it lacks what a cursor needs.
     """
     for found in parse_each(data, source, name=name):
-        if isinstance(found, Unread):
+        if isinstance(found, UnreadableSource):
             raise StatsError(found.reason, found.source)
         yield found
 
 
-def parse_each(data: bytes, source: str, *, name: str | None = None) -> Iterator[SubscriptionStats | Unread]:
-    """Yield every subscription of one answer; one that cannot be read is an `Unread`, the others follow.
+def parse_each(
+    data: bytes, source: str, *, name: str | None = None
+) -> Iterator[SubscriptionStats | UnreadableSource]:
+    """Yield every subscription of one answer, and an `UnreadableSource` for each that cannot be read.
 
     Raises `StatsError` when it is not the answer of a broker.
     """
@@ -210,7 +212,7 @@ def parse_each(data: bytes, source: str, *, name: str | None = None) -> Iterator
                 found = True
                 yield from _of_stats_alone(stats, key, source)
     if not found:
-        raise StatsError(_what_it_is(document), source)
+        raise StatsError(_description_of(document), source)
 
 
 def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple[str | None, Any]]:
@@ -228,7 +230,9 @@ def _of_one_topic(documents: Iterator[tuple[str | None, Any]]) -> Iterator[tuple
     yield from documents
 
 
-def from_answer(answer: Mapping[str, Any], topic: str, source: str) -> Iterator[SubscriptionStats | Unread]:
+def from_answer(
+    answer: Mapping[str, Any], topic: str, source: str
+) -> Iterator[SubscriptionStats | UnreadableSource]:
     """Yield every subscription of one decoded answer: `stats-internal`, or `{internalStats, stats}`."""
     return _subscriptions(answer, topic, source)
 
@@ -276,7 +280,7 @@ def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]
                 left += [(item, key) for item, key in reversed(items) if isinstance(item, dict | list)]
 
 
-def _what_it_is(document: Any) -> str:
+def _description_of(document: Any) -> str:
     """Describe a JSON document without an answer, as far as its keys show."""
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
@@ -288,7 +292,9 @@ def _what_it_is(document: Any) -> str:
     return f"a JSON {type(document).__name__} without `cursors`; {HOW_TO}"
 
 
-def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterator[SubscriptionStats | Unread]:
+def _subscriptions(
+    answer: Mapping[str, Any], name: str, source: str
+) -> Iterator[SubscriptionStats | UnreadableSource]:
     try:
         internal = _object(answer, "internalStats") or answer
         stats, memory = _object(answer, "stats"), _object(answer, "cursor")
@@ -298,7 +304,7 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
         topic, time_ms = topic_of(internal) or name, _time(answer, "t")
         cursors = _object(internal, "cursors")
     except _UNREADABLE as error:
-        yield Unread(source, name, f"{name}: {_what_is_wrong(error)}")
+        yield UnreadableSource(source, name, f"{name}: {_reason_of(error)}")
         return
     for subscription in cursors:
         try:
@@ -320,24 +326,24 @@ def _subscriptions(answer: Mapping[str, Any], name: str, source: str) -> Iterato
             )
         except _UNREADABLE as error:
             # What one subscription shows must not cost the others their verdict.
-            reason = f"{name}: subscription {_short(subscription)}: {_what_is_wrong(error)}"
-            yield Unread(source, topic, reason)
+            reason = f"{name}: subscription {_shortened(subscription)}: {_reason_of(error)}"
+            yield UnreadableSource(source, topic, reason)
 
 
 def _of_stats_alone(
     stats: Mapping[str, Any], topic: str, source: str
-) -> Iterator[SubscriptionStats | Unread]:
+) -> Iterator[SubscriptionStats | UnreadableSource]:
     """Yield what `topics stats` shows: consumers and permits, and nothing of the cursor."""
     cursor = {"markDeletePosition": "-1:-1", "individuallyDeletedMessages": "[]"}
     answer = {"internalStats": {"ledgers": [], "cursors": dict.fromkeys(stats["subscriptions"], cursor)}}
     for found in _subscriptions({**answer, "stats": stats}, topic, source):
-        yield found if isinstance(found, Unread) else replace(found, shows_cursor=False)
+        yield found if isinstance(found, UnreadableSource) else replace(found, shows_cursor=False)
 
 
 _UNREADABLE: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError, AttributeError)
 
 
-def _what_is_wrong(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no {error.args[0]!r} in the answer; {HOW_TO}"
     if isinstance(error, AttributeError):
@@ -400,7 +406,7 @@ def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise TypeError(f"{name} is {_short(value)}; expected an object")
+        raise TypeError(f"{name} is {_shortened(value)}; expected an object")
     return value
 
 
@@ -408,7 +414,7 @@ def _integer(values: Mapping[str, Any], name: str, missing: int | None = None) -
     """Return an int64 of an answer; `missing` is returned for one that is not there."""
     value = values[name] if missing is None else values.get(name, missing)
     if not isinstance(value, int) or isinstance(value, bool) or not INT64_MIN <= value <= INT64_MAX:
-        raise ValueError(f"{name} is {_short(value)}; expected an integer of 64 bits")
+        raise ValueError(f"{name} is {_shortened(value)}; expected an integer of 64 bits")
     return value
 
 
@@ -425,11 +431,11 @@ def _time(values: Mapping[str, Any], name: str) -> int | None:
 def _text(values: Mapping[str, Any], name: str) -> str | None:
     value = values.get(name)
     if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} is {_short(value)}; expected text")
+        raise TypeError(f"{name} is {_shortened(value)}; expected text")
     return value
 
 
-def _short(value: Any) -> str:
+def _shortened(value: Any) -> str:
     """Return a value as an error shows it."""
     return reprlib.repr(value)
 
@@ -537,7 +543,7 @@ def ledger_sizes(internal: Mapping[str, Any]) -> tuple[LedgerSize, ...]:
     last = _position(internal.get("lastConfirmedEntry", "-1:-1"))
     listed = internal["ledgers"]
     if not isinstance(listed, list) or not all(isinstance(info, dict) for info in listed):
-        raise TypeError(f"ledgers is {_short(listed)}; expected an array of objects")
+        raise TypeError(f"ledgers is {_shortened(listed)}; expected an array of objects")
     sizes = []
     for info in listed:
         ledger_id, entries = _integer(info, "ledgerId"), _integer(info, "entries")

@@ -1,6 +1,6 @@
 """What a broker writes of a cursor, and reads back: the rules of `restart`, each in a function.
 
-A `MemoryState` is what the broker holds; `kept_of` gives what of it comes back after a restart: some of its
+A `MemoryState` is what the broker holds; `read_back` gives what of it comes back after a restart: some of its
 ranges, and the positions of ack sets, with the reasons for all that is cut. Both are sets of our own, so
 that a command which only predicts need not load NumPy, which takes longer than the prediction.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from ackwell.broker.batch_sizes import Count, CountedAckSets
+from ackwell.broker.batch_sizes import Bounds, CountedAckSets
 from ackwell.broker.codes import codes
 from ackwell.cursor.state import CursorState, size_in
 from ackwell.integers import INT64_MAX
@@ -118,7 +118,7 @@ class MemoryState(CursorState):
 
 
 @dataclass(slots=True)
-class Kept:
+class Persisted:
     """What a restart reads back: some of the ranges, and the first of the ack sets."""
 
     place: Literal["cursor ledger", "metadata store"]
@@ -127,12 +127,14 @@ class Kept:
     partial: AckSets = field(default_factory=dict)
     perhaps: AckSets = field(default_factory=dict)
     """Ack sets that may or may not have been written: no acknowledgment since says which."""
-    perhaps_nothing: bool = False
+    may_be_empty: bool = False
     """Whether more than the state decides if any of it is read back."""
     reasons: list[Reason] = field(default_factory=list)
 
 
-def kept_of(state: MemoryState, settings: BrokerSettings, restart: Restart, ledger: CursorLedger) -> Kept:
+def read_back(
+    state: MemoryState, settings: BrokerSettings, restart: Restart, ledger: CursorLedger
+) -> Persisted:
     """Decide where the state is written, and what of it."""
     if restart == "crash":
         return _after_crash(state, settings, ledger)
@@ -144,41 +146,41 @@ def kept_of(state: MemoryState, settings: BrokerSettings, restart: Restart, ledg
     return _in_ledger(state, settings) if to_ledger else _in_metadata_store(state, settings)
 
 
-def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLedger) -> Kept:
+def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLedger) -> Persisted:
     if ledger == "none":
         # Nothing was written since the cursor was loaded: whole entries are as they were read, and
         # ack sets, which are never read back from the metadata store, are all newer than that.
-        kept = Kept("metadata store", "pulsar-ranges", state.individually_deleted)
-        kept.reasons.append(_not_written(len(state.batch_deleted)))
+        kept = Persisted("metadata store", "pulsar-ranges", state.individually_deleted)
+        kept.reasons.append(_not_written_reason(len(state.batch_deleted)))
         return kept
     if ledger == "read-only":
         form = _form(settings)
-        kept = Kept("cursor ledger", form, state.individually_deleted, perhaps=state.batch_deleted)
-        kept.reasons.append(_not_written(len(state.batch_deleted)))
+        kept = Persisted("cursor ledger", form, state.individually_deleted, perhaps=state.batch_deleted)
+        kept.reasons.append(_not_written_reason(len(state.batch_deleted)))
         return kept
     kept = _in_ledger(state, settings)
-    _doubt(kept, state, settings)
+    _mark_uncertain(kept, state, settings)
     if not len(state.individually_deleted) and kept.partial:
         # Acknowledging part of a batch writes nothing while there is no range beyond the mark-delete
         # position. The state does not show whether the ack sets were there when it last moved.
         kept.perhaps, kept.partial = {**kept.partial, **kept.perhaps}, {}
-        kept.reasons.append(_not_written(len(kept.perhaps)))
+        kept.reasons.append(_not_written_reason(len(kept.perhaps)))
     return kept
 
 
-def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Kept:
+def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Persisted:
     """Write one entry to the cursor ledger, in the form the broker is set to."""
     limit = settings.max_unacked_ranges_to_persist
     ranges = _first_ledgers(state, limit) if settings.long_array else None
     if ranges is not None and (len(ranges) or not len(state.individually_deleted)):
-        kept = Kept("cursor ledger", "pulsar-long-array", ranges)
+        kept = Persisted("cursor ledger", "pulsar-long-array", ranges)
         reason = _entry_limit(state, ranges, limit)
     else:
         # Without a single ledger within the limit the broker falls back to the ranges form.
-        kept = Kept("cursor ledger", "pulsar-ranges", _first_ranges(state, settings))
+        kept = Persisted("cursor ledger", "pulsar-ranges", _first_ranges(state, settings))
         reason = _range_limit(state, kept.ranges, limit)
     kept.reasons += reason
-    _keep_partial(kept, state, settings)
+    _persist_ack_sets(kept, state, settings)
     size = _entry_bytes(state, kept, settings.max_entry_bytes)
     if size is None:
         return kept
@@ -186,18 +188,18 @@ def _in_ledger(state: MemoryState, settings: BrokerSettings) -> Kept:
     # 1 MB); and between two attempts its record points at an empty cursor ledger, so that a crash
     # there forgets everything.
     fallback = _in_metadata_store(state, settings)
-    fallback.perhaps_nothing = True
+    fallback.may_be_empty = True
     fallback.reasons.insert(0, _too_large(size, settings.max_entry_bytes))
     return fallback
 
 
-def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Kept:
+def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persisted:
     """Write to the metadata store: the ranges form, its batch indexes never read back."""
     limit = settings.max_unacked_ranges_to_persist
-    kept = Kept("metadata store", "pulsar-ranges", _first_ranges(state, settings))
+    kept = Persisted("metadata store", "pulsar-ranges", _first_ranges(state, settings))
     kept.reasons += _range_limit(state, kept.ranges, limit)
     if settings.reads_batch_indexes_back:
-        _keep_partial(kept, state, settings)
+        _persist_ack_sets(kept, state, settings)
     elif state.batch_deleted:
         kept.reasons.append(not_read_back(len(state.batch_deleted)))
     return kept
@@ -233,7 +235,7 @@ def _first_ledgers(state: MemoryState, limit: int) -> PositionRangeSet:
     return kept
 
 
-def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> None:
+def _persist_ack_sets(kept: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
     if not state.batch_deleted:
         return
     if not settings.acknowledgment_at_batch_index_level_enabled:
@@ -257,7 +259,7 @@ def _keep_partial(kept: Kept, state: MemoryState, settings: BrokerSettings) -> N
         kept.reasons.append(_batch_index_limit(state, limit))
 
 
-def _doubt(kept: Kept, state: MemoryState, settings: BrokerSettings) -> None:
+def _mark_uncertain(kept: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
     """Take for uncertain what covered ack sets, gone by now, may have left no place for."""
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
@@ -278,7 +280,7 @@ def _batch_index_limit(state: MemoryState, limit: int) -> Reason:
     )
 
 
-def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
+def _entry_bytes(state: MemoryState, kept: Persisted, limit: int) -> int | None:
     """Return the size of the entry if it exceeds `limit`; it is encoded only if it might."""
     at_most = 64 * len(kept.ranges) + sum(48 + 11 * len(words) for words in kept.partial.values())
     if kept.form == "pulsar-ranges" and at_most <= limit:
@@ -290,15 +292,15 @@ def _entry_bytes(state: MemoryState, kept: Kept, limit: int) -> int | None:
     return size if size > limit else None
 
 
-def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> Count:
+def hidden_acks(state: MemoryState, settings: BrokerSettings, sizes: BatchSizes) -> Bounds:
     """Bound the acknowledged messages of batches if the source does not show ack sets."""
     if not settings.acknowledgment_at_batch_index_level_enabled:
-        return Count(0, 0)
-    return Count(0, sizes.most_hidden(unacked_entries(state)))
+        return Bounds(0, 0)
+    return Bounds(0, sizes.most_hidden(unacked_entries(state)))
 
 
-def keeps_hidden(
-    state: MemoryState, settings: BrokerSettings, kept: Kept, hidden: Count, *, written: bool
+def keeps_hidden_ack_sets(
+    state: MemoryState, settings: BrokerSettings, kept: Persisted, hidden: Bounds, *, written: bool
 ) -> bool:
     """Return whether ack sets that the source does not show are all read back.
 
@@ -317,14 +319,14 @@ def keeps_hidden(
     )
 
 
-def loses_hidden(settings: BrokerSettings, restart: Restart, ledger: CursorLedger, kept: Kept) -> bool:
+def loses_hidden_ack_sets(
+    settings: BrokerSettings, restart: Restart, ledger: CursorLedger, kept: Persisted
+) -> bool:
     """Return whether none of the ack sets that the source does not show is read back."""
     if restart == "crash":
         # Those of a cursor ledger that is only read are there still.
         return ledger == "none"
-    return (
-        kept.place == "metadata store" and not settings.reads_batch_indexes_back and not kept.perhaps_nothing
-    )
+    return kept.place == "metadata store" and not settings.reads_batch_indexes_back and not kept.may_be_empty
 
 
 def unacked_entries(state: MemoryState) -> int | None:
@@ -373,7 +375,7 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
     )
 
 
-def hidden_reason(hidden: Count) -> Reason:
+def hidden_reason(hidden: Bounds) -> Reason:
     """List what the admin API leaves out."""
     up_to = "an unknown number of" if hidden.at_most is None else f"up to {hidden.at_most:,}"
     some = "; the counters of the consumers prove that there are some" if hidden.at_least else ""
@@ -391,7 +393,7 @@ def _too_large(size: int, limit: int) -> Reason:
     )
 
 
-def _not_written(entries: int) -> Reason:
+def _not_written_reason(entries: int) -> Reason:
     of = (
         f"the batch indexes of {_entries(entries)}" if entries else "batch indexes, which the source may hide"
     )

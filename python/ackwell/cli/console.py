@@ -17,7 +17,7 @@ from ackwell.broker.dates import date_of
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from ackwell.broker.stats import Unread
+    from ackwell.broker.stats import UnreadableSource
 
 _Item = TypeVar("_Item")
 
@@ -56,7 +56,7 @@ EXIT_UNREAD: Final = 5
 """The exit code of a command that read some of its sources and not all."""
 
 
-def unread_line(unread: Unread) -> str:
+def unread_line(unread: UnreadableSource) -> str:
     """Return the line that reports a source that could not be used."""
     return f"not read: {shown_name(unread.topic or unread.source)}: {unread.reason}"
 

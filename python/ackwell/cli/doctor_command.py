@@ -28,10 +28,10 @@ from ackwell.cli.console import (
 from ackwell.cli.subscription_table import Row, print_subscriptions
 
 if TYPE_CHECKING:
-    from ackwell.broker.stats import SubscriptionStats, Unread
+    from ackwell.broker.stats import SubscriptionStats, UnreadableSource
     from ackwell.broker.writes import Restart
     from ackwell.cluster.admin import Admin
-    from ackwell.diagnosis.checkup import Broker, Checkup
+    from ackwell.diagnosis.checkup import Checkup, JudgedBroker
     from ackwell.diagnosis.doctor import Diagnosis
 
 ROWS = 30
@@ -85,7 +85,7 @@ def _explain(code: str | None) -> None:
         out.print(Text(entry.why))
     if entry.until:
         out.print(Text(f"until {with_names(entry.until, 'TOPIC', 'SUBSCRIPTION')}"))
-    for what, values in (("upstream", entry.issues), ("mended in", entry.mended)):
+    for what, values in (("upstream", entry.issues), ("fixed in", entry.fixed_in)):
         if values:
             out.print(Text(f"{what}: {', '.join(values)}"))
     if entry.save:
@@ -173,7 +173,7 @@ def doctor(
     line.
     """
     from ackwell.broker.writes import RESTARTS
-    from ackwell.diagnosis.checkup import Broker, Checkup
+    from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, `-` for standard input, or --admin URL")
@@ -186,7 +186,7 @@ def doctor(
             found = _read(sources or ())
             shown: tuple[str, ...] = tuple(sources or ())
         else:
-            broker = Broker.that_said(client.facts(), broker_version, settings)
+            broker = JudgedBroker.from_facts(client.facts(), broker_version, settings)
             client.count_backlogs = count_backlogs and _counts_safely(broker.version)
             found = _read_live(client, sources or (), watch)
             shown = (client.endpoint.shown_url, *(sources or ()))
@@ -216,20 +216,20 @@ def _counts_safely(version: str) -> bool:
     return True
 
 
-def _collected_broker(sources: Sequence[str], version: str | None, settings: Sequence[str]) -> Broker:
+def _collected_broker(sources: Sequence[str], version: str | None, settings: Sequence[str]) -> JudgedBroker:
     """Return the broker of the dumps: as `ackwell collect` noted it, else by version."""
     from ackwell.broker.settings import BrokerSettings
     from ackwell.cluster.collect import collected_facts
-    from ackwell.diagnosis.checkup import Broker
+    from ackwell.diagnosis.checkup import JudgedBroker
 
     facts = collected_facts(sources)
     if facts is not None:
-        return Broker.that_said(facts, version, settings)
-    return Broker.of(version or BrokerSettings.NEWEST_VERSION, settings)
+        return JudgedBroker.from_facts(facts, version, settings)
+    return JudgedBroker.of(version or BrokerSettings.NEWEST_VERSION, settings)
 
 
-def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | Unread]:
-    from ackwell.broker.stats import Unread, parse_each, read_each
+def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | UnreadableSource]:
+    from ackwell.broker.stats import UnreadableSource, parse_each, read_each
     from ackwell.errors import StatsError
 
     for source in sources:
@@ -239,32 +239,36 @@ def _read(sources: Sequence[str]) -> Iterator[SubscriptionStats | Unread]:
         try:
             yield from parse_each(sys.stdin.buffer.read(), "standard input")
         except StatsError as error:
-            yield Unread(error.source, None, error.reason)
+            yield UnreadableSource(error.source, None, error.reason)
 
 
 def _read_live(
     client: Admin, wanted: Sequence[str], seconds: float | None
-) -> Iterator[SubscriptionStats | Unread]:
+) -> Iterator[SubscriptionStats | UnreadableSource]:
     """Ask once, or twice."""
-    from ackwell.broker.stats import Unread
+    from ackwell.broker.stats import UnreadableSource
 
     yield from client.read(wanted)
     if seconds is not None:
         time.sleep(seconds)
         # What could not be read is reported once.
-        yield from (each for each in client.read(wanted) if not isinstance(each, Unread))
+        yield from (each for each in client.read(wanted) if not isinstance(each, UnreadableSource))
 
 
 def _with_batch_size(
-    found: Iterator[SubscriptionStats | Unread], messages_per_entry: int | None
-) -> Iterator[SubscriptionStats | Unread]:
+    found: Iterator[SubscriptionStats | UnreadableSource], messages_per_entry: int | None
+) -> Iterator[SubscriptionStats | UnreadableSource]:
     from dataclasses import replace
 
     from ackwell.broker.batch_sizes import BatchSizes
-    from ackwell.broker.stats import Unread
+    from ackwell.broker.stats import UnreadableSource
 
     for each in found:
-        if messages_per_entry is None or isinstance(each, Unread) or each.batch_sizes.each is not None:
+        if (
+            messages_per_entry is None
+            or isinstance(each, UnreadableSource)
+            or each.batch_sizes.each is not None
+        ):
             yield each
         else:
             yield replace(each, batch_sizes=BatchSizes(each=messages_per_entry))
@@ -297,11 +301,11 @@ def _print(checkup: Checkup, output: Format, html: str | None) -> None:
 
 
 def _exit(checkup: Checkup, fail_on: FailOn) -> None:
-    from ackwell.diagnosis.delivery import Delivering
+    from ackwell.diagnosis.delivery import DeliveryVerdict
 
     if not checkup.diagnoses and checkup.unread and fail_on is not FailOn.NEVER:
         raise typer.Exit(EXIT_UNREAD)
-    code = EXIT_CODES["losing"] if checkup.deliveries[Delivering.STALLED] else EXIT_CODES[checkup.worst]
+    code = EXIT_CODES["losing"] if checkup.deliveries[DeliveryVerdict.STALLED] else EXIT_CODES[checkup.worst]
     if fail_on is FailOn.NEVER:
         code = 0
     elif code != EXIT_CODES["losing"]:
@@ -406,8 +410,8 @@ def _delivery_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"    nothing was delivered or acknowledged since {utc(delivery.since_ms)}"
     if until := delivery.until(diagnosis.stats):
         yield f"    until {until}"
-    if shown.mended:
-        yield f"    mended in {', '.join(shown.mended)}"
+    if shown.fixed_in:
+        yield f"    fixed in {', '.join(shown.fixed_in)}"
     if shown.save:
         yield f"    save first: {shown.save}"
     steps = delivery.steps(diagnosis.stats)

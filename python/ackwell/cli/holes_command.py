@@ -13,9 +13,9 @@ from ackwell.cli.console import EXIT_UNREAD, out, print_json, progress, report_u
 from ackwell.cli.subscription_table import print_subscriptions
 
 if TYPE_CHECKING:
-    from ackwell.broker.stats import Unread
+    from ackwell.broker.stats import UnreadableSource
     from ackwell.cluster.admin import Admin
-    from ackwell.diagnosis.holes import Blockage, Listed
+    from ackwell.diagnosis.holes import Blockage, EntryListing
 
 PEEKS_MAX = 1_000
 """The most entries that one run asks for: each is read from the bookies."""
@@ -66,19 +66,19 @@ def holes(
         ackwell holes --format prometheus dumps/ > ackwell-holes.prom
     """
     from ackwell.broker.stats import newest, read_each
-    from ackwell.diagnosis.holes import Listed, blockage
+    from ackwell.diagnosis.holes import EntryListing, blockage
 
     if not sources and client is None:
         raise typer.BadParameter("give files or folders, or --admin URL")
     if listed and output is Format.PROMETHEUS:
         raise typer.BadParameter("entries are no metrics: --list needs --format table or json")
     read = read_each(sources or ()) if client is None else client.read(sources or ())
-    unread: list[Unread] = []
+    unread: list[UnreadableSource] = []
     newest_of = newest(progress(read, "reading"), unread)
     for each in unread:
         report_unread(each)
     blocked = ((blockage(stats), stats) for stats in newest_of.values())
-    found = [(each, Listed(stats, listed)) for each, stats in blocked if each is not None]
+    found = [(each, EntryListing(stats, listed)) for each, stats in blocked if each is not None]
     found.sort(key=lambda each: -each[0].pinned_bytes)
     if client is not None:
         left = PEEKS_MAX
@@ -90,7 +90,7 @@ def holes(
         raise typer.Exit(EXIT_UNREAD)
 
 
-def _print(found: list[Blockage], output: Format, listed: list[Listed], unread: int) -> None:
+def _print(found: list[Blockage], output: Format, listed: list[EntryListing], unread: int) -> None:
     if output is Format.JSON:
         more = [{"unacked": each.to_json()} for each in listed] or [{}] * len(found)
         print_json([blocked.to_json() | shown for blocked, shown in zip(found, more, strict=True)])
@@ -134,7 +134,7 @@ def _values(blocked: Blockage) -> dict[str, str]:
     values = (
         str(blocked.hole),
         f"{blocked.hole.entries:,}",
-        f"{blocked.acked_behind:,}",
+        f"{blocked.acked_after:,}",
         _size(blocked.pinned_bytes),
         f"{_size(blocked.freed_bytes)} in {freed:,} ledgers" if freed else "",
         _holder(blocked),

@@ -18,7 +18,7 @@ from ackwell.cli.ledger import Ledger  # noqa: TC001
 if TYPE_CHECKING:
     from ackwell import PositionRangeSet
     from ackwell.broker.settings import BrokerSettings
-    from ackwell.diagnosis.inspection import Entry, Inspection
+    from ackwell.diagnosis.inspection import Inspection, StoredEntry
 
 RANGES = 8
 """How many ranges a screen shows."""
@@ -72,13 +72,14 @@ def inspect(
         typer.echo("\n".join(_screen(inspection, settings)))
 
 
-def _entries(files: list[str]) -> Iterator[Entry]:
+def _entries(files: list[str]) -> Iterator[StoredEntry]:
     """Read the files; with a footer among them, in the order of the numbers in their names."""
-    from ackwell.diagnosis.inspection import Entry
+    from ackwell.diagnosis.inspection import StoredEntry
     from ackwell.saving.chunks import is_footer
 
     entries = [
-        Entry(file, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()) for file in files
+        StoredEntry(file, sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
+        for file in files
     ]
     if any(is_footer(entry.data) for entry in entries):
         entries.sort(

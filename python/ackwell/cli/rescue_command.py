@@ -98,7 +98,6 @@ def snapshot(
     Take it while a consumer is connected: an idle topic does not show the
     type of its subscriptions. Only GET requests are sent.
     """
-    from ackwell.broker.stats import Unread
     from ackwell.errors import StatsError
     from ackwell.rescue.checksums import with_sha256
     from ackwell.rescue.snapshot import dump
@@ -159,7 +158,6 @@ def plan(
     Exit code: 0 planned, 3 refused, 5 something could not be read, 1 an
     error, 2 a wrong command line.
     """
-    from ackwell.broker.stats import Unread
     from ackwell.errors import StatsError
     from ackwell.rescue import Connection, RefusedError, Snapshot, read_snapshots
     from ackwell.rescue import plan as make_plan
@@ -489,14 +487,14 @@ def _full_topic_name(topic: str) -> str:
 
 def _unpartitioned_topic(admin: Admin, topic: str) -> str:
     """Return the full name of a topic; `RefusedError` for a partitioned one."""
-    from ackwell.broker.stats import Unread
+    from ackwell.broker.stats import UnreadableSource
     from ackwell.errors import StatsError
     from ackwell.rescue import RefusedError
 
     name = _full_topic_name(topic)
     names = []
     for each in admin.topics([name]):
-        if isinstance(each, Unread):
+        if isinstance(each, UnreadableSource):
             raise StatsError(each.reason, each.topic or each.source)
         names.append(each)
     if names != [name]:

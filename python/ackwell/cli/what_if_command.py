@@ -57,7 +57,7 @@ def what_if(
     2 a wrong command line.
     """
     from ackwell.broker.settings import BrokerSettings
-    from ackwell.diagnosis.what_if import Happened, Move, happened
+    from ackwell.diagnosis.what_if import Move, MoveResult, check_prediction
     from ackwell.diagnosis.what_if import what_if as predict
 
     stats = _stats(client, source, subscription)
@@ -66,12 +66,12 @@ def what_if(
             predicted = json.loads(verify.read_text(encoding="utf-8"))
         except ValueError:
             fail(f"{verify}: not JSON")
-        found, details = happened(predicted, stats)
+        found, details = check_prediction(predicted, stats)
         if as_json:
             print_json({"happened": str(found), "details": details})
         else:
             out.print("\n".join([str(found), *(f"  {line}" for line in details)]), highlight=False)
-        raise typer.Exit(3 if found in (Happened.NO, Happened.PARTLY) else 0)
+        raise typer.Exit(3 if found in (MoveResult.NO, MoveResult.PARTLY) else 0)
     needs_position = move not in (MoveKind.SKIP, MoveKind.CLEAR_BACKLOG)
     if needs_position and to is None:
         raise typer.BadParameter(f"{move} needs --to")
@@ -95,14 +95,14 @@ def what_if(
 
 def _stats(client: Admin | None, source: str, subscription: str) -> SubscriptionStats:
     """Return the one subscription that is meant."""
-    from ackwell.broker.stats import SubscriptionStats, Unread, read_each
+    from ackwell.broker.stats import SubscriptionStats, UnreadableSource, read_each
 
     found = list(read_each([source]) if client is None else client.read([_topic(source)]))
     mine = [
         each for each in found if isinstance(each, SubscriptionStats) and each.subscription == subscription
     ]
     if len(mine) != 1:
-        unread = [each.reason for each in found if isinstance(each, Unread)]
+        unread = [each.reason for each in found if isinstance(each, UnreadableSource)]
         names = ", ".join(each.subscription for each in found if isinstance(each, SubscriptionStats))
         here = "; ".join(unread) or f"there are: {names or 'none'}"
         fail(f"{source}: {len(mine)} subscriptions are called {subscription!r}; {here}")

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from ackwell.broker.dispatch import THROTTLED
 from ackwell.broker.documents import json_document
-from ackwell.broker.stats import SubscriptionStats, Unread, from_answer
+from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer
 from ackwell.errors import StatsError
 from ackwell.position import Position
 
@@ -59,8 +59,8 @@ class TopicAnswer(NamedTuple):
             "backlogs": self.backlogs,
         }
 
-    def subscriptions(self) -> list[SubscriptionStats | Unread]:
-        """Return every subscription of the topic, and each that cannot be read as an `Unread`."""
+    def subscriptions(self) -> list[SubscriptionStats | UnreadableSource]:
+        """Return every subscription of the topic, and each that cannot be read as an `UnreadableSource`."""
         return list(from_answer(self.to_json(), self.topic, self.source))
 
 
@@ -106,46 +106,46 @@ class Admin:
         self._requests_at_once = requests_at_once
         self._cluster_hosts: Callable[[], frozenset[str]] = cache(self._listed_hosts)
 
-    def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | Unread]:
+    def topics(self, wanted: Sequence[str] = ()) -> Iterator[str | UnreadableSource]:
         """Yield the persistent topics of `wanted`, in its order; without it, all of the cluster.
 
         Each of `wanted` is a tenant, `tenant/namespace`, `persistent://tenant/namespace`, a topic, or a
-        partitioned topic by its base name. What cannot be listed is an `Unread`.
+        partitioned topic by its base name. What cannot be listed is an `UnreadableSource`.
         """
         if not wanted:
             tenants = self._names("tenants")
-            if isinstance(tenants, Unread):
+            if isinstance(tenants, UnreadableSource):
                 yield tenants
                 return
             wanted = tenants
         for name in wanted:
             domain, scheme, local = name.rpartition("://")
             if scheme and domain != "persistent":
-                yield Unread(name, name, f"a {domain} topic keeps no acknowledgments")
+                yield UnreadableSource(name, name, f"a {domain} topic keeps no acknowledgments")
             elif local.count("/") >= 2:
                 yield from self._partitions(local)
             elif "/" in local:
                 yield from self._all_of(f"persistent/{_quoted(local)}")
             else:
                 namespaces = self._names(f"namespaces/{_quoted(local)}")
-                for namespace in [namespaces] if isinstance(namespaces, Unread) else namespaces:
-                    if isinstance(namespace, Unread):
+                for namespace in [namespaces] if isinstance(namespaces, UnreadableSource) else namespaces:
+                    if isinstance(namespace, UnreadableSource):
                         yield namespace
                     else:
                         yield from self._all_of(f"persistent/{_quoted(namespace)}")
 
     def answers(
         self, wanted: Sequence[str] = (), *, wants: Callable[[str], bool] = lambda _: True
-    ) -> Iterator[TopicAnswer | Unread]:
+    ) -> Iterator[TopicAnswer | UnreadableSource]:
         """Ask for the statistics of the wanted topics, several at once; yield them in their order.
 
         A topic that `wants` refuses is not asked for.
         """
         topics = self.topics(wanted)
-        chosen = (topic for topic in topics if isinstance(topic, Unread) or wants(topic))
+        chosen = (topic for topic in topics if isinstance(topic, UnreadableSource) or wants(topic))
         with ThreadPoolExecutor(self._requests_at_once) as pool:
             # A few are asked for ahead, so that a cluster's answers never pile up in memory.
-            waiting: deque[Future[TopicAnswer | Unread]] = deque()
+            waiting: deque[Future[TopicAnswer | UnreadableSource]] = deque()
             for topic in chosen:
                 waiting.append(pool.submit(self._answer, topic))
                 if len(waiting) > 2 * self._requests_at_once:
@@ -153,16 +153,16 @@ class Admin:
             while waiting:
                 yield waiting.popleft().result()
 
-    def read(self, wanted: Sequence[str] = ()) -> Iterator[SubscriptionStats | Unread]:
-        """Yield every subscription of the wanted topics; a topic that cannot be read is an `Unread`."""
+    def read(self, wanted: Sequence[str] = ()) -> Iterator[SubscriptionStats | UnreadableSource]:
+        """Yield every subscription of the wanted topics, or an `UnreadableSource` for a topic."""
         for answer in self.answers(wanted):
-            if isinstance(answer, Unread):
+            if isinstance(answer, UnreadableSource):
                 yield answer
                 continue
             try:
                 yield from answer.subscriptions()
             except StatsError as error:
-                yield Unread(answer.source, answer.topic, error.reason)
+                yield UnreadableSource(answer.source, answer.topic, error.reason)
 
     def position_at(self, topic: str, time_ms: int) -> Position:
         """Return the position of the first message that was published at a time or later.
@@ -213,7 +213,7 @@ class Admin:
     def cluster(self) -> str | None:
         """The name of the cluster; None if the broker does not say it."""
         names = self._names("clusters")
-        if isinstance(names, Unread):
+        if isinstance(names, UnreadableSource):
             return None
         return ", ".join(name for name in names if name != "global") or None
 
@@ -237,7 +237,7 @@ class Admin:
             raise StatsError("expected a JSON object of settings", self.endpoint.address(path))
         return {str(name): str(value) for name, value in values.items() if value is not None}
 
-    def _partitions(self, name: str) -> Iterator[str | Unread]:
+    def _partitions(self, name: str) -> Iterator[str | UnreadableSource]:
         """Yield a topic, or each partition of a partitioned one."""
         topic = f"persistent://{name}"
         try:
@@ -248,15 +248,15 @@ class Admin:
             count = 0
         if type(count) is int and count > PARTITIONS_MAX:
             reason = f"the broker says that it has {count:,} partitions; at most {PARTITIONS_MAX:,} are read"
-            yield Unread(self.endpoint.address(f"{topic_path(topic)}/partitions"), topic, reason)
+            yield UnreadableSource(self.endpoint.address(f"{topic_path(topic)}/partitions"), topic, reason)
         elif type(count) is int and count > 0:
             yield from (f"{topic}-partition-{number}" for number in range(count))
         else:
             yield topic
 
-    def _all_of(self, path: str) -> Iterator[str | Unread]:
+    def _all_of(self, path: str) -> Iterator[str | UnreadableSource]:
         names = self._names(path)
-        if isinstance(names, Unread):
+        if isinstance(names, UnreadableSource):
             yield names
             return
         for name in names:
@@ -264,22 +264,22 @@ class Admin:
                 topic_path(name)
             except ValueError:
                 reason = "the broker lists it, and it is not a name of a topic"
-                yield Unread(self.endpoint.address(path), name, reason)
+                yield UnreadableSource(self.endpoint.address(path), name, reason)
             else:
                 yield name
 
-    def _names(self, path: str) -> list[str] | Unread:
+    def _names(self, path: str) -> list[str] | UnreadableSource:
         try:
             names = self._json(path)
         except StatsError as error:
-            return Unread(error.source, None, error.reason)
+            return UnreadableSource(error.source, None, error.reason)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             message = "expected a list of names; is this an admin address?"
-            return Unread(self.endpoint.address(path), None, message)
+            return UnreadableSource(self.endpoint.address(path), None, message)
         return names
 
-    def _answer(self, topic: str | Unread) -> TopicAnswer | Unread:
-        if isinstance(topic, Unread):
+    def _answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource:
+        if isinstance(topic, UnreadableSource):
             return topic
         path = topic_path(topic)
         source = self.endpoint.address(path)
@@ -290,7 +290,7 @@ class Admin:
                 if not isinstance(part, dict):
                     raise StatsError(f"expected a JSON object, got {type(part).__name__}", source)
         except StatsError as error:
-            return Unread(error.source, topic, error.reason)
+            return UnreadableSource(error.source, topic, error.reason)
         policies, backlogs = self._policies(path, stats), self._backlogs(path, stats)
         return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs)
 
@@ -339,7 +339,7 @@ class Admin:
         """Return the hosts of the cluster's brokers, as the broker that is asked lists them."""
         hosts = set()
         clusters = self._names("clusters")
-        for cluster in () if isinstance(clusters, Unread) else clusters:
+        for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
             # Asked without following anything elsewhere: this list decides where it may be followed.
             try:
                 answer = self.endpoint.get(f"brokers/{_quoted(cluster)}", frozenset)

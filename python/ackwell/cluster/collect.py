@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from ackwell.broker.dates import date_of
-from ackwell.broker.stats import Unread
+from ackwell.broker.stats import UnreadableSource
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.atomic_files import NO_FOLLOW, write_atomically
 from ackwell.errors import StoreError
@@ -38,16 +38,16 @@ _NAME_BYTES_MAX: Final = 200
 """A file name may have 255 bytes on most file systems."""
 
 
-class Progress(NamedTuple):
+class CollectedTopic(NamedTuple):
     """One topic of a run."""
 
     topic: str | None
     written: Path | None
     """None if it could not be read."""
-    unread: Unread | None
+    unread: UnreadableSource | None
 
 
-def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) -> Iterator[Progress]:
+def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) -> Iterator[CollectedTopic]:
     """Write a dump of each wanted topic; yield after each. A run that was cut off is resumed.
 
     Raises `StoreError` where another run holds the folder. A topic that cannot be read is reported and left
@@ -60,13 +60,13 @@ def collect(admin: Admin, folder: Path, wanted: Sequence[str], *, time_ms: int) 
             raise StoreError(f"{run}: a symbolic link, which may lead anywhere; remove it")
         run.mkdir(exist_ok=True)
         facts = admin.facts()
-        unread: list[Unread] = []
+        unread: list[UnreadableSource] = []
         for answer in admin.answers(wanted, wants=lambda topic: not _file(run, topic).exists()):
-            if isinstance(answer, Unread):
+            if isinstance(answer, UnreadableSource):
                 unread.append(answer)
-                yield Progress(answer.topic, None, answer)
+                yield CollectedTopic(answer.topic, None, answer)
                 continue
-            yield Progress(answer.topic, _write(run, answer), None)
+            yield CollectedTopic(answer.topic, _write(run, answer), None)
         manifest = {
             "schemaVersion": SCHEMA_VERSION,
             "source": admin.endpoint.shown_url,

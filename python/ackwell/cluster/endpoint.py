@@ -136,7 +136,7 @@ class Endpoint:
         for attempt in range(_RETRIES + 1):
             try:
                 return self._ask(method, path, body, cluster_hosts)
-            except _MayPass as error:
+            except _RetryableError as error:
                 if attempt == _RETRIES:
                     raise StatsError(str(error), self.address(path)) from None
                 time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
@@ -153,7 +153,7 @@ class Endpoint:
         if self._authorization:
             request.add_unredirected_header("Authorization", self._authorization)
         opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=self.tls_context), _ToTheOwner(self, cluster_hosts)
+            urllib.request.HTTPSHandler(context=self.tls_context), _OwnerRedirectHandler(self, cluster_hosts)
         )
         try:
             with opener.open(request, timeout=self.timeout_seconds) as response:
@@ -163,22 +163,22 @@ class Endpoint:
                     # Asked for a number of bytes, it returns fewer without an error if the connection ends.
                     raise http.client.IncompleteRead(answer, response.length)
         except urllib.error.HTTPError as error:
-            message = f"HTTP {error.code}: {_why(error)}"
+            message = f"HTTP {error.code}: {_error_reason(error)}"
             if error.code in _RETRYABLE:
-                raise _MayPass(message) from None
+                raise _RetryableError(message) from None
             raise StatsError(message, address) from None
         except urllib.error.URLError as error:
             if isinstance(error.reason, TimeoutError | ConnectionError):
-                raise _MayPass(f"no connection: {error.reason}") from None
+                raise _RetryableError(f"no connection: {error.reason}") from None
             raise StatsError(f"no connection: {error.reason}", address) from None
         except ValueError as error:
             # Of a redirect to what is not an address.
             raise StatsError(f"redirected to an address that cannot be read: {error}", address) from None
         except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
-            raise _MayPass(f"the answer broke off: {error or type(error).__name__}") from None
+            raise _RetryableError(f"the answer broke off: {error or type(error).__name__}") from None
         if len(answer) > BODY_BYTES_MAX:
             raise StatsError(f"an answer of more than {BODY_BYTES_MAX >> 20} MiB", address)
-        return Answer(answer, _milliseconds(received.get("Date")), received)
+        return Answer(answer, _time_ms_of(received.get("Date")), received)
 
     @cached_property
     def _authorization(self) -> str | None:
@@ -202,11 +202,11 @@ class Endpoint:
         return context
 
 
-class _MayPass(Exception):  # noqa: N818 - not an error of the caller: the reason to ask again
+class _RetryableError(Exception):
     """A failure that another attempt may not meet."""
 
 
-class _ToTheOwner(urllib.request.HTTPRedirectHandler):
+class _OwnerRedirectHandler(urllib.request.HTTPRedirectHandler):
     """Follow a broker to the owner of a topic, with the credentials only where they may go."""
 
     def __init__(self, endpoint: Endpoint, cluster_hosts: Callable[[], frozenset[str]]) -> None:
@@ -244,7 +244,7 @@ class _ToTheOwner(urllib.request.HTTPRedirectHandler):
         return followed
 
 
-def _milliseconds(date: str | None) -> int | None:
+def _time_ms_of(date: str | None) -> int | None:
     if date is None:
         return None
     try:
@@ -253,7 +253,7 @@ def _milliseconds(date: str | None) -> int | None:
         return None
 
 
-def _why(error: urllib.error.HTTPError) -> str:
+def _error_reason(error: urllib.error.HTTPError) -> str:
     """Prefer the reason in the broker's JSON answer."""
     hint = _STATUS.get(error.code, error.reason)
     try:

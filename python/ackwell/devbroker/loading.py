@@ -26,7 +26,7 @@ from ackwell import PositionInfo
 from ackwell.broker.documents import documents_of
 from ackwell.broker.stats import (
     SubscriptionStats,
-    Unread,
+    UnreadableSource,
     answers_of,
     from_answer,
     ledger_sizes,
@@ -93,7 +93,7 @@ class LoadReport:
     """What a load found, and what it did not."""
 
     topics: dict[str, LoadedTopic] = field(default_factory=dict)
-    unread: list[Unread] = field(default_factory=list)
+    unread: list[UnreadableSource] = field(default_factory=list)
     """Sources that could not be used, and why; the others are loaded."""
     unknown: list[str] = field(default_factory=list)
     """What the sources do not say, as sentences."""
@@ -182,9 +182,9 @@ class _SourceReader:
         except OSError as error:
             raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
         except StatsError as error:
-            self.found.unread.append(Unread(error.source, None, error.reason))
+            self.found.unread.append(UnreadableSource(error.source, None, error.reason))
         except (CorruptStateError, StoreError) as error:
-            self.found.unread.append(Unread(str(path), None, str(error)))
+            self.found.unread.append(UnreadableSource(str(path), None, str(error)))
 
     # Answers of a broker
 
@@ -202,7 +202,7 @@ class _SourceReader:
         internal = answer.get("internalStats") or answer
         shown = (answer.get("stats") or {}).get("subscriptions") or {}
         described = list(from_answer(answer, key, source))
-        unread = [each for each in described if isinstance(each, Unread)]
+        unread = [each for each in described if isinstance(each, UnreadableSource)]
         self.found.unread.extend(unread)
         if len(unread) == 1 and unread[0].topic == key and not shown and not internal.get("cursors"):
             return
@@ -338,7 +338,7 @@ class _SourceReader:
             for subscription, each in topic.subscriptions.items():
                 error = topic.errors.get(subscription) or errors.get((name, subscription))
                 if error is not None:
-                    self.found.unread.append(Unread(str(files[0].parent), name, error))
+                    self.found.unread.append(UnreadableSource(str(files[0].parent), name, error))
                 elif (name, subscription) in cursors:
                     info = each.info(cursors[name, subscription])
                     type_ = _type(types.get((name, subscription)))

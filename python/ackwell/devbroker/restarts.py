@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ackwell import PositionInfo
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.restart import RestartLoss, restart_loss
-from ackwell.broker.writes import MemoryState, Restart, kept_of
+from ackwell.broker.writes import MemoryState, Restart, read_back
 from ackwell.cursor.ack_sets import from_words
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def surviving_state(
         # Nothing was written since the cursor was loaded, and what was loaded is what is found again.
         ranges, partial, place = before.individually_deleted, dict(before.batch_deleted), ledger
     else:
-        kept = kept_of(before, settings, how, ledger)
+        kept = read_back(before, settings, how, ledger)
         ranges = kept.ranges
         partial = {p: before.batch_deleted[p] for p in sorted({*kept.partial, *kept.perhaps})}
         place = "read-only" if kept.place == "cursor ledger" else "none"

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.broker.batch_sizes import Count
+from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.dates import date_of
 from ackwell.broker.settings import BrokerSettings
-from ackwell.broker.stats import SubscriptionStats, Unread
+from ackwell.broker.stats import SubscriptionStats, UnreadableSource
 from ackwell.broker.writes import RESTARTS, Restart
-from ackwell.diagnosis.delivery import Delivering
+from ackwell.diagnosis.delivery import DeliveryVerdict
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ JUDGED_VERSIONS: Final = ("4.0.7", "4.2.4", "5.0.0-M1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broker:
+class JudgedBroker:
     """The broker that a checkup judges by."""
 
     version: str
@@ -46,7 +46,7 @@ class Broker:
         return {name: value for name, value in self.settings.named().items() if value != defaults[name]}
 
     @classmethod
-    def of(cls, version: str, assignments: Iterable[str] = ()) -> Broker:
+    def of(cls, version: str, assignments: Iterable[str] = ()) -> JudgedBroker:
         """Return a broker of a version with its defaults, and settings that differ as `name=value`."""
         assignments = list(assignments)
         settings = BrokerSettings.of(version).with_values(assignments)
@@ -54,7 +54,9 @@ class Broker:
         return cls(version=version, settings=settings, source=source, assumed=tuple(_unjudged(version)))
 
     @classmethod
-    def that_said(cls, facts: BrokerFacts, version: str | None, assignments: Iterable[str] = ()) -> Broker:
+    def from_facts(
+        cls, facts: BrokerFacts, version: str | None, assignments: Iterable[str] = ()
+    ) -> JudgedBroker:
         """Return the broker as it describes itself; `version` and `assignments` win over what it says."""
         named = version or facts.version or BrokerSettings.NEWEST_VERSION
         assumed = [*facts.assumed, *_unjudged(named)]
@@ -88,8 +90,8 @@ class Checkup:
     """The newest diagnosis of each subscription, the worst first."""
     histories: Mapping[tuple[str, str], Sequence[Diagnosis]]
     """Every diagnosis by topic and subscription, in order of time."""
-    unread: Sequence[Unread]
-    broker: Broker
+    unread: Sequence[UnreadableSource]
+    broker: JudgedBroker
     restarts: tuple[Restart, ...] = RESTARTS
     sources: tuple[str, ...] = ()
     time_ms: int = field(default=0)
@@ -98,8 +100,8 @@ class Checkup:
     @classmethod
     def of(
         cls,
-        found: Iterable[SubscriptionStats | Unread],
-        broker: Broker,
+        found: Iterable[SubscriptionStats | UnreadableSource],
+        broker: JudgedBroker,
         *,
         restarts: Sequence[Restart] = RESTARTS,
         sources: Sequence[str] = (),
@@ -107,9 +109,9 @@ class Checkup:
     ) -> Checkup:
         """Diagnose every subscription; a source that could not be read is counted, the others are judged."""
         dumps: dict[tuple[str, str], list[SubscriptionStats]] = {}
-        unread: list[Unread] = []
+        unread: list[UnreadableSource] = []
         for each in found:
-            if isinstance(each, Unread):
+            if isinstance(each, UnreadableSource):
                 unread.append(each)
             else:
                 dumps.setdefault((each.topic, each.subscription), []).append(each)
@@ -145,12 +147,12 @@ class Checkup:
         return max((each.verdict for each in self.diagnoses), key=lambda v: v.severity, default=Verdict.FINE)
 
     @property
-    def deliveries(self) -> dict[Delivering, int]:
+    def deliveries(self) -> dict[DeliveryVerdict, int]:
         """How many subscriptions have each second verdict, the worst first."""
         counts = Counter(diagnosis.delivery.verdict for diagnosis in self.diagnoses)
-        return {verdict: counts[verdict] for verdict in sorted(Delivering, key=lambda v: -v.severity)}
+        return {verdict: counts[verdict] for verdict in sorted(DeliveryVerdict, key=lambda v: -v.severity)}
 
-    def messages_lost(self, restart: Restart) -> Count:
+    def messages_lost(self, restart: Restart) -> Bounds:
         """Return how many acknowledged messages one kind of restart brings back, over all subscriptions."""
         least, most = 0, 0
         unbounded = False
@@ -163,7 +165,7 @@ class Checkup:
                     at_most = loss.messages_before_flush.at_most
                     unbounded = unbounded or at_most is None
                     most += at_most or 0
-        return Count(least, None if unbounded else most)
+        return Bounds(least, None if unbounded else most)
 
     @property
     def date(self) -> str:

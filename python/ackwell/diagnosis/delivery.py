@@ -1,8 +1,8 @@
-"""Why does a subscription deliver nothing? The doctor's second verdict.
+"""Whether a subscription delivers messages, and why not: the second verdict of the doctor.
 
-What is by design is asked of the model itself: `ackwell.subscription.stall` decides with the consumers that
-the broker shows. A defect of a broker is an entry of `codes.toml`, whose conditions are names of `Facts`.
-Whether anything moves is seen between two dumps, so there are no thresholds: without a second dump nothing is
+`ackwell.subscription.stall` decides whether a rule holds messages back, with the consumers that the broker
+reports. A defect of a broker is an entry of `codes.toml`, whose conditions are names of `DeliveryFacts`.
+Progress is measured between two dumps, so there are no thresholds. Without a second dump no subscription is
 called stalled.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
 
-class Delivering(StrEnum):
+class DeliveryVerdict(StrEnum):
     """Whether a subscription delivers, from good to bad."""
 
     DELIVERING = "delivering"
@@ -44,14 +44,14 @@ class Delivering(StrEnum):
     @property
     def severity(self) -> int:
         """0 for delivering, greater for worse."""
-        return list(Delivering).index(self)
+        return list(DeliveryVerdict).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class DeliveryDiagnosis:
     """The second verdict on one subscription."""
 
-    verdict: Delivering
+    verdict: DeliveryVerdict
     code: Code
     consumer: str | None = None
     """Whose permits, limit or unacknowledged messages it is."""
@@ -75,7 +75,7 @@ class Delivery:
             "until": self.until(stats) or None,
             "suspected": None if self.suspected is None else self.suspected.code,
             "issues": list(shown.issues),
-            "mendedIn": list(shown.mended),
+            "mendedIn": list(shown.fixed_in),
             "saveFirst": shown.save or None,
             "remedies": self.steps(stats),
         }
@@ -131,7 +131,7 @@ def _conditions(when: tuple[str, ...]) -> list[tuple[str, bool]]:
     return [(each.removeprefix("!"), not each.startswith("!")) for each in when]
 
 
-class Facts:
+class DeliveryFacts:
     """What one dump, and one before it, say of a subscription; the booleans are what defects are known by."""
 
     def __init__(
@@ -165,8 +165,8 @@ class Facts:
         self.delayed = dispatch.delayed > 0
         self.draining = dispatch.draining > 0
         self.draining_without_unacked = any(each.draining_hashes and each.unacked <= 0 for each in consumers)
-        self.believes_in_read = dispatch.believes_in_read is True
-        self.believes_in_replay = dispatch.believes_in_replay is True
+        self.pending_read = dispatch.pending_read is True
+        self.pending_replay_read = dispatch.pending_replay_read is True
         # A source that does not show it cannot prove that nothing reads.
         self.cursor_reads = dispatch.cursor_reads is not False
         # Older brokers show a reader's cursor as `Uninitialized` for as long as it lives, and it reads.
@@ -226,9 +226,9 @@ class Facts:
         dispatch = self.dispatch
         if self._stats.markers_only:
             return "only-markers", None
-        if self.reason is not None and (self.undelivered or not self._left):
-            return BY_DESIGN[self.reason], self._whose()
-        if not self.undelivered and self._left:
+        if self.reason is not None and (self.undelivered or not self._all_delivered_or_delayed):
+            return BY_DESIGN[self.reason], self._responsible_consumer()
+        if not self.undelivered and self._all_delivered_or_delayed:
             if self.delayed:
                 return "delayed", self._holder
             # A broker reads again what was with the last consumer only when the next one comes.
@@ -236,13 +236,13 @@ class Facts:
         if self.held:
             return "hold", None
         if self.in_replay and not self.unread:
-            return self._of_replay()
+            return self._replay_rule()
         if dispatch.open_transactions > 0:
             return "open-transaction", None
-        return self._of_replay() if self.in_replay else None
+        return self._replay_rule() if self.in_replay else None
 
     @cached_property
-    def _left(self) -> bool:
+    def _all_delivered_or_delayed(self) -> bool:
         """Return whether what is left was all delivered, or is delayed."""
         dispatch = self.dispatch
         if self.unread or self.in_replay:
@@ -252,7 +252,7 @@ class Facts:
         # An older broker does not say what waits to be delivered again.
         return dispatch.unacked + dispatch.delayed >= (dispatch.backlog_messages or 0)
 
-    def _of_replay(self) -> tuple[str, ConsumerStats | None] | None:
+    def _replay_rule(self) -> tuple[str, ConsumerStats | None] | None:
         """Return what holds back entries that were read before."""
         dispatch = self.dispatch
         if not self.key_shared:
@@ -271,7 +271,7 @@ class Facts:
                 return BY_DESIGN[reason], consumer
         return None
 
-    def _whose(self) -> ConsumerStats | None:
+    def _responsible_consumer(self) -> ConsumerStats | None:
         """Return the consumer that the model's reason is about: the active one, else the fullest."""
         if self.one_active:
             return self._holder
@@ -286,7 +286,7 @@ def delivery_of(
     before: SubscriptionStats | None = None,
     *,
     version: str = "4.2",
-) -> Delivery:
+) -> DeliveryDiagnosis:
     """Return whether a subscription delivers, and why not; `before` is the same subscription some time ago.
 
     O(consumers + ledgers + ranges).
@@ -303,7 +303,7 @@ def delivery_of(
     moved = None if before is None else _moved(before, stats)
     if moved is None and before is not None and before.dispatch is not None:
         return _found("reloaded", stats)
-    facts = Facts(stats, dispatch, settings, still=moved is False)
+    facts = DeliveryFacts(stats, dispatch, settings, still=moved is False)
     # The rate is one of the last minute: who is at a limit now gets no more until somebody acknowledges.
     if moved or (moved is None and dispatch.rate_out > 0 and facts.reason not in AT_A_LIMIT):
         return _found("delivering")
@@ -321,7 +321,7 @@ def delivery_of(
     return _found("unexplained" if defect is None else defect.code, stats)
 
 
-def _is_throttled(facts: Facts, before: SubscriptionStats | None) -> bool:
+def _is_throttled(facts: DeliveryFacts, before: SubscriptionStats | None) -> bool:
     """Return whether a dispatch rate that is not a hold made the dispatcher wait between two dumps."""
     if before is None or before.dispatch is None or facts.held:
         return False
@@ -358,14 +358,14 @@ def _found(
     settings: BrokerSettings | None = None,
     *,
     suspected: Code | None = None,
-) -> Delivery:
+) -> DeliveryDiagnosis:
     entry = codes()[code]
     if stats is None or stats.dispatch is None:
-        return Delivery(verdict=Delivering(entry.verdict), code=entry)
+        return DeliveryDiagnosis(verdict=DeliveryVerdict(entry.verdict), code=entry)
     dispatch = stats.dispatch
     since = max(dispatch.last_delivered_ms or 0, dispatch.last_acked_ms or 0) or None
-    return Delivery(
-        verdict=Delivering(entry.verdict),
+    return DeliveryDiagnosis(
+        verdict=DeliveryVerdict(entry.verdict),
         code=entry,
         consumer=None if consumer is None else consumer.name,
         details=(*_details(dispatch, consumer, code, settings), *_oldest(stats)),

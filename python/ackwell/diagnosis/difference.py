@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ackwell.broker.stats import SubscriptionStats, Unread, newest, parse_stats, read_each
+from ackwell.broker.stats import SubscriptionStats, UnreadableSource, newest, parse_stats, read_each
 from ackwell.cursor.rules import acknowledged
 from ackwell.cursor.state import CursorState
 from ackwell.errors import StatsError
@@ -67,7 +67,7 @@ class Differences:
     """Every subscription that both have, in order of the names."""
     only_before: Sequence[Name]
     only_after: Sequence[Name]
-    unread: Sequence[Unread]
+    unread: Sequence[UnreadableSource]
     """Files that could not be used."""
 
     def __bool__(self) -> bool:
@@ -101,7 +101,7 @@ def differences(
 
     Raises `StatsError` if no subscription is in both.
     """
-    unread: list[Unread] = []
+    unread: list[UnreadableSource] = []
     first = _newest(read_each([before]), subscription, unread)
     if isinstance(after, Path):
         second = _newest(read_each([after]), subscription, unread)
@@ -122,7 +122,9 @@ def differences(
 
 
 def _newest(
-    source: Iterable[SubscriptionStats | Unread], subscription: str | None, unread: list[Unread]
+    source: Iterable[SubscriptionStats | UnreadableSource],
+    subscription: str | None,
+    unread: list[UnreadableSource],
 ) -> dict[Name, SubscriptionStats]:
     found = newest(source, unread)
     return found if subscription is None else {name: found[name] for name in found if name[1] == subscription}

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.broker.batch_sizes import Count
+from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.codes import with_names
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.writes import RESTARTS, Reason, Restart
 from ackwell.cursor.state import size_in
-from ackwell.diagnosis.delivery import Delivery, delivery_of
+from ackwell.diagnosis.delivery import DeliveryDiagnosis, delivery_of
 from ackwell.diagnosis.hidden import hidden_parts
 from ackwell.diagnosis.holes import oldest_unacked
 
@@ -51,7 +51,7 @@ _SEVERITY: Final = {verdict: severity for severity, verdict in enumerate(Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class LimitUsage:
     """How much of one limit the state uses; past it, acknowledgments are lost."""
 
     setting: str
@@ -90,21 +90,21 @@ class Diagnosis:
 
     stats: SubscriptionStats
     restarts: tuple[RestartLoss, ...]
-    usage: tuple[Usage, ...]
+    usage: tuple[LimitUsage, ...]
     remedies: tuple[Remedy, ...]
     notes: tuple[str, ...]
     """What the source does not show, where that limits the prediction."""
-    delivery: Delivery
+    delivery: DeliveryDiagnosis
     """Whether it delivers, and why not."""
 
-    messages_lost: Count = field(init=False)
+    messages_lost: Bounds = field(init=False)
     """Acknowledged messages that come back: from the best to the worst case of the worst restart."""
     verdict: Verdict = field(init=False)
     """The worst over the examined restarts."""
 
     def __post_init__(self) -> None:
         losses = (loss.messages_before_flush for loss in self.restarts)
-        none = Count(0, 0 if self.stats.shows_cursor else None)
+        none = Bounds(0, 0 if self.stats.shows_cursor else None)
         object.__setattr__(self, "messages_lost", max(losses, key=_weight, default=none))
         object.__setattr__(self, "verdict", self._verdict(self.restarts))
 
@@ -217,7 +217,7 @@ def _shows_parts(stats: SubscriptionStats) -> bool:
     return counted is not None and delivered and not waits and 0 < dispatch.unacked < counted
 
 
-def count_to_json(count: Count) -> dict[str, int | bool | None]:
+def count_to_json(count: Bounds) -> dict[str, int | bool | None]:
     """Return `{"min": …, "max": …, "exact": …}`; `max` is null if no bound is known."""
     return {"min": count.at_least, "max": count.at_most, "exact": count.exact is not None}
 
@@ -316,7 +316,7 @@ def _losses(
     return tuple(predict(stats, settings, restart, unwritten_entries) for restart in restarts)
 
 
-def _weight(count: Count) -> tuple[int, float]:
+def _weight(count: Bounds) -> tuple[int, float]:
     return count.at_least, float("inf") if count.at_most is None else count.at_most
 
 
@@ -331,21 +331,23 @@ def _loss_to_json(loss: RestartLoss) -> dict[str, Any]:
     }
 
 
-def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[Usage]:
+def _usage(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[LimitUsage]:
     limit = settings.max_unacked_ranges_to_persist
     name = "managedLedgerMaxUnackedRangesToPersist"
     ranges = stats.individually_deleted
     if settings.long_array:
         # Losing begins with the ledger before which the limit was passed, so the last is not counted.
-        yield Usage(name, "acknowledged entries before the last ledger", _entries_before_last(stats), limit)
+        yield LimitUsage(
+            name, "acknowledged entries before the last ledger", _entries_before_last(stats), limit
+        )
     else:
-        yield Usage(name, "ranges", len(ranges), limit + 1)
+        yield LimitUsage(name, "ranges", len(ranges), limit + 1)
     form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
     size = size_in(stats.to_position_info(), form)
     if size is not None:
-        yield Usage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
+        yield LimitUsage("maxMessageSize", "bytes in one entry", size, settings.max_entry_bytes)
     if stats.batch_deleted:
-        yield Usage(
+        yield LimitUsage(
             "managedLedgerMaxBatchDeletedIndexToPersist",
             "partly acknowledged entries",
             len(stats.batch_deleted),
@@ -361,7 +363,7 @@ def _entries_before_last(stats: SubscriptionStats) -> int:
     return ranges.cardinality - ranges.cardinality_of(int(ledger_ids[-1]))
 
 
-def _cliff(stats: SubscriptionStats, settings: BrokerSettings, usage: Usage) -> str:
+def _cliff(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage) -> str:
     """Tell what is forgotten once a limit is passed."""
     share = f"{usage.setting} is used to {usage.share:.0%}"
     ranges = stats.individually_deleted
@@ -384,7 +386,7 @@ def _remedies(
     stats: SubscriptionStats,
     settings: BrokerSettings,
     losses: Sequence[RestartLoss],
-    usage: Sequence[Usage],
+    usage: Sequence[LimitUsage],
 ) -> Iterator[Remedy]:
     codes = {reason.code for loss in losses for reason in loss.reasons}
     near = [each for each in usage if each.is_near and each.setting.startswith("managedLedger")]
@@ -447,7 +449,7 @@ def _settings_that_help(
         return
     left = (
         "nothing comes back"
-        if after == Count(0, 0)
+        if after == Bounds(0, 0)
         else f"messages that come back: {after} instead of {before}"
     )
     yield Remedy(
@@ -488,7 +490,7 @@ def _notes(
     stats: SubscriptionStats,
     settings: BrokerSettings,
     losses: Sequence[RestartLoss],
-    usage: Sequence[Usage],
+    usage: Sequence[LimitUsage],
 ) -> Iterator[str]:
     yield from (_cliff(stats, settings, each) for each in usage if each.is_near and each.share <= 1)
     if any(loss.messages_before_flush != loss.messages for loss in losses):

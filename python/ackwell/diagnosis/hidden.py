@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackwell.broker.batch_sizes import Count
+from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.writes import entries_up_to
 from ackwell.protocol.constants import SubscriptionType
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
 
-def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Count:
+def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
     """Bound the acknowledged messages inside of batches that are not acknowledged whole; O(consumers)."""
-    if not settings.acknowledgment_at_batch_index_level_enabled or _nobody_acknowledged(stats):
-        return Count(0, 0)
+    if not settings.acknowledgment_at_batch_index_level_enabled or _acknowledged_nothing(stats):
+        return Bounds(0, 0)
     most = stats.batch_sizes.most_hidden(stats.backlog_entries)
     dispatch, counted = stats.dispatch, _backlog_messages(stats)
     if dispatch is None or counted is None or not _counts_unacked(stats, dispatch, settings):
-        return Count(0, most)
+        return Bounds(0, most)
     # Two counters of the same. The less favourable one decides.
     fewest, most_unacked = sorted((dispatch.unacked, sum(each.unacked for each in dispatch.consumers)))
     if fewest < 0 or fewest > counted:
-        return Count(0, most)
-    surely = 0 < most_unacked < counted and most != 0 and _all_is_with_consumers(stats, dispatch)
+        return Bounds(0, most)
+    surely = 0 < most_unacked < counted and most != 0 and _all_delivered(stats, dispatch)
     missing = counted - fewest
-    return Count(int(surely), missing if most is None else min(most, missing))
+    return Bounds(int(surely), missing if most is None else min(most, missing))
 
 
-def _nobody_acknowledged(stats: SubscriptionStats) -> bool:
+def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
     """Return whether no consumer that received any of the entries has acknowledged anything.
 
     All were published since the broker loaded the topic, so who received them shows in the counters. An ack
@@ -76,10 +76,10 @@ def _counts_unacked(stats: SubscriptionStats, dispatch: DispatchStats, settings:
     if settings.transaction_coordinator_enabled:
         return False
     passed_none = _is_covered(stats) and not entries_up_to(stats.ledgers, stats.mark_delete_position)
-    return settings.drops_what_it_passes or passed_none
+    return settings.releases_passed_messages or passed_none
 
 
-def _all_is_with_consumers(stats: SubscriptionStats, dispatch: DispatchStats) -> bool:
+def _all_delivered(stats: SubscriptionStats, dispatch: DispatchStats) -> bool:
     """Return whether every message of the backlog is with a consumer, or acknowledged.
 
     If whole entries were acknowledged, the counts may be too low: several ids of one batch in a command are

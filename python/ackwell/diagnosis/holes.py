@@ -44,7 +44,7 @@ class Blockage:
     topic: str
     subscription: str
     hole: Hole
-    acked_behind: int
+    acked_after: int
     """Acknowledged entries after it, in whole ranges."""
     pinned_bytes: int
     """The size of the ledgers that cannot be deleted, from the hole's on."""
@@ -71,7 +71,7 @@ class Blockage:
             "ledger": self.hole.first.ledger_id,
             "entry": self.hole.first.entry_id,
             "entries": self.hole.entries,
-            "ackedEntriesBehind": self.acked_behind,
+            "ackedEntriesBehind": self.acked_after,
             "pinnedBytes": self.pinned_bytes,
             "nextMarkDeletePosition": str(self.next_mark_delete),
             "freedLedgers": self.freed_ledgers,
@@ -136,7 +136,7 @@ def blockage(stats: SubscriptionStats) -> Blockage | None:
         topic=stats.topic,
         subscription=stats.subscription,
         hole=hole,
-        acked_behind=stats.individually_deleted.cardinality,
+        acked_after=stats.individually_deleted.cardinality,
         pinned_bytes=sum(each.size_bytes for each in pinned),
         next_mark_delete=next_mark_delete,
         freed_bytes=sum(each.size_bytes for each in freed),
@@ -165,7 +165,7 @@ def holder_of(stats: SubscriptionStats, unacked: Position) -> ConsumerStats | No
     return dispatch.holders[0] if len(dispatch.holders) == 1 and not dispatch.in_replay else None
 
 
-class Listed:
+class EntryListing:
     """The oldest unacknowledged entries of a subscription, and what a broker says of them."""
 
     def __init__(self, stats: SubscriptionStats, most: int) -> None:

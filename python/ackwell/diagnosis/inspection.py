@@ -116,7 +116,7 @@ class Inspection:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredEntry:
     """One stored value, and where it came from."""
 
     source: str
@@ -135,7 +135,7 @@ def inspect(data: bytes, *, source: str = "", compression: str | None = None) ->
     return _inspect(data, source, 1, compression)
 
 
-def inspect_entries(entries: Sequence[Entry], *, compression: str | None = None) -> list[Inspection]:
+def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None = None) -> list[Inspection]:
     """Read several stored values; a footer takes the entries before it that belong to it.
 
     A value that no footer takes is read by itself.
@@ -196,7 +196,7 @@ def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
     return found
 
 
-def _alone(entry: Entry, compression: str | None) -> Inspection:
+def _alone(entry: StoredEntry, compression: str | None) -> Inspection:
     try:
         return inspect(entry.data, source=entry.source, compression=compression)
     except CorruptStateError as error:
@@ -205,7 +205,7 @@ def _alone(entry: Entry, compression: str | None) -> Inspection:
         ) from None
 
 
-def _within(error: CorruptStateError, entry: Entry, hint: str) -> CorruptStateError:
+def _within(error: CorruptStateError, entry: StoredEntry, hint: str) -> CorruptStateError:
     return CorruptStateError(f"{error.reason} (in {entry.source}){hint}", error.offset)
 
 

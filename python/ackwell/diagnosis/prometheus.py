@@ -30,7 +30,7 @@ def prometheus_holes(found: Iterable[Blockage]) -> str:
     for blocked in found:
         labels = {"topic": blocked.topic, "subscription": blocked.subscription}
         pinned.append((labels, blocked.pinned_bytes))
-        behind.append((labels, blocked.acked_behind))
+        behind.append((labels, blocked.acked_after))
         if blocked.blocked_ms is not None:
             age.append((labels, blocked.blocked_ms / 1000))
         if blocked.message_age_seconds is not None:

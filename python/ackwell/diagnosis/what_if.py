@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ackwell import PositionRangeSet
-    from ackwell.broker.batch_sizes import Count
+    from ackwell.broker.batch_sizes import Bounds
     from ackwell.broker.stats import SubscriptionStats
 
 EARLIEST: Final = Position(-1, -1)
@@ -60,9 +60,9 @@ class Outcome:
     before: PositionRangeSet
     after: PositionRangeSet
     mark_delete_position: Position
-    returned: Count
+    returned: Bounds
     """Acknowledged messages that are delivered again."""
-    vanished: Count
+    vanished: Bounds
     """Messages that were not acknowledged, and are never delivered."""
 
     @property
@@ -76,7 +76,7 @@ class Outcome:
         return self.after - self.before
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values, which `happened` reads."""
+        """Return it as JSON values, which `check_prediction` reads."""
         position = self.move.position
         return {
             "topic": self.topic,
@@ -138,7 +138,7 @@ def _to(move: Move) -> Position:
     return move.position
 
 
-class Happened(StrEnum):
+class MoveResult(StrEnum):
     """Whether a move that was predicted took place."""
 
     YES = "it happened"
@@ -148,7 +148,7 @@ class Happened(StrEnum):
     NOTHING_TO_SEE = "it was to change nothing"
 
 
-def happened(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[Happened, list[str]]:
+def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[MoveResult, list[str]]:
     """Compare a prediction (`Outcome.to_json`) with the subscription afterwards.
 
     What came back may have been acknowledged again meanwhile. If all of it was, this looks like a move that
@@ -171,7 +171,7 @@ def happened(predicted: Mapping[str, Any], stats: SubscriptionStats) -> tuple[Ha
     if len(vanished):
         details.append(f"{taken:,} of {vanished.cardinality:,} entries are acknowledged now")
     if not len(returned) and not len(vanished):
-        return Happened.NOTHING_TO_SEE, details
+        return MoveResult.NOTHING_TO_SEE, details
     if taken == vanished.cardinality and (back or not len(returned)):
-        return Happened.YES, details
-    return (Happened.PARTLY if back or taken else Happened.NO), details
+        return MoveResult.YES, details
+    return (MoveResult.PARTLY if back or taken else MoveResult.NO), details

@@ -14,7 +14,7 @@ from ackwell.replay.losses import AckSetColumns, losses_of, text_at
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ackwell.broker.batch_sizes import Count
+    from ackwell.broker.batch_sizes import Bounds
     from ackwell.position import Position
     from ackwell.replay.fold import Fold
     from ackwell.replay.resets import Name
@@ -51,7 +51,7 @@ class CursorRow(NamedTuple):
     range_count: int
     batch_deleted: Mapping[Position, Sequence[int]]
     backlog_entries: int
-    lost: Count
+    lost: Bounds
     """Acknowledged messages that come back after a graceful restart with 4.2's settings."""
 
     def to_json(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ackwell.broker.batch_sizes import BatchSizes, Count, CountedAckSets, CountedSizes
+from ackwell.broker.batch_sizes import BatchSizes, Bounds, CountedAckSets, CountedSizes
 from ackwell.broker.restart import restart_loss
 from ackwell.broker.writes import not_read_back
 from ackwell.cursor.state import CursorState
@@ -41,10 +41,10 @@ class Losses(NamedTuple):
     """The place of each row's reason in `reasons`."""
     reasons: list[str | None]
 
-    def messages(self, row: int) -> Count:
+    def messages(self, row: int) -> Bounds:
         """Return the messages of a row."""
         at_most = int(self.at_most[row])
-        return Count(int(self.at_least[row]), None if at_most == UNBOUNDED else at_most)
+        return Bounds(int(self.at_least[row]), None if at_most == UNBOUNDED else at_most)
 
 
 UNBOUNDED: Final = -1
@@ -131,11 +131,11 @@ class AckSetColumns(CountedAckSets):
         """Return the sets without the first."""
         return AckSetColumns(self._columns, min(self._end, self._start + count), self._end)
 
-    def acked(self) -> Count:
+    def acked(self) -> Bounds:
         """Count the acknowledged messages."""
         acked, unsure = _acked(self._columns["acked"][self._start : self._end])
         at_least = int(acked.sum())
-        return Count(at_least, None if unsure.any() else at_least)
+        return Bounds(at_least, None if unsure.any() else at_least)
 
 
 class SizeColumns(CountedSizes):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.broker.documents import documents_of
 from ackwell.broker.settings import BrokerSettings
-from ackwell.broker.stats import SubscriptionStats, Unread, from_answer, stats_files
+from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer, stats_files
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, collected_facts
 from ackwell.cursor.rules import acknowledged, existing
@@ -85,7 +85,7 @@ class Snapshot:
 
 def snapshots_of(
     answer: Mapping[str, Any], topic: str, source: str, facts: BrokerFacts | None, cluster: str | None
-) -> Iterator[Snapshot | Unread]:
+) -> Iterator[Snapshot | UnreadableSource]:
     """Yield each subscription of one decoded answer, `{internalStats, stats}`."""
     shown = answer.get("stats")
     if not isinstance(shown, dict) or not isinstance(shown.get("subscriptions"), dict):
@@ -93,18 +93,18 @@ def snapshots_of(
             "no `stats` beside `internalStats`, so the type of a subscription is not known; "
             "take the snapshot with `ackwell rescue snapshot` or `ackwell collect`"
         )
-        yield Unread(source, topic, reason)
+        yield UnreadableSource(source, topic, reason)
         return
     for found in from_answer(answer, topic, source):
-        if isinstance(found, Unread):
+        if isinstance(found, UnreadableSource):
             yield found
         else:
             of = shown["subscriptions"].get(found.subscription) or {}
             yield Snapshot(found, of, shown, facts, cluster)
 
 
-def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unread]:
-    """Yield each subscription of files and folders; what cannot be used is an `Unread`."""
+def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | UnreadableSource]:
+    """Yield each subscription of files and folders; what cannot be used is an `UnreadableSource`."""
     for source in sources:
         try:
             for file in stats_files(source):
@@ -113,14 +113,16 @@ def read_snapshots(sources: Iterable[str | Path]) -> Iterator[Snapshot | Unread]
                 for _, document in documents_of(file.read_bytes(), str(file)):
                     yield from _of_document(document, str(file), facts)
         except StatsError as error:
-            yield Unread(error.source, None, error.reason)
+            yield UnreadableSource(error.source, None, error.reason)
         except OSError as error:
-            yield Unread(str(source), None, f"cannot be read: {error.strerror}")
+            yield UnreadableSource(str(source), None, f"cannot be read: {error.strerror}")
 
 
-def _of_document(document: Any, source: str, facts: BrokerFacts | None) -> Iterator[Snapshot | Unread]:
+def _of_document(
+    document: Any, source: str, facts: BrokerFacts | None
+) -> Iterator[Snapshot | UnreadableSource]:
     if not isinstance(document, dict) or not isinstance(document.get("internalStats"), dict):
-        yield Unread(source, None, "not a dump of `ackwell rescue snapshot` or `ackwell collect`")
+        yield UnreadableSource(source, None, "not a dump of `ackwell rescue snapshot` or `ackwell collect`")
         return
     if "subscription" in document or "sha256" in document:
         check_sha256(document, source)
@@ -129,16 +131,16 @@ def _of_document(document: Any, source: str, facts: BrokerFacts | None) -> Itera
         try:
             facts = BrokerFacts.of_json({"version": None, "settings": None, "assumed": (), **broker})
         except TypeError as error:
-            yield Unread(source, None, f"the broker: {error}")
+            yield UnreadableSource(source, None, f"the broker: {error}")
             return
     wanted, topic = document.get("subscription"), str(document.get("topic", source))
     is_there = wanted is None
     for found in snapshots_of(document, topic, source, facts, document.get("cluster")):
-        if wanted is None or isinstance(found, Unread) or found.stats.subscription == wanted:
+        if wanted is None or isinstance(found, UnreadableSource) or found.stats.subscription == wanted:
             is_there = True
             yield found
     if not is_there:
-        yield Unread(source, topic, f"there is no subscription {wanted!r} in it")
+        yield UnreadableSource(source, topic, f"there is no subscription {wanted!r} in it")
 
 
 def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:
@@ -155,10 +157,10 @@ def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: st
 def take(admin: Admin, topic: str, subscription: str, facts: BrokerFacts) -> tuple[TopicAnswer, Snapshot]:
     """Ask for one subscription of one topic; `StatsError` if it is not there."""
     answer = next(admin.answers([topic]))
-    if isinstance(answer, Unread):
+    if isinstance(answer, UnreadableSource):
         raise StatsError(answer.reason, answer.topic or answer.source)
     for found in snapshots_of(answer.to_json(), answer.topic, answer.source, facts, admin.cluster):
-        if isinstance(found, Unread):
+        if isinstance(found, UnreadableSource):
             raise StatsError(found.reason, found.source)
         if found.stats.subscription == subscription:
             return answer, found

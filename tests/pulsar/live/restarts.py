@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell import Cursor, Ledgers, Position, PositionRangeSet
 from ackwell.broker.settings import BrokerSettings
-from ackwell.broker.writes import CursorLedger, MemoryState, Restart, kept_of
+from ackwell.broker.writes import CursorLedger, MemoryState, Restart, read_back
 from tests.pulsar.live.compare import joined
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Prediction:
         return found
 
     def _missed_by(self, state: MemoryState, dump: dict[str, Any], restart: Restart) -> list[str]:
-        kept = kept_of(state, self._settings, restart, self._ledger)
+        kept = read_back(state, self._settings, restart, self._ledger)
         kept.ranges = kept.ranges.copy()
         kept.ranges.remove_up_to(*state.mark_delete_position)
         mark_delete, ranges, ack_sets = _recovered(dump)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
-from ackwell.diagnosis.delivery import Delivering, Delivery, delivery_of
+from ackwell.diagnosis.delivery import DeliveryDiagnosis, DeliveryVerdict, delivery_of
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ackwell.broker.batch_sizes import Count
+    from ackwell.broker.batch_sizes import Bounds
     from ackwell.broker.writes import Restart
 
 
@@ -40,7 +40,7 @@ class Case(NamedTuple):
         now = _subscription(self.answer)
         return diagnose(now, self._settings, restarts=[self.restart], before=before, version=self.version)
 
-    def deliveries(self) -> list[Delivery]:
+    def deliveries(self) -> list[DeliveryDiagnosis]:
         """Return what is said of the delivery of each dump, as if nothing had moved before it.
 
         What is healthy must not depend on that.
@@ -54,7 +54,7 @@ class Case(NamedTuple):
         return self.diagnosis().verdict in (Verdict.FINE, Verdict.LOSING)
 
     @property
-    def predicted(self) -> Count:
+    def predicted(self) -> Bounds:
         """How many messages the doctor says may come back."""
         return self.diagnosis().messages_lost
 
@@ -63,7 +63,7 @@ class Case(NamedTuple):
         diagnosis = self.diagnosis()
         count, verdict = diagnosis.messages_lost, diagnosis.verdict
         said = f"{verdict}, {count}; {self.lost} came back after a {self.restart} restart"
-        stalled = [each.code.code for each in self.deliveries() if each.verdict is Delivering.STALLED]
+        stalled = [each.code.code for each in self.deliveries() if each.verdict is DeliveryVerdict.STALLED]
         if stalled:
             return f"called stalled, and healthy: {stalled}"
         if verdict is Verdict.FINE and self.lost:
@@ -91,7 +91,7 @@ def _subscription(answer: dict[str, Any]) -> SubscriptionStats:
 def summary(cases: Iterable[Case]) -> str:
     """Return how often the doctor was exact, gave an interval, or did not know an upper bound."""
     kinds: Counter[str] = Counter()
-    snapshots: list[Delivering] = []
+    snapshots: list[DeliveryVerdict] = []
     for case in cases:
         count = case.predicted
         kind = "exact" if count.exact is not None else "unknown" if count.at_most is None else "interval"
@@ -104,5 +104,5 @@ def summary(cases: Iterable[Case]) -> str:
         snapshots += [each.verdict for each in case.deliveries()]
     total = sum(kinds[each] for each in ("exact", "interval", "unknown"))
     shares = (f"{count} {name} ({count / total:.0%})" for name, count in sorted(kinds.items()))
-    stalled = snapshots.count(Delivering.STALLED)
+    stalled = snapshots.count(DeliveryVerdict.STALLED)
     return f"{total} restarts: {', '.join(shares)}; {len(snapshots)} snapshots, {stalled} called stalled"

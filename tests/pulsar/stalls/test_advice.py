@@ -13,7 +13,7 @@ import pytest
 
 from ackwell.broker.settings import BrokerSettings
 from ackwell.broker.stats import SubscriptionStats, from_answer
-from ackwell.diagnosis.delivery import Delivering, Delivery, delivery_of
+from ackwell.diagnosis.delivery import DeliveryDiagnosis, DeliveryVerdict, delivery_of
 from tests.pulsar import kit
 from tests.pulsar.stalls.causes import BETWEEN_S, CAUSES, KEY_SHARED, SETTINGS, Scene, made
 
@@ -26,7 +26,7 @@ ADVICE = ("publish", "flow", "unload")
 """What `no-read-after-leave` says that helps."""
 
 
-def judged(scene: Scene) -> tuple[Delivery, SubscriptionStats]:
+def judged(scene: Scene) -> tuple[DeliveryDiagnosis, SubscriptionStats]:
     """Ask twice, as `ackwell doctor --watch` does."""
     found = []
     for pause_s in (BETWEEN_S, 0.0):
@@ -44,7 +44,7 @@ def test_a_stall_of_key_shared_is_named_and_gone_after_each_advice(version: str,
         for advice in ADVICE:
             with made(broker, STALL) as scene:
                 found, stats = judged(scene)
-                assert (found.verdict, found.code.code) == (Delivering.STALLED, STALL.code)
+                assert (found.verdict, found.code.code) == (DeliveryVerdict.STALLED, STALL.code)
                 left = stats.backlog_entries
                 assert left > 0
                 if advice == "publish":
@@ -57,4 +57,4 @@ def test_a_stall_of_key_shared_is_named_and_gone_after_each_advice(version: str,
                     scene.join(1, KEY_SHARED, 1_000)
                 scene.ack(1, scene.received(left))
                 time.sleep(BETWEEN_S)
-                assert judged(scene)[0].verdict in (Delivering.IDLE, Delivering.DELIVERING), advice
+                assert judged(scene)[0].verdict in (DeliveryVerdict.IDLE, DeliveryVerdict.DELIVERING), advice

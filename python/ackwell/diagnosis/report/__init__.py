@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker.codes import with_names
 from ackwell.broker.writes import RESTART_NAMES
-from ackwell.diagnosis.delivery import Delivering
+from ackwell.diagnosis.delivery import DeliveryVerdict
 from ackwell.extras import require
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
             [number(text) for text in _of_delivery(found.now)],
         ]
         for found in subscriptions
-        if found.now.verdict.severity or found.now.delivery.verdict.severity > Delivering.IDLE.severity
+        if found.now.verdict.severity or found.now.delivery.verdict.severity > DeliveryVerdict.IDLE.severity
     }
     return {"texts": list(numbers), "rows": rows}
 

@@ -95,7 +95,7 @@ def backlog_figure(diagnosis: Diagnosis, *, in_detail: bool) -> Figure:
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
     plot.xaxis.axis_label = "entries of the row, from the mark-delete position on"
     plot.ygrid.visible = False
-    _dress(plot)
+    _style(plot)
     return plot
 
 
@@ -126,7 +126,7 @@ def history_figure(history: Sequence[Diagnosis]) -> Figure:
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
     if not timed:
         plot.xaxis.axis_label = "dump"
-    _dress(plot)
+    _style(plot)
     return plot
 
 
@@ -142,7 +142,7 @@ def _acknowledged(diagnosis: Diagnosis, line: Line) -> Iterator[Layer]:
         yield Layer("acknowledged, comes back", COMES_BACK, left[lost], right[lost])
 
 
-def _dress(plot: Figure) -> None:
+def _style(plot: Figure) -> None:
     """Make a figure readable on light and dark pages: no background, grey text."""
     plot.background_fill_alpha = plot.border_fill_alpha = 0
     plot.outline_line_color = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from ackwell.broker.stats import SubscriptionStats, read_stats
-from ackwell.diagnosis.inspection import Entry, Inspection, inspect, inspect_entries
+from ackwell.diagnosis.inspection import Inspection, StoredEntry, inspect, inspect_entries
 from ackwell.errors import AckwellError
 from ackwell.replay import table_schemas
 from ackwell.replay.files import path_columns, read_events
@@ -66,7 +66,7 @@ class _NoState(NamedTuple):
 
 
 def _saves(files: list[Path]) -> Iterator[Inspection | _NoState]:
-    entries = [Entry(str(file), file.read_bytes()) for file in files]
+    entries = [StoredEntry(str(file), file.read_bytes()) for file in files]
     try:
         yield from (
             save if save.entries == 1 else replace(save, source=save.source.rpartition(" … ")[2])
