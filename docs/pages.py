@@ -139,7 +139,7 @@ def codes_table(*verdicts: str) -> str:
     lines = ["| code | meaning | upstream |", "|---|---|---|"]
     for entry in codes().values():
         if entry.verdict in verdicts:
-            fixed = f"; fixed in {', '.join(entry.mended)}" if entry.mended else ""
+            fixed = f"; fixed in {', '.join(entry.fixed_in)}" if entry.fixed_in else ""
             issues = ", ".join(issue.removeprefix("apache/pulsar") for issue in entry.issues)
             lines.append(f"| `{entry.code}` | {entry.what} | {issues}{fixed} |")
     return "\n".join(lines) + "\n"

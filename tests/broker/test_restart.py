@@ -516,6 +516,16 @@ COVERED = BrokerSettings().with_values(
 ACKED_PARTS: dict[Position, tuple[int, ...]] = {Position(1, entry_id): (0b0111,) for entry_id in range(5)}
 
 
+def test_the_ack_set_of_a_wholly_acknowledged_entry_does_not_count_for_the_limit() -> None:
+    """As 4.2.4 and 5.0.1 do (tests/pulsar/test_covered_ack_sets.py): the ack set of 1:2 survives."""
+    settings = COVERED.with_values(["managedLedgerMaxBatchDeletedIndexToPersist=1"])
+    ack_sets: dict[Position, tuple[int, ...]] = {Position(1, 1): (0b0111,), Position(1, 2): (0b0111,)}
+    state = acknowledged((1, -1), PositionRangeSet.parse("[(1:0..1:1]]"), ack_sets, ledgers=Ledgers({1: 5}))
+    for restart in RESTARTS:
+        loss = restart_loss(state, settings, restart, batch_sizes=BatchSizes(each=4), unwritten_entries=0)
+        assert (loss.messages, loss.reasons) == (Bounds(0, 0), ())
+
+
 def test_ack_sets_that_a_cumulative_acknowledgment_covered_count_for_the_limit() -> None:
     """Seen live on three versions (tests/pulsar/test_covered_ack_sets.py): 1:3 and 1:4 came back."""
     ranges = PositionRangeSet.parse("[(1:5..1:6],(1:7..1:8]]")

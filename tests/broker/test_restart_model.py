@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ackwell import Position, PositionRangeSet
@@ -67,6 +67,7 @@ def written_ledgers(ranges: list[Range], limit: int) -> list[Range]:
     st.sampled_from(("graceful", "crash")),
     st.sampled_from(("open", "read-only", "none")),
 )
+@example({(1, 0)}, {Position(1, 0): (6,), Position(1, 1): (6,)}, 1, 0, 1, False, "crash", "open")
 def test_what_comes_back_is_what_the_broker_did_not_write_or_does_not_read(
     entries: set[tuple[int, int]],
     partial: dict[Position, tuple[int, ...]],
@@ -84,7 +85,7 @@ def test_what_comes_back_is_what_the_broker_did_not_write_or_does_not_read(
         persist_individual_ack_as_long_array=long_array,
     )
     ranges = in_ranges(entries)
-    # An ack set that an acknowledgment of the whole entry covers says nothing any more.
+    # The broker drops the ack set of an entry when the whole entry is acknowledged.
     shown, partial = partial, {p: words for p, words in partial.items() if p not in PositionRangeSet(ranges)}
     loss = restart_loss(
         CursorState(Position(0, -1), PositionRangeSet(ranges), shown),

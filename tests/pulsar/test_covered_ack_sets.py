@@ -1,4 +1,7 @@
-"""Ack sets that a cumulative acknowledgment has covered count for the limit of the write that comes next."""
+"""Ack sets and the limit of a write: those before a new mark-delete position count once more.
+
+The ack set of an entry that is acknowledged individually as a whole does not count.
+"""
 
 from __future__ import annotations
 
@@ -104,3 +107,35 @@ def test_what_covered_ack_sets_cost_is_predicted(version: str, restart: Restart,
     # One message was acknowledged of each of the three batches, and the covered two take places.
     assert lost == 2
     assert predicted == Bounds(0, 2)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_ack_set_of_a_wholly_acknowledged_entry_does_not_count(version: str, tmp_path: Path) -> None:
+    topic = "persistent://public/default/whole"
+    limit = {"managedLedgerMaxBatchDeletedIndexToPersist": "1"}
+    started = {**runs.settings(transactions=False), **LIMIT, **limit}
+    settings = BrokerSettings.of(version).with_known(started)
+    with kit.running_broker(tmp_path, version, **started) as broker:
+        client = Client(broker.ports.binary, topic, NAME)
+        client.open_producer()
+        client.subscribe(1, "a", SubscriptionType.SHARED)
+        client.flow(1, 100)
+        sent = [client.publish(SIZE, None) for _ in range(5)]
+        client.settle()
+        part = tuple(to_words(0b0111))
+        for position, ack_set in ((sent[1], part), (sent[1], ()), (sent[1], part), (sent[2], part)):
+            client.ack(1, [(position, ack_set, SIZE)])
+        client.close()
+        broker.flush(topic, NAME)
+        # The broker writes a cursor once in ten seconds here.
+        time.sleep(FLUSH_S + 10)
+        before = seen(broker, topic)
+        assert list(before.batch_deleted or ()) == [sent[2]]
+        predicted = predict(before, settings, "crash", 0).messages
+        broker.stop(crash=True)
+        broker.start()
+        client = Client(broker.ports.binary, topic, NAME)
+        client.open_producer()
+        assert list(broker.cursor(topic, NAME)["batchDeletedIndexes"]) == [str(sent[2])]
+        client.close()
+    assert predicted == Bounds(0, 0)

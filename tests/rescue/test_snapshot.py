@@ -71,11 +71,11 @@ def test_a_dump_says_what_its_broker_was_and_which_subscription_is_meant(tmp_pat
     assert read.settings is not None
     assert read.settings.max_unacked_ranges_to_persist == 1
     (unread,) = found(with_sha256(written | {"subscription": "c"}), tmp_path / "a.json")
-    assert isinstance(unread, Unread)
+    assert isinstance(unread, UnreadableSource)
     assert (unread.topic, unread.reason) == (TOPIC, "there is no subscription 'c' in it")
     for odd in ({"version": 5}, {"settings": [1]}, {"settings": {"x": 1}}):
         (unread,) = found(with_sha256(written | {"broker": odd}), tmp_path / "a.json")
-        assert isinstance(unread, Unread)
+        assert isinstance(unread, UnreadableSource)
         assert unread.reason == "the broker: expected a version and settings that are texts"
     of = {"version": "4.2.4", "settings": {"managedLedgerMaxUnackedRangesToPersist": "many"}}
     (read,) = found(with_sha256(written | {"broker": of}), tmp_path / "a.json")
@@ -83,9 +83,9 @@ def test_a_dump_says_what_its_broker_was_and_which_subscription_is_meant(tmp_pat
     with pytest.raises(StatsError, match=r"the broker's settings: .* is a whole number, not 'many'"):
         _ = read.settings
     (unsealed,) = found(written, tmp_path / "a.json")
-    assert isinstance(unsealed, Unread)
+    assert isinstance(unsealed, UnreadableSource)
     (changed,) = found(with_sha256(written) | {"cluster": "west"}, tmp_path / "a.json")
-    assert isinstance(changed, Unread)
+    assert isinstance(changed, UnreadableSource)
     assert "SHA-256" in changed.reason
 
 

@@ -70,25 +70,30 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class MemoryState(CursorState):
-    """What the broker holds in memory: its ack sets are in order, without those that say nothing."""
+    """The state in the broker's memory: the ack sets are in order, without the obsolete ones."""
 
     batch_deleted: AckSets
     existing: PositionRangeSet = field(kw_only=True)
-    """The ranges, cut to the entries that exist beyond the mark-delete position; a limit counts all."""
+    """The ranges, cut to the entries that exist after the mark-delete position. Limits count all ranges."""
     covered: tuple[Position, ...] = field(default=(), kw_only=True)
-    """Where ack sets say nothing any more. The broker drops them with the next write of the mark-delete
-    position, which is the last that counts them for the limit."""
+    """Positions up to the mark-delete position that still have an ack set. The broker drops these ack sets
+    with the next write of the mark-delete position, and that write counts them for the limit.
+    """
 
     @property
     def passed(self) -> int:
-        """Bound the ack sets that the last write counted, and that were covered before it."""
+        """The most ack sets up to the mark-delete position that the last write may have counted."""
         if self.ledgers is None:
             return 0
         return entries_up_to(self.ledgers, self.mark_delete_position)
 
     @classmethod
     def held(cls, state: CursorState) -> Self:
-        """Return a state as a broker holds it, its ack sets without those that are covered. O(ranges)."""
+        """Return a state as a broker holds it. O(ranges).
+
+        The broker drops the ack set of an entry when the whole entry is acknowledged individually. Only a
+        mark-delete position that moves past an ack set leaves it in memory, until the next write.
+        """
         mark_delete, ranges, ledgers = state.mark_delete_position, state.individually_deleted, state.ledgers
         existing = ranges.copy()
         existing.remove_up_to(*mark_delete)
@@ -98,14 +103,14 @@ class MemoryState(CursorState):
                 existing.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
         ack_sets = state.batch_deleted or {}
         if isinstance(ack_sets, CountedAckSets):
-            # They are those of a state that holds none of what is covered.
+            # Their source keeps no ack set of an entry that is wholly acknowledged.
             return cls(mark_delete, ranges, ack_sets, ledgers, existing=existing)
         partial = {
             Position(*p): tuple(ack_sets[p])
             for p in sorted(ack_sets)
             if Position(*p) > mark_delete and p not in ranges
         }
-        covered = tuple(sorted(Position(*p) for p in ack_sets if p not in partial))
+        covered = tuple(sorted(Position(*p) for p in ack_sets if Position(*p) <= mark_delete))
         return cls(mark_delete, ranges, partial, ledgers, existing=existing, covered=covered)
 
     def presumed_ledger(self) -> CursorLedger:

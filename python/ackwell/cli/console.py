@@ -61,7 +61,7 @@ def unread_line(unread: UnreadableSource) -> str:
     return f"not read: {shown_name(unread.topic or unread.source)}: {unread.reason}"
 
 
-def report_unread(unread: Unread) -> None:
+def report_unread(unread: UnreadableSource) -> None:
     """Report a source that could not be used, beside the result."""
     err.print(unread_line(unread), highlight=False, markup=False)
 

@@ -111,7 +111,7 @@ def snapshot(
     admin = _admin(client)
     facts, dumps = admin.facts(), []
     for answer in admin.answers([_full_topic_name(topic)]):
-        if isinstance(answer, Unread):
+        if isinstance(answer, UnreadableSource):
             raise StatsError(answer.reason, answer.topic or answer.source)
         if subscription not in (answer.internal.get("cursors") or {}):
             raise StatsError(f"there is no subscription {subscription!r}", answer.topic)
@@ -183,7 +183,7 @@ def plan(
             refused[-1] |= {"code": error.code, "reason": str(error)}
         except StatsError as error:
             unread += 1
-            report_unread(Unread(error.source, None, error.reason))
+            report_unread(UnreadableSource(error.source, None, error.reason))
         else:
             plans.append(made)
             _show(made)

@@ -75,7 +75,7 @@ class DeliveryDiagnosis:
             "until": self.until(stats) or None,
             "suspected": None if self.suspected is None else self.suspected.code,
             "issues": list(shown.issues),
-            "mendedIn": list(shown.fixed_in),
+            "fixedIn": list(shown.fixed_in),
             "saveFirst": shown.save or None,
             "remedies": self.steps(stats),
         }
