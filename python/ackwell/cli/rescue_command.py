@@ -98,6 +98,7 @@ def snapshot(
     Take it while a consumer is connected: an idle topic does not show the
     type of its subscriptions. Only GET requests are sent.
     """
+    from ackwell.broker.stats import UnreadableSource
     from ackwell.errors import StatsError
     from ackwell.rescue.checksums import with_sha256
     from ackwell.rescue.snapshot import dump
@@ -158,6 +159,7 @@ def plan(
     Exit code: 0 planned, 3 refused, 5 something could not be read, 1 an
     error, 2 a wrong command line.
     """
+    from ackwell.broker.stats import UnreadableSource
     from ackwell.errors import StatsError
     from ackwell.rescue import Connection, RefusedError, Snapshot, read_snapshots
     from ackwell.rescue import plan as make_plan
