@@ -83,7 +83,7 @@ class Flaw(IntEnum):
     NEGATIVE = 3
     BATCH_TOO_LARGE = 4
     SEEK_BETWEEN = 5
-    UNRESOLVED_CLEAR = 6
+    CLEARED_BLINDLY = 6
     IN_TRANSACTION = 7
 
 

@@ -183,10 +183,14 @@ class EventFiles:
 
     def _write_parquet(self) -> None:
         """Put Parquet in the place of the lines; at no time are both read, for `_` begins what is not."""
+        from ackwell.replay.table_schemas import EVENTS, arrow_schema
+
         arrow, parquet = _pyarrow()
         hidden = self._path.with_name(f"_{self._path.stem}.parquet")
         rows, self._rows = [event._asdict() for event in self._rows], []
-        parquet.write_table(arrow.Table.from_pylist(rows, schema=_schema(arrow)), hidden, compression="zstd")
+        parquet.write_table(
+            arrow.Table.from_pylist(rows, schema=arrow_schema(EVENTS)), hidden, compression="zstd"
+        )
         lines = self._path.rename(self._path.with_name(f"_{self._path.name}"))
         hidden.rename(self._path.with_suffix(".parquet"))
         lines.unlink()
@@ -211,13 +215,6 @@ def _dropped(count: int, before: list[Event]) -> Event:
     sequence = before[-1].sequence if before else 0
     what = f"{count} events were dropped, because writing them was too slow"
     return Event("*", "", sequence, Kind.GAP, detail=what)
-
-
-def _schema(arrow: Any) -> Any:
-    from ackwell.replay.table_schemas import EVENTS
-
-    types = {"string": arrow.string(), "bigint": arrow.int64(), "array<bigint>": arrow.list_(arrow.int64())}
-    return arrow.schema([(column.name, types[column.type]) for column in EVENTS])
 
 
 def _pyarrow() -> tuple[Any, Any]:

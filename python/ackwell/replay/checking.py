@@ -27,7 +27,6 @@ class Problem(NamedTuple):
     remedy: str
 
 
-_KINDS: Final = {"bigint": "int64", "string": "string", "array<bigint>": "list<int64>"}
 _REMEDY: Final = "correct the event (docs/events.md), or replay the others with --keep-going"
 
 
@@ -75,15 +74,13 @@ def _columns(path: Path) -> Iterator[Problem]:
 def _kind(source: str, column: table_schemas.Column, kind: pa.DataType) -> Iterator[Problem]:
     import pyarrow as pa
 
-    from ackwell.replay.parquet import fits
-
     is_time = pa.types.is_timestamp(kind)
     if column.name.endswith("_ms") and is_time:
         if kind.unit == "ns":
             mend = 'Spark does not read it: write it with coerce_timestamps="ms"'
             yield Problem(source, column.name, f"is {kind}", mend)
-    elif column.type in _KINDS and not fits(kind, column.type):
-        wanted = _KINDS[column.type]
+    elif not table_schemas.can_read(kind, column.type):
+        wanted = table_schemas.arrow_name(column.type)
         mend = f"cast it to {wanted}"
         if is_time:
             mend = "number the events of a file in their order; a time belongs into time_ms"

@@ -99,7 +99,7 @@ class Fold:
                 self._partials.clear(pair, self._file(file), sequence, *position)
             if name in self._known.unresolved_clears:
                 file, sequence = self._known.unresolved_clears[name]
-                self._partials.refuse(pair, self._file(file), sequence, Flaw.UNRESOLVED_CLEAR)
+                self._partials.refuse(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
 
     def pair(self, name: Name) -> int:
         """Return the number of a (topic, subscription), a new one if it was not known."""

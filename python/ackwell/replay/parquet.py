@@ -170,7 +170,7 @@ class ParquetEvents:
         if kind is not None:
             schema = self._parquet.schema_arrow
             index = schema.get_field_index(kind)
-            if index < 0 or not fits(schema.field(index).type, _TYPES["kind"]):
+            if index < 0 or not table_schemas.can_read(schema.field(index).type, _TYPES["kind"]):
                 # There are several, or it holds no names: `check_columns` says so before anything is read.
                 return frozenset()
         if kind is None:
@@ -330,7 +330,7 @@ def check_columns(schema: pa.Schema, path: str, constants: Mapping[str, str | No
             continue
         if name in found:
             wrong.append(f"two columns {name!r} differ in case only")
-        if not fits(field.type, _TYPES[name]):
+        if not table_schemas.can_read(field.type, _TYPES[name]):
             wrong.append(f"column {field.name!r} is {field.type}, expected {_TYPES[name]}")
         found.add(name)
     wrong += [
@@ -342,22 +342,6 @@ def check_columns(schema: pa.Schema, path: str, constants: Mapping[str, str | No
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def fits(kind: pa.DataType, expected: str) -> bool:
-    """Return whether a column of this type can be read as one of a table."""
-    if pa.types.is_dictionary(kind):
-        return fits(kind.value_type, expected)
-    if pa.types.is_null(kind):
-        return True
-    if expected == "bigint":
-        # pandas writes whole numbers with None among them as doubles.
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-    if expected == "string":
-        # Whole numbers are names by their digits; Spark reads a column without any value as integers.
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return bool(is_list and pa.types.is_integer(kind.value_type))
 
 
 def _dictionaries(metadata: pq.FileMetaData) -> list[str]:

@@ -6,9 +6,11 @@ as null.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
 
@@ -194,26 +196,76 @@ SAVES: Final[Table] = (
 """Persisted states, a row a save: entries of cursor ledgers, and values of the metadata store."""
 
 
-def arrow_schema(table: Table) -> pa.Schema:
-    """Return a table's Arrow schema; every column may be null there, as Spark hands them over."""
-    import pyarrow as pa
+class ColumnType(NamedTuple):
+    """A scalar type under its names in the libraries that read the tables."""
 
-    return pa.schema([pa.field(column.name, _arrow_type(column.type)) for column in table])
+    arrow: str
+    spark: str
+    """The class in `pyspark.sql.types`."""
 
 
-def _arrow_type(name: str) -> pa.DataType:
-    import pyarrow as pa
+COLUMN_TYPES: Final[dict[str, ColumnType]] = {
+    "string": ColumnType("string", "StringType"),
+    "bigint": ColumnType("int64", "LongType"),
+    "binary": ColumnType("binary", "BinaryType"),
+    "boolean": ColumnType("bool", "BooleanType"),
+}
+"""The scalar types of `Column.type`; `array<…>` and `map<…,…>` are built from them."""
 
+T = TypeVar("T")
+
+
+def build_type(
+    name: str, scalar: Callable[[ColumnType], T], array: Callable[[T], T], map_of: Callable[[T, T], T]
+) -> T:
+    """Build the type of another library from a `Column.type`."""
     if name.startswith("array<"):
-        return pa.list_(_arrow_type(name[6:-1]))
+        return array(build_type(name[6:-1], scalar, array, map_of))
     if name.startswith("map<"):
-        key, value = name[4:-1].split(",", 1)
-        return pa.map_(_arrow_type(key), _arrow_type(value))
-    types = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "binary": pa.binary(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-    }
-    return types[name]
+        key, value = (build_type(part, scalar, array, map_of) for part in name[4:-1].split(",", 1))
+        return map_of(key, value)
+    return scalar(COLUMN_TYPES[name])
+
+
+def arrow_name(name: str) -> str:
+    """Return the Arrow name of a `Column.type`, for messages.
+
+    >>> arrow_name("array<bigint>")
+    'list<int64>'
+    """
+    return build_type(name, lambda kind: kind.arrow, "list<{}>".format, "map<{}, {}>".format)
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """Return a table's Arrow schema. Every column is nullable, as in the batches that Spark passes."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            (
+                column.name,
+                build_type(column.type, lambda kind: pa.type_for_alias(kind.arrow), pa.list_, pa.map_),
+            )
+            for column in table
+        ]
+    )
+
+
+def can_read(kind: pa.DataType, name: str) -> bool:
+    """Return whether a column of an Arrow type can be read as an event column of a `Column.type`.
+
+    Integers are accepted as strings, because Spark reads a column without values as integers. Doubles are
+    accepted as integers, because pandas writes integers with missing values as doubles.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return can_read(kind.value_type, name)
+    if pa.types.is_null(kind):
+        return True
+    if name == "bigint":
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    if name == "string":
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(is_list and pa.types.is_integer(kind.value_type))

@@ -56,11 +56,11 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
     with redirect_stdout(printed):
         events.explain(extended=True)
     text = printed.getvalue()
-    analysed = text.partition("== Analyzed Logical ReadPlan ==")[2].partition("\n== ")[0]
+    analysed = text.partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     nodes = [line for line in analysed.splitlines() if line][1:]
     if len(nodes) != 1 or not nodes[0].startswith("Relation [") or not nodes[0].endswith(" parquet"):
         return [], "it is not just Parquet files as they are"
-    physical = text.partition("== Physical ReadPlan ==")[2]
+    physical = text.partition("== Physical Plan ==")[2]
     if "Location: InMemoryFileIndex" not in physical:
         return [], "its files are listed by a table format, which may leave out rows"
     # Connect gives a sequence of its own, which it does not take back.
@@ -68,7 +68,7 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
 
 
 def survey(events: DataFrame, paths: list[str]) -> tuple[ReadPlan | None, str]:
-    """ReadPlan the reading of files, or return why their columns are not those of the DataFrame.
+    """Plan the reading of files, or return why their columns are not those of the DataFrame.
 
     The driver reads the footers and the column `kind` if it can, else a small job does.
     """

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark program uses)
+from pyspark.sql import types
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
-    BooleanType,
     ByteType,
     DataType,
     DoubleType,
@@ -38,13 +37,6 @@ from ackwell.replay.events import Kind
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_TYPES: Final[dict[str, DataType]] = {
-    "string": StringType(),
-    "bigint": LongType(),
-    "binary": BinaryType(),
-    "double": DoubleType(),
-    "boolean": BooleanType(),
-}
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
 _DOUBLES: Final = (FloatType, DoubleType)
 
@@ -65,12 +57,11 @@ def spark_schema(table: table_schemas.Table) -> StructType:
 
 
 def _type(name: str) -> DataType:
-    if name.startswith("array<"):
-        return ArrayType(_type(name[6:-1]))
-    if name.startswith("map<"):
-        key, value = name[4:-1].split(",", 1)
-        return MapType(_type(key), _type(value))
-    return _TYPES[name]
+    def scalar(kind: table_schemas.ColumnType) -> DataType:
+        found: DataType = getattr(types, kind.spark)()
+        return found
+
+    return table_schemas.build_type(name, scalar, ArrayType, MapType)
 
 
 EVENTS: Final = spark_schema(table_schemas.EVENTS)

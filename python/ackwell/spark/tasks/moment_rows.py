@@ -56,14 +56,14 @@ def _rows(batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: 
                 if topic is None or topic.name != name:
                     if topic is not None:
                         yield from topic.end()
-                    topic = _Topic(name, moments, strict=strict)
+                    topic = _TopicReplay(name, moments, strict=strict)
                 yield from topic.feed(columns.take(slice(start, start + len(events))), events)
                 start += len(events)
     if topic is not None:
         yield from topic.end()
 
 
-class _Topic:
+class _TopicReplay:
     """One topic: the fold of what is acknowledged, and who has what."""
 
     def __init__(self, name: str, moments: Sequence[int], *, strict: bool) -> None:
