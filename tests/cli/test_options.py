@@ -30,7 +30,6 @@ OPTIONS = {
     "what-if": f"""move!(seek reset-cursor skip expire clear-backlog) source! subscription! --to --entries=0≥0
         --verify --broker-version --json {ADMIN}""",
     "convert": "source! target! --to! --max-ranges≥0 --max-bytes≥0 --lossy --subscription --compression",
-    "delay-advise": "delays! --tolerance=1s --rate=1000.0 --share=1.0 --entries-per-ledger=50000≥1 --json",
     "dev-broker": """--port=6650≥0≤65535 --admin-port=8080≥0≤65535 --host=127.0.0.1 --as=4.2 --namespace…
         --load… --data""",
     "record": """--broker! --output/-o! --listen=127.0.0.1:6651 --format=jsonl(jsonl parquet)
@@ -94,7 +93,6 @@ def test_the_options_of_a_command_are_those_of_the_table(name: str) -> None:
         "what-if skip --entries -1 x s",
         "convert --max-ranges -1 --to pulsar-ranges a b",
         "convert --max-bytes -1 --to pulsar-ranges a b",
-        "delay-advise --entries-per-ledger 0 x",
         "dev-broker --port 65536",
         "dev-broker --admin-port -1",
         "record --events-per-file 0 --broker pulsar://x:1 -o out",

@@ -7,13 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ackwell import Cursor, Ledgers, PositionInfo
-from ackwell.cli import console, delay_advise_command
-from ackwell.cli.delay_advise_command import milliseconds, pulsar_settings
-from ackwell.diagnosis.delay_advice import advise
+from ackwell.cli import console
 from ackwell.diagnosis.inspection import inspect
 from tests.broker.answers import answer, holes
 from tests.commands import ackwell, held
@@ -107,128 +104,6 @@ def test_a_long_list_of_ranges_is_cut_on_the_screen_alone(
         _, _, text = line.partition(" entries ")
         assert len(text.removesuffix("… (--json has all)")) == 2_000
     assert "…" not in ackwell("diff", "--json", state, str(later)).out
-
-
-# delay-advise
-
-
-@pytest.mark.parametrize(
-    ("text", "time_ms"),
-    [
-        ("500ms", 500),
-        ("0.5s", 500),
-        ("60s", 60_000),
-        ("1.5 m", 90_000),
-        ("2h", 7_200_000),
-        ("7d", 604_800_000),
-        ("0", 0),
-        (" 1s ", 1_000),
-        ("36500d", 36_500 * 86_400_000),
-    ],
-)
-def test_a_time_has_a_unit(text: str, time_ms: int) -> None:
-    assert milliseconds(text) == time_ms
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "not a time: ''; expected 500ms, 60s, 10m, 1h or 7d"),
-        ("-1s", "not a time: '-1s'"),
-        ("1w", "not a time: '1w'"),
-        ("5", "a time without a unit: '5'; write 5ms, 5s or 5m"),
-        ("36501d", "a time of more than 36,500 days: '36501d'"),
-    ],
-)
-def test_what_is_not_a_time_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match="time") as caught:
-        milliseconds(text)
-    assert str(caught.value).startswith(why)
-    assert why.split(";")[0] in refused("delay-advise", "fixed:60s", "--tolerance", text)
-
-
-def test_the_settings_of_a_broker_are_a_power_of_two() -> None:
-    assert pulsar_settings(10) == {
-        "delayedDeliveryEnabled": "true",
-        "delayedDeliveryTickTimeMillis": "1024",
-        "isDelayedDeliveryDeliverAtTimeStrict": "true  # false: up to one tick early, never late",
-    }
-
-
-def advised(*arguments: str) -> dict[str, Any]:
-    done = ackwell("delay-advise", "--json", *arguments)
-    assert (done.code, done.err) == (0, "")
-    found: dict[str, Any] = json.loads(done.out)
-    return found
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw few delays: each costs microseconds in a dozen widths."""
-    assert delay_advise_command.SAMPLE == 200_000
-    monkeypatch.setattr(delay_advise_command, "SAMPLE", 300)
-
-
-@pytest.mark.usefixtures("few")
-def test_delays_are_drawn_the_same_each_time() -> None:
-    assert advised("uniform:0s..7d") == advised("uniform:0s..7d")
-    assert advised("uniform:0s..1s") != advised("uniform:0s..7d")
-    assert advised("exponential:10m") != advised("fixed:10m")
-    assert {advised(each)["messages"] for each in ("fixed:1s", "uniform:0s..1s", "exponential:1s")} == {300}
-
-
-def test_the_advice_is_of_the_delays_and_the_options(tmp_path: Path) -> None:
-    (tmp_path / "delays.txt").write_text("60s\n60000\n1m\n90s\n")
-    delays = np.array([60_000, 60_000, 60_000, 90_000])
-    told = advise(delays, 500, messages_per_second=100.0, delayed_share=0.5, entries_per_ledger=1_000)
-    found = advised(
-        str(tmp_path / "delays.txt"),
-        *("--tolerance", "500ms", "--rate", "100", "--share", "0.5", "--entries-per-ledger", "1000"),
-    )
-    assert (found["messages"], found["bits"]) == (4, told.bits)
-    assert found["recommended"] == told.recommended
-    assert [each["bytes_per_message"] for each in found["widths"]] == [
-        each.bytes_per_message for each in told.widths
-    ]
-
-
-@pytest.mark.usefixtures("few")
-def test_the_screen_shows_every_figure_and_marks_the_width() -> None:
-    done = ackwell("delay-advise", "fixed:60s")
-    lines = done.out.splitlines()
-    (marked,) = [line for line in lines if line.rstrip().endswith("*")]
-    found = advised("fixed:60s")
-    assert marked.split()[:3] == [
-        str(found["bits"]),
-        f"{1 << found['bits']:,}",
-        "ms",
-    ]
-    for what, key in (
-        ("a wheel with that tick", "wheel_bytes_per_message"),
-        ("a wheel exact to the millisecond", "exact_wheel_bytes_per_message"),
-        ("a heap", "heap_bytes_per_message"),
-        ("the least any index needs with that tick", "entropy_bound_bytes"),
-        ("the least to the millisecond", "exact_entropy_bound_bytes"),
-    ):
-        assert f"{what}: {found[key]:.3f} bytes a message" in lines
-    assert f"of 300 delays; use {found['recommended']}" in lines
-    assert f"    delayedDeliveryTickTimeMillis={1 << found['bits']}" in lines
-
-
-def test_what_holds_no_delays_is_named(tmp_path: Path) -> None:
-    assert "'none.txt' is neither a file nor fixed:60s, uniform:0s..7d or exponential:10m" in refused(
-        "delay-advise", "none.txt"
-    )
-    trace = tmp_path / "trace.jsonl"
-    line = {"kind": "publish", "topic": "t", "ledger_id": 3, "entry_id": 0, "time_ms": 1_000}
-    trace.write_text(json.dumps(line))
-    assert "no publish in it has a delivery time" in refused("delay-advise", str(trace))
-    late = [line | {"entry_id": n, "deliver_at_ms": at} for n, at in enumerate((61_000, 500))]
-    trace.write_text("\n".join(map(json.dumps, late)))
-    found = advised(str(trace))
-    assert found["messages"] == 2
-    # A time that has passed is a delay of nothing.
-    assert found["bits"] == advise(np.array([60_000, 0]), 1_000, messages_per_second=1_000.0).bits
 
 
 # events and history

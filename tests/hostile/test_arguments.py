@@ -81,7 +81,6 @@ OPTIONS = {
     "what-if": ["--to", "--entries", "--verify", "--broker-version", "--json"],
     "diff": ["--json", "--subscription", "--compression", "--ledger"],
     "convert": ["--to", "--max-ranges", "--max-bytes", "--lossy", "--subscription", "--compression"],
-    "delay-advise": ["--tolerance", "--rate", "--share", "--entries-per-ledger", "--json"],
     "collect": ["--out"],
     "record": ["--listen"],
     "dev-broker": ["--port"],
@@ -116,17 +115,10 @@ WORDS = [
 def command_lines(draw: st.DrawFn) -> list[str]:
     """Draw a command, some of its options, and values of every kind, in any number."""
     command = draw(st.sampled_from(list(OPTIONS)))
-    delays = [f"{kind}:{time}" for kind in ("fixed", "exponential") for time in TIMES]
-    delays += [f"uniform:{low}..{high}" for low in TIMES[:5] for high in TIMES[:6]]
     values = st.sampled_from(NUMBERS + TIMES + TEXTS + SETTINGS + WORDS) | st.sampled_from(FILES)
     if command in SERVE:
         return [command, "--no-such-option", *draw(st.lists(values, max_size=2))]
-    arguments = draw(
-        st.lists(
-            st.sampled_from(FILES + delays) if command == "delay-advise" else st.sampled_from(FILES),
-            max_size=2,
-        )
-    )
+    arguments = draw(st.lists(st.sampled_from(FILES), max_size=2))
     for option in draw(st.lists(st.sampled_from(OPTIONS[command]), max_size=3)):
         arguments.append(option)
         if draw(st.booleans()):

@@ -109,21 +109,6 @@ def test_an_answer_nested_deeper_than_calls_may_be(text: str) -> None:
         list(parse_stats(text.encode(), "a.json"))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["fixed:9999999999999d"],
-        ["exponential:9999999999999d"],
-        [f"fixed:{'9' * 400}d"],
-        ["fixed:1s", "--rate", "nan"],
-        ["fixed:1s", "--rate", "1e-300"],
-        ["fixed:1s", "--entries-per-ledger", "9" * 40],
-    ],
-)
-def test_times_and_rates_beyond_int64(arguments: list[str]) -> None:
-    assert held(ackwell("delay-advise", *arguments)).code == USAGE
-
-
 def test_a_file_of_settings_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "broker.conf").write_bytes(b"\xf8")
     answer = held(ackwell("doctor", "a.json", "--broker-setting", str(tmp_path / "broker.conf")))

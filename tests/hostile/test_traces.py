@@ -76,7 +76,6 @@ def judge(path: Path) -> None:
     """Hold every reader of a trace to its promise."""
     held(ackwell("replay", str(path)))
     held(ackwell("replay", str(path), "--json", "--at", "9", "--keep-going"))
-    held(ackwell("delay-advise", str(path)))
     with suppress(AckwellError):
         assert sum(1 for _ in read_events([path])) >= 0
 

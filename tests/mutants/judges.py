@@ -64,7 +64,6 @@ DIAGNOSIS = [
     "tests/diagnosis/test_what_if.py",
     "tests/diagnosis/test_holes.py",
     "tests/diagnosis/test_inspect.py",
-    "tests/diagnosis/test_delay_advice.py",
     "tests/diagnosis/test_doctor_lives.py",
     "tests/diagnosis/test_doctor_truth.py",
     "tests/diagnosis/test_report.py",

@@ -429,6 +429,15 @@ def test_delayed_messages_are_weighed_in_every_width() -> None:
     assert set(rows[0]) == {column.name for column in table_schemas.SIZING}
 
 
+def test_the_entropy_bound_is_that_of_the_delays_and_of_the_tick() -> None:
+    assert index_sizes.entropy_bound_bytes(np.full(10_000, 5_000), 1) == 0
+    week = np.random.default_rng(1).integers(0, 7 * 86_400_000, 100_000)
+    to_the_ms = index_sizes.entropy_bound_bytes(week, 1)
+    assert to_the_ms == pytest.approx(3.65, abs=0.03)
+    # Each doubling of the tick saves a bit per message.
+    assert index_sizes.entropy_bound_bytes(week, 2) == pytest.approx(to_the_ms - 1 / 8)
+
+
 # Shipping
 
 

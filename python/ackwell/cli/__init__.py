@@ -31,7 +31,6 @@ COMMANDS = (
     "diff",
     "what-if",
     "convert",
-    "delay-advise",
     "spark",
     "dev-broker",
     "record",
