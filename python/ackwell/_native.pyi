@@ -1347,17 +1347,17 @@ class Partials:
 
         A seek that is known already makes its acknowledgments void.
         """
-    def settle(self, pair: int, file: int, sequence: int, detail: str) -> None:
+    def set_settings(self, pair: int, file: int, sequence: int, detail: str) -> None:
         """Take the settings of a subscription, JSON text, if they are later than those known."""
     def settings(self) -> list[tuple[int, str]]:
         """Return the settings of the pairs that have some."""
-    def know_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
+    def set_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
         """Take the ledgers of a pair's topic, instead of what the events say of them: ascending ids, and entries."""
     def flaw(self, pair: int) -> FlawFound | None:
         """Return the flaw of a pair, or None: `file`, `sequence` (or None), `flaw`, a number of `ackwell.errors.Flaw`,
         and `message`, a sentence.
         """
-    def refuse(self, pair: int, file: int, sequence: int, flaw: int) -> None:
+    def note_flaw(self, pair: int, file: int, sequence: int, flaw: int) -> None:
         """Keep a flaw of a pair by its number, if it comes before the one known."""
     def is_deleted(self, pair: int) -> bool:
         """Return whether the subscription was deleted and not made again."""
@@ -1373,19 +1373,29 @@ class Partials:
         ledger_ids: ArrayLike,
         entry_ids: ArrayLike,
         *,
-        batch_indexes: ArrayLike | None = None,
-        batch_sizes: ArrayLike | None = None,
-        ack_sets: tuple[ArrayLike, ArrayLike] | None = None,
-        words: ArrayLike | None = None,
-        sequences: ArrayLike | None = None,
-        files: _Codes | None = None,
+        batches: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
+        ack_sets: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+        order: tuple[ArrayLike | None, _Codes | None] = (None, None),
     ) -> int | None:
         """Take rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
 
-        `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
-        has code 0, and the number of each code; the numbers of kinds are those of `ACTIONS`. `ack_sets` are
-        where each row's words begin and end in `words`. Raises `ValueError` for columns of different lengths and for
-        codes outside; then no row is taken. O(rows); lets other threads run meanwhile.
+        Names (`topics`, `subscriptions`, `kinds` and files) are pairs of int32 arrays: a code for each row, or None if
+        each row has code 0, and the number of each code. The numbers of kinds index `ACTIONS`. Every other column is
+        an int64 array. O(rows); other threads run during the call.
+
+        Parameters
+        ----------
+        batches : (batch indexes or None, batch sizes or None), optional
+            The index of each row's message in its batch, and the number of messages in the batch.
+        ack_sets : (starts, ends, words), optional
+            The ack set of each row is `words[start:end]`, or missing if the start is null.
+        order : (sequences or None, files or None), optional
+            The sequence of each event in its file, and the file. Without files, each row is of file 0.
+
+        Raises
+        ------
+        ValueError
+            For columns of different lengths, and for codes or ack sets that are out of range. Then no row is taken.
         """
     def merge(self, pairs: ArrayLike, ledger_ids: ArrayLike, states: Sequence[bytes]) -> None:
         """Join what `encode` gave: for each state its pair, and its ledger or null.
@@ -1398,7 +1408,7 @@ class Partials:
 
         Raises `ValueError` for columns of different lengths and a pair that is not known; then none is taken.
         """
-    def uncertain(
+    def uncommitted_rows(
         self,
         topics: _Codes,
         subscriptions: _Codes,

@@ -169,7 +169,7 @@ def drawn_names(rng: Any, rows: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("takes_commits", [True, False])
-def test_both_engines_find_the_same_acknowledgments_uncertain(takes_commits: bool) -> None:
+def test_both_engines_find_the_same_uncommitted_rows(takes_commits: bool) -> None:
     rng = np.random.default_rng(5)
     found_some = {True: 0, False: 0}
     for _ in range(100):
@@ -180,8 +180,8 @@ def test_both_engines_find_the_same_acknowledgments_uncertain(takes_commits: boo
         for _ in range(3):
             rows = int(rng.integers(0, 60))
             names = drawn_names(rng, rows)
-            expected = twin.uncertain(*names, np.zeros(rows, np.int64), takes_commits=takes_commits)
-            found = native.uncertain(*names, np.zeros(rows, np.int64), takes_commits=takes_commits)
+            expected = twin.uncommitted_rows(*names, np.zeros(rows, np.int64), takes_commits=takes_commits)
+            found = native.uncommitted_rows(*names, np.zeros(rows, np.int64), takes_commits=takes_commits)
             assert (found.dtype, found.tolist()) == (np.int64, expected.tolist())
             found_some[bool(len(found))] += 1
         others = [engine.Partials() for engine in ENGINES]
@@ -196,7 +196,7 @@ def test_both_engines_find_the_same_acknowledgments_uncertain(takes_commits: boo
         names = drawn_names(rng, rows)[:3]
         named = rng.integers(0, 3, rows).astype(np.int32), np.array([0, 5, 6], np.int32)
         left = [
-            each.uncertain(*names, named, np.zeros(rows, np.int64), takes_commits=False).tolist()
+            each.uncommitted_rows(*names, named, np.zeros(rows, np.int64), takes_commits=False).tolist()
             for each in (native, twin)
         ]
         assert left[0] == left[1]
@@ -223,9 +223,9 @@ def test_both_engines_refuse_commits_and_codes_that_are_not_known() -> None:
             ("lengths", (known, (np.zeros(2, np.int32), one), (one, commit), transaction)),
         ):
             with pytest.raises(ValueError, match=why):
-                partials.uncertain(*wrong, one, takes_commits=True)
+                partials.uncommitted_rows(*wrong, one, takes_commits=True)
         rows = known, known, (one, ack), transaction
-        assert partials.uncertain(*rows, one, takes_commits=True).tolist() == [0]
+        assert partials.uncommitted_rows(*rows, one, takes_commits=True).tolist() == [0]
         other.commit_many(np.array([other.pair(0, 0)]), np.array([3], np.int32))
         if engine is _native:
             with pytest.raises(ValueError, match="no number"):

@@ -90,7 +90,7 @@ class _Pair:
     def ledger(self, ledger_id: int) -> _Ledger:
         return self.ledgers.setdefault(ledger_id, _Ledger())
 
-    def refuse(self, order: Order, flaw: int) -> None:
+    def note_flaw(self, order: Order, flaw: int) -> None:
         if self.flaw is None or (order, flaw) < self.flaw:
             self.flaw = order, flaw
 
@@ -180,7 +180,7 @@ class Partials:
         pair.seek = order, position
         if pair.acked is not None and pair.acked[1] > order:
             if pair.acked[0] <= order:
-                pair.refuse(order, SEEK_BETWEEN)
+                pair.note_flaw(order, SEEK_BETWEEN)
         elif order != FIRST:
             # Nothing is before a state that events follow. Without an order, what is known came after it.
             pair.forget_acknowledgments()
@@ -196,7 +196,7 @@ class Partials:
         known.ledger(ledger_id).acknowledge_up_to(entry_id)
         known.cover((self._files[file], sequence), (self._files[file], sequence))
 
-    def settle(self, pair: int, file: int, sequence: int, detail: str) -> None:
+    def set_settings(self, pair: int, file: int, sequence: int, detail: str) -> None:
         """Take settings, if they are later than those known."""
         known, order = self._known(pair, file), (self._files[file], sequence)
         if known.settings is None or known.settings[0] < order:
@@ -235,14 +235,14 @@ class Partials:
             if entry_id < known.ledger(ledger_id).entries:
                 known.ledger(ledger_id).leave(entry_id, from_words(words))
 
-    def know_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
+    def set_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
         """Take the ledgers of a pair's topic."""
         rows = zip(np.asarray(ledger_ids).tolist(), np.asarray(entries).tolist(), strict=False)
         self._known(pair).directory = list(Ledgers(list(rows)))
 
-    def refuse(self, pair: int, file: int, sequence: int, flaw: int) -> None:
+    def note_flaw(self, pair: int, file: int, sequence: int, flaw: int) -> None:
         """Keep a flaw of a pair."""
-        self._known(pair).refuse((self._files[file], sequence), Flaw(flaw))
+        self._known(pair).note_flaw((self._files[file], sequence), Flaw(flaw))
 
     def flaw(self, pair: int) -> dict[str, Any] | None:
         """Return the flaw of a pair."""
@@ -277,14 +277,12 @@ class Partials:
         ledger_ids: ArrayLike,
         entry_ids: ArrayLike,
         *,
-        batch_indexes: ArrayLike | None = None,
-        batch_sizes: ArrayLike | None = None,
-        ack_sets: tuple[ArrayLike, ArrayLike] | None = None,
-        words: ArrayLike | None = None,
-        sequences: ArrayLike | None = None,
-        files: Codes | None = None,
+        batches: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
+        ack_sets: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+        order: tuple[ArrayLike | None, Codes | None] = (None, None),
     ) -> int | None:
-        """Take rows of events; return the first that is none."""
+        """Take rows of events; return the first row that is not an event."""
+        (batch_indexes, batch_sizes), (sequences, files) = batches, order
         count = len(np.asarray(ledger_ids))
 
         def column(values: ArrayLike | None) -> list[int]:
@@ -293,8 +291,8 @@ class Partials:
         def numbers(codes: Codes | None, end: int | None = None) -> list[int]:
             return [0] * count if codes is None else _numbers_of(codes, count, end)
 
-        starts, ends = (column(None), column(None)) if ack_sets is None else map(column, ack_sets)
-        every_word = [] if words is None else np.asarray(words).tolist()
+        starts, ends = (column(None), column(None)) if ack_sets is None else map(column, ack_sets[:2])
+        every_word = [] if ack_sets is None else np.asarray(ack_sets[2]).tolist()
         columns = [
             numbers(topics),
             numbers(subscriptions),
@@ -338,7 +336,7 @@ class Partials:
             if flaw is None and (row.kind != SEEK):
                 flaw = self._take(row)
             if flaw is not None:
-                pair.refuse(row.order, flaw)
+                pair.note_flaw(row.order, flaw)
                 first = number if first is None else first
         return first
 
@@ -396,7 +394,7 @@ class Partials:
             self._known(pair)
         self._committed.update(rows)
 
-    def uncertain(
+    def uncommitted_rows(
         self,
         topics: Codes,
         subscriptions: Codes,
@@ -475,7 +473,7 @@ class Partials:
         if part.settings is not None and (pair.settings is None or pair.settings[0] < part.settings[0]):
             pair.settings = part.settings
         if part.flaw is not None:
-            pair.refuse(*part.flaw)
+            pair.note_flaw(*part.flaw)
         if part.deleted is not None:
             pair.deleted = max(pair.deleted or FIRST, part.deleted)
         pair.trimmed_before = max(pair.trimmed_before, part.trimmed_before)
@@ -484,7 +482,7 @@ class Partials:
         knows = pair.seek is None or (part.seek is not None and part.seek[0] == pair.seek[0])
         if not knows and pair.seek is not None and part.acked is not None and pair.voids(part.acked[0]):
             if part.acked[1] > pair.seek[0]:
-                pair.refuse(pair.seek[0], SEEK_BETWEEN)
+                pair.note_flaw(pair.seek[0], SEEK_BETWEEN)
             part.forget_acknowledgments()
         if part.acked is not None:
             pair.cover(*part.acked)

@@ -99,7 +99,7 @@ class Fold:
                 self._partials.clear(pair, self._file(file), sequence, *position)
             if name in self._known.unresolved_clears:
                 file, sequence = self._known.unresolved_clears[name]
-                self._partials.refuse(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
+                self._partials.note_flaw(pair, self._file(file), sequence, Flaw.CLEARED_BLINDLY)
 
     def pair(self, name: Name) -> int:
         """Return the number of a (topic, subscription), a new one if it was not known."""
@@ -136,18 +136,18 @@ class Fold:
         files = None
         if columns.files is not None:
             files = columns.files[0], np.array([self._file(name) for name in columns.files[1]], np.int32)
+        ack_sets = None
+        if columns.ack_sets is not None and columns.words is not None:
+            ack_sets = *columns.ack_sets, columns.words
         flawed = self._partials.feed(
             topics,
             subscriptions,
             kinds,
             columns.ledger_ids,
             columns.entry_ids,
-            batch_indexes=columns.batch_indexes,
-            batch_sizes=columns.batch_sizes,
-            ack_sets=columns.ack_sets,
-            words=columns.words,
-            sequences=columns.sequences,
-            files=files,
+            batches=(columns.batch_indexes, columns.batch_sizes),
+            ack_sets=ack_sets,
+            order=(columns.sequences, files),
         )
         for row, detail in (columns.settings or {}).items():
             pair = self._partials.pair(
@@ -155,7 +155,7 @@ class Fold:
             )
             file = 0 if files is None else files[1][code_at(files, row)]
             sequence = NULL if columns.sequences is None else int(columns.sequences[row])
-            self._partials.settle(pair, int(file), sequence, detail)
+            self._partials.set_settings(pair, int(file), sequence, detail)
         return flawed is not None
 
     def _resolve(
@@ -164,7 +164,7 @@ class Fold:
         """Let acknowledgments in a transaction count if it was committed, or wait if that may come."""
         assert columns.transactions is not None
         transactions = columns.transactions[0], self._transactions.of(columns.transactions[1])
-        uncertain = self._partials.uncertain(
+        uncertain = self._partials.uncommitted_rows(
             topics,
             subscriptions,
             kinds,
@@ -219,7 +219,7 @@ class Fold:
 
     def settle(self, name: Name, file: str, sequence: int, detail: str) -> None:
         """Take the settings of a subscription."""
-        self._partials.settle(self.pair(name), self._file(file), sequence, detail)
+        self._partials.set_settings(self.pair(name), self._file(file), sequence, detail)
 
     def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
         """Join the states that `Partials.encode` gave."""
@@ -232,7 +232,7 @@ class Fold:
         """Take the ledgers of a subscription's topic, instead of what the events say of them."""
         rows = sorted(ledgers)
         ids = np.array([row[0] for row in rows], np.int64)
-        self._partials.know_ledgers(self.pair(name), ids, np.array([row[1] for row in rows], np.int64))
+        self._partials.set_ledgers(self.pair(name), ids, np.array([row[1] for row in rows], np.int64))
 
     def names(self) -> list[Name]:
         """Return the name of each pair, by number."""

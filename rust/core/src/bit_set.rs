@@ -172,10 +172,10 @@ impl BitSet {
         Ok(())
     }
 
-    /// Clears every bit up to and with `bit` and returns what was set, in order. O(words of the prefix).
+    /// Clears every bit up to and including `bit`; returns the bits that were set, in order. O(words of the prefix).
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no room for the indexes, 64 times what the bits take.
+    /// [`Error::Memory`] if memory does not suffice for the indexes, which take 64 times as much as the bits.
     pub fn clear_prefix(&mut self, bit: usize) -> Result<Vec<usize>> {
         let prefix = self.words.iter().take(bit / BITS + 1);
         let mut removed = vec_with_room(prefix.map(|word| word.count_ones() as usize).sum())?;

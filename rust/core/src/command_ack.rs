@@ -1,14 +1,13 @@
-//! `CommandAck`: the bytes in which a client acknowledges, read into columns.
+//! `CommandAck`: a client's acknowledgment command, decoded into columns.
 //!
 //! ```text
 //! ledger_ids, entry_ids   one row a message id
 //! ack_sets                if any id has one: starts of each id's words, and the words of all
-//! others                  the ids that say more than a position and an ack set, in order of their index
+//! others                  the ids that hold more than a position and an ack set, in order of their index
 //! ```
 //!
-//! A client sends hundreds of plain positions in one command, so those become arrays that the cursor
-//! takes at once; everything else is rare and stays one value each. Unknown fields and unknown enum values are
-//! kept byte for byte.
+//! One command holds up to hundreds of plain positions, so they become arrays that the cursor takes at once. Other
+//! ids are rare; each stays a value. Unknown fields and unknown enum values are kept byte for byte.
 
 use crate::error::{Error, Result};
 use crate::position_info::wire::{Field, Reader, Value};
@@ -19,7 +18,7 @@ pub const BATCH_SIZE_MAX: i32 = 1 << 20;
 /// The most 64-bit words in one ack set.
 pub const WORDS_MAX: usize = BATCH_SIZE_MAX as usize / 64;
 
-/// A first chunk's id names no first chunk of its own; deeper nesting is hostile.
+/// The greatest nesting of `first_chunk` that is read. Valid commands nest once; deeper nesting is hostile.
 const CHUNK_DEPTH_MAX: usize = 4;
 
 /// How many values `ValidationError` has.
@@ -40,14 +39,14 @@ pub struct MessageId {
     pub ack_set: Vec<i64>,
     /// Field 6.
     pub batch_size: Option<i32>,
-    /// Field 7: where a message in chunks begins.
+    /// Field 7: the first chunk of a chunked message.
     pub first_chunk: Option<Box<MessageId>>,
     /// The other fields, as they came.
     pub unknown_fields: Vec<u8>,
 }
 
 impl MessageId {
-    /// Whether a position and an ack set say all of it.
+    /// Whether the id holds only a position and an ack set.
     fn is_plain(&self) -> bool {
         self.partition == -1
             && self.batch_index == -1
@@ -60,7 +59,7 @@ impl MessageId {
 /// The ack sets of all ids of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AckSets {
-    /// Where each id's words begin, and behind them the number of words.
+    /// The start of each id's words; the last element is the number of words.
     pub starts: Vec<i64>,
     /// The words of all.
     pub words: Vec<i64>,
@@ -99,7 +98,7 @@ impl CommandAck {
     /// Reads a command. The last value of a repeated single field counts, as Protocol Buffers have it.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for bytes that are no command, [`Error::Limit`] for a batch of more than
+    /// [`Error::Corrupt`] for bytes that are not a command, [`Error::Limit`] for a batch of more than
     /// [`BATCH_SIZE_MAX`] messages.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut command = Self::default();
@@ -129,14 +128,14 @@ impl CommandAck {
         Ok(command)
     }
 
-    /// Reads ids as long as they are what most are: a ledger and an entry, in this order and nothing else. No
-    /// `MessageId`, no field is made of them; any other id is left to [`read_message_id`].
+    /// Reads plain ids (a ledger and an entry, in this order, and nothing else) without building a `MessageId`, up to
+    /// the first id that is not plain. [`read_message_id`] reads the others.
     fn read_plain_ids(&mut self, reader: &mut Reader<'_>) {
         let bytes = reader.rest();
         let mut at = 0;
         while let Some((ledger_id, entry_id, length)) = plain_id(&bytes[at..]) {
             if self.ledger_ids.len() == self.ledger_ids.capacity() {
-                // As many as there are if the others are as long.
+                // The number of ids, if the others have the same length.
                 let left = (bytes.len() - at) / length;
                 self.ledger_ids.reserve(left);
                 self.entry_ids.reserve(left);
@@ -184,7 +183,7 @@ fn plain_id(bytes: &[u8]) -> Option<(u64, u64, usize)> {
     (usize::from(*length) + 2 == read).then_some((ledger_id, entry_id, read))
 }
 
-/// A varint of at most eight bytes, and what is behind it.
+/// A varint of at most eight bytes, and the rest of the bytes.
 #[inline]
 fn short_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;

@@ -1,8 +1,8 @@
 //! CRC-32C (Castagnoli), the checksum of a message in Pulsar's binary protocol.
 //!
-//! The work is the crate's, which uses the processor's own instruction if there is one.
+//! The crate computes it, with the processor's instruction if it has one.
 
-/// Return the CRC-32C of `data`, going on from `crc`, the checksum of the bytes before it; 0 at the beginning.
+/// Returns the CRC-32C of `data`, continued from `crc`, the checksum of the bytes before it (0 at the beginning).
 #[must_use]
 pub fn crc32c(data: &[u8], crc: u32) -> u32 {
     ::crc32c::crc32c_append(crc, data)

@@ -1,11 +1,11 @@
-//! What the three indexes of delayed messages share: the message, columns of messages, one trait.
+//! The types that the three indexes of delayed messages share: the message, columns of messages, and one trait.
 //!
-//! `TripleLongHeap`, `TimeBuckets` and `TimeWheel` answer the same questions at different prices, so a
-//! tracker, a model test or a bench is written once against [`DelayedIndex`].
+//! `TripleLongHeap`, `TimeBuckets` and `TimeWheel` have the same methods at different costs, so a tracker, a model
+//! test or a bench is written once against [`DelayedIndex`].
 
 use crate::error::{Error, Result, Validity, vec_with_room};
 
-/// A message that waits: when it is due, and where it is. Ordered by all three.
+/// A delayed message: its delivery time and its position. Ordered by time, ledger and entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Delayed {
     /// Milliseconds since the epoch at which the message is due; any i64.
@@ -66,7 +66,7 @@ impl DelayedColumns {
     /// Empty columns with room for `count` messages.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no room.
+    /// [`Error::Memory`] if memory does not suffice.
     pub fn with_room(count: usize) -> Result<Self> {
         Ok(Self {
             deliver_at_ms: vec_with_room(count)?,
@@ -119,11 +119,11 @@ impl FromIterator<Delayed> for DelayedColumns {
     }
 }
 
-/// Most messages a restored index may hold: a run of any length takes a few bytes, and a caller that pops it
+/// The most messages that a restored index may hold: a run of any length takes a few bytes, and a caller that pops it
 /// would need 24 for each message.
 pub(crate) const RESTORED_MAX: u64 = 1 << 32;
 
-/// An index of delayed messages. Times are arguments: there is no clock here.
+/// An index of delayed messages. It has no clock; times are arguments.
 pub trait DelayedIndex {
     /// Whether negative ledger and entry ids are taken, which [`check_positions`] refuses.
     const TAKES_ANY_IDS: bool = false;
@@ -151,7 +151,7 @@ pub trait DelayedIndex {
     /// Takes up to `max` messages that are due at `now_ms`, the earliest first.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no room for as many; nothing is taken then.
+    /// [`Error::Memory`] if memory does not suffice for the columns; then nothing is taken.
     fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns>;
 
     /// Whether the message is here, given with the time it was added with.
@@ -174,16 +174,17 @@ pub trait DelayedIndex {
     /// Forgets every message and releases all memory.
     fn clear(&mut self);
 
-    /// Release memory that is allocated and not used.
+    /// Releases memory that is allocated and not used.
     fn shrink_to_fit(&mut self);
 
-    /// The bytes on the heap, once what is being filled is in its place: a limit counts that, too.
+    /// The bytes on the heap. Messages in an open run are moved into their place first, so a memory limit counts
+    /// them.
     fn heap_bytes(&mut self) -> usize;
 
     /// Every message, in the order in which [`DelayedIndex::pop_due`] would give them.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is no room: an index restored from a few bytes can hold 2^32 messages.
+    /// [`Error::Memory`] if memory does not suffice: an index restored from a few bytes can hold 2^32 messages.
     fn to_columns(&mut self) -> Result<DelayedColumns>;
 
     /// Checks the invariants.

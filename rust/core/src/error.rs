@@ -1,14 +1,15 @@
-//! Every way in which the core refuses, separated by whose fault it is.
+//! The errors of the core, one kind for each cause.
 //!
-//! The binding maps each kind to one exception of `ackwell.errors`; the Python reference raises the
-//! same exceptions for the same input, which the differential tests hold both to.
+//! The binding maps each kind to one exception of `ackwell.errors`. The Python reference raises the same exceptions
+//! for the same input; the differential tests check this.
 
 use std::fmt;
 
 /// The result of every fallible operation of the core.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What every `validate` returns: nothing, or a sentence that says which invariant is broken, which is a defect.
+/// The result of every `validate`: nothing, or a sentence that names the broken invariant. A broken invariant is a
+/// defect.
 pub type Validity = std::result::Result<(), String>;
 
 /// Returns the sentence from a `validate` unless the condition holds.
@@ -21,7 +22,7 @@ macro_rules! invariant {
 }
 pub(crate) use invariant;
 
-/// Why an operation was refused. The state it was asked to change is as it was before.
+/// Why an operation was refused. The state is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,29 +30,29 @@ pub enum Error {
     Value(String),
     /// The caller broke the order of events, for example an ack of a position never published.
     Protocol {
-        /// What happened and what to do.
+        /// The problem and its remedy.
         message: String,
-        /// The ledger and the entry that the message is about, if it is about one position.
+        /// The ledger and the entry of the position in question, if the message is about one position.
         position: Option<(i64, i64)>,
     },
-    /// Bytes that cannot be a state; `offset` is where reading stopped.
+    /// Bytes that are not a valid state.
     Corrupt {
-        /// Bytes before the offence, counted from the start of the input.
+        /// The offset of the error in the input.
         offset: usize,
-        /// What was found there and what was expected.
+        /// The value found at the offset, and the expected one.
         message: String,
     },
-    /// Bytes of a version that this release does not read, whole by their checksum: not damaged, but not to be
-    /// passed over either.
+    /// Bytes of a version that this release does not read. Their checksum is right, so they are not damaged, and a
+    /// reader must not skip them.
     NewerVersion {
-        /// Where the version is.
+        /// The offset of the version.
         offset: usize,
-        /// Which version, and which one is read.
+        /// The version found, and the version that this release reads.
         message: String,
     },
     /// A limit was reached, for example the words a bit set may hold; nothing was changed.
     Limit(String),
-    /// The allocator has no room for what an argument asks for; nothing was changed.
+    /// The memory that an argument asks for is not available; nothing was changed.
     Memory(String),
 }
 

@@ -1,8 +1,7 @@
-//! The frame around what an index saves: magic, version byte, varints, and a CRC-32 of all before it.
+//! The frame of a saved index: magic, version byte, varints, and a CRC-32 of all bytes before it.
 //!
-//! A reader refuses other magic, newer versions by name, and a wrong checksum before it reads anything
-//! else; after that every length is checked against what is left, so hostile bytes allocate no more than
-//! a small multiple of themselves.
+//! A reader checks magic, version and checksum before it reads anything else. It then checks every length against the
+//! bytes that remain, so hostile bytes allocate at most a small multiple of their own size.
 
 use crate::error::{Error, Result};
 
@@ -41,7 +40,7 @@ impl FrameWriter {
         words.iter().for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
     }
 
-    /// A length, then what `write` appends, which is that long.
+    /// A length, then the bytes that `write` appends.
     pub(crate) fn block(&mut self, length: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.varint(length as u64);
         self.bytes.reserve(length);
@@ -64,7 +63,7 @@ pub(crate) struct FrameReader<'a> {
 }
 
 impl<'a> FrameReader<'a> {
-    /// Checks magic, version and checksum; `name` says in errors what was expected.
+    /// Checks magic, version and checksum; `name` names the expected format in errors.
     pub(crate) fn open(bytes: &'a [u8], magic: [u8; 4], version: u8, name: &str) -> Result<Self> {
         if !bytes.starts_with(&magic) {
             return Err(Error::corrupt(0, format!("not a saved {name}: magic {magic:?} missing")));
@@ -90,7 +89,7 @@ impl<'a> FrameReader<'a> {
         Ok(Self { bytes: body, offset: 5 })
     }
 
-    /// An error at what was read last.
+    /// An error at the value read last.
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.offset, message)
     }
@@ -129,7 +128,8 @@ impl<'a> FrameReader<'a> {
         i64::try_from(self.varint()?).map_err(|_| self.refuse("a number outside int64"))
     }
 
-    /// A count of things that take at least `least` bytes each, so that it may be allocated.
+    /// A count of items of at least `least` bytes each. It is checked against the bytes that remain, so the caller
+    /// may allocate it.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
         let count = self.varint()?;
         if count > (self.left() / least) as u64 {

@@ -1,15 +1,14 @@
-//! The ledger directory of one topic: how many entries each ledger holds, and which may still grow.
+//! The ledger directory of one topic: the number of entries of each ledger, and the ledger that is open.
 //!
-//! A cursor needs it to distinguish the position before the first entry of a ledger from the one after the
-//! last entry of the ledger before, which a broker writes as either and means as one; and to count what
-//! is between two positions. The persisted cursor does not hold it.
+//! A cursor needs it for two purposes. The last entry of a ledger and entry −1 of the next ledger are the same
+//! mark-delete position, and a broker writes either. And the entries between two positions can be counted only with
+//! the length of each ledger. The persisted cursor does not contain the directory.
 //!
-//! Representation: ledgers in order, cut into blocks of at most [`BLOCK`]; each block keeps its ids and
-//! the running sum of its entries, and the number of entries in all blocks before it. One flat array of
-//! running sums would be simpler, but events out of order grow a ledger in the middle, and that would
-//! rewrite every sum after it; a tree would cost a cache miss a level. Every question becomes one of two:
-//! *rank*, how many entries are at or before a position, and *select*, where the n-th entry is.
-//! Empty ledgers fall out of both by themselves.
+//! Representation: ledgers in order, cut into blocks of at most [`BLOCK`]; each block keeps its ids and the running
+//! sum of its entries, and the number of entries in all blocks before it. One flat array of running sums would be
+//! simpler, but events out of order grow a ledger in the middle, and each growth would rewrite every sum after it. A
+//! tree would cost a cache miss for each level. Every query is one of two: *rank*, the number of entries at or before
+//! a position, and *select*, the position of the n-th entry. Empty ledgers need no special case in either.
 //!
 //! Invariants: ids strictly rise and are at or past `trimmed_before`; blocks are not empty; sums do not
 //! fall; only the greatest ledger is ever open.
@@ -23,14 +22,14 @@ use crate::position::Position;
 /// one over the blocks, some hundred steps each at 100,000 ledgers.
 const BLOCK: usize = 256;
 
-/// What is known of a ledger.
+/// The state of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedgerState {
     /// The greatest ledger, still written to.
     Open,
-    /// Holds what it holds for good, until it is trimmed.
+    /// Keeps its entries until it is trimmed; never grows.
     Closed,
-    /// Deleted with all entries: no longer a place, but known not to come back.
+    /// Deleted with all its entries. Its id is never used again.
     Trimmed,
 }
 
@@ -132,7 +131,7 @@ impl Ledgers {
         Ok(())
     }
 
-    /// Lets a ledger hold so many `entries`; never reopens one.
+    /// Sets the number of entries of a ledger that may grow; never reopens a ledger.
     ///
     /// A ledger greater than all known opens and closes the one before; a smaller one joins closed.
     ///
@@ -154,7 +153,7 @@ impl Ledgers {
                 }
                 let more = entries - held;
                 self.refuse_overflow(more)?;
-                self.lift(block, index, more);
+                self.add_to_sums(block, index, more);
             }
             None => {
                 self.refuse_overflow(entries)?;
@@ -252,11 +251,11 @@ impl Ledgers {
             && self.entries(position.ledger_id).is_some_and(|entries| position.entry_id < entries)
     }
 
-    /// Whether each position of two columns of one length is an entry that exists, or lies at or before `passed`.
-    /// A negative id answers no.
+    /// Whether each position of two columns of one length is an entry that exists, or is at or before `passed`. False
+    /// for a negative id.
     #[must_use]
     pub fn contains_all(&self, ledger_ids: &[i64], entry_ids: &[i64], passed: Position) -> bool {
-        // The ledger looked up last, and the last of its entries that will do.
+        // The ledger looked up last, and the last of its entries that passes.
         let (mut ledger_id, mut last) = (-1, -1);
         ledger_ids.iter().zip(entry_ids).all(|(&id, &entry_id)| {
             if id != ledger_id {
@@ -266,7 +265,7 @@ impl Ledgers {
         })
     }
 
-    /// The last entry of a ledger that exists or lies at or before `passed`; −1 if there is none.
+    /// The last entry of a ledger that exists or is at or before `passed`; −1 without one.
     fn last_existing_or_passed(&self, ledger_id: i64, passed: Position) -> i64 {
         let last_passed = match ledger_id.cmp(&passed.ledger_id) {
             _ if ledger_id < 0 => -1,
@@ -294,8 +293,8 @@ impl Ledgers {
         })
     }
 
-    /// Where the next entry would be: one past the last of the open ledger; if none is open, one past
-    /// the last entry there is (of the greatest ledger, if all are empty). None without ledgers.
+    /// The position of the next entry: after the last entry of the open ledger, or, if no ledger is open, after the
+    /// last entry that exists (of the greatest ledger, if all are empty). None without ledgers.
     #[must_use]
     pub fn end(&self) -> Option<Position> {
         let last = self.last_id()?;
@@ -313,14 +312,14 @@ impl Ledgers {
         self.blocks.first().map(|block| Position::new(block.ids[0], -1))
     }
 
-    /// The last existing entry; while there is none, [`Ledgers::first_position`].
+    /// The last existing entry; without entries, [`Ledgers::first_position`].
     #[must_use]
     pub fn last_position(&self) -> Option<Position> {
         self.select(self.total() - 1).or_else(|| self.first_position())
     }
 
-    /// How many entries exist in `(lower, upper]`. Bounds are places in the order: they need not exist, and
-    /// entries unknown or trimmed count for nothing.
+    /// How many entries exist in `(lower, upper]`. Bounds are places in the order: they need not exist, and unknown
+    /// and trimmed entries are not counted.
     #[must_use]
     pub fn entries_between(&self, lower: Position, upper: Position) -> i64 {
         (self.rank(upper) - self.rank(lower)).max(0)
@@ -346,14 +345,14 @@ impl Ledgers {
         block.before + block.start(index) + inside
     }
 
-    /// The entry with exactly `rank` entries before it, if there is one.
+    /// The entry with exactly `rank` entries before it, if it exists.
     #[must_use]
     pub fn select(&self, rank: i64) -> Option<Position> {
         if rank < 0 || rank >= self.total() {
             return None;
         }
-        // The last block with no more than `rank` entries before it: empty blocks share `before` with the
-        // next, and the last of equals is the one that holds the entry.
+        // The last block with at most `rank` entries before it. Empty blocks have the same `before` as the next
+        // block; the last of them holds the entry.
         let block = &self.blocks[self.blocks.partition_point(|block| block.before <= rank) - 1];
         let inside = rank - block.before;
         let index = block.ends.partition_point(|end| *end <= inside);
@@ -403,7 +402,7 @@ impl Ledgers {
         Some((block, index))
     }
 
-    /// Puts an unknown ledger, smaller than the greatest, between its neighbours.
+    /// Inserts a new ledger that is smaller than the greatest.
     fn insert(&mut self, ledger_id: i64, entries: i64) {
         let mut at =
             self.blocks.partition_point(|block| block.ids[0] <= ledger_id).saturating_sub(1);
@@ -415,7 +414,7 @@ impl Ledgers {
         let index = block.ids.partition_point(|id| *id < ledger_id);
         block.ids.insert(index, ledger_id);
         block.ends.insert(index, block.start(index));
-        self.lift(at, index, entries);
+        self.add_to_sums(at, index, entries);
     }
 
     fn split(&mut self, at: usize) {
@@ -429,7 +428,7 @@ impl Ledgers {
     }
 
     /// Adds `more` entries to a ledger, and so to every sum from it on.
-    fn lift(&mut self, at: usize, index: usize, more: i64) {
+    fn add_to_sums(&mut self, at: usize, index: usize, more: i64) {
         if more > 0 {
             self.blocks[at].ends[index..].iter_mut().for_each(|end| *end += more);
             self.blocks[at + 1..].iter_mut().for_each(|block| block.before += more);

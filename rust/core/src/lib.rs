@@ -1,4 +1,4 @@
-//! The structures and the codec behind a message subscription's acknowledgment state.
+//! The structures and the codec of a message subscription's acknowledgment state.
 //!
 //! This crate uses no Python, no files, no clocks and no threads: every function is a pure change of a value in
 //! memory. So model tests, fuzzing and benches need no interpreter, and a simulation can crash between any two calls.

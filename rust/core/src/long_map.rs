@@ -1,28 +1,28 @@
 //! A primitive hash map from `i64` to `i64`, the counterpart of Pulsar's `Long2LongOpenHashMap`.
 //!
-//! **Representation.** One array of `(key, value)` slots in *order of hash*, with gaps: a key's home is its
-//! hash scaled to the array (`hash × homes >> 64`, so any size serves, not only powers of two), and it
-//! is there or a few slots later, never before a key of smaller hash.
+//! **Representation.** One array of `(key, value)` slots in *order of hash*, with gaps. A key's home is its hash
+//! scaled to the array (`hash × homes >> 64`, so any size works, not only powers of two). The key is at its home or a
+//! few slots later, never before a key of smaller hash.
 //!
-//! **Invariants** (`validate` checks them): hashes never decrease along the array; no key is before its
-//! home, and no gap is between a home and its key; the last slot is a gap, so probes need no bound. The
-//! one key that marks a gap, `i64::MIN`, lives beside the array, so every key and every value is legal.
+//! **Invariants** (`validate` checks them): hashes never decrease along the array; no key is before its home, and no
+//! gap exists between a home and its key; the last slot is a gap, so probes need no bound. The key that marks a gap,
+//! `i64::MIN`, has a field outside the array, so every key and every value is legal.
 //!
-//! **Why not the obvious.** Tombstones let a map decay under remove + add at constant size; here a removal
-//! shifts the rest of its run back, so time and bytes depend on the content alone. The order of hash ends a
-//! failed search at the first greater hash, which makes a load of 7/8 cheap, and makes growing one
-//! sequential pass. Growing by a third instead of doubling keeps it at 18 to 24 bytes an entry.
-//! `hashbrown` is as fast (8 ns), has tombstones, and doubles.
+//! **Why not the usual design.** With tombstones, a map decays under removals and insertions at constant size. Here a
+//! removal moves the rest of its run back, so time and bytes depend only on the content. The order of hash ends a
+//! failed search at the first greater hash, which makes a load of 7/8 cheap, and makes growing one sequential pass.
+//! Growing by a third instead of doubling keeps it at 18 to 24 bytes an entry. `hashbrown` is as fast (8 ns), has
+//! tombstones, and doubles.
 
 use std::fmt;
 
 use crate::error::{Error, Result, Validity, invariant, make_room};
 
-/// The key that marks a gap; its own value lives in `LongMap::gap_value`.
+/// The key that marks a gap; its value is in `LongMap::gap_value`.
 const GAP: i64 = i64::MIN;
 /// The fewest homes of an array that holds anything.
 const HOMES_MIN: usize = 4;
-/// Slots after the last home to begin with, for the run that spills over the end.
+/// The initial number of slots after the last home, for the run that passes the end.
 const SPILL: usize = 4;
 
 type Slot = (i64, i64);
@@ -31,7 +31,7 @@ type Slot = (i64, i64);
 #[derive(Clone, Default)]
 pub struct LongMap {
     slots: Vec<Slot>,
-    /// Slots a key can call home; the few after them take what spills over the end.
+    /// Slots that can be a home; a few more follow for the run that passes the end.
     homes: usize,
     /// Entries in `slots`.
     filled: usize,
@@ -62,7 +62,7 @@ impl LongMap {
         self.filled + usize::from(self.gap_value.is_some())
     }
 
-    /// Whether there is no entry.
+    /// Whether the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -136,7 +136,7 @@ impl LongMap {
         matches
     }
 
-    /// Removes and returns any entry. O(slots / entries): the search for one begins at a place that differs each time.
+    /// Removes and returns any entry. O(slots / entries): each search begins at a different slot.
     pub fn pop(&mut self) -> Option<(i64, i64)> {
         if self.filled == 0 {
             return self.gap_value.take().map(|value| (GAP, value));
@@ -164,7 +164,7 @@ impl LongMap {
                 continue;
             }
             if keep(slot.0, slot.1) {
-                // Never after `at`: those before it that stay are at most as many as they were.
+                // Never after `at`: the entries before it that stay are not more than before.
                 let to = self.home(hash(slot.0)).max(next);
                 self.slots[to] = slot;
                 next = to + 1;
@@ -182,12 +182,12 @@ impl LongMap {
     /// Makes room for `additional` more entries at once.
     ///
     /// # Errors
-    /// [`Error::Memory`] if there is none; nothing changes then.
+    /// [`Error::Memory`] if memory does not suffice; nothing changes then.
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         let too_many = || Error::memory(additional, size_of::<Slot>());
         let entries =
             self.filled.checked_add(additional).filter(|&entries| entries < usize::MAX / 16);
-        let homes = homes_for(entries.ok_or_else(too_many)?);
+        let homes = slots_for(entries.ok_or_else(too_many)?);
         if homes > self.homes {
             let mut slots = Vec::new();
             make_room(&mut slots, homes + SPILL)?;
@@ -198,7 +198,7 @@ impl LongMap {
 
     /// Releases memory that the entries do not need.
     pub fn shrink_to_fit(&mut self) {
-        let homes = if self.filled == 0 { 0 } else { homes_for(self.filled) };
+        let homes = if self.filled == 0 { 0 } else { slots_for(self.filled) };
         if homes < self.homes {
             self.rebuild(homes);
         }
@@ -250,7 +250,7 @@ impl LongMap {
         ((u128::from(hash) * self.homes as u128) >> 64) as usize
     }
 
-    /// Where `key` is, or else where it would.
+    /// The slot of `key`, or the slot that it would take.
     #[inline]
     fn find(&self, key: i64) -> std::result::Result<usize, usize> {
         if self.slots.is_empty() {
@@ -272,7 +272,7 @@ impl LongMap {
 
     fn insert_at(&mut self, at: usize, key: i64, value: i64) {
         if (self.filled + 1) * 8 > self.homes * 7 {
-            self.rebuild(homes_for(self.filled + 1).max(self.homes + self.homes * 3 / 10));
+            self.rebuild(slots_for(self.filled + 1).max(self.homes + self.homes * 3 / 10));
             let Err(at) = self.find(key) else { unreachable!("the key was absent") };
             return self.insert_at(at, key, value);
         }
@@ -330,7 +330,7 @@ impl LongMap {
 }
 
 /// The homes that hold `entries` at a load of at most 7/8.
-fn homes_for(entries: usize) -> usize {
+fn slots_for(entries: usize) -> usize {
     (entries * 8).div_ceil(7).max(HOMES_MIN)
 }
 

@@ -1,9 +1,8 @@
-//! Numbers of names: what columns of texts become before anything is folded.
+//! Numbers of names. A fold uses numbers in place of columns of texts.
 //!
-//! Representation: the bytes of all names one after the other with the end of each, as Arrow has texts, and a table of
-//! slots with open addressing, which hold the half of a hash and a number. So a name that is known costs a hash of its
-//! bytes, one look at the table and one comparison.
-//! Invariants: names differ; number n is the n-th name that came; at most half of the slots are taken.
+//! Representation: the bytes of all names, concatenated, with the end of each, as in Arrow, and an open-addressing
+//! table of slots, each half a hash and a number. So a known name costs one hash of its bytes, one table access and
+//! one comparison. Invariants: names differ; number n is the n-th new name; at most half of the slots are taken.
 
 use std::hash::Hasher;
 
@@ -18,7 +17,7 @@ pub struct Names {
     bytes: Vec<u8>,
     /// As many as a power of two, or none.
     slots: Vec<TextSlot>,
-    /// The number given last: rows of one name follow each other.
+    /// The number returned last, because rows of one name follow each other.
     last: u32,
 }
 
@@ -30,7 +29,7 @@ struct TextSlot {
 
 const FREE: TextSlot = TextSlot { hash: 0, number: u32::MAX };
 
-/// A text, and the name that it may be.
+/// A text, and a candidate for its name.
 #[derive(Clone, Copy)]
 struct Guess<'a> {
     text: &'a [u8],
@@ -61,7 +60,7 @@ impl Names {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -84,8 +83,8 @@ impl Names {
     /// The number of each text, of which the n-th is `bytes[offsets[n]..offsets[n + 1]]`.
     ///
     /// # Errors
-    /// [`Error::Value`] for offsets that fall or leave the bytes, and for what is not UTF-8. The names
-    /// before it stay.
+    /// [`Error::Value`] for offsets that decrease or exceed the bytes, and for bytes that are not UTF-8. The names
+    /// before the error stay.
     ///
     /// # Panics
     /// As [`Self::number`].
@@ -116,8 +115,8 @@ impl Names {
         Ok(numbers)
     }
 
-    /// Looks where texts would be, if no others were in their places: in steps of which each reads for all, so that
-    /// the processor waits for many places of memory at a time.
+    /// Looks up the first slot of each text. Each step reads for all texts, so that the processor waits for many
+    /// memory accesses at a time.
     fn guess(&self, guesses: &mut [Guess<'_>]) {
         if self.slots.is_empty() {
             return;
@@ -183,7 +182,7 @@ impl Names {
         self.bytes.get(self.start(number.min(self.len()))..*self.ends.get(number)?)
     }
 
-    /// The same of a name that may not be UTF-8.
+    /// Like [`Self::number`], for bytes that may not be UTF-8.
     pub(crate) fn number_of(&mut self, name: &[u8]) -> Result<i32> {
         if self.bytes_of(self.last as usize) != Some(name) {
             let hash = hash(name);
@@ -213,7 +212,7 @@ impl Names {
     }
 
     fn add(&mut self, name: &[u8]) -> Result<u32> {
-        // Another thread may change the caller's bytes: what is kept is what was looked at.
+        // Another thread may change the caller's bytes, so the checked bytes are kept.
         let name = name.to_vec();
         if std::str::from_utf8(&name).is_err() {
             return Err(Error::Value("a name that is not UTF-8".into()));

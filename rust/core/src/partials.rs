@@ -1,4 +1,4 @@
-//! What some events say of many subscriptions, in a form that merges in any order.
+//! The effect of events on many subscriptions, in a form that merges in any order.
 //!
 //! Acknowledgments are a set: the ledgers' lengths join by maximum, acknowledged entries by union, the cumulative
 //! position by maximum, ack sets by AND. Joining is commutative, associative and idempotent, so events may come
@@ -6,15 +6,15 @@
 //! functions of the joined state ([`Partials::cursor`]).
 //!
 //! A seek is the exception: it makes the acknowledgments before it void. So a subscription keeps its last seek and
-//! the order of its first and last acknowledgment, and a later seek keeps all of them, drops all, or is a
-//! [`Flaw`] of the subscription; it is never guessed.
+//! the order of its first and last acknowledgment. A later seek keeps all acknowledgments, drops all, or, if it is
+//! between them, is a [`Flaw`] of the subscription.
 //!
-//! Representation: flat arrays. Each (topic, subscription) has a number, and so has each of its ledgers; a row is
-//! brought to its ledger by one look-up, whatever the number of subscriptions. Names stay with the caller, who
-//! numbers topics and subscriptions; subscription [`TOPIC`] is the topic itself, whose entries all its
-//! subscriptions share.
+//! Representation: flat arrays. Each (topic, subscription) has a number, and so has each of its ledgers; a row finds
+//! its ledger by one look-up, whatever the number of subscriptions. The caller keeps the names and numbers topics and
+//! subscriptions. Subscription [`TOPIC`] is the topic itself, whose entries all its subscriptions share.
 //!
-//! Whatever is wrong with one subscription is kept as its flaw, the first by (file, sequence), and the others go on.
+//! An invalid event becomes the flaw of its subscription; the first flaw by (file, sequence) is kept. Other
+//! subscriptions are not affected.
 
 mod batches;
 mod by_pair;
@@ -24,7 +24,7 @@ mod cursor;
 mod events;
 mod joining;
 mod rows;
-mod together;
+mod batched_rows;
 mod transactions;
 
 use std::cmp::Ordering;
@@ -36,21 +36,21 @@ pub use bytes::VERSION;
 pub use columns::{CursorColumns, INTEGERS, Texts};
 pub use cursor::{Cursor, SizeRun};
 pub use events::{Action, Codes, Rows};
-pub use transactions::InTransactions;
+pub use transactions::TransactionRows;
 
 use crate::ledgers::Ledgers;
 use crate::position::Position;
 use crate::position_info::PositionInfo;
 use crate::range_set::EntrySet;
 use batches::{Batch, Batches};
-use events::Part;
 use rows::Memory;
 use transactions::Committed;
 
 /// Means null in a column; no id, index, size or sequence is negative.
 pub const NULL: i64 = i64::MIN;
 
-/// The number of the subscription without a name: what happens to a topic happens to all its subscriptions.
+/// The number of the subscription without a name. Its events are those of the topic and apply to all its
+/// subscriptions.
 pub const TOPIC: i32 = 0;
 
 /// When an event happened: the number of its file, and its sequence there. Files are ordered by name.
@@ -65,7 +65,7 @@ pub struct Order {
 /// Before every event.
 const FIRST: Order = Order { file: 0, sequence: NULL };
 
-/// What is wrong with a subscription's events.
+/// Why a subscription's events lead to no cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flaw {
     /// The kind or the sequence is null, or a subscription's event names none.
@@ -78,11 +78,11 @@ pub enum Flaw {
     Negative = 3,
     /// A batch index, batch size or ack set beyond the limit.
     BatchTooLarge = 4,
-    /// A seek between acknowledgments that were folded without knowing it.
+    /// A seek between acknowledgments that were folded before it was known.
     SeekBetween = 5,
-    /// A cleared backlog that does not say up to where, in events folded without knowing what came before it.
+    /// A cleared backlog without a position, in events that were folded without the events before it.
     ClearedBlindly = 6,
-    /// An acknowledgment in a transaction, in events folded without knowing what was committed.
+    /// An acknowledgment in a transaction, in events that were folded without the commits.
     InTransaction = 7,
 }
 
@@ -99,7 +99,7 @@ impl Flaw {
         Self::InTransaction,
     ];
 
-    /// One sentence without its beginning.
+    /// The message, without the place of the event.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -131,13 +131,13 @@ impl Flaw {
     }
 }
 
-/// One (topic, subscription): what each row needs, in as little memory as can be, for there may be many pairs.
+/// One (topic, subscription), in little memory because there may be many pairs.
 #[derive(Debug, Clone)]
 struct Pair {
     topic: i32,
     subscription: i32,
     ledgers: Vec<u32>,
-    /// The ledger met last, its id and its number: most subscriptions write to one for a long time.
+    /// The id and the number of the ledger used last: most subscriptions stay in one ledger for a long time.
     last_ledger: (i64, u32),
     /// The order of the first and the last acknowledgment.
     acked: Option<(Order, Order)>,
@@ -151,24 +151,24 @@ impl Pair {
     }
 }
 
-/// What most pairs do not have, and then in no memory.
+/// Fields that most pairs do not have; they take no memory then.
 #[derive(Debug, Clone)]
-struct Rare(Option<Box<Few>>);
+struct Rare(Option<Box<RareFields>>);
 
 #[derive(Debug, Clone, Default)]
-struct Few {
+struct RareFields {
     seek: Option<(Order, Position)>,
     settings: Option<(Order, String)>,
     flaw: Option<(Order, Flaw)>,
-    /// When the subscription was deleted for the last time.
+    /// The last deletion of the subscription.
     deleted: Option<Order>,
-    /// Every ledger below is deleted.
+    /// Every ledger below this id is deleted.
     trimmed_before: i64,
-    /// The ledgers of the topic, if they are known better than from the events.
+    /// The ledgers of the topic, if the caller gave them.
     directory: Option<Ledgers>,
 }
 
-static NOTHING: Few = Few {
+static NOTHING: RareFields = RareFields {
     seek: None,
     settings: None,
     flaw: None,
@@ -178,16 +178,16 @@ static NOTHING: Few = Few {
 };
 
 impl Deref for Rare {
-    type Target = Few;
+    type Target = RareFields;
 
     #[inline]
-    fn deref(&self) -> &Few {
+    fn deref(&self) -> &RareFields {
         self.0.as_deref().unwrap_or(&NOTHING)
     }
 }
 
 impl DerefMut for Rare {
-    fn deref_mut(&mut self) -> &mut Few {
+    fn deref_mut(&mut self) -> &mut RareFields {
         self.0.get_or_insert_default()
     }
 }
@@ -205,7 +205,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn has_entry(&mut self, entry_id: i64) {
+    fn note_entry(&mut self, entry_id: i64) {
         self.entries = self.entries.max(entry_id.saturating_add(1));
     }
 
@@ -213,13 +213,29 @@ impl Ledger {
         self.up_to = self.up_to.max(Some(entry_id));
     }
 
-    /// Takes the acknowledgment of a part of an entry; `up_to` includes the messages before an index.
+    /// Takes the batch of an acknowledgment: its size, and the messages if it is for a part of the entry. With `up_to`,
+    /// the messages before its index are acknowledged, too. Returns whether it is for the whole entry.
     #[inline]
-    fn take_part(&mut self, entry_id: i64, part: Part<'_>, up_to: bool) {
-        match part.words {
-            Some(words) => self.batches.join_words(entry_id, words, part.size),
-            None if up_to => self.batches.acknowledge_up_to(entry_id, part.index, part.size),
-            None => self.batches.acknowledge(entry_id, part.index, part.size),
+    fn take_parts(&mut self, rows: &Rows<'_>, row: usize, up_to: bool) -> bool {
+        let entry_id = rows.entry_ids[row];
+        let (index, size) = rows.batch(row);
+        match rows.ack_set(row) {
+            Some(words) if words.iter().any(|word| *word != 0) => {
+                self.batches.join_words(entry_id, words, size);
+                false
+            }
+            None if index != NULL && up_to => {
+                self.batches.acknowledge_up_to(entry_id, index, size);
+                false
+            }
+            None if index != NULL => {
+                self.batches.acknowledge(entry_id, index, size);
+                false
+            }
+            _ => {
+                self.batches.note_size(entry_id, size);
+                true
+            }
         }
     }
 
@@ -246,7 +262,7 @@ impl Ledger {
 /// The partials of many subscriptions; see the module.
 #[derive(Debug, Clone, Default)]
 pub struct Partials {
-    /// Whether the order of acknowledgments is kept, which a later seek must know.
+    /// Whether the order of acknowledgments is kept, which a later seek needs.
     ordered: bool,
     /// Whether the seeks and the cleared backlogs without a position were given before the events.
     resets_known: bool,
@@ -263,8 +279,8 @@ pub struct Partials {
 }
 
 impl Partials {
-    /// Without any subscription. `ordered` keeps the order of acknowledgments; `resets_known` says that
-    /// [`Self::seek`] and [`Self::clear`] are called before the events are given.
+    /// Without any subscription. `ordered` keeps the order of acknowledgments. With `resets_known`, the caller calls
+    /// [`Self::seek`] and [`Self::clear`] before it gives the events.
     #[must_use]
     pub fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
         let batch_size_max = batch_size_max.clamp(0, i32::MAX.into());
@@ -293,7 +309,7 @@ impl Partials {
         self.pairs.len()
     }
 
-    /// Whether there is no pair.
+    /// Whether it has no pair.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
@@ -322,8 +338,8 @@ impl Partials {
         &self.files[file as usize]
     }
 
-    /// Takes a seek, if it is later than the one known: `position` is the next to be read, and
-    /// acknowledgments before it are void. `ack_set` has the messages of that entry that are not acknowledged.
+    /// Applies a seek if it is later than the known one: `position` is read next, and earlier acknowledgments are
+    /// void. `ack_set` holds the messages of that entry that are not acknowledged.
     pub fn seek(&mut self, pair: u32, order: Order, position: Position, ack_set: Option<&[i64]>) {
         let known = self.pairs[pair as usize].rare.seek;
         if known.is_some_and(|(known, _)| self.compare(known, order) != Ordering::Less) {
@@ -334,29 +350,29 @@ impl Partials {
             && self.compare(last, order) == Ordering::Greater
         {
             if self.compare(first, order) != Ordering::Greater {
-                self.refuse(pair, order, Flaw::SeekBetween);
+                self.note_flaw(pair, order, Flaw::SeekBetween);
             }
         } else if order != FIRST {
-            // Nothing is before a state that events follow. Without an order, what is known came after it.
+            // No event precedes a start state. Events without an order follow it.
             self.forget_acknowledgments(pair);
         }
         if let Some(words) = ack_set.filter(|words| words.iter().any(|word| *word != 0)) {
             let ledger = self.ledger(pair, position.ledger_id);
             self.ledgers[ledger as usize].batches.join_words(position.entry_id, words, NULL);
             if self.ordered {
-                self.cover(pair, order, order);
+                self.widen_acked(pair, order, order);
             }
         }
     }
 
-    /// The order of the seek that makes what happened at `order` void, if there is one. A state that events follow
-    /// makes nothing void, for all of them come after it, those without an order too.
+    /// The order of the seek that makes an event at `order` void, if there is one. A start state makes no event void,
+    /// because all events follow it, including those without an order.
     fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
         let (seek, _) = known.rare.seek?;
         (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)
     }
 
-    /// Takes the deletion of a subscription; a seek that comes after it makes the subscription again.
+    /// Applies the deletion of a subscription; a later seek creates it again.
     pub fn delete(&mut self, pair: u32, order: Order) {
         let known = self.pairs[pair as usize].rare.deleted;
         if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
@@ -364,7 +380,7 @@ impl Partials {
         }
     }
 
-    /// Takes the deletion of all ledgers before one.
+    /// Applies the deletion of all ledgers before one.
     fn trim(&mut self, pair: u32, ledger_id: i64) {
         let rare = &mut self.pairs[pair as usize].rare;
         if ledger_id > rare.trimmed_before {
@@ -372,7 +388,7 @@ impl Partials {
         }
     }
 
-    /// Whether the subscription was deleted and not made again.
+    /// Whether the subscription was deleted and not created again.
     #[must_use]
     pub fn is_deleted(&self, pair: u32) -> bool {
         let known = &self.pairs[pair as usize];
@@ -380,7 +396,7 @@ impl Partials {
         known.rare.seek.is_none_or(|(seek, _)| self.compare(seek, deleted) == Ordering::Less)
     }
 
-    /// The last position that is known to exist, for the subscription or for its topic.
+    /// The last position that exists, by the events of the subscription and its topic.
     #[must_use]
     pub fn last_published(&self, pair: u32) -> Option<Position> {
         let topic = self.pair_numbers.get(&(self.pairs[pair as usize].topic, TOPIC));
@@ -391,37 +407,37 @@ impl Partials {
         has_entries.map(|ledger| Position::new(ledger.ledger_id, ledger.entries - 1)).max()
     }
 
-    /// Takes a cleared backlog: everything up to `last`, the last position published before it, is acknowledged.
+    /// Applies a cleared backlog: everything up to `last`, the last position published before it, is acknowledged.
     pub fn clear(&mut self, pair: u32, order: Order, last: Position) {
         let ledger = self.ledger(pair, last.ledger_id);
         self.ledgers[ledger as usize].acknowledge_up_to(last.entry_id);
-        self.cover(pair, order, order);
+        self.widen_acked(pair, order, order);
     }
 
-    /// Takes the state that a subscription had before all events: `info`, and the topic's ledgers as far as they are
-    /// known. A seek that is known already makes its acknowledgments void.
+    /// Applies the state of a subscription before all events: `info`, and the known ledgers of the topic. A seek that
+    /// is already known makes its acknowledgments void.
     pub fn start(&mut self, pair: u32, info: &PositionInfo, ledgers: &[(i64, i64)]) {
         for (ledger_id, entries) in ledgers {
             let ledger = self.ledger(pair, *ledger_id);
-            self.ledgers[ledger as usize].has_entry(entries - 1);
+            self.ledgers[ledger as usize].note_entry(entries - 1);
         }
         let Position { ledger_id, entry_id } = info.mark_delete;
         if ledgers.is_empty() {
             let ledger = self.ledger(pair, ledger_id);
-            self.ledgers[ledger as usize].has_entry(entry_id);
+            self.ledgers[ledger as usize].note_entry(entry_id);
         }
         if self.pairs[pair as usize].rare.seek.is_some() {
             return;
         }
         let next = Position::new(ledger_id, entry_id.saturating_add(1));
         self.seek(pair, FIRST, next, None);
-        self.cover(pair, FIRST, FIRST);
+        self.widen_acked(pair, FIRST, FIRST);
         for range in info.individually_deleted.ranges() {
             let ledger = self.ledger(pair, range.ledger_id);
             let ledger = &mut self.ledgers[ledger as usize];
             let (lower, upper) = (range.lower_entry_exclusive, range.upper_entry_inclusive);
             if ledgers.is_empty() {
-                ledger.has_entry(upper);
+                ledger.note_entry(upper);
             }
             if upper < ledger.entries {
                 ledger.acked.add_range(lower, upper);
@@ -431,7 +447,7 @@ impl Partials {
             let ledger = self.ledger(pair, position.ledger_id);
             let ledger = &mut self.ledgers[ledger as usize];
             if ledgers.is_empty() {
-                ledger.has_entry(position.entry_id);
+                ledger.note_entry(position.entry_id);
             }
             if position.entry_id < ledger.entries {
                 ledger.batches.join_words(position.entry_id, words, NULL);
@@ -439,33 +455,33 @@ impl Partials {
         }
     }
 
-    /// Takes the settings of a subscription if they are later than those known.
-    pub fn settle(&mut self, pair: u32, order: Order, detail: String) {
+    /// Sets the settings of a subscription if they are later than the known ones.
+    pub fn set_settings(&mut self, pair: u32, order: Order, detail: String) {
         let known = self.pairs[pair as usize].rare.settings.as_ref().map(|settings| settings.0);
         if known.is_none_or(|known| self.compare(known, order) == Ordering::Less) {
             self.pairs[pair as usize].rare.settings = Some((order, detail));
         }
     }
 
-    /// The settings of the pairs that have some.
+    /// The settings of the pairs that have any.
     pub fn settings(&self) -> impl Iterator<Item = (u32, &str)> + '_ {
         self.pairs.iter().enumerate().filter_map(|(pair, known)| {
             Some((pair as u32, known.rare.settings.as_ref()?.1.as_str()))
         })
     }
 
-    /// Takes the ledgers of a pair's topic, instead of what the events say of them.
-    pub fn know_ledgers(&mut self, pair: u32, ledgers: Ledgers) {
+    /// Sets the ledgers of a pair's topic, which replace those that the events show.
+    pub fn set_ledgers(&mut self, pair: u32, ledgers: Ledgers) {
         self.pairs[pair as usize].rare.directory = Some(ledgers);
     }
 
-    /// The flaw of a pair, and when its event happened.
+    /// The flaw of a pair, and the order of its event.
     #[must_use]
     pub fn flaw(&self, pair: u32) -> Option<(Order, Flaw)> {
         self.pairs[pair as usize].rare.flaw
     }
 
-    /// The same as one sentence.
+    /// The flaw of a pair, as one sentence.
     #[must_use]
     pub fn flaw_text(&self, pair: u32) -> Option<String> {
         let (Order { file, sequence }, flaw) = self.flaw(pair)?;
@@ -487,8 +503,8 @@ impl Partials {
         flawed.min_by(|(_, a), (_, b)| self.compare_flaws(*a, *b)).map(|(pair, _)| pair as u32)
     }
 
-    /// Keeps a flaw of a pair, if it comes before the one known.
-    pub fn refuse(&mut self, pair: u32, order: Order, flaw: Flaw) {
+    /// Keeps a flaw of a pair if it precedes the known one.
+    pub fn note_flaw(&mut self, pair: u32, order: Order, flaw: Flaw) {
         let known = self.pairs[pair as usize].rare.flaw;
         let found = (order, flaw);
         if known.is_none_or(|known| self.compare_flaws(found, known) == Ordering::Less) {
@@ -507,8 +523,8 @@ impl Partials {
         }
     }
 
-    /// Widens the bounds over a pair's acknowledgments.
-    fn cover(&mut self, pair: u32, first: Order, last: Order) {
+    /// Extends the order of a pair's first and last acknowledgment.
+    fn widen_acked(&mut self, pair: u32, first: Order, last: Order) {
         let known = self.pairs[pair as usize].acked;
         let (mut from, mut to) = known.unwrap_or((first, last));
         if self.compare(first, from) == Ordering::Less {
@@ -553,8 +569,8 @@ impl Partials {
 /// Hashes ids and names of events; see [`Mix`].
 pub(crate) type Mixed = BuildHasherDefault<Mix>;
 
-/// Hashes a few integers by folded multiplication: the standard hasher costs more than the rest of a row. The
-/// keys are numbers that this module gives, ids and names; who chooses them to collide makes his own replay slow.
+/// Hashes a few integers by folded multiplication: the standard hasher costs more than the rest of a row. The keys
+/// are this module's numbers, ids and names; colliding keys only slow down their own replay.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mix(u64);
 

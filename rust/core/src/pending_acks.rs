@@ -1,15 +1,15 @@
-//! `PendingAcks`: what was sent to one consumer and is not acknowledged yet.
+//! `PendingAcks`: the entries that were sent to one consumer and are not acknowledged.
 //!
-//! **Representation.** A hash of ledgers (`directory`); a ledger is a window of 64-entry pages over the span
-//! of its entries (`window`, `page`, `column`), or, where entries are far apart, a hash map with a bit set as
-//! prefix index (`sparse`), whichever is smaller (`ledger`).
+//! **Representation.** A hash of ledgers (`directory`); a ledger is a window of 64-entry pages over the span of its
+//! entries (`window`, `page`, `column`), or, if entries are far apart, a hash map with a bit set as prefix index
+//! (`sparse`), whichever is smaller (`ledger`).
 //!
-//! **Why.** Dispatch hands out entry ids almost in order and mark-delete drops them from the front. In a
-//! window an entry is found by a shift, without hashing its id; the order is free; a prefix is dropped page by page;
-//! and an entry costs no key, only the bytes in which its value differs from its neighbours'. A hash map
-//! per ledger with a bit set over it, the plan of apache/pulsar#26024, hashes every entry it drops.
+//! **Why.** Dispatch hands out entry ids almost in order and mark-delete drops them from the front. In a window an
+//! entry is found by a shift, without hashing its id; the order is free; a prefix is dropped page by page; and an
+//! entry costs no key, only the bytes in which its value differs from those of its neighbours. A hash map per ledger
+//! with a bit set over it, the plan of apache/pulsar#26024, hashes every entry it drops.
 //!
-//! Semantics are those of Pulsar's `PendingAcksMap`. Ids are taken as they come, any `i64`.
+//! Semantics are those of Pulsar's `PendingAcksMap`. Ids are any `i64`.
 
 mod column;
 mod directory;
@@ -49,7 +49,7 @@ impl PendingAcks {
         self.entries
     }
 
-    /// Whether there is no entry. O(1).
+    /// Whether the map is empty. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries == 0
@@ -62,7 +62,7 @@ impl PendingAcks {
         self.is_closed
     }
 
-    /// Refuses every later [`PendingAcks::add`]; what is there stays.
+    /// Refuses every later [`PendingAcks::add`]; entries stay.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
@@ -78,7 +78,7 @@ impl PendingAcks {
         true
     }
 
-    /// Adds or replaces many entries; returns how many were allowed. Those of one page in a row find it once.
+    /// Adds or replaces many entries; returns how many were allowed. Consecutive entries of one page look it up once.
     pub fn add_many(&mut self, entries: impl IntoIterator<Item = (i64, i64, PendingAck)>) -> usize {
         if self.is_closed {
             return 0;
@@ -112,7 +112,7 @@ impl PendingAcks {
         Ok(self.add_many(rows))
     }
 
-    /// Puts back an entry taken out before, also once closed, unless it was added again meanwhile.
+    /// Puts back an entry that was taken out, even if the map is closed, unless it was added again in between.
     fn put_back(&mut self, ledger_id: i64, entry_id: i64, value: PendingAck) {
         if !self.contains(ledger_id, entry_id) {
             self.directory.get_or_insert(ledger_id).put(entry_id, value);
@@ -171,7 +171,7 @@ impl PendingAcks {
         self.discard_slots(ledger_id, page, 1 << slot) == 1
     }
 
-    /// Removes many entries; returns how many were pending. Those of one page in a row leave it together.
+    /// Removes many entries; returns how many were pending. Consecutive entries of one page are removed at once.
     pub fn remove_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> usize {
         let mut positions = positions.into_iter().peekable();
         let mut discarded = 0;
@@ -244,13 +244,13 @@ impl PendingAcks {
         }
     }
 
-    /// Removes every entry and releases the memory; returns whether it is closed stays.
+    /// Removes every entry and releases the memory. A closed map stays closed.
     pub fn clear(&mut self) {
         self.directory.clear();
         self.entries = 0;
     }
 
-    /// Heap bytes, as requested from the allocator; exact but for the tree of ledger ids, which is estimated.
+    /// Heap bytes, as requested from the allocator; exact except for the tree of ledger ids, which is estimated.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.directory.heap_bytes()
@@ -269,7 +269,7 @@ impl PendingAcks {
 }
 
 impl PartialEq for PendingAcks {
-    /// Equal entries; whether they are closed does not matter.
+    /// Compares the entries only, not whether the maps are closed.
     fn eq(&self, other: &Self) -> bool {
         let mut equal = self.len() == other.len();
         self.for_each(|ledger_id, entry_id, value| {

@@ -1,4 +1,4 @@
-//! A position: one entry of one ledger, the address of everything else in this crate.
+//! A position: one entry of one ledger.
 
 use std::fmt;
 

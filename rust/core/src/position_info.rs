@@ -1,9 +1,9 @@
-//! The persisted cursor: what Pulsar's `PositionInfo` and `ManagedCursorInfo` say, and their bytes.
+//! The persisted cursor: the content of Pulsar's `PositionInfo` and `ManagedCursorInfo`, and their bytes.
 //!
-//! A [`PositionInfo`] is a plain value; nothing here knows a broker, a store or a limit of either.
-//! Folder by folder, from the bytes up: `wire` (Protocol Buffers without messages), `messages` (those that
-//! both outer messages share), `pulsar` and `managed_cursor_info` (the outer messages), `compact` (our own form), `budget` (how much memory
-//! hostile bytes may ask for).
+//! A [`PositionInfo`] is a plain value, independent of brokers and stores. The modules, from the bytes up: `wire`
+//! (Protocol Buffers without messages), `messages` (those that both outer messages share), `pulsar` and
+//! `managed_cursor_info` (the outer messages), `compact` (the compact form), `budget` (the memory that hostile bytes
+//! may request).
 
 mod ack_sets;
 mod range_frame;
@@ -34,16 +34,16 @@ use crate::range_set::PositionRangeSet;
 
 /// A persisted cursor: the mark-delete position and everything acknowledged beyond it.
 ///
-/// Decoding keeps what the bytes say: ranges at or before the mark-delete position, past the end of a
-/// ledger or in unknown ledgers stay, as a broker keeps them; joining them is the cursor's work.
+/// Decoding keeps the content of the bytes. Ranges at or before the mark-delete position, past the end of a ledger or
+/// in unknown ledgers stay, as in a broker; the cursor joins them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PositionInfo {
     /// Everything up to here, inclusive, is acknowledged.
     pub mark_delete: Position,
     /// Whole entries acknowledged beyond it.
     pub individually_deleted: PositionRangeSet,
-    /// Ranges `(lower, upper]` over a ledger's end, written by brokers before 2.4. How many entries the
-    /// lower ledgers have is known elsewhere, so only the part in the upper ledger is in `individually_deleted`.
+    /// Ranges `(lower, upper]` over a ledger's end, written by brokers before 2.4. The number of entries of the lower
+    /// ledgers is not known here, so only the part in the upper ledger is in `individually_deleted`.
     pub spanning_ranges: Vec<(Position, Position)>,
     /// Entries of which a part is acknowledged.
     pub batch_deleted: AckSets,
@@ -100,7 +100,7 @@ impl PositionInfo {
         Ok(())
     }
 
-    /// Sets the fields that are written back as they are.
+    /// Sets the unknown fields, which are written back unchanged.
     ///
     /// # Errors
     /// [`Error::Value`] unless they are whole fields that `PositionInfo` does not know.
@@ -118,7 +118,7 @@ impl PositionInfo {
         }
     }
 
-    /// Reads a state in any form, recognised by its content, and says which form it was.
+    /// Reads a state in any form, recognised by its content; also returns the form.
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the offset where reading stopped; [`Error::Limit`] when the result would

@@ -1,9 +1,9 @@
 //! Ordering by small keys: a stable radix sort of `(key, index)` pairs in 8 bytes.
 //!
-//! What is sorted here is one bucket of times, whose keys differ in a few bits. Two or three passes over
-//! 8-byte pairs cost a quarter of comparing the messages themselves, and the gather after it is one pass.
+//! It sorts one bucket of times, whose keys differ in a few bits. Two or three passes over 8-byte pairs cost a
+//! quarter of comparing the messages, and moving the messages afterwards is one pass.
 
-/// Keys of more bits are left to a comparison sort.
+/// Keys with more bits need a comparison sort.
 pub(crate) const KEY_BITS_MAX: u32 = 32;
 
 /// The places of `keys` in ascending order, equal keys in the order they came; keys are below `2^bits`.
@@ -16,7 +16,7 @@ pub(crate) fn order(keys: impl ExactSizeIterator<Item = u64>, bits: u32) -> Vec<
     if pairs.len() < 64 {
         pairs.sort_unstable();
     } else {
-        // Wider digits save a pass where their counters are few beside the pairs.
+        // Wider digits save a pass if there are many more pairs than counters.
         let digit = if pairs.len() < 4096 { 8 } else { 11 };
         let mut spare = vec![0; pairs.len()];
         for shift in (32..32 + bits).step_by(digit) {

@@ -1,10 +1,10 @@
 //! Acknowledged positions, ledger by ledger: Pulsar's individually deleted messages.
 //!
-//! Representation: an ordered map from ledger id to the entries acknowledged in it, each in the one of
-//! three forms that is smallest for what it holds (see [`LedgerAcks`]): a single run (a ledger acknowledged
-//! in order, the usual case, allocates nothing), a sorted tree of runs, or a bit window. The choice is
-//! never visible. Roaring bitmaps were the obvious alternative: slower by three to five times to add to,
-//! no smaller here, and a run of 2^40 entries, which hostile bytes can ask for, takes 2^24 containers.
+//! Representation: an ordered map from ledger id to the entries acknowledged in it, each in the smallest of three
+//! forms (see [`LedgerAcks`]): a single run (a ledger acknowledged in order, the usual case, allocates nothing), a
+//! sorted tree of runs, or a bit window. The choice is never visible. Roaring bitmaps are the alternative: adding is
+//! three to five times slower, they are not smaller here, and a run of 2^40 entries, which hostile bytes can request,
+//! takes 2^24 containers.
 //!
 //! Ranges are open-closed, `(lower, upper]`, as Pulsar prints them, and never span ledgers.
 //!
@@ -32,12 +32,11 @@ use run::Run;
 /// Words that the bits of one ledger can fill in a Java `BitSet`, whose indexes are below 2^31.
 const JAVA_BIT_SET_WORDS: i64 = 1 << 25;
 
-/// Words that are added together: enough to avoid a look-up for each, few enough that zeros between far
-/// bits take no memory.
+/// Words that are added at once: enough to avoid a look-up for each, few enough that zeros between far bits take no
+/// memory.
 pub(crate) const WORDS_TOGETHER: usize = 512;
 
-/// Ranges of a ledger that are added together: enough to avoid a look-up for each, and their bits, laid out as
-/// loosely as the set allows, take 33 KB.
+/// Ranges of a ledger that are added at once: enough to avoid a look-up for each. Their bits take at most 33 KB.
 pub(crate) const RANGES_TOGETHER: usize = 512;
 
 /// The acknowledged entries `(lower_entry_exclusive, upper_entry_inclusive]` of one ledger.
@@ -275,7 +274,7 @@ impl PositionRangeSet {
         *self = Self::new();
     }
 
-    /// Whether a position is acknowledged. One that cannot exist is not.
+    /// Whether a position is acknowledged; false for an invalid position.
     #[must_use]
     pub fn contains(&self, ledger_id: i64, entry_id: i64) -> bool {
         self.ledgers.get(&ledger_id).is_some_and(|acks| acks.contains(entry_id))
@@ -306,7 +305,7 @@ impl PositionRangeSet {
         self.ranges
     }
 
-    /// Whether there is no position.
+    /// Whether it has no position.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ledgers.is_empty()
@@ -332,8 +331,8 @@ impl PositionRangeSet {
     /// The bits of one ledger as [`Self::add_words`] takes them, without trailing zero words.
     ///
     /// # Errors
-    /// [`Error::Limit`] if an entry is past a Java `BitSet`, that is at 2^31 or above; [`Error::Memory`] if there
-    /// is no room for the words up to the last entry.
+    /// [`Error::Limit`] if an entry is past a Java `BitSet`, that is at 2^31 or above; [`Error::Memory`] if memory
+    /// does not suffice for the words up to the last entry.
     pub fn words_of(&self, ledger_id: i64) -> Result<Vec<i64>> {
         let Some(acks) = self.ledgers.get(&ledger_id) else { return Ok(Vec::new()) };
         let last_word = acks.last_entry() / 64;
@@ -375,8 +374,7 @@ impl PositionRangeSet {
         acks.into_iter().flat_map(move |acks| acks.runs().map(move |run| run.in_ledger(ledger_id)))
     }
 
-    /// At most `limit` ranges that begin after the entry `after`, in order: how an iterator that outlives
-    /// the borrow goes on.
+    /// At most `limit` ranges that begin after the entry `after`, in order, for an iterator that outlives the borrow.
     #[must_use]
     pub fn ranges_after(&self, after: Option<Position>, limit: usize) -> Vec<PositionRange> {
         let Some(after) = after else { return self.ranges().take(limit).collect() };
@@ -450,7 +448,7 @@ impl PositionRangeSet {
         items: impl IntoIterator<Item = T>,
         change: impl Fn(&mut LedgerAcks, T),
     ) {
-        // The ledgers leave the map for the time of the batch, so that each is at hand without a search.
+        // The ledgers are taken out of the map during the batch, so that each is found without a search.
         let mut taken = ByLedger::new();
         for (ledger_id, item) in ledger_ids.iter().zip(items) {
             let take = || {

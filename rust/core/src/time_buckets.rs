@@ -9,9 +9,9 @@
 //! entries   one range in place, else roaring (array, bitset or run containers)
 //! ```
 //!
-//! The open run is what keeps the index small *while filling*: ids in order never pass through a bitmap, they
-//! become a range when the filling leaves them. Sets filled piece by piece are run-optimised each time
-//! their pieces have doubled. Every reading method closes the open run first.
+//! The open run keeps the index small *while it is filled*: ids in order become a range directly, without a bitmap.
+//! Sets that are filled in pieces are run-optimised each time their pieces have doubled. Every reading method closes
+//! the open run first.
 
 mod entries;
 mod bytes;
@@ -141,7 +141,7 @@ impl TimeBuckets {
         }
     }
 
-    /// Adds the first rows, [`STEP_ROWS`] at once, as long as they go on with the open run. Returns how many.
+    /// Adds the first rows, [`STEP_ROWS`] at once, while they continue the open run. Returns how many.
     fn extend_run(&mut self, times_ms: &[i64], ledger_ids: &[i64], entry_ids: &[i64]) -> usize {
         let Some(mut open) = self.open else { return 0 };
         let Some(start) = self.start_of(open.bucket) else { return 0 };
@@ -240,7 +240,7 @@ impl TimeBuckets {
     /// Adds the ids of a portable roaring bitmap; returns how many were new.
     ///
     /// # Errors
-    /// [`Error::Value`] for a negative ledger id, [`Error::Corrupt`] for bytes that are no such bitmap.
+    /// [`Error::Value`] for a negative ledger id, [`Error::Corrupt`] for bytes that are not such a bitmap.
     pub fn add_roaring(
         &mut self,
         deliver_at_ms: i64,
@@ -275,7 +275,7 @@ impl TimeBuckets {
 }
 
 fn find(ledgers: &[LedgerEntries], ledger: i64) -> std::result::Result<usize, usize> {
-    // Filling is in order: the last one is asked first.
+    // Messages come mostly in order, so the last bucket is tried first.
     match ledgers.last() {
         Some(last) if last.ledger == ledger => Ok(ledgers.len() - 1),
         Some(last) if last.ledger < ledger => Err(ledgers.len()),

@@ -1,18 +1,18 @@
 //! Delayed messages in slots of time, each a compressed stream: exact, and small at both extremes.
 //!
-//! Bitmaps by time bucket are small while many messages share a bucket; where times are scattered, each
-//! bitmap holds one message. A wheel turns that around: its slots are wide, and inside a slot messages
-//! are in order of *position* as a stream of (gap, tick) near the entropy of both. Regular traffic becomes
-//! a handful of staircase runs, random times take 2.7 to 4 bytes a message, and a tick of 1 ms is exact.
+//! Bitmaps by time bucket are small while many messages share a bucket. If times are scattered, each bitmap holds one
+//! message. A wheel does the reverse: its slots are wide, and inside a slot messages are in order of *position* as a
+//! stream of (gap, tick) near the entropy of both. Regular traffic becomes a handful of staircase runs, random times
+//! take 2.7 to 4 bytes a message, and a tick of 1 ms is exact.
 //!
 //! ```text
 //! open    the open slot,  its runs sorted by time             pops: cut off the back of a vector
 //! slots   B-tree of first tick → slot of 2^bits ticks        adds: append to the slot's stream
-//! slot    tail run · stream of bits · a few late and removed messages beside it
+//! slot    tail run · stream of bits · a few late and removed messages
 //! ```
 //!
-//! A slot is opened when its first message is due; one with many messages is first split by time, so
-//! what is open stays small whatever the width. Slots never overlap, and all are after the open one.
+//! A slot is opened when its first message is due. A slot with many messages is first split by time, so the open slot
+//! stays small whatever the width. Slots never overlap, and all are after the open one.
 
 mod bits;
 mod bytes;
@@ -31,12 +31,12 @@ use open_slot::OpenSlot;
 use run::MessageRun;
 use slot::Slot;
 
-/// A new slot spans about 2^22 ms, 70 minutes: a week has 144, so their fixed costs vanish, and what random
-/// positions cost does not depend on the width.
+/// A new slot spans about 2^22 ms, 70 minutes: a week has 144, so their fixed costs are negligible, and the cost of
+/// random positions does not depend on the width.
 const SLOT_MS_BITS: u32 = 22;
 /// Slots of ticks of hours still span a few.
 const SLOT_BITS_MIN: u32 = 6;
-/// A slot of at most this many messages is opened whole, whatever it is made of: 4,096 runs are 224 KiB.
+/// A slot of at most this many messages is opened whole in any case: 4,096 runs are 224 KiB.
 const OPEN_MAX: u64 = 4096;
 /// A slot of at most this many messages, 14 MiB, is opened whole if its times are scattered. A split would write
 /// each of them once more.
@@ -48,8 +48,8 @@ const RUNS_BYTES_MAX: u64 = 1 << 14;
 /// Every other slot is first split into two to the power of this many parts.
 const SPLIT_BITS: u32 = 6;
 
-/// Changes of slot after which a batch is looked at: where its times are scattered the rest is grouped by
-/// slot first, since finding another slot for each message costs more than all else.
+/// After this many changes of slot, a batch is examined. If its times are scattered, the rest is grouped by slot
+/// first, because finding another slot for each message costs more than all other work.
 const SWITCHES_MAX: usize = 256;
 /// Messages that are grouped at once: their columns, 1.5 MiB, stay in a second-level cache.
 const GROUPED_MAX: usize = 1 << 16;
@@ -148,8 +148,8 @@ impl TimeWheel {
         new
     }
 
-    /// Adds messages one after the other. Returns early, with the number served, where after
-    /// `switches_max` changes of slot there was one on every eighth message.
+    /// Adds messages one after the other. Returns early, with the number of added messages, if after `switches_max`
+    /// changes of slot at least every eighth message changed the slot.
     fn add_sequence(
         &mut self,
         messages: impl Iterator<Item = Delayed>,
@@ -157,7 +157,7 @@ impl TimeWheel {
     ) -> usize {
         let mut messages = messages.peekable();
         let (tick_ms, slot_bits) = (self.tick_ms, self.slot_bits);
-        // Times after `low` up to `high` round to `tick`: in order there is no division.
+        // Times after `low` up to `high` round to `tick`, so messages in order need no division.
         let (mut tick, mut low, mut high) = (0, i64::MAX, i64::MIN);
         let mut round_up = |time: i64| {
             if tick_ms == 1 {
@@ -190,7 +190,7 @@ impl TimeWheel {
                 Some(slot) if slot.bits == slot_bits => (aligned, &mut **slot),
                 _ => self.slot_at(tick),
             };
-            // It serves the messages after this one while they fall into it.
+            // The slot takes the following messages while they fall into it.
             let (bits, mut new) = (slot.bits, 0);
             while let Some(&message) = messages.peek() {
                 let tick = round_up(message.deliver_at_ms);
@@ -220,7 +220,7 @@ impl TimeWheel {
                 slot.for_each_run(|run| runs.push(run));
                 let mut in_order = open_slot::sort_descending(&mut runs, bits);
                 if !in_order && few {
-                    runs = runs.iter().rev().flat_map(|run| run.stairs()).collect();
+                    runs = runs.iter().rev().flat_map(|run| run.split_by_tick()).collect();
                     in_order = open_slot::sort_descending(&mut runs, bits);
                 }
                 if in_order {
@@ -254,9 +254,9 @@ impl TimeWheel {
     }
 }
 
-/// The places of times grouped by slots of so many milliseconds that begin at whole multiples of them; those
-/// of one slot stay in the order they came, since a position that is not the greatest is late. A quotient that
-/// is rounded over the edge of a slot makes such a late one: slower, and rarer than one in 2^20.
+/// The indexes of times, grouped by slots of `width_ms` milliseconds that begin at whole multiples of it. Indexes of
+/// one slot keep their order, because a position that is not the greatest is late. Rounding a quotient over the edge
+/// of a slot makes a late message, which is slower and rarer than one in 2^20.
 fn group_by_slot(times: impl ExactSizeIterator<Item = i64> + Clone, slot_ms: i128) -> Vec<u64> {
     let least = times.clone().min().unwrap_or_default();
     let start = i128::from(least).div_euclid(slot_ms) * slot_ms;
@@ -285,7 +285,7 @@ fn within(tick: i64, start: i64, bits: u32) -> bool {
     (tick.wrapping_sub(start) as u64) >> bits == 0
 }
 
-/// Adds a run that comes after all others; one message may also come before, at a tick of its own.
+/// Adds a run that comes after all others. A single message may also come before others, at its own tick.
 fn add_run(slot: &mut Slot, run: MessageRun) {
     if (run.ledger, run.entry) > slot.last() {
         slot.add_run(run);
@@ -442,9 +442,9 @@ impl DelayedIndex for TimeWheel {
         for (&start, slot) in &self.slots {
             let from = messages.len();
             slot.for_each_run(|run| {
-                for stair in run.stairs() {
-                    let (tick, ledger) = (start.wrapping_add(stair.tick as i64), stair.ledger);
-                    let entries = stair.entry..=stair.last_entry();
+                for step in run.split_by_tick() {
+                    let (tick, ledger) = (start.wrapping_add(step.tick as i64), step.ledger);
+                    let entries = step.entry..=step.last_entry();
                     messages.extend(entries.map(|entry| Delayed::new(tick, ledger, entry)));
                 }
             });

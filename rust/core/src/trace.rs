@@ -33,7 +33,7 @@ pub struct TraceColumns {
     pub sequences: Vec<i64>,
     /// The message's index in its batch.
     pub batch_indexes: Vec<i64>,
-    /// How many messages the batch holds.
+    /// The number of messages in the batch.
     pub batch_sizes: Vec<i64>,
     /// Where each row's ack set begins in `words`.
     pub set_starts: Vec<i64>,

@@ -1,20 +1,20 @@
 //! An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, any three i64, duplicates counted.
 //!
-//! Its order is a heap's; its representation is a *ladder queue*: the win over any heap is not doing
-//! heap operations. A message is moved about twice, whatever the size:
+//! It orders like a heap, but it is a *ladder queue*, which avoids heap operations. A message is moved about twice,
+//! whatever the size:
 //!
 //! ```text
 //! top      unsorted, everything later than the ladder                     adds: a push
 //! rungs    time ranges cut into buckets, each rung inside the bucket      adds: a push into a bucket
 //!          of the rung above that was opened last
 //! bottom   the earliest bucket, sorted, and a small binary heap           pops: from the back of a vector
-//!          (`near`) of what was added before the bucket's end
+//!          (`near`) of messages added before the bucket's end
 //! ```
 //!
-//! When `bottom` and `near` are empty the next bucket is opened: sorted if it is small, cut into a rung of
-//! its own if not. A queue of any size therefore costs one scatter and one sort in cache a message. Times
-//! that cannot be cut (all equal) are sorted whole, so nothing degrades below a heap. What waits in `top`
-//! and in the rungs is packed into 8 bytes a message (`packing.rs`) wherever its columns allow.
+//! When `bottom` and `near` are empty the next bucket is opened: sorted if it is small, split into a new rung if not.
+//! So in a queue of any size a message costs one scatter and one sort in cache. Buckets that cannot be split (all
+//! times equal) are sorted whole, so the queue is never slower than a heap. Messages in `top` and in the rungs are
+//! packed into 8 bytes each (`packing.rs`) if their columns allow it.
 //!
 //! Invariants: every message of `bottom` and `near` is before every message of every rung, the innermost
 //! rung before the outer ones, and all of them at or before `top_after`, which `top` is after.
@@ -37,7 +37,7 @@ const SORT_MAX: usize = 1024;
 /// Messages a bucket when a rung is cut; below [`SORT_MAX`], so that an even spread is sorted next. From 32
 /// to 512 there is a fifth between the best and the worst.
 const BUCKET_AIM: usize = 128;
-/// `near` is cut into a rung when it passes this size: deeper heaps lose to another scatter.
+/// `near` is split into a rung when it passes this size: a deeper heap costs more than another scatter.
 const NEAR_MAX: usize = 4096;
 
 /// The exact heap of delayed messages; see the module for its representation.
@@ -49,9 +49,9 @@ pub struct TripleLongHeap {
     /// The outermost first.
     rungs: Vec<Rung>,
     top: Chunks,
-    /// `None`: there is no ladder, everything goes to `top`.
+    /// `None`: without a ladder, all messages go to `top`.
     top_after: Option<i64>,
-    /// The size of `near` at which it is next looked at.
+    /// The size of `near` at which a split is next considered.
     near_limit: usize,
     length: usize,
 }
@@ -111,13 +111,13 @@ impl TripleLongHeap {
         }
         self.near.push(message);
         if self.near.len() >= self.near_limit.max(NEAR_MAX) {
-            self.cut_near();
+            self.split_near_rung();
         }
     }
 
     /// Turns `near` and `bottom` into the innermost rung, if their times differ.
     #[cold]
-    fn cut_near(&mut self) {
+    fn split_near_rung(&mut self) {
         self.near_limit = self.near.len() * 2;
         let mut messages = self.near.take();
         messages.append(&mut self.bottom);
@@ -157,7 +157,7 @@ impl TripleLongHeap {
                     sort_descending(&mut bucket);
                 }
             } else {
-                // The ladder is used up: what was later than all of it becomes the next one.
+                // The ladder is used up: the later messages become the next ladder.
                 let top = std::mem::take(&mut self.top);
                 let extent = top.extent();
                 self.top_after = (top.len() > 0).then_some(extent.greatest.deliver_at_ms);
@@ -225,7 +225,7 @@ impl DelayedIndex for TripleLongHeap {
                     _ => break,
                 }
             }
-            // Only `bottom`: its due part is a suffix, taken in one piece.
+            // Only `bottom`: its due part is a suffix, which is taken at once.
             let waiting = self.bottom.partition_point(|message| message.deliver_at_ms > now_ms);
             let taken = (self.bottom.len() - waiting).min(max - due.len());
             if taken == 0 {

@@ -5,7 +5,8 @@ use std::ops::DerefMut;
 use std::sync::Mutex;
 
 use ackwell_core::partials::{
-    Action, Codes, CursorColumns, Flaw, INTEGERS, InTransactions, NULL, Order, Rows, SizeRun, Texts,
+    Action, Codes, CursorColumns, Flaw, INTEGERS, NULL, Order, Rows, SizeRun, Texts,
+    TransactionRows,
 };
 use ackwell_core::{self as core, Error, Position};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -181,7 +182,7 @@ impl Partials {
     }
 
     /// Take the settings of a subscription, JSON text, if they are later than those known.
-    fn settle(
+    fn set_settings(
         &self,
         py: Python<'_>,
         pair: u32,
@@ -190,7 +191,7 @@ impl Partials {
         detail: String,
     ) -> PyResult<()> {
         let mut partials = self.known(py, pair, file)?;
-        partials.settle(pair, Order { file, sequence: sequence.0 }, detail);
+        partials.set_settings(pair, Order { file, sequence: sequence.0 }, detail);
         Ok(())
     }
 
@@ -201,7 +202,7 @@ impl Partials {
     }
 
     /// Take the ledgers of a pair's topic, instead of what the events say of them: ascending ids, and entries.
-    fn know_ledgers(
+    fn set_ledgers(
         &self,
         py: Python<'_>,
         pair: u32,
@@ -212,7 +213,7 @@ impl Partials {
         for (ledger_id, entries) in ledger_ids.to_vec().iter().zip(entries.to_vec().iter()) {
             ledgers.grow(*ledger_id, *entries).map_err(raise)?;
         }
-        self.known(py, pair, 0)?.know_ledgers(pair, ledgers);
+        self.known(py, pair, 0)?.set_ledgers(pair, ledgers);
         Ok(())
     }
 
@@ -229,7 +230,7 @@ impl Partials {
     }
 
     /// Keep a flaw of a pair by its number, if it comes before the one known.
-    fn refuse(
+    fn note_flaw(
         &self,
         py: Python<'_>,
         pair: u32,
@@ -240,7 +241,7 @@ impl Partials {
         let flaw = Flaw::numbered(flaw)
             .ok_or_else(|| raise(Error::Value("a flaw that is not known".into())))?;
         let mut partials = self.known(py, pair, file)?;
-        partials.refuse(pair, Order { file, sequence: sequence.0 }, flaw);
+        partials.note_flaw(pair, Order { file, sequence: sequence.0 }, flaw);
         Ok(())
     }
 
@@ -262,12 +263,26 @@ impl Partials {
 
     /// Take rows of events; return the first row that is not an event, whose subscription then has a flaw, or None.
     ///
-    /// `topics`, `subscriptions`, `kinds` and `files` are pairs of int32 arrays: a code for each row, or None where each
-    /// has code 0, and the number of each code; the numbers of kinds are those of `ACTIONS`. `ack_sets` are
-    /// where each row's words begin and end in `words`. Raises `ValueError` for columns of different lengths and for
-    /// codes outside; then no row is taken. O(rows); lets other threads run meanwhile.
-    #[pyo3(signature = (topics, subscriptions, kinds, ledger_ids, entry_ids, *, batch_indexes=None, batch_sizes=None,
-                        ack_sets=None, words=None, sequences=None, files=None))]
+    /// Names (`topics`, `subscriptions`, `kinds` and files) are pairs of int32 arrays: a code for each row, or None if
+    /// each row has code 0, and the number of each code. The numbers of kinds index `ACTIONS`. Every other column is
+    /// an int64 array. O(rows); other threads run during the call.
+    ///
+    /// Parameters
+    /// ----------
+    /// batches : (batch indexes or None, batch sizes or None), optional
+    ///     The index of each row's message in its batch, and the number of messages in the batch.
+    /// ack_sets : (starts, ends, words), optional
+    ///     The ack set of each row is `words[start:end]`, or missing if the start is null.
+    /// order : (sequences or None, files or None), optional
+    ///     The sequence of each event in its file, and the file. Without files, each row is of file 0.
+    ///
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     For columns of different lengths, and for codes or ack sets that are out of range. Then no row is taken.
+    #[pyo3(signature = (topics, subscriptions, kinds, ledger_ids, entry_ids, *, batches=(None, None), ack_sets=None,
+                        order=(None, None)),
+           text_signature = "($self, topics, subscriptions, kinds, ledger_ids, entry_ids, *, batches=(None, None), ack_sets=None, order=(None, None))")]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
     fn feed(
         &self,
@@ -277,18 +292,19 @@ impl Partials {
         kinds: PyCodes<'_>,
         ledger_ids: Ints<'_>,
         entry_ids: Ints<'_>,
-        batch_indexes: Option<Ints<'_>>,
-        batch_sizes: Option<Ints<'_>>,
-        ack_sets: Option<(Ints<'_>, Ints<'_>)>,
-        words: Option<Ints<'_>>,
-        sequences: Option<Ints<'_>>,
-        files: Option<PyCodes<'_>>,
+        batches: (Option<Ints<'_>>, Option<Ints<'_>>),
+        ack_sets: Option<(Ints<'_>, Ints<'_>, Ints<'_>)>,
+        order: (Option<Ints<'_>>, Option<PyCodes<'_>>),
     ) -> PyResult<Option<usize>> {
+        let ((batch_indexes, batch_sizes), (sequences, files)) = (batches, order);
+        let [starts, ends, words] = match &ack_sets {
+            Some((starts, ends, words)) => [Some(starts), Some(ends), Some(words)],
+            None => [None; 3],
+        };
         let mut copies = self.copies();
         let columns =
             [Some(&ledger_ids), Some(&entry_ids), batch_indexes.as_ref(), batch_sizes.as_ref()];
-        let (starts, ends) = ack_sets.as_ref().map(|(starts, ends)| (starts, ends)).unzip();
-        let columns = columns.into_iter().chain([starts, ends, words.as_ref(), sequences.as_ref()]);
+        let columns = columns.into_iter().chain([starts, ends, words, sequences.as_ref()]);
         for (column, copy) in columns.zip(&mut copies.integers) {
             if let Some(column) = column {
                 column.copy_to(copy);
@@ -300,7 +316,7 @@ impl Partials {
                 copy.take(codes.as_ref(), numbers)?;
             }
         }
-        let [ledger_ids, entry_ids, indexes, sizes, starts, ends, words_of, orders] =
+        let [ledger_ids, entry_ids, indexes, sizes, starts, ends, words, orders] =
             copies.integers.each_ref().map(Vec::as_slice);
         let [topics, subscriptions, kinds, files_of] = copies.codes.each_ref().map(OwnCodes::view);
         let rows = Rows {
@@ -312,7 +328,7 @@ impl Partials {
             batch_indexes: batch_indexes.is_some().then_some(indexes),
             batch_sizes: batch_sizes.is_some().then_some(sizes),
             ack_sets: ack_sets.is_some().then_some((starts, ends)),
-            words: if words.is_some() { words_of } else { &[] },
+            words: if ack_sets.is_some() { words } else { &[] },
             sequences: sequences.is_some().then_some(orders),
             files: files.is_some().then_some(files_of),
         };
@@ -352,7 +368,7 @@ impl Partials {
     /// Raises `ValueError` as `feed`; then no commit is taken. O(rows); lets other threads run meanwhile.
     #[pyo3(signature = (topics, subscriptions, kinds, transactions, ledger_ids, *, takes_commits))]
     #[expect(clippy::too_many_arguments, reason = "the columns of an event")]
-    fn uncertain<'py>(
+    fn uncommitted_rows<'py>(
         &self,
         py: Python<'py>,
         topics: PyCodes<'py>,
@@ -370,10 +386,11 @@ impl Partials {
         let [topics, subscriptions, kinds, transactions] =
             copies.codes.each_ref().map(OwnCodes::view);
         let count = ledger_ids.len();
-        let rows = InTransactions { count, topics, subscriptions, kinds, transactions };
-        let uncertain = self.0.detached(py, |partials| partials.uncertain(&rows, takes_commits));
+        let rows = TransactionRows { count, topics, subscriptions, kinds, transactions };
+        let uncommitted =
+            self.0.detached(py, |partials| partials.uncommitted_rows(&rows, takes_commits));
         self.keep(copies);
-        Ok(uncertain.map_err(raise)?.into_pyarray(py))
+        Ok(uncommitted.map_err(raise)?.into_pyarray(py))
     }
 
     /// Join what `encode` gave: for each state its pair, and its ledger or null.

@@ -168,7 +168,7 @@ impl PendingAcks {
     ) -> PyResult<usize> {
         let rows = Rows::new([ledger_ids, entry_ids, remaining, sticky_key_hashes])?;
         let rows = rows.in_blocks_of(SMALL_BLOCK_ROWS);
-        if self.handlers.ask_before_adds() {
+        if self.handlers.has_add_handler() {
             return self.handlers.add_many(py, &self.acks, &rows);
         }
         let mut added = 0;
@@ -272,7 +272,7 @@ impl PendingAcks {
     /// Remove an entry; return whether it was pending.
     #[pyo3(signature = (ledger_id, entry_id, /))]
     fn remove(&self, py: Python<'_>, ledger_id: Int, entry_id: Int) -> PyResult<bool> {
-        if self.handlers.hear_of_removals() {
+        if self.handlers.has_remove_handler() {
             return Ok(self
                 .handlers
                 .remove(py, &self.acks, (ledger_id.0, entry_id.0), None)?
@@ -316,7 +316,7 @@ impl PendingAcks {
         entry_ids: Ints<'_>,
     ) -> PyResult<usize> {
         let rows = Rows::new([ledger_ids, entry_ids])?;
-        if self.handlers.hear_of_removals() {
+        if self.handlers.has_remove_handler() {
             return self.handlers.remove_many(py, &self.acks, &rows);
         }
         let mut removed = 0;

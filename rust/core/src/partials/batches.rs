@@ -1,13 +1,13 @@
 //! The batches of one ledger: how many messages each entry holds, and which of them are not acknowledged.
 //!
-//! An acknowledgment by index says nothing of the indexes beyond it, so a set begins as ones without end; an
-//! ack set from the broker ends where its words end. Joining is AND.
+//! An acknowledgment by index does not show the size of the batch, so a set begins as ones without end. A broker's
+//! ack set ends with its words. Sets are joined by AND.
 //!
-//! Representation: pages of [`PAGE`] entries that follow each other, in the order in which they were met, and a hash
-//! table of their numbers once there are more than [`FEW`]; the page met last is found by one comparison. The slot of an entry holds a set of one word
-//! itself, so a message costs a look-up and an AND, and 14 bytes an entry are all. Longer sets are in `words`: a header,
-//! then the words, with room for more behind them; a set that outgrows its room moves to the end.
-//! Invariant: each page has an entry with a size, a set or both.
+//! Representation: pages of [`PAGE`] consecutive entries, in order of first use, and a hash table of their numbers if
+//! there are more than [`PAGES_SCANNED_MAX`]. The last page used is found by one comparison. A set of one word is in
+//! the slot of its entry, so a message costs a look-up and an AND, and an entry takes 14 bytes. Longer sets are in
+//! `words`: a header, the words, and spare room. A set that outgrows its room moves to the end. Invariant: each page
+//! has an entry with a size, a set or both.
 
 use std::collections::HashMap;
 
@@ -16,15 +16,15 @@ use super::Mixed;
 /// Entries of a page: few enough that one entry alone takes 220 bytes.
 const PAGE: usize = 16;
 
-/// Pages that are looked through: of 100,000 small ledgers none has a table.
-const FEW: usize = 4;
+/// Pages that are searched without a table, so that small ledgers need no table.
+const PAGES_SCANNED_MAX: usize = 4;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Batches {
     pages: Vec<Page>,
-    /// The place of each page, by its number, the id of an entry through [`PAGE`]; empty for few pages.
+    /// The index of each page by its number, which is the entry id divided by [`PAGE`]; empty for few pages.
     places: HashMap<i64, u32, Mixed>,
-    /// The place of the page met last.
+    /// The index of the page used last.
     last: u32,
     words: Vec<u64>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Batches {
 #[derive(Debug, Clone)]
 struct Page {
     number: i64,
-    /// The word of a set of one word, or where a longer one begins in `words`.
+    /// The word of a set of one word, or the start of a longer set in `words`.
     left: [u64; PAGE],
     /// Messages of each batch; 0 if no event says how many.
     sizes: [u32; PAGE],
@@ -58,11 +58,11 @@ enum Form {
     Long,
 }
 
-/// What a ledger holds of one entry.
+/// The batch of one entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) entry_id: i64,
-    /// How many messages it holds, if an event says it.
+    /// The number of messages, if an event has it.
     pub(super) size: Option<i64>,
     /// The messages that are not acknowledged, if some are.
     pub(super) left: Option<Left<'a>>,
@@ -72,7 +72,7 @@ pub(super) struct Batch<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Left<'a> {
     words: Words<'a>,
-    /// Whether what lies beyond the words is ones, not zeros.
+    /// Whether the bits beyond the words are ones, not zeros.
     pub(super) is_endless: bool,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Left<'a> {
         Self { words: Words::Many(words), is_endless }
     }
 
-    /// The words without those at the end that say nothing.
+    /// The words without redundant ones at the end.
     pub(super) fn words(&self) -> &[u64] {
         let words = match &self.words {
             Words::One(word) => word,
@@ -105,7 +105,7 @@ impl<'a> Left<'a> {
         Some(64 * words.len() as i64 - 1 - i64::from((!last).leading_zeros()))
     }
 
-    /// Puts the words of a batch of `size` messages behind `out`, without trailing zero words.
+    /// Appends the words of a batch of `size` messages to `out`, without trailing zero words.
     pub(super) fn write(&self, size: i64, out: &mut Vec<i64>) {
         let start = out.len();
         out.extend(self.words().iter().map(|word| word.cast_signed()));
@@ -121,23 +121,23 @@ impl<'a> Left<'a> {
 }
 
 impl Batches {
-    /// Whether nothing is known of any batch.
+    /// Whether it has no batch.
     pub(super) fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// The batch holds so many messages at least.
+    /// Notes that the batch has at least `size` messages.
     #[inline]
-    pub(super) fn has_size(&mut self, entry_id: i64, size: i64) {
+    pub(super) fn note_size(&mut self, entry_id: i64, size: i64) {
         if size > 0 {
-            self.sized(entry_id, size);
+            self.slot_with_size(entry_id, size);
         }
     }
 
     /// Acknowledges one index of a batch of `size` messages, if that is more than 0.
     #[inline]
     pub(super) fn acknowledge(&mut self, entry_id: i64, index: i64, size: i64) {
-        let slot = self.sized(entry_id, size);
+        let slot = self.slot_with_size(entry_id, size);
         let page = &mut self.pages[slot.page];
         let form = &mut page.forms[slot.at];
         if index < 64 && *form != Form::Long {
@@ -153,7 +153,7 @@ impl Batches {
 
     /// Acknowledges every index up to this one.
     pub(super) fn acknowledge_up_to(&mut self, entry_id: i64, index: i64, size: i64) {
-        let slot = self.sized(entry_id, size);
+        let slot = self.slot_with_size(entry_id, size);
         let last = index as usize / 64;
         let words = self.reach(slot, last + 1);
         let whole = words.len().min(last);
@@ -166,7 +166,7 @@ impl Batches {
     /// Joins the words of an ack set, beyond which everything is acknowledged.
     #[inline]
     pub(super) fn join_words(&mut self, entry_id: i64, words: &[i64], size: i64) {
-        let slot = self.sized(entry_id, size);
+        let slot = self.slot_with_size(entry_id, size);
         let page = &mut self.pages[slot.page];
         let form = &mut page.forms[slot.at];
         let is_short = words.iter().skip(1).all(|word| *word == 0) || *form == Form::Ended;
@@ -178,9 +178,9 @@ impl Batches {
         }
     }
 
-    /// Joins what another ledger of the same id holds of an entry.
+    /// Joins a batch from another part of the same ledger.
     pub(super) fn join(&mut self, other: Batch<'_>) {
-        self.has_size(other.entry_id, other.size.unwrap_or(0));
+        self.note_size(other.entry_id, other.size.unwrap_or(0));
         let Some(left) = other.left else { return };
         let words = left.words();
         if !left.is_endless {
@@ -196,7 +196,7 @@ impl Batches {
     pub(super) fn forget_acknowledgments(&mut self) {
         let known = std::mem::take(self);
         for batch in known.iter() {
-            self.has_size(batch.entry_id, batch.size.unwrap_or(0));
+            self.note_size(batch.entry_id, batch.size.unwrap_or(0));
         }
     }
 
@@ -234,7 +234,7 @@ impl Batches {
         Batch { entry_id: page.number * PAGE as i64 + at as i64, size, left }
     }
 
-    /// The slot of an entry, on a new page if that was not known.
+    /// The slot of an entry, on a new page if necessary.
     #[inline]
     fn slot(&mut self, entry_id: i64) -> Slot {
         let (number, at) = (entry_id >> PAGE.trailing_zeros(), entry_id as usize % PAGE);
@@ -246,7 +246,7 @@ impl Batches {
     }
 
     fn page(&mut self, number: i64) -> usize {
-        let found = match self.pages.len() <= FEW {
+        let found = match self.pages.len() <= PAGES_SCANNED_MAX {
             true => self.pages.iter().position(|page| page.number == number),
             false => self.places.get(&number).map(|place| *place as usize),
         };
@@ -259,29 +259,29 @@ impl Batches {
         let place = self.pages.len();
         let (left, sizes, forms) = ([u64::MAX; PAGE], [0; PAGE], [Form::Nothing; PAGE]);
         if place == self.pages.capacity() {
-            // Twice as many, but of the first only one: most of many ledgers have no other.
+            // Doubles the room, but begins with one page: most ledgers have no second.
             self.pages.reserve_exact(place.max(1));
         }
         self.pages.push(Page { number, left, sizes, forms });
-        if place == FEW {
+        if place == PAGES_SCANNED_MAX {
             let numbers = self.pages.iter().map(|page| page.number);
             self.places = numbers.zip(0..).collect();
-        } else if place > FEW {
+        } else if place > PAGES_SCANNED_MAX {
             self.places.insert(number, place as u32);
         }
         place
     }
 
-    /// The same, of a batch of `size` messages at least.
+    /// Like [`Self::slot`]; notes that the batch has at least `size` messages.
     #[inline]
-    fn sized(&mut self, entry_id: i64, size: i64) -> Slot {
+    fn slot_with_size(&mut self, entry_id: i64, size: i64) -> Slot {
         let slot = self.slot(entry_id);
         let known = &mut self.pages[slot.page].sizes[slot.at];
         *known = (*known).max(size.max(0) as u32);
         slot
     }
 
-    /// The words of a set, made explicit up to `count` of them; fewer if the set ends before.
+    /// The words of a set, extended to `count`; fewer if the set ends earlier.
     fn reach(&mut self, slot: Slot, count: usize) -> &mut [u64] {
         let page = &mut self.pages[slot.page];
         let (form, left) = (&mut page.forms[slot.at], &mut page.left[slot.at]);
@@ -317,7 +317,7 @@ impl Batches {
         &mut self.words[start + 1..=start + len]
     }
 
-    /// Joins the words of an ack set where one word does not hold the outcome.
+    /// Joins the words of an ack set if the result needs more than one word.
     fn join_long(&mut self, slot: Slot, words: &[i64]) {
         let own = self.reach(slot, words.len().max(2));
         for (index, own) in own.iter_mut().enumerate() {
@@ -330,7 +330,7 @@ impl Batches {
     }
 }
 
-/// What comes before the words of a long set. Words beyond `len` are ones as long as the set has no end.
+/// The header of a long set. While the set has no end, words beyond `len` are ones.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     len: usize,

@@ -1,24 +1,24 @@
-//! Rows in the order of their pairs, where the events of several subscriptions are mixed.
+//! Mixed rows of several subscriptions, rewritten in the order of their pairs.
 //!
-//! Row by row, each would wait for the memory of its subscription. The columns are written anew instead, so that the
-//! rows of one pair follow each other, in their own order: each column is read once from its start to its end.
+//! In the given order, each row would wait for the memory of its subscription. In the rewritten columns the rows of
+//! one pair follow each other in their own order. Each column is read once, sequentially.
 
 use super::events::{Codes, Rows};
 
-/// Columns by pair, in memory that is used again.
+/// Columns by pair, in memory that is reused.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ByPair {
-    /// The place of each row as it was given.
+    /// The original index of each row.
     pub(super) given: Vec<u32>,
     pub(super) pairs: Vec<u32>,
-    /// Where each row goes.
+    /// The new index of each row.
     places: Vec<u32>,
     integers: [Vec<i64>; 7],
     codes: [Vec<i32>; 3],
 }
 
 impl ByPair {
-    /// Takes rows, which are of `count` pairs.
+    /// Rewrites rows of `count` pairs.
     pub(super) fn take(&mut self, rows: &Rows<'_>, pairs: &[u32], count: usize) {
         let mut next = vec![0_u32; count + 1];
         for pair in pairs {
@@ -58,7 +58,7 @@ impl ByPair {
         }
     }
 
-    /// The rows that were taken; their topics are those of their pairs.
+    /// The rewritten rows. Their topics are not used: each row has its pair.
     pub(super) fn rows<'a>(&'a self, known: &Rows<'a>) -> Rows<'a> {
         let [ledger_ids, entry_ids, indexes, sizes, starts, ends, sequences] =
             self.integers.each_ref().map(Vec::as_slice);
@@ -80,7 +80,7 @@ impl ByPair {
     }
 }
 
-/// Puts each value of a column where its row goes.
+/// Moves each value of a column to the new index of its row.
 fn move_to<T: Copy + Default>(moved: &mut Vec<T>, column: &[T], places: &[u32]) {
     moved.resize(column.len(), T::default());
     for (value, place) in column.iter().zip(places) {

@@ -1,4 +1,5 @@
-//! The bytes of partials: a string for each ledger of each subscription, and one for what belongs to no ledger.
+//! The bytes of partials: a string for each ledger of each subscription, and one for the facts that belong to no
+//! ledger.
 //!
 //! ```text
 //! magic "AKPT" · version 2 · flags · seek · order · settings · flaw · deleted · trimmed · ledger · CRC-32 of all before it
@@ -40,8 +41,8 @@ const RANGES: u8 = 1;
 const WORDS: u8 = 2;
 
 impl Partials {
-    /// The bytes of each ledger of a pair, by ledger id, and those of what belongs to no ledger, if there is
-    /// any.
+    /// The bytes of each ledger of a pair, by ledger id, and the bytes of the facts that belong to no ledger, if
+    /// there are any.
     pub fn encode(&self, pair: u32) -> Vec<(Option<i64>, Vec<u8>)> {
         let known = &self.pairs[pair as usize];
         let mut ledgers: Vec<&Ledger> =
@@ -60,11 +61,11 @@ impl Partials {
         states
     }
 
-    /// Joins what [`Self::encode`] gave for one ledger of a pair.
+    /// Joins the bytes that [`Self::encode`] returned for one ledger of a pair.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for anything else, [`Error::NewerVersion`] for what a newer release wrote; then nothing
-    /// is changed.
+    /// [`Error::Corrupt`] for invalid bytes, [`Error::NewerVersion`] for bytes of a newer release; then nothing is
+    /// changed.
     pub fn merge(&mut self, pair: u32, ledger_id: Option<i64>, state: &[u8]) -> Result<()> {
         let part = self.decode(ledger_id, state)?;
         self.join(pair, part);
@@ -294,7 +295,7 @@ fn take_batches(reader: &mut FrameReader<'_>, max: i64) -> Result<Batches> {
         if size > max {
             return Err(reader.refuse(format!("a batch of {size} messages; at most {max}")));
         }
-        batches.has_size(entry_id, size);
+        batches.note_size(entry_id, size);
     }
     entry_id = 0;
     for _ in 0..reader.count(3)? {

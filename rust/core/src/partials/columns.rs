@@ -38,7 +38,8 @@ impl Texts {
     }
 }
 
-/// Moves values behind others, without a copy if there are none: those of one subscription may take some 100 MB.
+/// Appends values; moves them without a copy if the column is empty, because the values of one subscription may take
+/// 100 MB.
 fn append<T: Clone>(all: &mut Vec<T>, values: Vec<T>) {
     match all.is_empty() {
         true => *all = values,
@@ -46,7 +47,7 @@ fn append<T: Clone>(all: &mut Vec<T>, values: Vec<T>) {
     }
 }
 
-/// The columns of a cursor's numbers; null if there is no cursor.
+/// The columns of a cursor's numbers; null for a row without a cursor.
 pub const INTEGERS: [&str; 9] = [
     "mark_delete_ledger_id",
     "mark_delete_entry_id",
@@ -64,7 +65,7 @@ pub const INTEGERS: [&str; 9] = [
 pub struct CursorColumns {
     /// How many rows there are.
     pub rows: usize,
-    /// The rows that have no cursor for their events lead to none, and why.
+    /// The rows whose events lead to no cursor, and the error.
     pub errors: Vec<(usize, String)>,
     /// The rows of subscriptions that are deleted.
     pub deleted: Vec<usize>,
@@ -78,17 +79,17 @@ pub struct CursorColumns {
     pub compact: Texts,
     /// The sizes of batches, packed; see [`Cursor::packed_sizes`].
     pub batch_sizes: Texts,
-    /// Where the ack sets of each row begin.
+    /// The start of each row's ack sets.
     pub batch_offsets: Vec<i32>,
     /// The position of each ack set, as Pulsar prints it.
     pub batch_keys: Texts,
-    /// Where the words of each ack set begin.
+    /// The start of each ack set's words.
     pub word_offsets: Vec<i32>,
     /// The words of all ack sets.
     pub words: Vec<i64>,
     /// The acknowledged messages of each ack set; see [`Cursor::acked_in_batches`].
     pub batch_acked: Vec<i64>,
-    /// Where the ledgers of each row begin.
+    /// The start of each row's ledgers.
     pub ledger_offsets: Vec<i32>,
     /// The ledgers' ids.
     pub ledger_ids: Vec<i64>,
@@ -124,12 +125,12 @@ impl CursorColumns {
     pub fn push(&mut self, partials: &Partials, pair: u32, batch_index_acks: bool) {
         if partials.is_deleted(pair) {
             self.deleted.push(self.rows);
-            self.put_nothing();
+            self.put_empty();
         } else {
             let found = partials.cursor(pair, batch_index_acks);
             if let Err(error) = found.and_then(|cursor| self.put(cursor)) {
                 self.errors.push((self.rows, error.to_string()));
-                self.put_nothing();
+                self.put_empty();
             }
         }
         self.rows += 1;
@@ -184,7 +185,7 @@ impl CursorColumns {
         Ok(())
     }
 
-    fn put_nothing(&mut self) {
+    fn put_empty(&mut self) {
         for column in &mut self.integers {
             column.push(NULL);
         }
@@ -204,7 +205,7 @@ impl CursorColumns {
     }
 }
 
-/// Writes a number of at least 0: a tenth of what formatting takes, where there are many.
+/// Writes a number of at least 0, in a tenth of the time of `format!`.
 fn put_decimal(out: &mut Vec<u8>, number: i64) {
     let mut digits = [0; 20];
     let (mut start, mut rest) = (digits.len(), number.cast_unsigned());

@@ -1,4 +1,4 @@
-//! The cursor that a subscription's partial leads to, by the mark-delete rule.
+//! The cursor of a subscription's partial, by the mark-delete rule.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -27,7 +27,7 @@ pub struct SizeRun {
 }
 
 impl SizeRun {
-    /// The entry behind the last.
+    /// The entry after the last.
     #[must_use]
     pub fn end(&self) -> i64 {
         self.first_entry_id.saturating_add(self.count)
@@ -55,7 +55,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Entries not wholly acknowledged.
+    /// Entries that are not wholly acknowledged.
     #[must_use]
     pub fn backlog_entries(&self) -> i64 {
         let mark_delete = self.info.mark_delete;
@@ -64,7 +64,7 @@ impl Cursor {
         beyond - self.info.individually_deleted.cardinality() as i64
     }
 
-    /// Messages not acknowledged: an entry is one, a batch as many as are left of it.
+    /// Messages that are not acknowledged. An entry counts as one, a batch by its messages that are not acknowledged.
     #[must_use]
     pub fn unacked_messages(&self) -> i64 {
         let partly = self.info.batch_deleted.iter();
@@ -75,7 +75,7 @@ impl Cursor {
         for run in self.sizes_beyond() {
             let (ledger_id, first) = (run.ledger_id, run.first_entry_id);
             let end = run.end().min(self.ledgers.entries(ledger_id).unwrap_or(0)).max(first);
-            // All of them are in order. A set without a size is one that an ack set brought.
+            // Both are in order. A batch without a size is known only by its ack set.
             while partly.next_if(|at| *at < Position::new(ledger_id, first)).is_some() {}
             let mut open = end - first;
             while partly.next_if(|at| *at < Position::new(ledger_id, end)).is_some() {
@@ -99,7 +99,8 @@ impl Cursor {
     }
 
     /// The batches beyond the mark-delete position: columns of ledger ids, first entry ids, counts of entries that
-    /// follow each other, and the size of each of them, little-endian int64, compressed with zlib; none without any.
+    /// follow each other, and the size of each of them, little-endian int64, compressed with zlib. None without
+    /// batches.
     #[must_use]
     pub fn packed_sizes(&self) -> Option<Vec<u8>> {
         let runs = self.sizes_beyond();
@@ -111,8 +112,8 @@ impl Cursor {
         Some(zlib(&bytes))
     }
 
-    /// How many messages of each ack set's batch are acknowledged. At least that many, and perhaps more, where the
-    /// batch's size is not known, or not beyond the ack set: then the number is negative, less 1 (-4: 3 at least).
+    /// The number of acknowledged messages of each ack set's batch. If the batch's size is unknown or not beyond the
+    /// ack set, only a lower bound n is known, written as -n - 1 (-4: at least 3).
     pub fn acked_in_batches(&self) -> impl Iterator<Item = i64> + '_ {
         let mut sizes = self.sizes_beyond().peekable();
         self.info.batch_deleted.iter().map(move |(position, words)| {
@@ -143,7 +144,8 @@ impl Cursor {
     }
 }
 
-/// Bytes that are stored in a zlib stream as they are: an encoder takes longer to be made than all else of a cursor.
+/// Up to this many bytes are stored uncompressed in the zlib stream, because creating an encoder takes longer than
+/// the rest of a cursor.
 const STORED_MAX: usize = 256;
 
 fn zlib(bytes: &[u8]) -> Vec<u8> {
@@ -152,7 +154,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
         packed.write_all(bytes).expect("a vector takes all");
         return packed.finish().expect("a vector takes all");
     }
-    // RFC 1950 and 1951: one block, the last, of so many bytes; then Adler-32.
+    // RFC 1950 and 1951: one final stored block, then Adler-32.
     let length = bytes.len() as u16;
     let (low, high) = bytes.iter().fold((1_u32, 0_u32), |(low, high), byte| {
         let low = (low + u32::from(*byte)) % 65_521;
@@ -175,8 +177,8 @@ impl Partials {
     /// broker with `acknowledgmentAtBatchIndexLevelEnabled=false`.
     ///
     /// # Errors
-    /// [`Error::Protocol`] for a flaw, for an acknowledgment of what was never published, and for batch indexes
-    /// beyond their batch or in one of unknown size; [`Error::Limit`] for more entries than int64 counts.
+    /// [`Error::Protocol`] for a flaw, for an acknowledgment of an entry that was never published, and for batch
+    /// indexes beyond their batch or in a batch of unknown size; [`Error::Limit`] for more entries than int64 counts.
     pub fn cursor(&self, pair: u32, batch_index_acks: bool) -> Result<Cursor> {
         if let Some(flaw) = self.flaw_text(pair) {
             return Err(Error::protocol(flaw));
@@ -232,7 +234,7 @@ impl Partials {
         Ok(Cursor { info, sizes, ledgers })
     }
 
-    /// The ledgers of a pair, by id, with what is known for its whole topic.
+    /// The ledgers of a pair, by id, joined with those of its topic.
     fn parts<'a>(&'a self, pair: &'a Pair, topic: Option<&'a Pair>) -> Vec<Part<'a>> {
         let ledgers =
             |pair: &'a Pair| pair.ledgers.iter().map(|ledger| &self.ledgers[*ledger as usize]);
@@ -248,7 +250,7 @@ impl Partials {
     }
 }
 
-/// What is known of one ledger, for the subscription and for its topic.
+/// One ledger: the facts of the subscription and those of its topic.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     own: &'a Ledger,
@@ -268,7 +270,7 @@ impl<'a> Part<'a> {
         self.own.entries.max(self.topic.map_or(0, |topic| topic.entries))
     }
 
-    /// The batches by entry, of which the size is the larger of both.
+    /// The batches by entry. A size is the larger of the subscription's and the topic's.
     fn batches(&self) -> impl Iterator<Item = Batch<'a>> + use<'a> {
         let mut own = self.own.batches.sorted().peekable();
         let topic = self.topic.into_iter().flat_map(|topic| topic.batches.sorted());
@@ -291,10 +293,10 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The ledgers as far as the events show them; the greatest is open.
+/// The ledgers that the events show; the greatest is open.
 ///
-/// A recording begins in the middle of a topic's life: what was acknowledged in ledgers before the first one
-/// that something was published in, existed.
+/// A recording begins in the middle of a topic's life. So entries acknowledged in ledgers before the first ledger
+/// with a published entry are taken to exist.
 fn ledgers_of(parts: &[Part<'_>]) -> Result<Ledgers> {
     let mut ledgers = Ledgers::new();
     let mut published = false;
@@ -317,7 +319,7 @@ fn last_acked(part: &Ledger) -> Option<i64> {
     part.acked.last_entry().max(part.up_to).max(partly).filter(|entry_id| *entry_id >= 0)
 }
 
-/// Refuses an acknowledgment of what no ledger holds: the first one by position.
+/// Refuses acknowledgments of entries that no ledger contains; the error names the first by position.
 fn refuse_unpublished(
     parts: &[Part<'_>],
     ledgers: &Ledgers,
@@ -350,8 +352,8 @@ fn partly_acked(part: &Ledger) -> impl Iterator<Item = i64> + '_ {
     part.batches.iter().filter(|batch| batch.left.is_some()).map(|batch| batch.entry_id)
 }
 
-/// The ack sets of partly acknowledged entries and the sizes of all batches; entries of which nothing is left
-/// join `acked`.
+/// The ack sets of partly acknowledged entries, and the sizes of all batches. Entries without unacknowledged messages
+/// are added to `acked`.
 fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSets, Vec<SizeRun>)> {
     let first_published = parts.iter().find(|part| part.entries() > 0).map(|part| part.ledger_id);
     let (mut partly, mut sizes) = (AckSets::default(), Vec::new());
@@ -375,8 +377,8 @@ fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSe
                         ),
                     ));
                 }
-                // Published before the recording began: it holds one message more at least, nobody knows how
-                // many, so the set is filled up to whole words.
+                // Published before the recording began. The size of the batch is unknown, so the set is extended to
+                // whole words.
                 (Some(index), None) if !is_published => (index / 64 + 1) * 64,
                 (Some(_), None) => {
                     return Err(Error::protocol_at(
@@ -399,7 +401,7 @@ fn batches_of(parts: &[Part<'_>], acked: &mut PositionRangeSet) -> Result<(AckSe
     Ok((partly, sizes))
 }
 
-/// Adds a batch behind those that are known.
+/// Adds a batch after all known batches.
 fn put_size(sizes: &mut Vec<SizeRun>, Position { ledger_id, entry_id }: Position, size: i64) {
     match sizes.last_mut() {
         Some(run) if run.ledger_id == ledger_id && run.end() == entry_id && run.size == size => {

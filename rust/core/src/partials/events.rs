@@ -1,15 +1,15 @@
-//! What a fold is given: columns of events, and what each kind does.
+//! The input of a fold: columns of events, and the action of each kind.
 
 use super::{Flaw, NULL, Order, TOPIC};
 use crate::error::{Error, Result};
 use crate::position::Position;
 
-/// What a kind of event does.
+/// The effect of a kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing to a cursor.
+    /// No effect on a cursor.
     Nothing,
-    /// Nothing either, but the event must have a position.
+    /// No effect, but the event must have a position.
     Placed,
     /// The entry exists.
     Exists,
@@ -17,27 +17,27 @@ pub enum Action {
     Ack,
     /// Everything up to the entry, or to a part of it, is acknowledged.
     UpTo,
-    /// The same, or everything published so far if there is no position.
+    /// Like `UpTo`; without a position, everything published so far is acknowledged.
     Clear,
     /// The position is the next to be read; acknowledgments before it are void.
     Seek,
-    /// The topic has no ledger before the position's any more.
+    /// All ledgers before the position's ledger are deleted.
     Trim,
     /// The subscription is deleted.
     Delete,
-    /// An acknowledgment that may or may not count.
+    /// An acknowledgment in a transaction whose outcome is unknown.
     InTransaction,
     /// The kind is not known.
     Unknown,
     /// The kind is null.
     Missing,
-    /// An acknowledgment that does not count, for its transaction was not committed; it says how large its batch is.
+    /// An acknowledgment without effect, because its transaction was not committed; its batch size counts.
     Void,
-    /// Nothing to a cursor, but the event must name a subscription.
+    /// No effect, but the event must name a subscription.
     Named,
-    /// The entry exists, for the subscription got it.
+    /// The entry exists, because it was delivered to the subscription.
     Delivered,
-    /// Nothing by itself: what is acknowledged in its transaction counts.
+    /// The acknowledgments in its transaction take effect.
     Commit,
 }
 
@@ -62,7 +62,7 @@ impl Action {
         Self::Commit,
     ];
 
-    /// Checks that each number is one of an action.
+    /// Checks that each number is the number of an action.
     pub(super) fn check(numbers: &[i32]) -> Result<()> {
         within(numbers, Self::ALL.len(), "an action")
     }
@@ -85,10 +85,10 @@ impl Action {
     }
 }
 
-/// A column of names: a code a row, and the number of each code.
+/// A column of names: a code for each row, and the number of each code.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes<'a> {
-    /// A code a row; none if each row has code 0.
+    /// The code of each row; none if each row has code 0.
     pub codes: Option<&'a [i32]>,
     /// The number of each code.
     pub numbers: &'a [i32],
@@ -109,9 +109,9 @@ pub struct Rows<'a> {
     pub entry_ids: &'a [i64],
     /// The message's index in its batch.
     pub batch_indexes: Option<&'a [i64]>,
-    /// How many messages the batch holds.
+    /// The number of messages in the batch.
     pub batch_sizes: Option<&'a [i64]>,
-    /// Where each row's ack set begins and ends in `words`; bit set = not acknowledged.
+    /// The start and the end of each row's ack set in `words`; bit set = not acknowledged.
     pub ack_sets: Option<(&'a [i64], &'a [i64])>,
     /// The words of all ack sets.
     pub words: &'a [i64],
@@ -119,14 +119,6 @@ pub struct Rows<'a> {
     pub sequences: Option<&'a [i64]>,
     /// The file; without it all rows are of the file without a name.
     pub files: Option<Codes<'a>>,
-}
-
-/// What an acknowledgment of a part of an entry says of it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part<'a> {
-    pub(super) index: i64,
-    pub(super) size: i64,
-    pub(super) words: Option<&'a [i64]>,
 }
 
 impl Rows<'_> {
@@ -180,23 +172,14 @@ impl Rows<'_> {
         (starts[row] != NULL).then(|| &self.words[starts[row] as usize..ends[row] as usize])
     }
 
-    /// Whether an acknowledgment is one of the entry, not of a part of it.
+    /// The number of messages that the row's batch holds at least; not above 0 if the row has no batch.
     #[inline]
-    pub(super) fn is_whole(&self, row: usize) -> bool {
-        match self.ack_set(row) {
-            Some(words) => words.iter().all(|word| *word == 0),
-            None => self.batch(row).0 == NULL,
-        }
-    }
-
-    /// The part of its entry that an acknowledgment is one of.
-    #[inline]
-    pub(super) fn part(&self, row: usize) -> Part<'_> {
+    pub(super) fn batch_size_known(&self, row: usize) -> i64 {
         let (index, size) = self.batch(row);
-        Part { index, size, words: self.ack_set(row) }
+        if size == NULL { index.saturating_add(1) } else { size }
     }
 
-    /// Whether a column says anything of batches.
+    /// Whether there is a column about batches.
     pub(super) fn has_batches(&self) -> bool {
         self.batch_indexes.is_some() || self.batch_sizes.is_some() || self.ack_sets.is_some()
     }
@@ -205,7 +188,7 @@ impl Rows<'_> {
     pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
         let within = |column: Option<&[i64]>, most: i64| {
             let column = column.unwrap_or_default();
-            // Bits that no value but null has, and the sign of others: processors do this with several at a time.
+            // The bits of all values except null, and the signs of the others, in a form that compilers vectorise.
             let (values, negative) = column.iter().fold((0, 0), |(values, negative), value| {
                 (values | (value & i64::MAX), negative | ((value >> 63) & value & i64::MAX))
             });
@@ -227,7 +210,7 @@ impl Rows<'_> {
         Order { file, sequence: self.sequences.map_or(NULL, |column| column[row]) }
     }
 
-    /// What is wrong with a row.
+    /// The flaw of a row, if it has one.
     #[inline]
     pub(super) fn flaw(&self, row: usize, action: Action, batch_size_max: i64) -> Option<Flaw> {
         let (ledger_id, entry_id) = (self.ledger_ids[row], self.entry_ids[row]);
@@ -288,7 +271,7 @@ impl Codes<'_> {
 }
 
 fn within(values: &[i32], end: usize, what: &str) -> Result<()> {
-    // The greatest of all, negative ones above the others: processors compare several at a time.
+    // The greatest value; negative values count as greatest. Compilers vectorise this.
     let greatest = values.iter().fold(0, |greatest, value| value.cast_unsigned().max(greatest));
     match values.is_empty() || (greatest as usize) < end {
         true => Ok(()),

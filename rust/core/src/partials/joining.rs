@@ -1,9 +1,9 @@
-//! Joining partials: what others hold of a pair, whatever they saw of it.
+//! Joining the partials of the same pair that were folded separately.
 
-use super::{Few, Flaw, Ledger, Order, Pair, Partials};
+use super::{Flaw, Ledger, Order, Pair, Partials, RareFields};
 use crate::position::Position;
 
-/// What others hold of a pair, or of one of its ledgers.
+/// A part of a pair's partial: of the pair itself, or of one of its ledgers.
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) seek: Option<(Order, Position)>,
@@ -16,11 +16,11 @@ pub(super) struct Part {
 }
 
 impl Partials {
-    /// Joins all that other partials hold. `topics`, `subscriptions` and `transactions` are our numbers of theirs. The
-    /// ledgers of the topics ([`Self::know_ledgers`]) stay ours. O(theirs).
+    /// Joins all of `other`. `topics`, `subscriptions` and `transactions` map the numbers of `other` to the numbers
+    /// here. The ledgers of the topics ([`Self::set_ledgers`]) do not change. O(size of `other`).
     ///
     /// # Panics
-    /// If a number of theirs has none of ours.
+    /// If a number of `other` is not in its mapping.
     pub fn absorb(
         &mut self,
         mut other: Self,
@@ -37,8 +37,8 @@ impl Partials {
         }
         for theirs in std::mem::take(&mut other.pairs) {
             let Pair { topic, subscription, ledgers, acked, rare, .. } = theirs;
-            let Few { seek, settings, flaw, deleted, trimmed_before, .. } =
-                rare.0.map(|few| *few).unwrap_or_default();
+            let RareFields { seek, settings, flaw, deleted, trimmed_before, .. } =
+                rare.0.map(|fields| *fields).unwrap_or_default();
             let pair = self.pair(topics[topic as usize], subscriptions[subscription as usize]);
             let taken = |ledger: u32| std::mem::take(&mut other.ledgers[ledger as usize]);
             let part = Part {
@@ -56,10 +56,10 @@ impl Partials {
 
     pub(super) fn join(&mut self, pair: u32, mut part: Part) {
         if let Some((order, detail)) = part.settings {
-            self.settle(pair, order, detail);
+            self.set_settings(pair, order, detail);
         }
         if let Some((order, flaw)) = part.flaw {
-            self.refuse(pair, order, flaw);
+            self.note_flaw(pair, order, flaw);
         }
         if let Some(order) = part.deleted {
             self.delete(pair, order);
@@ -72,15 +72,15 @@ impl Partials {
             && let Some(seek) = self.voiding_seek(&self.pairs[pair as usize], first)
             && part.seek.is_none_or(|own| own.0 != seek)
         {
-            // The part does not know of the later seek.
+            // The part was folded without the later seek.
             if self.compare(last, seek).is_gt() {
-                self.refuse(pair, seek, Flaw::SeekBetween);
+                self.note_flaw(pair, seek, Flaw::SeekBetween);
             }
             part.acked = None;
             part.ledgers.iter_mut().for_each(Ledger::forget_acknowledgments);
         }
         if let Some((first, last)) = part.acked {
-            self.cover(pair, first, last);
+            self.widen_acked(pair, first, last);
         }
         for ledger in part.ledgers {
             let number = self.ledger(pair, ledger.ledger_id);

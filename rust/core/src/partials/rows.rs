@@ -1,11 +1,11 @@
-//! Rows of events into partials: one pass, one look-up a row.
+//! Applies rows of events to partials: one pass, one look-up for each row.
 
 use super::by_pair::ByPair;
 use super::events::{Action, Codes, Rows};
 use super::{Flaw, NULL, Partials};
 use crate::error::Result;
 
-/// Pairs by the codes of their names, where few enough codes meet; else each row asks the table of all.
+/// Caches pairs by the codes of their names, if the number of code combinations is small enough.
 pub(super) struct PairsOfBatch<'a> {
     topics: Codes<'a>,
     subscriptions: Codes<'a>,
@@ -13,13 +13,13 @@ pub(super) struct PairsOfBatch<'a> {
     pairs: Vec<u32>,
 }
 
-const UNMET: u32 = u32::MAX;
-/// Codes are looked up in an array if there are at most so many for each row.
+const NO_PAIR: u32 = u32::MAX;
+/// Pairs are cached in an array if there are at most this many code combinations for each row.
 const CODES_PER_ROW: usize = 4;
 
 impl Partials {
-    /// Takes rows in. Returns the first row that is not an event, whose subscription then has a flaw; the others are
-    /// taken.
+    /// Applies rows. Returns the first row that is not an event, whose subscription then has a flaw; the other rows
+    /// are applied.
     ///
     /// # Errors
     /// [`Error::Value`] for columns of different lengths, and codes or offsets that are out of range; then no
@@ -31,38 +31,25 @@ impl Partials {
             self.feed_seeks(rows, &mut pairs);
         }
         let mut first_flawed = None;
-        let mut refused = |row: usize| {
+        let mut add_flawed = |row: usize| {
             first_flawed = Some(first_flawed.map_or(row, |first: usize| first.min(row)));
         };
         let mut memory = std::mem::take(&mut self.memory);
         pairs.of_rows(self, rows.ledger_ids.len(), &mut memory.pairs);
         let Memory { pairs, by_pair, .. } = &mut memory;
-        let together = self.takes_together(rows);
         let is_mixed = runs(pairs) >= pairs.len() / RUN;
-        if together && !is_mixed {
-            self.take_together(rows, pairs, |partials, pair, row| {
-                if !partials.take_one(rows, pair, row) {
-                    refused(row);
-                }
-            });
-        } else if together && self.pairs.len() <= pairs.len() / RUN {
+        if !is_mixed {
+            self.take_runs(rows, pairs, add_flawed);
+        } else if self.pairs.len() <= pairs.len() / RUN {
             by_pair.take(rows, pairs, self.pairs.len());
-            let rows = &by_pair.rows(rows);
-            self.take_together(rows, &by_pair.pairs, |partials, pair, row| {
-                if !partials.take_one(rows, pair, row) {
-                    refused(by_pair.given[row] as usize);
-                }
+            let given = &by_pair.given;
+            self.take_runs(&by_pair.rows(rows), &by_pair.pairs, |row| {
+                add_flawed(given[row] as usize);
             });
-        } else if self.pairs.len() <= 2 * PAIRS_NEAR || !is_mixed {
-            for (row, pair) in pairs.iter().enumerate() {
-                if !self.take_one(rows, *pair, row) {
-                    refused(row);
-                }
-            }
         } else {
-            for row in near(pairs, self.pairs.len()) {
-                if !self.take_one(rows, pairs[row as usize], row as usize) {
-                    refused(row as usize);
+            for row in order_by_pair_group(pairs, self.pairs.len()) {
+                if !self.take_row(rows, pairs[row as usize], row as usize) {
+                    add_flawed(row as usize);
                 }
             }
         }
@@ -72,26 +59,26 @@ impl Partials {
 
     /// Keeps memory for the next batch of rows.
     pub(super) fn keep(&mut self, memory: Memory) {
-        if memory.pairs.len().max(memory.uncertain.len()) <= ROWS_KEPT_MAX {
+        if memory.pairs.len().max(memory.uncommitted.len()) <= ROWS_KEPT_MAX {
             self.memory = memory;
         }
     }
 
-    /// Takes one row; returns whether it is an event.
+    /// Applies one row; returns whether it is an event.
     #[inline]
-    fn take_one(&mut self, rows: &Rows<'_>, pair: u32, row: usize) -> bool {
+    pub(super) fn take_row(&mut self, rows: &Rows<'_>, pair: u32, row: usize) -> bool {
         let action = rows.action(row);
         let taken = match rows.flaw(row, action, self.batch_size_max) {
             Some(flaw) => Err(flaw),
             None => self.take(pair, row, action, rows),
         };
         if let Err(flaw) = taken {
-            self.refuse(pair, rows.order(row), flaw);
+            self.note_flaw(pair, rows.order(row), flaw);
         }
         taken.is_ok()
     }
 
-    /// Takes the seeks of a batch first, for they make its earlier acknowledgments void.
+    /// Applies the seeks of a batch first, because they make earlier acknowledgments void.
     fn feed_seeks(&mut self, rows: &Rows<'_>, pairs: &mut PairsOfBatch<'_>) {
         for row in 0..rows.ledger_ids.len() {
             let is_seek = rows.action(row) == Action::Seek;
@@ -116,13 +103,8 @@ impl Partials {
                 let ledger = self.ledger(pair, rows.ledger_ids[row]);
                 let ledger = &mut self.ledgers[ledger as usize];
                 let entry_id = rows.entry_ids[row];
-                ledger.has_entry(entry_id);
-                let (index, size) = rows.batch(row);
-                if size != NULL {
-                    ledger.batches.has_size(entry_id, size);
-                } else if index != NULL {
-                    ledger.batches.has_size(entry_id, index + 1);
-                }
+                ledger.note_entry(entry_id);
+                ledger.batches.note_size(entry_id, rows.batch_size_known(row));
                 Ok(())
             }
             Action::Ack | Action::UpTo => {
@@ -136,7 +118,7 @@ impl Partials {
             Action::Clear if !self.resets_known => Err(Flaw::ClearedBlindly),
             Action::InTransaction => Err(Flaw::InTransaction),
             Action::Void => {
-                self.tell_size(pair, row, rows);
+                self.note_batch_size(pair, row, rows);
                 Ok(())
             }
             Action::Trim => {
@@ -152,11 +134,11 @@ impl Partials {
     }
 
     #[inline]
-    fn tell_size(&mut self, pair: u32, row: usize, rows: &Rows<'_>) {
+    fn note_batch_size(&mut self, pair: u32, row: usize, rows: &Rows<'_>) {
         let (_, size) = rows.batch(row);
         if size != NULL {
             let ledger = self.ledger(pair, rows.ledger_ids[row]);
-            self.ledgers[ledger as usize].batches.has_size(rows.entry_ids[row], size);
+            self.ledgers[ledger as usize].batches.note_size(rows.entry_ids[row], size);
         }
     }
 
@@ -167,50 +149,41 @@ impl Partials {
         if self.ordered || known.rare.seek.is_some() {
             let order = rows.order(row);
             if self.voiding_seek(known, order).is_some() {
-                return self.tell_size(pair, row, rows);
+                return self.note_batch_size(pair, row, rows);
             }
             if self.ordered {
-                self.cover(pair, order, order);
+                self.widen_acked(pair, order, order);
             }
         }
         let ledger = self.ledger(pair, rows.ledger_ids[row]);
         let ledger = &mut self.ledgers[ledger as usize];
         let up_to = action != Action::Ack;
-        match rows.is_whole(row) {
-            true => {
-                ledger.batches.has_size(entry_id, rows.batch(row).1);
-                match up_to {
-                    true => ledger.acknowledge_up_to(entry_id),
-                    false => ledger.acked.add(entry_id),
-                }
-            }
-            false => {
-                ledger.take_part(entry_id, rows.part(row), up_to);
-                if up_to {
-                    ledger.acknowledge_up_to(entry_id - 1);
-                }
-            }
+        let is_whole = ledger.take_parts(rows, row, up_to);
+        if up_to {
+            ledger.acknowledge_up_to(entry_id - i64::from(!is_whole));
+        } else if is_whole {
+            ledger.acked.add(entry_id);
         }
     }
 }
 
-/// Memory of one batch of rows that the next uses again: new memory costs more than what is written to it.
+/// Memory that each batch of rows reuses, because allocating costs more than writing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     /// The pair of each row.
     pairs: Vec<u32>,
     by_pair: ByPair,
     /// Rows of acknowledgments in transactions.
-    pub(super) uncertain: Vec<u32>,
+    pub(super) uncommitted: Vec<u32>,
 }
 
-/// Rows whose memory is kept for the next batch: some tens of MB.
+/// The memory of at most this many rows, some tens of MB, is kept for the next batch.
 const ROWS_KEPT_MAX: usize = 1 << 20;
 
-/// Pairs whose ledgers fit the second-level cache together.
-const PAIRS_NEAR: usize = 256;
+/// The ledgers of this many pairs fit into the second-level cache.
+const PAIRS_PER_GROUP: usize = 256;
 
-/// Rows of one pair after the other that are worth no reordering.
+/// Rows are reordered if runs of one pair are shorter than this on average.
 const RUN: usize = 8;
 
 /// How many times the pair changes from row to row.
@@ -218,12 +191,12 @@ fn runs(pairs: &[u32]) -> usize {
     pairs.windows(2).filter(|two| two[0] != two[1]).count()
 }
 
-/// The rows in an order that visits few pairs at a time; those of one pair stay in order.
+/// The rows in the order of groups of [`PAIRS_PER_GROUP`] pairs; rows of one pair stay in order.
 ///
-/// Where the events of many subscriptions are mixed, each row would wait for memory several times.
-fn near(pairs: &[u32], count: usize) -> Vec<u32> {
-    let part = |pair: &u32| *pair as usize / PAIRS_NEAR;
-    let mut ends = vec![0_u32; count / PAIRS_NEAR + 2];
+/// In the given order, rows of many mixed subscriptions would each wait for memory several times.
+fn order_by_pair_group(pairs: &[u32], count: usize) -> Vec<u32> {
+    let part = |pair: &u32| *pair as usize / PAIRS_PER_GROUP;
+    let mut ends = vec![0_u32; count / PAIRS_PER_GROUP + 2];
     for pair in pairs {
         ends[part(pair) + 1] += 1;
     }
@@ -243,11 +216,11 @@ impl<'a> PairsOfBatch<'a> {
     pub(super) fn new(topics: Codes<'a>, subscriptions: Codes<'a>, count: usize) -> Self {
         let width = subscriptions.numbers.len();
         let all = width.saturating_mul(topics.numbers.len());
-        let few = all <= CODES_PER_ROW * count;
-        Self { topics, subscriptions, width, pairs: vec![UNMET; if few { all } else { 0 }] }
+        let is_dense = all <= CODES_PER_ROW * count;
+        Self { topics, subscriptions, width, pairs: vec![NO_PAIR; if is_dense { all } else { 0 }] }
     }
 
-    /// The pair of each of so many rows.
+    /// Finds the pairs of the first `count` rows.
     fn of_rows(&mut self, partials: &mut Partials, count: usize, pairs: &mut Vec<u32>) {
         let (topics, subscriptions) = (self.topics, self.subscriptions);
         pairs.clear();
@@ -271,7 +244,7 @@ impl<'a> PairsOfBatch<'a> {
     pub(super) fn get(&mut self, partials: &mut Partials, codes: (usize, usize)) -> u32 {
         let place = self.pairs.get_mut(codes.0 * self.width + codes.1);
         if let Some(&mut pair) = place
-            && pair != UNMET
+            && pair != NO_PAIR
         {
             return pair;
         }

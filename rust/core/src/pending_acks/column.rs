@@ -1,12 +1,12 @@
-//! One column of a page: the values of up to 64 entries, of which only the low bytes that differ are stored.
+//! One column of a page: the values of up to 64 entries. Only the low bytes in which they differ are stored.
 //!
-//! Sticky-key hashes of one topic are in 0..65,536, batch sizes below 256, and on Shared subscriptions all
-//! are equal: so a column keeps once what its values have in common (`prefix`), and of each value the
-//! `width` low bytes. A column whose values are all equal has no bytes at all.
+//! Sticky-key hashes of one topic are in 0..65,536, batch sizes below 256, and on Shared subscriptions all are equal:
+//! so a column stores the common high bits once (`prefix`), and the `width` low bytes of each value. A column of
+//! equal values takes no bytes.
 
 /// Entries of a page: one word says which are present.
 pub(super) const SLOTS: usize = 64;
-/// Bytes behind the last column, so that four can be read at its last value, also where it has none.
+/// Bytes after the last column, so that four bytes can be read at its last value, whatever its width.
 pub(super) const PADDING: usize = 4;
 
 /// Low bytes stored of each value.
@@ -41,7 +41,7 @@ impl Width {
     }
 }
 
-/// How the bytes of a column are read: a view, its bytes are in the page.
+/// The layout of a column, whose bytes are in the page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     /// The bits above `width`, common to all values.
@@ -50,7 +50,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// A column of this width that `value` fits.
+    /// A column of this width that can hold `value`.
     #[inline]
     pub(super) const fn holding(value: i32, width: Width) -> Self {
         Self { prefix: value & !width.mask(), width }
@@ -105,7 +105,7 @@ impl Column {
         }
     }
 
-    /// Makes room at `at` among the first `count` values by moving those behind.
+    /// Makes room at `at` among the first `count` values by moving the later ones.
     pub(super) fn open(self, bytes: &mut [u8], at: usize, count: usize) {
         let width = self.width.bytes();
         bytes.copy_within(at * width..count * width, (at + 1) * width);
@@ -118,9 +118,9 @@ impl Column {
     }
 }
 
-/// Calls `visit` with the values of two columns and their bytes, slot by slot, of which each has a value.
+/// Calls `visit` with the values of two columns of a full page, slot by slot.
 ///
-/// Values are read where they are visited, by a loop for both widths: a full page is what a walk meets most.
+/// There is one loop for each pair of widths, because full pages are the most frequent ones.
 #[inline]
 pub(super) fn zip(
     (first, bytes): (Column, &[u8]),
@@ -178,7 +178,7 @@ fn each_slot(
     }
 }
 
-/// Four bytes, or zeros if a page has none because all its values are equal.
+/// Four bytes, or zeros if the page has no bytes because all its values are equal.
 #[inline]
 fn word(bytes: &[u8], offset: usize) -> [u8; 4] {
     bytes.get(offset..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()

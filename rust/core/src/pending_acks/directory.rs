@@ -1,8 +1,8 @@
-//! The ledgers that have entries: found by hash, visited in order.
+//! The ledgers that have entries: found by hash, iterated in order.
 //!
-//! **Representation.** Ledgers in one array without gaps; a hash map from ledger id to place; a tree of the
-//! ids for the order, which is needed only when a ledger comes, goes or is visited; and the ledger that
-//! changed last, where the next change most likely is.
+//! **Representation.** Ledgers in one array without gaps; a hash map from ledger id to place; a tree of the ids for
+//! the order, which is used only to add, remove or iterate over ledgers; and the ledger that changed last, where the
+//! next change is most likely.
 //!
 //! **Invariants** (`validate` checks them): array, map and tree have the same ledgers, none of them empty.
 
@@ -39,7 +39,7 @@ impl Directory {
         Some(&mut self.ledgers[self.recent])
     }
 
-    /// The ledger, new and empty if there was none; the caller puts an entry into it.
+    /// The ledger; a new, empty one if it did not exist. The caller adds an entry to it.
     #[inline]
     pub(super) fn get_or_insert(&mut self, ledger_id: i64) -> &mut PendingLedger {
         if self.get_mut(ledger_id).is_none() {
@@ -67,7 +67,8 @@ impl Directory {
         self.order.first().copied()
     }
 
-    /// The ledgers in order of id. Each is first looked for behind the one before, where dispatch has put it.
+    /// The ledgers in order of id. Each is first expected directly after the previous one, because dispatch adds them
+    /// in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PendingLedger> {
         let mut behind = 0;
         self.order.iter().map(move |&id| {

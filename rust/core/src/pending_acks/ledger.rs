@@ -1,8 +1,8 @@
-//! One ledger's entries, dense or sparse, whichever is smaller; the switch cannot be seen from outside.
+//! One ledger's entries, dense or sparse, whichever is smaller. The form is not visible from outside.
 //!
-//! A page costs 40 bytes and an entry in it 0 to 8; in the hash map an entry costs 18 to 24, and 8 more a
-//! page for the index. So below about 1.85 entries a page the map is smaller. The window gives way at one
-//! entry a page and comes back at four, so a ledger must triple or lose three quarters between two switches.
+//! A page costs 40 bytes and an entry in it 0 to 8; in the hash map an entry costs 18 to 24, and 8 more a page for
+//! the index. So below about 1.85 entries a page the map is smaller. A window becomes a map at one entry a page, and
+//! a map becomes a window at four, so a ledger must grow or shrink by a factor of four between two switches.
 
 use crate::error::{Validity, invariant};
 use std::iter::Peekable;
@@ -11,7 +11,7 @@ use super::sparse::Sparse;
 use super::value::PendingAck;
 use super::window::{Window, split};
 
-/// Pages a window may have beyond one for each entry: a handful of entries is not worth a hash map.
+/// Pages a window may have beyond one for each entry: a hash map does not pay for a handful of entries.
 const SPARE_PAGES: u64 = 8;
 /// Entries a page at which a sparse ledger becomes a window again.
 const DENSE_ENTRIES_A_PAGE: usize = 4;
@@ -67,8 +67,8 @@ impl PendingLedger {
         is_new
     }
 
-    /// Sets a value, and those that follow in `entries` as long as they are in the same page; returns how many are set,
-    /// and how many of them are new. Finding the page is most of what setting one costs.
+    /// Sets a value, and the following ones of `entries` that are in the same page; returns how many are set, and how
+    /// many of them are new. Finding the page is most of the cost of setting a value.
     #[inline]
     pub(super) fn put_page<I>(
         &mut self,
@@ -233,7 +233,7 @@ impl PendingLedger {
     }
 }
 
-/// Whether a window over so many pages is larger than a hash map.
+/// Whether a window over `pages` pages is larger than a hash map.
 #[inline]
 const fn is_thin(pages: u64, entries: usize) -> bool {
     pages > entries as u64 + SPARE_PAGES

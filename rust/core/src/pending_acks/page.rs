@@ -1,22 +1,23 @@
 //! A page: up to 64 consecutive entries of one ledger.
 //!
-//! **Representation.** A presence word, and two columns (remaining, sticky-key hash) in one allocation. A
-//! page with many entries has a place for every slot; one with few is *packed*: an entry's place is its rank
-//! in the presence word. Where all values are equal there is no allocation.
+//! **Representation.** A presence word, and two columns (remaining, sticky-key hash) in one allocation. A page with
+//! many entries has a place for every slot. A page with few entries is *packed*: an entry's place is its rank in the
+//! presence word. A page of equal values has no allocation.
 //!
 //! **Invariants** (`validate` checks them): the allocation is exactly `places × (width + width)` bytes and
 //! the padding, or nothing; a packed page has at least as many places as entries.
 //!
-//! **Why.** The window of a consumer is dense: dispatch hands out entry ids almost in order. So an entry
-//! costs its value's differing low bytes and no key, and a prefix is dropped 64 entries at a time.
+//! **Why.** The window of a consumer is dense: dispatch hands out entry ids almost in order. So an entry costs the
+//! differing low bytes of its value and no key, and a prefix is dropped 64 entries at a time.
 
 use super::column::{Column, PADDING, SLOTS, Width, zip};
 use super::value::PendingAck;
 use crate::error::{Validity, invariant};
 
-/// Entries up to which a page may be packed: moving them costs less than an entry's place in 64.
+/// The most entries of a packed page: moving them costs less than 64 places.
 const PACKED_MAX: usize = 24;
-/// Entries at which a page that loses some is packed again; a third of the above, so that no page flutters.
+/// A page that loses entries is packed again at this number; it is a third of [`PACKED_MAX`], so that no page
+/// switches back and forth.
 const PACKED_AGAIN: u32 = 8;
 /// Places a packed page may have beyond twice its entries before it gives some back.
 const SPARE_MAX: usize = 6;
@@ -31,7 +32,7 @@ pub(super) struct Page {
     remaining_width: Width,
     hash_width: Width,
     places: u8,
-    /// Where the bytes of the hash column begin: places × the width of the column before.
+    /// The offset of the hash column: places × the width of the column before.
     split: u16,
 }
 
@@ -55,12 +56,12 @@ impl Page {
         }
     }
 
-    /// Whether it has a place for every slot, in bytes of its own.
+    /// Whether it has an allocation with a place for every slot.
     pub(super) fn is_dense(&self) -> bool {
         !self.is_packed() && !self.bytes.is_empty()
     }
 
-    /// An empty page of the shape of this dense one, for a value to begin with.
+    /// An empty page with the layout of this dense page, for the given first value.
     pub(super) fn successor(&self, first: PendingAck) -> Self {
         Self {
             present: 0,
@@ -123,7 +124,7 @@ impl Page {
     pub(super) fn put(&mut self, slot: u32, value: PendingAck) -> bool {
         let is_new = !self.contains(slot);
         if self.is_empty() {
-            // Nothing is here that a prefix must agree with.
+            // The page is empty, so any prefix is possible.
             self.remaining_prefix = Column::holding(value.remaining, self.remaining_width).prefix;
             self.hash_prefix = Column::holding(value.sticky_key_hash, self.hash_width).prefix;
         }
@@ -141,8 +142,8 @@ impl Page {
         is_new
     }
 
-    /// Sets the values of slots; returns how many had none. From the first one on that the page has no place for,
-    /// all are laid out together: a page that many entries come to at once is reshaped once.
+    /// Sets the values of slots; returns how many had none. If a value does not fit, the page is reshaped once for
+    /// all remaining values.
     pub(super) fn put_all(
         &mut self,
         mut entries: impl Iterator<Item = (u32, PendingAck)>,
@@ -168,7 +169,7 @@ impl Page {
         (self.present & !before).count_ones() as usize
     }
 
-    /// Whether a value can be written as the page is, without moving others.
+    /// Whether a value can be written without moving others.
     #[inline]
     fn has_room_for(&self, slot: u32, value: PendingAck) -> bool {
         let fits =
@@ -196,7 +197,7 @@ impl Page {
         let before = self.present;
         let left = before & !slots;
         if left == 0 {
-            // What was delivered together is mostly acknowledged together: nothing is left to be moved.
+            // Entries that were delivered together are mostly acknowledged together, so nothing remains to be moved.
             *self = Self::new();
         } else if left != before {
             if self.is_packed() {
@@ -210,8 +211,8 @@ impl Page {
         (before & slots).count_ones() as usize
     }
 
-    /// Releases every byte the values do not need.
-    pub(super) fn settle(&mut self) {
+    /// Releases the bytes that the values do not need.
+    pub(super) fn shrink_to_fit(&mut self) {
         if self.bytes.is_empty() {
             return;
         }
@@ -281,7 +282,7 @@ impl Page {
         (self.places as usize) < SLOTS
     }
 
-    /// The place of a slot, also of one that is not present: then where it would be.
+    /// The place of a slot; for a slot that is not present, the place that it would take.
     #[inline]
     fn place(&self, slot: u32) -> usize {
         if self.is_packed() {
@@ -334,7 +335,7 @@ impl Page {
         }
     }
 
-    /// After a removal: packs a page that has become thin, and frees what an empty one had.
+    /// After a removal: packs a page with few entries, and frees the bytes of an empty one.
     #[inline]
     fn give_back(&mut self) {
         let entries = self.present.count_ones();
@@ -346,11 +347,11 @@ impl Page {
         if self.present == 0 {
             *self = Self::new();
         } else if is_thin {
-            self.settle();
+            self.shrink_to_fit();
         }
     }
 
-    /// Adds an entry that does not fit the page's shape, or has no place in it.
+    /// Adds an entry that the page's layout cannot hold.
     #[cold]
     fn reshape_with(&mut self, slot: u32, value: PendingAck) {
         let mut values = self.by_slot();
@@ -429,12 +430,12 @@ fn columns(values: &Values, present: u64) -> (Column, Column) {
     (narrowest(&values.remaining), narrowest(&values.hash))
 }
 
-/// The places a page of so many entries has: an even number while it is packed.
+/// The number of places of a page with `entries` entries: even while it is packed.
 fn places_for(entries: usize) -> usize {
     if entries > PACKED_MAX { SLOTS } else { entries.next_multiple_of(2) }
 }
 
-/// The bytes of a page with so many places, `width` each.
+/// The bytes of a page with `places` places of `width` bytes.
 const fn bytes_of(places: usize, width: usize) -> usize {
     if width == 0 { 0 } else { places * width + PADDING }
 }

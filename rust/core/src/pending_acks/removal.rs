@@ -1,8 +1,8 @@
-//! Entries that leave the map while somebody is notified of each.
+//! Removal of entries with a notification for each.
 //!
-//! A handler or callback must find its entry gone, and may call the map again. So all entries of a call are taken out
-//! first, and handed out one by one while the map is not borrowed. If one notification fails, that entry
-//! and those after it are put back: none is lost, and none is reported twice.
+//! A handler or callback must not find its entry in the map, and may call the map. So all entries of a call are
+//! removed first, and the notifications run while the map is not borrowed. If a notification fails, its entry and the
+//! later ones are put back. No entry is lost, and none is reported twice.
 
 use super::{PendingAck, PendingAcks};
 
@@ -40,10 +40,10 @@ impl Removal {
         Ok(())
     }
 
-    /// Puts the entries back of which nobody was notified, and returns all of them if the call succeeded.
+    /// Puts back the entries without a notification; returns all entries if the call succeeded.
     ///
     /// # Errors
-    /// That of the call.
+    /// The error of the call.
     pub fn finish<E>(self, acks: &mut PendingAcks, call: Result<(), E>) -> Result<Vec<Entry>, E> {
         for &(ledger_id, entry_id, value) in &self.entries[self.notified..] {
             acks.put_back(ledger_id, entry_id, value);
@@ -63,7 +63,7 @@ impl PendingAcks {
         self.removal(entries)
     }
 
-    /// Takes out the entries of positions, of those that are pending.
+    /// Takes out the pending entries of these positions.
     pub fn take_many(&mut self, positions: impl IntoIterator<Item = (i64, i64)>) -> Removal {
         let mut entries = Vec::new();
         for (ledger_id, entry_id) in positions {

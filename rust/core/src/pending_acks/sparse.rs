@@ -1,8 +1,8 @@
 //! The sparse form of a ledger: a hash map, and a bit set of its entry ids for cleaning up a prefix.
 //!
-//! This is the design of apache/pulsar#26024. The index is dropped when the span of entry ids would make
-//! it larger than the map itself (huge gaps, enormous ids), and comes back with the next cleanup that finds
-//! the ids close together; without it a cleanup looks at every entry.
+//! This is the design of apache/pulsar#26024. The index is dropped when the span of entry ids would make it larger
+//! than the map (huge gaps, enormous ids). The next cleanup that finds the ids close together restores it. Without
+//! the index, a cleanup reads every entry.
 
 use super::value::PendingAck;
 use super::window::{join, split};
@@ -20,7 +20,7 @@ pub(super) struct Sparse {
     index: Option<Index>,
 }
 
-/// Which entries there are, counted from the first word.
+/// The entries, as bits counted from the first word.
 #[derive(Debug, Clone)]
 struct Index {
     first_word: i64,
@@ -39,7 +39,7 @@ impl Index {
         self.first_word * WORD_BITS as i64 + bit as i64
     }
 
-    /// The bits up to and with an entry: `None` if all are behind it.
+    /// The last bit up to and including an entry; `None` if all bits are after it.
     fn bits_up_to(&self, last: i64) -> Option<usize> {
         let (word, bit) = split(last);
         let words = word.saturating_sub(self.first_word);
@@ -48,7 +48,7 @@ impl Index {
     }
 }
 
-/// The words an index over so many entries may have.
+/// The most words of an index over `entries` entries.
 const fn words_max(entries: usize) -> usize {
     let words = 2 * entries + INDEX_WORDS_MIN;
     if words < LIMIT_DEFAULT / WORD_BITS { words } else { LIMIT_DEFAULT / WORD_BITS }
@@ -66,7 +66,7 @@ impl Sparse {
         self.values.len()
     }
 
-    /// The 64-entry pages that a window over these entries would have, if that is known.
+    /// The number of 64-entry pages of a window over these entries, if it is known.
     pub(super) fn pages(&self) -> Option<usize> {
         self.index.as_ref().map(|index| index.bits.words().len())
     }
@@ -135,7 +135,8 @@ impl Sparse {
                 let Some(bit) = index.bits_up_to(last) else { return 0 };
                 let removed =
                     index.bits.clear_prefix(bit).expect("room for the ids of what is removed");
-                // Removing one by one costs a random access each, a pass over the map a fraction of one.
+                // Removing one by one costs a random access for each; a pass over the map costs a fraction of that
+                // for each entry.
                 if removed.len() * 8 > before {
                     self.values.retain(|id, _| id > last);
                 } else {
@@ -191,7 +192,7 @@ impl Sparse {
         Ok(())
     }
 
-    /// Releases what a removal left, and lays the index again over what stayed.
+    /// Releases unused memory after a removal and rebuilds the index.
     fn shrink(&mut self) {
         self.values.shrink_to_fit();
         self.rebuild_index();

@@ -1,13 +1,13 @@
-//! What is known of one message sent and not yet acknowledged.
+//! The value of one pending message.
 
 use crate::error::{Error, Result};
 
-/// The value under a position: how much of the entry is unacknowledged, and the hash of its key.
+/// The value of a position: the number of unacknowledged messages of the entry, and the hash of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PendingAck {
     /// Messages of the entry's batch not yet acknowledged, ≥ 0; 0 is a value like any other.
     pub remaining: i32,
-    /// Signed 32 bits; Pulsar's consumers pick a message's owner by it.
+    /// Signed 32 bits; the hash selects the consumer of a message.
     pub sticky_key_hash: i32,
 }
 
@@ -27,13 +27,13 @@ impl PendingAck {
         }
     }
 
-    /// Refuses columns of values of which [`PendingAck::new`] would refuse one.
+    /// Refuses columns if [`PendingAck::new`] would refuse one of their values.
     ///
     /// # Errors
     /// As [`PendingAck::new`].
     pub fn check_many(remaining: &[i64], sticky_key_hashes: &[i64]) -> Result<()> {
         let values = || remaining.iter().zip(sticky_key_hashes);
-        // One pass without branches: no bit outside the domain is set in any of them.
+        // One pass without branches: checks that no value has a bit outside the domain.
         let beyond = values().fold(0, |beyond, (&remaining, &hash)| {
             beyond | (remaining & !0x7fff_ffff) | (hash ^ i64::from(hash as i32))
         });
@@ -50,7 +50,7 @@ impl PendingAck {
         (self.remaining as i64) << 32 | self.sticky_key_hash.cast_unsigned() as i64
     }
 
-    /// What [`PendingAck::pack`] packed.
+    /// Unpacks the result of [`PendingAck::pack`].
     #[must_use]
     #[inline]
     pub const fn unpack(packed: i64) -> Self {

@@ -55,7 +55,8 @@ impl Window {
         page.get(slot)
     }
 
-    /// Sets a value if the window already reaches; returns whether there was none, or `None` if it does not reach.
+    /// Sets a value if the window contains its page; returns whether there was none, or `None` if it does not contain
+    /// the page.
     #[inline]
     pub(super) fn put_inside(&mut self, entry_id: i64, value: PendingAck) -> Option<bool> {
         let (at, slot) = self.locate(entry_id);
@@ -71,12 +72,12 @@ impl Window {
         self.put_inside(entry_id, value).expect("the window reaches")
     }
 
-    /// Settles the page before, which is most likely done, and gives an empty page the shape of a neighbour:
+    /// Shrinks the page before, which is most likely complete, and gives an empty page the layout of a neighbour:
     /// values change little from page to page, so its bytes are allocated once.
     #[cold]
     fn begin(&mut self, at: usize, first: PendingAck) {
         if let Some(before) = at.checked_sub(1).map(|before| &mut self.pages[before]) {
-            before.settle();
+            before.shrink_to_fit();
         }
         let neighbours = [at.wrapping_sub(1), at + 1];
         let dense =
@@ -103,7 +104,7 @@ impl Window {
         self.pages.get_mut(at).is_some_and(|page| page.update_remaining(slot, change))
     }
 
-    /// The page of an entry, to set more values in, if the window has it.
+    /// The page of an entry, if the window has it, to set more values.
     #[inline]
     pub(super) fn page_mut(&mut self, entry_id: i64) -> Option<&mut Page> {
         let (at, _) = self.locate(entry_id);

@@ -1,4 +1,4 @@
-//! Ack sets by position, one behind the other: a state may hold a million of them.
+//! Ack sets by position, in one vector, because a state may hold a million of them.
 
 use crate::position::Position;
 
@@ -7,7 +7,7 @@ use crate::position::Position;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AckSets {
     positions: Vec<Position>,
-    /// Where the words of each end.
+    /// The end of each set's words.
     ends: Vec<usize>,
     words: Vec<i64>,
 }
@@ -19,7 +19,7 @@ impl AckSets {
         self.positions.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
@@ -42,7 +42,7 @@ impl AckSets {
         self.words
     }
 
-    /// Where the words of each end.
+    /// The end of each set's words.
     #[must_use]
     pub fn ends(&self) -> &[usize] {
         &self.ends
@@ -62,7 +62,8 @@ impl AckSets {
         self.ends.push(self.words.len());
     }
 
-    /// Puts sets that were pushed in order; of those of one position the last stays. O(sets) if they are in order.
+    /// Sorts sets that were pushed in any order; of several sets of one position, the last is kept. O(sets) if they
+    /// are in order.
     pub(crate) fn sort(&mut self) {
         if self.positions.is_sorted_by(|a, b| a < b) {
             return;
@@ -90,7 +91,7 @@ impl AckSets {
         }
     }
 
-    /// Removes the sets behind the first `count`, and returns them.
+    /// Removes the sets after the first `count`, and returns them.
     pub(crate) fn split_off(&mut self, count: usize) -> Self {
         let words = self.words.split_off(self.start(count));
         let start = self.words.len();

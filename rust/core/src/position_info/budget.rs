@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// Result bytes that decoding may use by default. A hundred million entries with alternating acks take 12 MB.
 pub const RESULT_BYTES_MAX: usize = 64 << 20;
 
-/// What is left of the bytes that the result may take.
+/// The remaining bytes that the result may take.
 pub(crate) struct Budget {
     left: usize,
     max: usize,

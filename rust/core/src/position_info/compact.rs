@@ -1,14 +1,14 @@
-//! Our own form: as small as what it says, and every changed bit is found.
+//! The compact form: near the entropy of its content, with a checksum that finds changed bits.
 //!
 //! ```text
-//! 0  0xAC      magic: to Protocol Buffers the end of a group, which begins no message
+//! 0  0xAC      magic: the end of a group in Protocol Buffers, with which no message begins
 //! 1  version   1
 //! 2  flags     bit 0: the body is compressed with zstd
 //! 3  checksum  CRC-32 (IEEE), little-endian, of all other bytes
 //! 7  body      if compressed: its length as a varint, then a zstd frame
 //! ```
 //!
-//! The body is the mark-delete position, a byte that says which sections follow, and the sections. See
+//! The body is the mark-delete position, a byte with a bit for each section present, and the sections. See
 //! `docs/formats.md` for each.
 
 mod acks;
@@ -25,7 +25,7 @@ use super::wire::{Reader, put_varint};
 use crate::error::{Error, Result};
 use crate::position::Position;
 
-/// The first byte: field 21 with wire type 4 to Protocol Buffers.
+/// The first byte. In Protocol Buffers it is field 21 with wire type 4.
 pub(crate) const MAGIC: u8 = 0xac;
 
 /// The version this code writes, and the newest it reads.
@@ -36,7 +36,7 @@ const COMPRESSED: u8 = 1;
 /// Magic, version, flags and checksum.
 const HEADER_BYTES: usize = 7;
 
-/// A body shorter than this does not become smaller by a zstd frame's header.
+/// Shorter bodies are not compressed: the header of a zstd frame costs more than it saves.
 const COMPRESS_FROM_BYTES: usize = 64;
 
 /// The sections in their order; each is there if its bit is set.
@@ -53,7 +53,7 @@ mod section {
 
 /// Writes a whole state.
 pub(crate) fn encode(info: &PositionInfo) -> Result<Vec<u8>> {
-    let mut bits = BitWriter::behind(vec![MAGIC, VERSION, 0, 0, 0, 0, 0]);
+    let mut bits = BitWriter::appending_to(vec![MAGIC, VERSION, 0, 0, 0, 0, 0]);
     put_body(&mut bits, info);
     seal(bits.finish())
 }
@@ -78,7 +78,7 @@ impl Body<'_> {
         }
     }
 
-    /// An offset in a plain body counts from the start of the entry; in a decompressed one it says so.
+    /// An offset in a plain body counts from the start of the entry; for a decompressed body, the message names it.
     fn locate(&self, error: Error) -> Error {
         match (self, error) {
             (Self::Plain(_), Error::Corrupt { offset, message }) => {
@@ -112,7 +112,7 @@ fn seal(mut entry: Vec<u8>) -> Result<Vec<u8>> {
     Ok(entry)
 }
 
-/// CRC-32 of all but the checksum itself: Python and every other language have it at hand.
+/// CRC-32 of all bytes except the checksum. Python and most languages have it in their standard libraries.
 fn checksum(entry: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&entry[..3]);
@@ -131,7 +131,8 @@ fn open(bytes: &[u8], max_bytes: usize) -> Result<Body<'_>> {
     let expected = u32::from_le_bytes([header[3], header[4], header[5], header[6]]);
     let (version, flags) = (bytes[1], bytes[2]);
     let found = checksum(bytes);
-    // Every version keeps magic, version and checksum where they are, so that a newer one is distinguished from damage.
+    // Every version keeps the places of magic, version and checksum, so that readers distinguish a newer version from
+    // damage.
     if version > VERSION {
         let message =
             format!("compact version {version}; the newest this release reads is {VERSION}");

@@ -1,7 +1,7 @@
 //! Pulsar's compression types, as one-shot functions that a wrong size or a bomb cannot exhaust.
 //!
-//! Nothing is streamed: a decompressor that works straight in its output needs no window of its own, which
-//! in zstd a few bytes can make 128 MB large.
+//! Nothing is streamed: a decompressor that writes directly into the output needs no window. In zstd, a few hostile
+//! bytes can request a window of 128 MB.
 
 use std::fmt;
 
@@ -22,13 +22,13 @@ pub enum Compression {
     Snappy,
 }
 
-/// The first output tried, in which most states fit; a wrong size gets no more than this for nothing.
+/// The initial size of the output. Most states fit, and a wrong announced size wastes no more than this.
 const FIRST_OUTPUT: usize = 16 << 10;
 
 /// zstd at 1 is as small as at 3 on states, and faster.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Why an output of some length does not hold the decompressed bytes.
+/// Why the decompressed bytes do not have the announced size.
 enum Failure {
     TooShort,
     Corrupt(String),
@@ -104,7 +104,7 @@ impl Compression {
 
     /// Decompresses `bytes`, which must give exactly `size` bytes.
     ///
-    /// The output grows towards `size` as it fills, so memory stays below twice what is really there.
+    /// The output grows towards `size` as it fills, so memory stays below twice the decompressed bytes.
     ///
     /// # Errors
     /// [`Error::Limit`] when `size` is more than `max_bytes`; [`Error::Corrupt`] otherwise.
@@ -114,7 +114,7 @@ impl Compression {
                 "{size} bytes after decompression are more than {max_bytes}; raise max_bytes to read them"
             )));
         }
-        // One byte more than announced shows what is longer.
+        // One byte more than announced reveals a longer output.
         let most = size.saturating_add(1);
         let mut length = most.min(FIRST_OUTPUT.max(bytes.len()));
         loop {
@@ -153,7 +153,7 @@ impl Compression {
                 })
             }
             Self::Zlib => {
-                // Pulsar flushes its streams and does not end them, so all input read is an end, too.
+                // Pulsar flushes its streams without ending them, so the end of the input also ends the stream.
                 let mut zlib = flate2::Decompress::new(true);
                 let status = zlib
                     .decompress(bytes, out, flate2::FlushDecompress::Sync)

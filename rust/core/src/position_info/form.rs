@@ -1,4 +1,4 @@
-//! The forms of a persisted state, under the names that API and command line share.
+//! The forms of a persisted state, and their names in the API and on the command line.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Every form, in the order in which they were invented.
+    /// Every form.
     pub const ALL: [Self; 3] = [Self::PulsarRanges, Self::PulsarLongArray, Self::Compact];
 
     /// Its name everywhere.

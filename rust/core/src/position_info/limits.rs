@@ -1,7 +1,7 @@
-//! Limits on what is written, and exactly what a limit cuts.
+//! Limits of an encoding, and the exact loss when a limit cuts the state.
 //!
-//! A cut keeps the first ranges in order, as a broker does: what is nearest to the mark-delete position
-//! counts most for moving it.
+//! A cut keeps the first ranges in order, as a broker does: the ranges nearest to the mark-delete position are the
+//! first that move it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;
 
-/// What an encoding may hold; `None` is no limit.
+/// The limits of an encoding; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     /// Ranges of individually deleted messages.
@@ -21,7 +21,7 @@ pub struct Limits {
     pub max_bytes: Option<usize>,
 }
 
-/// What an encoding leaves out.
+/// The parts that an encoding leaves out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loss {
     /// Whole entries.
@@ -37,7 +37,7 @@ pub struct Loss {
 }
 
 impl PositionInfo {
-    /// Writes as much of the state as the form and the limits hold, and says what is left out.
+    /// Encodes as much of the state as the form and the limits allow, and returns the loss.
     ///
     /// # Errors
     /// [`Error::Limit`] when even the mark-delete position and the properties exceed `max_bytes`.
@@ -84,7 +84,7 @@ impl PositionInfo {
         kept
     }
 
-    /// With the first `ranges` ranges; the others are lost.
+    /// Encodes with the first `ranges` ranges; the others are lost.
     fn cut_to(&self, ranges: usize, loss: &mut Loss) -> Self {
         let mut kept = self.clone();
         if ranges < self.individually_deleted.len() {
@@ -96,7 +96,7 @@ impl PositionInfo {
         kept
     }
 
-    /// With the first `batches` partly acknowledged entries; the others are lost.
+    /// Encodes with the first `batches` partly acknowledged entries; the others are lost.
     fn cut_batches_to(&self, batches: usize, loss: &mut Loss) -> Self {
         let mut kept = self.clone();
         if batches < kept.batch_deleted.len() {

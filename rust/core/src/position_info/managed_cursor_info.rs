@@ -1,4 +1,4 @@
-//! `ManagedCursorInfo`: what the metadata store holds of a cursor, with the header of compressed values.
+//! `ManagedCursorInfo`: a cursor's record in the metadata store, with the header of compressed values.
 //!
 //! A compressed value begins with `0x4778`, the length of a `ManagedCursorInfoMetadata{compressionType=1,
 //! uncompressedSize=2}` as a big-endian int32, that message, and then the compressed `ManagedCursorInfo`.
@@ -16,7 +16,7 @@ use super::{PositionInfo, pulsar, ranges};
 use crate::error::{Error, Result};
 use crate::position::Position;
 
-/// How a compressed value begins; no message does, as its first tag is 0x08.
+/// The first bytes of a compressed value. No message begins with them: its first tag is 0x08.
 pub(crate) const COMPRESSED_MAGIC: [u8; 2] = [0x47, 0x78];
 
 const CURSORS_LEDGER_ID: u32 = 1;
@@ -56,7 +56,7 @@ impl ManagedCursorInfo {
         }
     }
 
-    /// Sets the state; the message has a place for all but what only a `PositionInfo` or our own form holds.
+    /// Sets the state, which must not have the fields that only `PositionInfo` or the compact form can hold.
     ///
     /// # Errors
     /// [`Error::Value`] for redelivery counts, the idle time or unknown fields.
@@ -75,7 +75,7 @@ impl ManagedCursorInfo {
         Ok(())
     }
 
-    /// Sets the fields that are written back as they are.
+    /// Sets the unknown fields, which are written back unchanged.
     ///
     /// # Errors
     /// [`Error::Value`] unless they are whole fields that `ManagedCursorInfo` does not know.
@@ -93,7 +93,7 @@ impl ManagedCursorInfo {
         }
     }
 
-    /// Reads the value, and says how it was compressed (`None`: without a header).
+    /// Reads the value; also returns its compression (`None`: without a header).
     ///
     /// # Errors
     /// [`Error::Corrupt`] with the offset (in the decompressed message, if there is a header) where reading
@@ -132,7 +132,7 @@ impl ManagedCursorInfo {
     }
 }
 
-/// The compression, the decompressed size, and where the compressed bytes begin.
+/// The compression, the decompressed size, and the start of the compressed bytes.
 fn read_header(bytes: &[u8]) -> Result<(Compression, usize, usize)> {
     let mut reader = Reader::starting_at(bytes, COMPRESSED_MAGIC.len());
     let length = reader.take(4)?;

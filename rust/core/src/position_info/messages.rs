@@ -11,7 +11,7 @@ use super::wire::{
 use crate::error::{Error, Result};
 use crate::position::Position;
 
-/// What a map entry costs beside its content: node, key and value header, roughly.
+/// The approximate memory of a map entry without its content: node, key and value header.
 pub(crate) const MAP_ENTRY_BYTES: usize = 96;
 
 /// Both int64 fields of a message whose fields 1 and 2 are int64; `None` if one is missing.
@@ -123,7 +123,7 @@ fn name_and_value<'a, T>(
     name.zip(value).ok_or_else(|| Error::corrupt(offset, missing))
 }
 
-/// `LongProperty{name=1, value=2}`, both required. A name that comes twice has its last value.
+/// `LongProperty{name=1, value=2}`, both required. If a name occurs twice, the last value counts.
 pub(crate) fn read_long_property(
     message: Reader<'_>,
     properties: &mut BTreeMap<String, i64>,
@@ -153,7 +153,7 @@ pub(crate) fn put_long_properties(
     }
 }
 
-/// `StringProperty{name=1, value=2}`, both required. A name that comes twice has its last value.
+/// `StringProperty{name=1, value=2}`, both required. If a name occurs twice, the last value counts.
 pub(crate) fn read_string_property(
     message: Reader<'_>,
     properties: &mut BTreeMap<String, String>,
@@ -218,8 +218,8 @@ pub(crate) fn each_int(value: Value<'_>, mut each: impl FnMut(i64) -> Result<()>
     }
 }
 
-/// `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}`, in any order; [`AckSets::sort`] comes last. A position that
-/// comes twice has its last set.
+/// `BatchedEntryDeletionIndexInfo{position=1, deleteSet=2}`, in any order; [`AckSets::sort`] comes last. If a
+/// position occurs twice, the last set counts.
 pub(crate) fn read_batch(
     mut message: Reader<'_>,
     batch_deleted: &mut AckSets,

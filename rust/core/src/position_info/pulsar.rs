@@ -1,7 +1,7 @@
 //! `PositionInfo` as Pulsar writes it, in both ways to list acknowledged entries.
 //!
-//! Fields are written in the order of their numbers and unknown ones behind them; reading takes any order.
-//! With both field 3 and field 6, field 3 wins, as in a broker.
+//! Fields are written in the order of their numbers, then the unknown fields; they are read in any order. If both
+//! field 3 and field 6 are present, field 3 wins, as in a broker.
 
 use super::budget::Budget;
 use super::form::Form;
@@ -26,7 +26,7 @@ const IDLE_SINCE: u32 = 7;
 /// A range of a ledger below 2^14 and an entry below 2^14, as most are: growing a large vector copies it.
 const USUAL_RANGE_BYTES: usize = 20;
 
-/// A Protocol Buffers message is smaller than this; a far entry would ask for a longer bit set.
+/// Protocol Buffers messages are smaller than this. A far entry would need a longer bit set.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
 /// The bytes of an entry that a bookie takes by default: a frame of 5 MiB, less room for its header.
@@ -48,8 +48,8 @@ impl PositionInfo {
         }
     }
 
-    /// Appends the smaller of Pulsar's forms, and returns how many bytes ranges and the long array take; none if the
-    /// long array cannot hold the state.
+    /// Appends the smaller of Pulsar's forms, and returns how many bytes ranges and the long array take; `None` if
+    /// the long array cannot hold the state.
     pub(crate) fn put_smaller(&self, out: &mut Vec<u8>) -> (usize, Option<usize>) {
         let start = out.len();
         let (mut ranges, mut arrays) = (Vec::new(), Vec::new());

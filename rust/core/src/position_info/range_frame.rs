@@ -1,13 +1,14 @@
-//! Ranges laid out like the one before: of one ledger, with entries of as many bytes each.
+//! Fast reading and writing of ranges with the same layout as the previous one: the same ledger, and entries of
+//! equally many bytes.
 //!
-//! They differ in their entries alone, so a million of them are read and written by comparing and copying the
-//! *frame* around those, whole words at a time. Only where the entries grow by a byte, or the ledger changes, does
-//! one go through the reader and writer of every message, which gives the frame of the next; so does whatever is not
-//! laid out exactly so (a far ledger or entry, an unknown field, the last bytes of the input).
+//! Such ranges differ only in their entries. So a million of them are read and written by comparing and copying the
+//! *frame* around the entries, in whole words. The general reader and writer handle a range if the entries grow by a
+//! byte, if the ledger changes, or if the layout differs (a far ledger or entry, an unknown field, the last bytes of
+//! the input). That range gives the frame of the following ones.
 
 use super::wire::varint_length;
 
-/// A range takes at most 34 bytes here; a window of 64 needs no look at where the bytes end.
+/// A range takes at most 34 bytes here, so in a window of 64 bytes the end needs no check.
 pub(super) const WINDOW: usize = 64;
 
 /// Both entries of a range are worked on in one word, four bytes each.
@@ -25,8 +26,8 @@ const SEVENS: u64 = 0x7f7f_7f7f;
 /// upper    the entry                                 1 to 4
 /// ```
 ///
-/// The *body* is the lower entry and the middle. Of an entry the frame holds which bytes say that another follows.
-/// The default is a frame into which nothing can be written.
+/// The *body* is the lower entry and the middle. For an entry, the frame holds the continuation bit of each byte. No
+/// range fits the default frame.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Frame {
     head: Part<u128>,
@@ -42,7 +43,7 @@ pub(super) struct Frame {
     uppers: Within,
 }
 
-/// What some bytes always are, and which bits that is about.
+/// Fixed bits: their values, and a mask of them.
 #[derive(Clone, Copy, Default)]
 struct Part<T> {
     bits: T,
@@ -70,7 +71,7 @@ impl Within {
 }
 
 impl Frame {
-    /// Of ranges of this ledger as field `number` that take the bytes of this one; `None` when they are no such.
+    /// The frame of ranges of this ledger as field `number` with the layout of this range; `None` if it has none.
     pub(super) fn like(number: u32, ledger_id: i64, lower: i64, upper: i64) -> Option<Self> {
         let prefix_length = 2 + varint_length(ledger_id as u64);
         if (lower | upper) as u64 >= ENTRY_LIMIT || prefix_length > 8 || number > 15 {
@@ -132,11 +133,11 @@ impl Frame {
         if other != 0 {
             return None;
         }
-        let (lower, upper) = gather(body as u64 & self.lower_bits, upper & self.upper_bits);
+        let (lower, upper) = join_bits(body as u64 & self.lower_bits, upper & self.upper_bits);
         (lower <= upper).then_some((lower, upper))
     }
 
-    /// Lays a range into the window; false if its entries take other bytes.
+    /// Writes a range into the window; false if its entries do not fit the layout.
     #[inline]
     pub(super) fn write(&self, window: &mut [u8; WINDOW], lower: i64, upper: i64) -> bool {
         if !self.lowers.holds(lower) || !self.uppers.holds(upper) {
@@ -179,7 +180,7 @@ impl Bytes {
         self.push(number as u8);
     }
 
-    /// Room for a varint of this length, of which only the topmost bit of each byte is known.
+    /// A varint of this length, of which only the continuation bits are fixed.
     fn push_continuation(&mut self, length: usize) {
         (1..length).for_each(|_| self.push_masked(0x80, 0x80));
         self.push_masked(0, 0x80);
@@ -204,7 +205,7 @@ fn spread(lower: i64, upper: i64) -> (u64, u64) {
 
 /// The numbers whose groups of seven bits are these bytes, all below 0x80 and at most four each.
 #[inline]
-fn gather(lower: u64, upper: u64) -> (i64, i64) {
+fn join_bits(lower: u64, upper: u64) -> (i64, i64) {
     let ones = lower | upper << 32;
     let twos = ones & 0x007f_007f_007f_007f | (ones & 0x7f00_7f00_7f00_7f00) >> 1;
     let both = twos & 0x0000_3fff_0000_3fff | (twos & 0x3fff_0000_3fff_0000) >> 2;

@@ -1,4 +1,4 @@
-//! Between the wire and the range set: both of Pulsar's lists of acknowledged entries, in and out.
+//! Reads and writes both of Pulsar's lists of acknowledged entries as a range set.
 
 use super::budget::Budget;
 use super::form::Form;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::position::Position;
 use crate::range_set::{PositionRangeSet, RANGES_TOGETHER, WORDS_TOGETHER};
 
-/// Gathers what a message lists, in any order, and lets field 3 win over field 6.
+/// Collects the acknowledged entries of a message in any order; field 3 wins over field 6.
 pub(super) struct Collector {
     set: PositionRangeSet,
     spanning: Vec<(Position, Position)>,
@@ -39,7 +39,7 @@ impl Collector {
         }
     }
 
-    /// Reads the ranges behind the one just added that are laid out like it.
+    /// Reads the following ranges that have the layout of the one just added.
     pub(super) fn take_framed(
         &mut self,
         reader: &mut Reader<'_>,
@@ -86,7 +86,7 @@ impl Collector {
         WordBlocks { collector: self, ledger_id, first_word: 0 }
     }
 
-    /// The form and what was listed.
+    /// The form, and the listed entries.
     pub(super) fn finish(mut self, budget: &Budget) -> Result<(Form, Acks)> {
         self.flush()?;
         budget.allow(self.set.heap_bytes())?;
@@ -104,7 +104,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Holds the set to the budget. Measuring walks the ledgers, so it is done each time the set has doubled.
+    /// Checks the set against the budget. Measuring reads every ledger, so it is done only when the set has doubled.
     fn measure(&mut self, budget: &Budget) -> Result<()> {
         if self.taken < self.measure_at {
             return Ok(());
@@ -121,14 +121,14 @@ impl Collector {
     }
 }
 
-/// What a message lists as acknowledged.
+/// The acknowledged entries of a message.
 pub(super) struct Acks {
     pub(super) set: PositionRangeSet,
     /// Ranges over ledgers' ends, whose upper part is in the set.
     pub(super) spanning: Vec<(Position, Position)>,
 }
 
-/// Gathers words, bit set = acknowledged, block by block: an array with one far bit needs no copy of its own.
+/// Adds words, bit set = acknowledged, block by block, so that an array with one far bit is not copied.
 pub(super) struct WordBlocks<'a> {
     collector: &'a mut Collector,
     ledger_id: i64,
@@ -160,7 +160,7 @@ impl WordBlocks<'_> {
     }
 }
 
-/// Bytes laid on the stack before they go out together: a copy of a few dozen bytes costs more than laying them.
+/// The size of the buffer on the stack: copying a few dozen bytes at a time would cost more than writing them.
 const LAID_MAX: usize = 4096;
 
 /// Appends every range as field `number`.
@@ -187,7 +187,7 @@ pub(super) fn put_all(out: &mut Vec<u8>, number: u32, set: &PositionRangeSet) {
     out.extend_from_slice(&laid[..at]);
 }
 
-/// Appends what was written ahead and a range behind it; returns the frame of that range.
+/// Appends the buffer, then a range; returns the frame of that range.
 #[cold]
 #[inline(never)]
 fn put_first(

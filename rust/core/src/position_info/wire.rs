@@ -1,7 +1,7 @@
-//! Protocol Buffers as bytes: tags, varints, lengths and groups, and nothing of any message.
+//! The wire format of Protocol Buffers: tags, varints, lengths and groups.
 //!
-//! Written by hand because unknown fields must survive byte for byte, errors must name their offset,
-//! and a million small messages must be read without an object for each.
+//! Written by hand because unknown fields must be kept byte for byte, errors must name their offset, and a million
+//! small messages must be read without an object for each.
 
 mod reader;
 mod writer;

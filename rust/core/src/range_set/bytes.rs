@@ -1,9 +1,9 @@
 //! The set as bytes for pickles and other exchange between processes of one version.
 //!
-//! Version byte 1, then all numbers as LEB128: the number of ledgers; of each, in order, its distance from
-//! the one before, the number of runs × 2 (+ 1 if they follow as words), and then either each run's distance
-//! from the one before and its length, or the first word's index, the number of words and
-//! the words, eight bytes each, little-endian. A cursor's durable forms are `position_info`'s.
+//! Version byte 1, then all numbers as LEB128: the number of ledgers; of each, in order, its distance from the one
+//! before, the number of runs × 2 (+ 1 if they follow as words), and then either each run's distance from the one
+//! before and its length, or the first word's index, the number of words and the words, eight bytes each,
+//! little-endian. The durable forms of a cursor are in `position_info`.
 
 use super::window::Window;
 use super::{LedgerAcks, PositionRangeSet, Run, window};
@@ -133,7 +133,7 @@ impl<'a> BytesReader<'a> {
         Err(self.error("a number of more than 64 bits"))
     }
 
-    /// The number that follows at a distance that is read next `from`.
+    /// The number at a distance, read next, from `from`.
     fn step(&mut self, from: i64) -> Result<i64> {
         let distance = self.number()?;
         from.checked_add_unsigned(distance).ok_or_else(|| self.error("an id outside int64"))

@@ -1,4 +1,4 @@
-//! The acknowledged entries of one ledger on their own, for those who keep many ledgers of many topics.
+//! The acknowledged entries of one ledger, for callers that hold many ledgers of many topics.
 
 use super::PositionRangeSet;
 use super::ledger_acks::LedgerAcks;

@@ -1,4 +1,4 @@
-//! The acknowledged entries of one ledger, in the form that suits them.
+//! The acknowledged entries of one ledger, in the smallest of three forms.
 //!
 //! | form | when | costs |
 //! |---|---|---|
@@ -6,10 +6,10 @@
 //! | a window of bits | runs close to each other | an eighth of a byte for each entry between first and last |
 //! | a tree of runs | few runs, far apart | about 25 bytes a run |
 //!
-//! A window may take [`WORDS_ALWAYS`] words and [`WORDS_PER_RUN`] more for each run; past twice that the
-//! ledger turns into a tree, so no input makes it allocate more than a constant times the runs it was given.
-//! Turning a window of n runs takes n steps, so the tree then waits for n more adds before it looks again:
-//! no order of operations pays for the turn at every step.
+//! A window may take [`WORDS_ALWAYS`] words and [`WORDS_PER_RUN`] more for each run; past twice that the ledger turns
+//! into a tree, so no input allocates more than a constant times its runs. Converting a window of n runs takes n
+//! steps, so the tree then waits for n more adds before it checks again. No order of operations pays for a conversion
+//! at every step.
 
 use super::run::Run;
 use super::runs::Runs;
@@ -20,7 +20,7 @@ use crate::error::{Validity, invariant};
 /// ledger (50,000 entries) becomes one at 90 runs.
 const WORDS_ALWAYS: u64 = 64;
 
-/// A window is two to three times the size of the tree it replaces at worst, and ten times as fast.
+/// At worst, a window is two to three times as large as the tree it replaces; it is ten times as fast.
 const WORDS_PER_RUN: u64 = 8;
 
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub(super) enum LedgerAcks {
     Runs(Box<Runs>, Patience),
 }
 
-/// Adds to wait before a tree looks whether a window suits it better.
+/// Adds before a tree checks again whether a window is smaller.
 type Patience = usize;
 
 impl Default for LedgerAcks {
@@ -76,7 +76,7 @@ impl LedgerAcks {
             Self::Window(window) if window.reaches(entry_id) => {
                 let added = window.add(entry_id);
                 if window.len() == 1 {
-                    self.settle();
+                    self.choose_form();
                 }
                 added
             }
@@ -119,12 +119,12 @@ impl LedgerAcks {
                 runs.add_run(run)
             }
         };
-        self.settle();
+        self.choose_form();
         added
     }
 
-    /// Adds the entries `(lower, upper]` of each pair, of which there may be none. Runs that rise, close to each other,
-    /// are laid out as bits at first, which avoids a look-up for each.
+    /// Adds the entries `(lower, upper]` of each pair; the slice may be empty. Rising runs that are close to each
+    /// other are combined as bits first, which avoids a look-up for each.
     pub(super) fn add_runs(&mut self, bounds: &[(i64, i64)]) {
         let runs = bounds.iter().map(|&(lower, upper)| Run { lower, upper });
         let rising = bounds.iter().all(|(lower, upper)| lower < upper)
@@ -152,7 +152,7 @@ impl LedgerAcks {
         }
         if let Self::Window(window) = self {
             window.remove(entry_id);
-            self.settle();
+            self.choose_form();
         } else {
             self.remove_run(Run::of_entry(entry_id));
         }
@@ -180,10 +180,10 @@ impl LedgerAcks {
     pub(super) fn union_with(&mut self, other: &Self) {
         if let (Self::Window(window), Self::Window(theirs)) = (&mut *self, other) {
             let joined = window.span().joined(theirs.span());
-            // What two windows took together, their union may take.
+            // The union may take as many words as both windows.
             if Window::words_over(joined) <= words_for(window.len() + theirs.len()) {
                 window.union_with(theirs);
-                return self.settle();
+                return self.choose_form();
             }
         }
         if self.len() >= other.len() {
@@ -202,7 +202,7 @@ impl LedgerAcks {
     pub(super) fn difference_with(&mut self, other: &Self) {
         if let (Self::Window(window), Self::Window(theirs)) = (&mut *self, other) {
             window.difference_with(theirs);
-            return self.settle();
+            return self.choose_form();
         }
         for run in other.runs() {
             self.remove_run(run);
@@ -312,11 +312,11 @@ impl LedgerAcks {
             }
             Self::Window(window) => {
                 window.remove_run(run);
-                self.settle();
+                self.choose_form();
             }
             Self::Runs(runs, _) => {
                 runs.remove_run(run);
-                self.settle();
+                self.choose_form();
             }
         }
     }
@@ -330,8 +330,8 @@ impl LedgerAcks {
         }
     }
 
-    /// Turns into the form that suits what the ledger holds now.
-    fn settle(&mut self) {
+    /// Converts the ledger to the form that suits its runs.
+    fn choose_form(&mut self) {
         let suited = match self {
             Self::Single(_) => None,
             Self::Window(window) if window.len() == 0 => Some(Self::default()),
@@ -375,7 +375,7 @@ impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>, C: Iterator<Item = T>> Ite
         }
     }
 
-    /// Chooses once, and not at each item.
+    /// Chooses the iterator once instead of at each item.
     fn fold<R, F: FnMut(R, T) -> R>(self, start: R, step: F) -> R {
         match self {
             Self::A(iterator) => iterator.fold(start, step),

@@ -23,7 +23,7 @@ impl Run {
         self.lower < entry_id && entry_id <= self.upper
     }
 
-    /// Whether both together are one run.
+    /// Whether their union is one run.
     pub(super) const fn touches(self, other: Self) -> bool {
         self.lower <= other.upper && other.lower <= self.upper
     }

@@ -51,7 +51,7 @@ impl Runs {
     pub(super) fn add_run(&mut self, run: Run) -> u64 {
         let before = self.cardinality;
         let mut joined = run;
-        // From the right, each run that touches is taken out and joined.
+        // Takes out and joins each touching run, from the right.
         while let Some((lower, upper)) = self.uppers.range(..=joined.upper).next_back() {
             let near = Run { lower: *lower, upper: *upper };
             if !near.touches(joined) {

@@ -30,7 +30,7 @@ impl PositionRangeSet {
     /// between ranges, `‥` for `..`. Ranges may come in any order and overlap.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] at the byte that is not of this notation, or at a range that cannot be.
+    /// [`Error::Corrupt`] at the first invalid byte, or at an invalid range.
     pub fn parse(text: &str) -> Result<Self> {
         let mut reader = TextReader { text: text.as_bytes(), at: 0 };
         let mut set = Self::new();
@@ -96,7 +96,7 @@ impl TextReader<'_> {
         let mut value = 0i64;
         while let Some(digit) = self.text.get(self.at).filter(|byte| byte.is_ascii_digit()) {
             let digit = i64::from(digit - b'0');
-            // Counted downwards, where the least integer has its place.
+            // Negative, so that the least integer fits.
             value = value
                 .checked_mul(10)
                 .and_then(|value| value.checked_sub(digit))

@@ -3,11 +3,10 @@
 //! A bit costs the same whether set or not, so an add in any order is one load and one store, and
 //! two million entries with a hole at every second take a quarter of a byte for each range.
 //!
-//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are
-//! zero: they are what was removed from the front, and released when they outgrow the rest, so that a
-//! mark-delete position that advances entry by entry never moves the words that stay.
-//! Invariants: unless empty, `words[head]` and the last word are not zero; `cardinality` counts the bits,
-//! `runs` the runs of bits.
+//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero. They
+//! were removed from the front and are released when they outgrow the rest, so that a mark-delete position that
+//! advances entry by entry does not move the other words. Invariants: unless empty, `words[head]` and the last word
+//! are not zero; `cardinality` counts the bits, `runs` the runs of bits.
 
 use super::run::Run;
 use crate::error::{Validity, invariant};
@@ -70,7 +69,7 @@ impl Window {
         (span.upper / BITS - (span.lower + 1) / BITS + 1).cast_unsigned()
     }
 
-    /// The words' whole reach, from the first that is not zero to the last: not empty.
+    /// The span of the words, from the first that is not zero to the last; not empty.
     pub(super) fn span(&self) -> Run {
         let first = self.first_word + self.head as i64;
         let last = self.first_word + self.words.len() as i64 - 1;
@@ -116,7 +115,7 @@ impl Window {
         self.words[index] &= !bit(entry_id);
         self.cardinality -= 1;
         self.runs = self.runs + self.neighbours(index, entry_id) - 1;
-        self.shed();
+        self.drop_empty_ends();
         true
     }
 
@@ -137,7 +136,7 @@ impl Window {
             return 0;
         }
         let removed = self.change(run, |word, mask| word & !mask);
-        self.shed();
+        self.drop_empty_ends();
         removed
     }
 
@@ -171,7 +170,7 @@ impl Window {
             *mine &= !theirs;
         }
         self.recount(before, range);
-        self.shed();
+        self.drop_empty_ends();
     }
 
     /// The run that contains an entry.
@@ -193,7 +192,7 @@ impl Window {
         let base = |index: usize| (self.first_word + index as i64) * BITS;
         Some(Run {
             lower: base(left.0) + (BITS - 1) - i64::from(left.1.leading_zeros()),
-            // Written so that the last entry there can be, 2^63 - 1, does not overflow.
+            // In this order, the last possible entry, 2^63 - 1, does not overflow.
             upper: base(right.0) - 1 + i64::from(right.1.trailing_zeros()),
         })
     }
@@ -243,7 +242,7 @@ impl Window {
         (entry_id >> 6).wrapping_sub(self.first_word) as usize
     }
 
-    /// How many of the two entries beside this one, whose word is at `index`, are there.
+    /// The number of neighbours of this entry that are in the set; its word is at `index`.
     fn neighbours(&self, index: usize, entry_id: i64) -> usize {
         let word = self.words[index];
         let left = match entry_id & 63 {
@@ -274,7 +273,7 @@ impl Window {
         let len = (last - self.first_word) as usize + 1;
         if len > self.words.len() {
             if len > self.words.capacity() {
-                // Not doubled: the copies cost little beside 64 adds a word, an empty half would.
+                // Not doubled: copies cost little compared with 64 adds a word, and an empty half would waste memory.
                 let spare = len / 8;
                 self.words.reserve_exact(len + spare - self.words.len());
             }
@@ -325,9 +324,9 @@ impl Window {
         self.runs = self.runs - before.1 + begins;
     }
 
-    /// Drops zero words at the end, moves the head over those in front, and gives the front back when
-    /// it has outgrown the rest.
-    fn shed(&mut self) {
+    /// Drops zero words at the end, moves the head over zero words at the front, and releases the front when it
+    /// outgrows the rest.
+    fn drop_empty_ends(&mut self) {
         while self.words.last() == Some(&0) {
             self.words.pop();
         }
@@ -356,7 +355,7 @@ pub(super) fn runs_from<I: Iterator<Item = u64>>(first_word: i64, words: I) -> R
 /// See [`runs_of`].
 pub(super) struct RunsOf<I> {
     words: I,
-    /// What is left of the word at `base`.
+    /// The remaining bits of the word at `base`.
     word: u64,
     /// The entry of the word's bit 0.
     base: i64,
@@ -371,7 +370,7 @@ impl<I: Iterator<Item = u64>> Iterator for RunsOf<I> {
             self.base += BITS;
         }
         let lower = self.base - 1 + i64::from(self.word.trailing_zeros());
-        // With the zeros below filled, the run ends at the first zero, perhaps words ahead.
+        // With the lower zeros filled, the run ends at the first zero, possibly in a later word.
         self.word |= self.word - 1;
         while self.word == u64::MAX {
             match self.words.next() {

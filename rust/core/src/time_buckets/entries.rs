@@ -1,8 +1,7 @@
 //! The entry ids of one ledger in one bucket: one range while that is enough, then roaring.
 //!
-//! Messages with a fixed delay arrive in order, so most buckets hold one range of a ledger; kept in place it
-//! costs nothing beside the bucket, where a bitmap of one element allocates 170 bytes. Ids past 32 bits
-//! take roaring's 64-bit form.
+//! Messages with a fixed delay arrive in order, so most buckets hold one range of a ledger; stored inline it needs no
+//! allocation, whereas a bitmap of one element allocates 170 bytes. Ids past 32 bits take roaring's 64-bit form.
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
@@ -17,7 +16,8 @@ pub(super) enum Entries {
     Wide(Box<RoaringTreemap>),
 }
 
-/// A container of `roaring` 0.12: key, tag and vector. It is private there; the allocator test notices a change.
+/// A container of `roaring` 0.12: key, tag and vector. The type is private in `roaring`; the allocator test detects a
+/// change.
 const CONTAINER_BYTES: usize = 40;
 
 impl Entries {
@@ -71,7 +71,7 @@ impl Entries {
         }
     }
 
-    /// Removes an id that is here; false when none is left.
+    /// Removes an id of the set; false when the set becomes empty.
     pub(super) fn remove(&mut self, entry: u64) -> bool {
         match self {
             Self::Range(first, last) => {
@@ -109,7 +109,7 @@ impl Entries {
         }
     }
 
-    /// Moves up to `max` ids, the least first, into the columns; false when none is left.
+    /// Moves up to `max` ids, the least first, into the columns; false when the set becomes empty.
     pub(super) fn drain(
         &mut self,
         time: i64,

@@ -1,8 +1,8 @@
 //! The open slot: its runs sorted by tick and position, drained from the back.
 //!
-//! MessageRuns that do not meet in time stay whole, and a batch is cut off them at the speed of filling memory.
-//! Those that do are cut into their stairs first, so that the runs here are always in order as a whole:
-//! one search finds the only run that can hold a message.
+//! Runs that do not overlap in time stay whole, and a batch is cut off them at the speed of filling memory.
+//! Overlapping runs are first split by tick, so that the runs are totally ordered and one search finds the only run
+//! that can hold a message.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,15 +16,15 @@ use crate::radix;
 /// Ticks of `late` are absolute, as [`Delayed::deliver_at_ms`] holds them; those of runs count from `start`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenSlot {
-    /// The range that is open, `start..start + 2^bits`; earlier ticks belong here, too. `None`: nothing is.
+    /// The range that is open, `start..start + 2^bits`; earlier ticks belong here, too. `None`: no slot is open.
     pub(super) range: Option<(i64, u32)>,
     /// Descending, each as a whole before the one in front of it.
     runs: Vec<MessageRun>,
-    /// What was added after the slot was opened.
+    /// Messages that were added after the slot was opened.
     late: BTreeSet<Delayed>,
 }
 
-/// Where a message is in the order of delivery.
+/// The place of a message in the order of delivery.
 type DeliveryKey = (u64, i64, i64);
 
 fn first_key(run: &MessageRun) -> DeliveryKey {
@@ -35,10 +35,10 @@ fn last_key(run: &MessageRun) -> DeliveryKey {
     (run.last_tick(), run.ledger, run.last_entry())
 }
 
-/// Sorts the runs of a slot of `2^bits` ticks descending; returns whether each is as a whole before the next.
+/// Sorts the runs of a slot of `2^bits` ticks descending; returns whether they do not overlap.
 pub(super) fn sort_descending(runs: &mut Vec<MessageRun>, bits: u32) -> bool {
     if bits <= radix::KEY_BITS_MAX && !runs.is_empty() {
-        // MessageRuns come by position, the late ones after: sorted by tick from the back they are almost right.
+        // Runs come by position, then the late ones, so sorting from the back moves little.
         let keys = runs.iter().rev().map(|run| low_mask(bits) - run.tick);
         let (order, end) = (radix::order(keys, bits), runs.len() - 1);
         *runs = order.iter().map(|&index| runs[end - index as usize]).collect();
@@ -46,7 +46,7 @@ pub(super) fn sort_descending(runs: &mut Vec<MessageRun>, bits: u32) -> bool {
     if in_order(runs) {
         return true;
     }
-    // Something came out of order, or runs meet; the standard sort sees what is in order.
+    // Runs are out of order or overlap. The standard sort is fast for mostly sorted input.
     runs.sort_by_key(|run| Reverse(first_key(run)));
     in_order(runs)
 }
@@ -187,10 +187,10 @@ impl OpenSlot {
 
     /// Every message in order, ticks as times.
     pub(super) fn messages(&self) -> impl Iterator<Item = Delayed> + '_ {
-        let runs = self.runs.iter().flat_map(|run| run.stairs()).flat_map(|stair| {
-            let tick = self.start() + stair.tick as i64;
-            (stair.entry..=stair.last_entry())
-                .map(move |entry| Delayed::new(tick, stair.ledger, entry))
+        let runs = self.runs.iter().flat_map(|run| run.split_by_tick()).flat_map(|part| {
+            let tick = self.start() + part.tick as i64;
+            (part.entry..=part.last_entry())
+                .map(move |entry| Delayed::new(tick, part.ledger, entry))
         });
         runs.chain(self.late.iter().copied())
     }
@@ -228,7 +228,7 @@ fn first_of(run: &MessageRun, start: i64) -> Delayed {
 fn count_up_to(run: &MessageRun, start: i64, late: &Delayed) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {
-        // Both begin on one tick, and the run may climb from it before it reaches the late one's entry.
+        // Both begin on one tick, and the run may reach a later tick before the late message's entry.
         0 if late.ledger_id == run.ledger => {
             run.count_before(tick + 1).min((late.entry_id - run.entry) as u64)
         }

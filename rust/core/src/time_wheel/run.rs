@@ -1,4 +1,4 @@
-//! A run: consecutive entries of one ledger whose ticks climb a regular staircase.
+//! A run: consecutive entries of one ledger whose ticks rise in regular steps.
 //!
 //! A producer with a fixed delay makes them: `first` messages on the first tick, then `per` messages on
 //! every `step`-th tick after. One message is a run, too.
@@ -13,7 +13,7 @@ pub(super) struct MessageRun {
     pub(super) first: u64,
     /// Messages on each later tick, ≥ 1; `u64::MAX` while that is not known.
     pub(super) per: u64,
-    /// Ticks from stair to stair; 0 if there is only one.
+    /// Ticks from step to step; 0 if there is only one.
     pub(super) step: u64,
     /// Messages in all, ≥ 1.
     pub(super) count: u64,
@@ -56,7 +56,7 @@ impl MessageRun {
         if self.step == 0 {
             return self.count;
         }
-        // Stairs after the first that are below: steps of at most `above - 1`.
+        // Steps after the first that are below `above`.
         let stairs = (above - 1) / self.step;
         self.first.saturating_add(stairs.saturating_mul(self.per)).min(self.count)
     }
@@ -70,7 +70,7 @@ impl MessageRun {
         front.count = count;
         front.first = self.first.min(count);
         let tick = self.tick_of(count);
-        // What is left of the stair that the cut goes through.
+        // The remaining messages of the step that the cut divides.
         let first = match count.checked_sub(self.first) {
             None => self.first - count,
             Some(after) => self.per - after % self.per,
@@ -79,19 +79,19 @@ impl MessageRun {
         self.count -= count;
         self.tick = tick;
         self.first = first.min(self.count);
-        self.level();
-        front.level();
+        self.reset_step();
+        front.reset_step();
         Some(front)
     }
 
-    /// Forgets the climb of a run that has one stair only.
-    fn level(&mut self) {
+    /// Resets the step of a run that has only one tick.
+    fn reset_step(&mut self) {
         if self.count <= self.first {
             (self.per, self.step) = (u64::MAX, 0);
         }
     }
 
-    /// Cuts off what is below `tick`; the rest is `None` when nothing is left.
+    /// Cuts off the messages before `tick`; the rest is `None` if no message remains.
     pub(super) fn split_at_tick(mut self, tick: u64) -> (Option<Self>, Option<Self>) {
         match self.count_before(tick) {
             count if count == self.count => (Some(self), None),
@@ -102,8 +102,8 @@ impl MessageRun {
         }
     }
 
-    /// The run stair by stair, each a run on one tick.
-    pub(super) fn stairs(self) -> impl Iterator<Item = Self> {
+    /// Splits the run by tick: one run for each tick.
+    pub(super) fn split_by_tick(self) -> impl Iterator<Item = Self> {
         let (mut left, mut entry, mut tick, mut size) =
             (self.count, self.entry, self.tick, self.first);
         std::iter::from_fn(move || {
@@ -122,7 +122,7 @@ impl MessageRun {
 pub(super) struct Tail {
     pub(super) run: MessageRun,
     last_tick: u64,
-    /// Messages on the last stair.
+    /// Messages on the last tick.
     stair: u64,
 }
 
@@ -136,7 +136,7 @@ impl Tail {
         Self { run, last_tick, stair }
     }
 
-    /// Takes the next entry if its tick fits the staircase; the first two stairs teach it `step` and `per`.
+    /// Adds the next entry if its tick fits the steps; the first two steps determine `step` and `per`.
     #[inline]
     pub(super) fn extend(&mut self, tick: u64) -> bool {
         let run = &mut self.run;

@@ -1,14 +1,14 @@
 //! One slot of the wheel: the messages of `2^bits` ticks.
 //!
-//! In order of position they go to the tail run and from there into the stream. What comes out of order
-//! waits in a small sorted list, and what is taken out before its time in another; when either
-//! passes about the square root of the slot, the stream is rewritten, which keeps both costs even.
+//! Messages in order of position go to the tail run and from there into the stream. Messages out of order wait in one
+//! small sorted list, and removed messages in another. When either list passes about the square root of the slot, the
+//! stream is rewritten, which balances both costs.
 
 use super::run::{MessageRun, Tail};
 use super::stream::Stream;
 use crate::error::Validity;
 
-/// Out-of-order or removed messages that a slot of any size may keep beside its stream.
+/// Out-of-order or removed messages that a slot of any size may keep outside its stream.
 const EDITS_MIN: usize = 64;
 
 /// `(ledger, entry, tick)`: the order of the stream.
@@ -18,7 +18,7 @@ pub(super) type Message = (i64, i64, u64);
 struct Edits {
     /// Sorted; not in the stream, or in it at another tick.
     late: Vec<Message>,
-    /// Sorted; in the stream or the tail, and no longer here.
+    /// Sorted; removed, but still in the stream or the tail.
     removed: Vec<Message>,
     /// Edits at which the stream is rewritten.
     limit: usize,
@@ -245,7 +245,7 @@ impl Slot {
         *self = fresh;
     }
 
-    /// The runs of stream and tail without what was removed, in order of position.
+    /// The runs of stream and tail without the removed messages, in order of position.
     fn for_each_live(&self, mut visit: impl FnMut(MessageRun)) {
         let mut removed = self.edits.iter().flat_map(|edits| &edits.removed).peekable();
         let tail = self.tail.iter().map(|tail| tail.run);
@@ -276,7 +276,7 @@ impl Slot {
         late.for_each(|&(ledger, entry, tick)| visit(MessageRun::one(ledger, entry, tick)));
     }
 
-    /// Moves the tail into the stream, so that the stream is all there is; edits are compacted first.
+    /// Moves the tail into the stream, after compacting the edits, so that the stream holds every message.
     pub(super) fn seal(&mut self) {
         self.compact();
         if let Some(tail) = self.tail.take() {
@@ -293,8 +293,8 @@ impl Slot {
         late.iter().copied()
     }
 
-    /// A slot of a checked stream and of messages beside it; `None` unless these are inside the slot, ascend, and
-    /// none is in the stream. One pass over both.
+    /// A slot of a checked stream and late messages; `None` unless these are inside the slot, ascend, and none is in
+    /// the stream. One pass over both.
     pub(super) fn from_parts(
         bits: u32,
         stream: Stream,

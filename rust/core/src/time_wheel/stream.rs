@@ -1,4 +1,4 @@
-//! MessageRuns in order of position as a stream of bits, near the entropy of what is in them.
+//! Runs in order of position as a stream of bits, near the entropy of their content.
 //!
 //! ```text
 //! record   gap, tick                          one message
@@ -7,9 +7,9 @@
 //! tick     Rice(zigzag(tick - tick before)) if that is shorter on average, else as it is
 //! ```
 //!
-//! Both Rice parameters follow the mean of the last thirty or so values, which reader and writer compute
-//! alike, so there is nothing to tune and no header. An escape is [`ESCAPE`] ones and two bits.
-//! Every [`MARK_EVERY`] records the state is noted, so that a lookup decodes at most so many.
+//! Both Rice parameters follow the mean of the last thirty or so values, which reader and writer compute in the same
+//! way, so there are no parameters and no header. An escape is [`ESCAPE`] ones and two bits. The state is saved every
+//! [`MARK_EVERY`] records, so that a lookup decodes at most that number.
 
 use super::bits::{BitReader, Bits, low_mask};
 use super::run::MessageRun;
@@ -19,7 +19,7 @@ const ESCAPE: u32 = 12;
 const MARK_EVERY: u32 = 1024;
 /// Means are kept in 1/32; larger values count as this, which keeps every code within 64 bits.
 const VALUE_MAX: u64 = 1 << 40;
-/// A run record costs about so many bits more than one message.
+/// The approximate number of bits by which a run record is longer than one message.
 const RUN_BITS: u64 = 64;
 
 const FAR: u64 = 0;
@@ -45,7 +45,7 @@ impl State {
         rice_bits(self.gaps)
     }
 
-    /// The Rice parameter of ticks, or `None` where ticks as they are cost less.
+    /// The Rice parameter of ticks, or `None` if plain ticks cost less.
     #[inline]
     fn tick_bits(&self, bits: u32) -> Option<u32> {
         Some(rice_bits(self.ticks)).filter(|k| k + 2 < bits)
@@ -115,7 +115,7 @@ impl Stream {
             self.record(&run, slot_bits);
             self.number(run.count - 1);
             self.number(run.first);
-            // A run of one stair has no `per` yet; the reader ignores it, too.
+            // A run of one step has no `per` yet; the reader ignores it, too.
             self.number(if run.step == 0 { 1 } else { run.per.min(run.count) });
             self.number(run.step);
             self.state.entry = run.last_entry();
@@ -221,8 +221,8 @@ impl Stream {
         &self.bits
     }
 
-    /// Checks saved bits by decoding them, and rebuilds what is not saved; `None` if they are no stream.
-    /// `visit` sees each run.
+    /// Checks saved bits by decoding them, and rebuilds the fields that are not saved; `None` if the bits are not a
+    /// valid stream. Calls `visit` with each run.
     pub(super) fn restore(
         bits: Bits,
         slot_bits: u32,
@@ -245,7 +245,7 @@ impl Stream {
     }
 }
 
-/// Decodes runs; on bits that no writer made it stops and is `broken`.
+/// Decodes runs; on invalid bits it stops and sets `broken`.
 pub(super) struct MessageRuns<'a> {
     input: BitReader<'a>,
     state: State,
@@ -269,7 +269,7 @@ impl MessageRuns<'_> {
         })
     }
 
-    /// A Rice code that is no escape.
+    /// A Rice code that is not an escape.
     #[inline]
     fn rice(&mut self, k: u32) -> u64 {
         let next = self.input.peek();

@@ -1,7 +1,7 @@
 //! An unsorted bag of messages that grows by whole chunks.
 //!
-//! Messages gather in one small vector that stays in cache; a full one is packed (`packing.rs`) and
-//! begun again. So what is written to memory is 8 bytes a message, once, and nothing is copied to grow.
+//! Messages are collected in one small vector that stays in cache. A full vector is packed (`packing.rs`) and reused.
+//! So each message is written to memory once, as 8 bytes, and growing copies nothing.
 
 use super::packing::{Extent, Messages};
 use crate::delayed::Delayed;

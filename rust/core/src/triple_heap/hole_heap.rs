@@ -1,8 +1,8 @@
 //! The plain binary heap on one flat vector: hole-based sifts, the moved value kept in registers.
 //!
-//! It is what most would call the fast heap (apache/pulsar#26010 in 24-byte tuples), and it serves twice:
-//! [`super::TripleLongHeap`] keeps its few near messages in one, and the benches take it as the baseline
-//! that the ladder is measured against. A d-ary heap does not help tuples of 24 bytes.
+//! It is the usual fast heap (apache/pulsar#26010 in 24-byte tuples) and has two uses: [`super::TripleLongHeap`]
+//! keeps its few near messages in one, and it is the baseline of the ladder in the benches. A d-ary heap does not
+//! help tuples of 24 bytes.
 
 use crate::delayed::Delayed;
 use crate::error::Validity;
@@ -30,19 +30,19 @@ impl HoleHeap {
         self.messages[hole] = message;
     }
 
-    /// Takes the least message; returns early when that empties the heap.
+    /// Takes the least message.
     #[inline]
     pub fn pop(&mut self) -> Option<Delayed> {
         let last = self.messages.pop()?;
         let Some(&least) = self.messages.first() else {
             return Some(last);
         };
-        self.sink(0, last);
+        self.sift_down(0, last);
         Some(least)
     }
 
     /// Fills the hole at `hole` with `message` or, first, with the lesser children below it.
-    fn sink(&mut self, mut hole: usize, message: Delayed) {
+    fn sift_down(&mut self, mut hole: usize, message: Delayed) {
         let messages = &mut self.messages[..];
         loop {
             let mut child = 2 * hole + 1;
@@ -114,7 +114,7 @@ impl From<Vec<Delayed>> for HoleHeap {
     fn from(messages: Vec<Delayed>) -> Self {
         let mut heap = Self { messages };
         for hole in (0..heap.messages.len() / 2).rev() {
-            heap.sink(hole, heap.messages[hole]);
+            heap.sift_down(hole, heap.messages[hole]);
         }
         heap
     }

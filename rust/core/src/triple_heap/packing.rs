@@ -1,8 +1,8 @@
 //! Messages packed into one integer each, which orders as they do.
 //!
-//! What waits together is close together: its times, ledgers and entries differ in few bits. Counted from the
-//! least of each column and put side by side, they mostly fit into 64 bits: a third of the memory to
-//! write, fault in and move, and a sort of plain integers instead of triples.
+//! Times, ledgers and entries of neighbouring messages differ in few bits. Relative to the least of each column and
+//! concatenated, they mostly fit into 64 bits. That takes a third of the memory, and sorting compares plain integers
+//! instead of triples.
 
 use crate::delayed::Delayed;
 
@@ -123,7 +123,7 @@ impl Messages {
         unpacked.chain(plain.iter().copied())
     }
 
-    /// Moves what begins at `start` on to `into`, sorted, the earliest last.
+    /// Moves the messages from `start` on to `into`, sorted, the earliest last.
     pub(super) fn take_descending(&mut self, start: usize, into: &mut Vec<Delayed>) {
         match self {
             Self::Packed(packing, keys) => {
@@ -138,7 +138,7 @@ impl Messages {
         self.truncate(start);
     }
 
-    /// Forgets what begins at `length` on; most of the memory goes back as it is used up.
+    /// Drops the messages from `length` on, and releases most of their memory.
     pub(super) fn truncate(&mut self, length: usize) {
         fn cut<T>(vector: &mut Vec<T>, length: usize) {
             vector.truncate(length);

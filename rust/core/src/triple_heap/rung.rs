@@ -1,8 +1,8 @@
 //! One rung of the ladder: a range of times cut into buckets of equal width, opened from the earliest on.
 //!
-//! What the rung was cut from is in one flat vector, the latest bucket first, so that opening a bucket is
-//! a truncation and memory goes back as the rung is used up. What is added later to a bucket not yet
-//! opened is in that bucket's own vector.
+//! The initial messages of a rung are in one flat vector, the latest bucket first, so that opening a bucket is a
+//! truncation and memory is released as the rung is used up. Messages added later to an unopened bucket are in a
+//! vector of that bucket.
 
 use super::SORT_MAX;
 use super::packing::{Extent, Messages, Packing, sort_descending};
@@ -17,7 +17,7 @@ pub(super) struct Rung {
     /// Buckets before this one are opened.
     next: usize,
     flat: Messages,
-    /// Where bucket `b` starts in `flat`; it ends where bucket `b - 1` starts.
+    /// The start of bucket `b` in `flat`; its end is the start of bucket `b - 1`.
     starts: Vec<u32>,
     late: Vec<Vec<Delayed>>,
 }

@@ -28,11 +28,11 @@ impl Handlers {
         Self { add, remove }
     }
 
-    pub(super) fn ask_before_adds(&self) -> bool {
+    pub(super) fn has_add_handler(&self) -> bool {
         self.add.is_some()
     }
 
-    pub(super) fn hear_of_removals(&self) -> bool {
+    pub(super) fn has_remove_handler(&self) -> bool {
         self.remove.is_some()
     }
 

@@ -1,15 +1,15 @@
 //! Acknowledged entries: a record per ledger, then each ledger's entries in the cheapest of four kinds.
 //!
-//! A record is five numbers in five columns (see [`Record`]), so ledgers that are alike cost next to nothing.
-//! What follows the records is, per ledger and from a byte boundary:
+//! A record is five numbers in five columns (see [`Record`]), so similar ledgers cost almost nothing. The records are
+//! followed by the entries of each ledger, from a byte boundary:
 //!
-//! - `Runs`: gap and length of each run behind the first, in turn, in two columns. The length of the last run
+//! - `Runs`: gap and length of each run after the first, alternating, in two columns. The length of the last run
 //!   follows from the span.
-//! - `Holes`: how many acknowledged entries are before each hole: few holes, wherever they are.
-//! - `Acks`: how many holes are before each acknowledged entry but the first: few acknowledged entries.
+//! - `Holes`: the number of acknowledged entries before each hole, for few holes.
+//! - `Acks`: the number of holes before each acknowledged entry except the first, for few acknowledged entries.
 //! - `Bitmap`: a bit per entry of the span, from a byte boundary.
 //!
-//! All numbers are taken as they come, never gathered first, so hostile bytes get no memory but the result's.
+//! The reader applies each number at once, so hostile bytes allocate only the memory of the result.
 
 use super::bits::{BitReader, BitWriter};
 use super::column::Code;
@@ -17,10 +17,10 @@ use crate::error::{Error, Result};
 use crate::position_info::budget::Budget;
 use crate::range_set::{PositionRange, PositionRangeSet, RANGES_TOGETHER};
 
-/// What a ledger costs in memory, whatever it holds.
+/// The fixed memory of a ledger.
 const LEDGER_BYTES: usize = 160;
 
-/// What a run costs in memory at most, when a ledger's runs are far apart.
+/// The largest memory of a run, for runs that are far apart.
 const RUN_BYTES: u64 = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,8 @@ impl Kind {
     const ALL: [Self; 4] = [Self::RangeBuilder, Self::Holes, Self::Acks, Self::Bitmap];
 }
 
-/// The numbers of a ledger; `count` is that of the numbers behind, by kind: runs but the first, holes, or
-/// acknowledged entries but the first; 0 for a bitmap.
+/// The numbers of a ledger. `count` depends on the kind: runs except the first, holes, or acknowledged entries except
+/// the first; 0 for a bitmap.
 #[derive(Clone, Copy)]
 struct Record {
     /// The ledger id, less the one before and 1; of the first ledger, the id.
@@ -92,7 +92,7 @@ fn before_acks(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ 
 
 /// How the entries of one ledger are written.
 enum Plan {
-    /// `Runs` that go on behind the first, with the codes for gaps and lengths.
+    /// `Runs` after the first, with the codes for gaps and lengths.
     RangeBuilder(Code, Code),
     Holes(Code),
     Acks(Code),
@@ -117,7 +117,7 @@ fn plan(gap: u64, runs: &[HolesAndAcks]) -> (Record, Plan) {
     let mut cost = gaps_cost.saturating_add(lengths_cost);
     let mut best =
         (record(Kind::RangeBuilder, runs.len() as u64 - 1), Plan::RangeBuilder(gaps, lengths));
-    // Each number takes at least a bit unless all are equal, so what cannot win is not tried.
+    // Each number takes at least a bit unless all are equal, so kinds that cannot be smallest are not tried.
     if holes < cost {
         let (code, holes_cost) = Code::cheapest(before_holes(runs));
         if holes_cost < cost {
@@ -225,7 +225,7 @@ pub(super) fn take(bits: &mut BitReader<'_>, budget: &mut Budget) -> Result<Posi
         if record.span == 0 || end.is_none() {
             return Err(records.refuse("entry ids of more than 63 bits"));
         }
-        // The set takes a bit an entry, or less, or so much a run, or less.
+        // The set takes at most a bit for each entry, or at most this much for each run.
         let runs = record.count.saturating_add(1).saturating_mul(RUN_BYTES);
         let most =
             if record.kind == Kind::Bitmap { record.span / 8 } else { runs.min(record.span / 4) };
@@ -308,14 +308,14 @@ fn take_details(
     runs.finish().map_err(|message| bits.refuse(message))
 }
 
-/// Turns holes and acknowledged entries, as they come, into ranges of the set.
+/// Turns holes and acknowledged entries into ranges of the set while they are read.
 struct RangeBuilder<'a> {
     set: &'a mut PositionRangeSet,
     ledger_id: i64,
-    /// The next entry, counted from 0, and the one behind the span: both at most 2^63.
+    /// The next entry, counted from 0, and the first after the span: both at most 2^63.
     next: u64,
     end: u64,
-    /// Where the run that is still growing began.
+    /// The start of the run that is still growing.
     open: Option<u64>,
     bounds: Vec<(i64, i64)>,
 }

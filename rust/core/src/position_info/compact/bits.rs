@@ -1,8 +1,8 @@
-//! Bits, lowest first, in bytes: what the compact form is made of.
+//! Bits, lowest first, in bytes: the encoding of the compact form.
 
 use crate::error::{Error, Result};
 
-/// Appends bits; whole bytes leave as soon as they are full.
+/// Appends bits to a vector of bytes.
 #[derive(Default)]
 pub(super) struct BitWriter {
     out: Vec<u8>,
@@ -12,7 +12,7 @@ pub(super) struct BitWriter {
 
 impl BitWriter {
     /// Behind these bytes.
-    pub(super) fn behind(out: Vec<u8>) -> Self {
+    pub(super) fn appending_to(out: Vec<u8>) -> Self {
         Self { out, ..Self::default() }
     }
 
@@ -53,13 +53,14 @@ impl BitWriter {
         self.count = 0;
     }
 
-    /// Whole bytes, behind [`BitWriter::align`].
+    /// Appends whole bytes after [`BitWriter::align`].
     pub(super) fn put_bytes(&mut self, bytes: &[u8]) {
         self.align();
         self.out.extend_from_slice(bytes);
     }
 
-    /// A number of 64 bits in groups of seven, lowest first, each behind a bit that says whether one follows.
+    /// Appends a number of 64 bits in groups of seven, lowest first; a bit before each group is set if another
+    /// follows.
     pub(super) fn put_varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.put(value & 0x7f | 0x80, 8);
@@ -68,7 +69,7 @@ impl BitWriter {
         self.put(value, 8);
     }
 
-    /// What was written.
+    /// The written bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.align();
         self.out
@@ -149,7 +150,7 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Skips to the next byte; what is skipped must be zero.
+    /// Skips to the next byte; the skipped bits must be zero.
     pub(super) fn align(&mut self) -> Result<()> {
         let width = (8 - self.at as u32 % 8) % 8;
         match self.take(width)? {
@@ -158,7 +159,7 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// `count` whole bytes, behind [`BitReader::align`].
+    /// Reads `count` whole bytes after [`BitReader::align`].
     pub(super) fn take_bytes(&mut self, count: usize) -> Result<&'a [u8]> {
         self.align()?;
         let start = self.at / 8;

@@ -1,5 +1,5 @@
-//! A code for a column of numbers: each is the column's least number plus a rest, and the rests are either
-//! all of one width (a constant column has width 0 and costs nothing), or Rice coded.
+//! A code for a column of numbers: each is the column's least number plus a rest. The rests either all have one width
+//! (a constant column has width 0 and takes no bits) or are Rice coded.
 //!
 //! A Rice code of width `w` writes `rest >> w` in unary and the `w` low bits as they are. For gaps between
 //! random positions, which fall off geometrically, that is within 1 to 4 percent of their entropy, and it is
@@ -16,7 +16,7 @@ pub(super) struct Code {
     rice: bool,
 }
 
-/// Bits of [`Code::put_header`] beside the base's own.
+/// Bits of [`Code::put_header`] in addition to those of the base.
 const HEADER_BITS: u64 = 15;
 
 impl Code {
@@ -34,7 +34,7 @@ impl Code {
         }
         let mut code = Self { base, width: bits_of(most - base), rice: false };
         let mut cost = u128::from(count) * u128::from(code.width);
-        // The best width is near the logarithm of the mean rest; the exact cost of three says which.
+        // The best width is near the logarithm of the mean rest; the exact cost of three widths decides.
         let mean = ((sum - u128::from(base) * u128::from(count)) / u128::from(count)) as u64;
         let middle = bits_of(mean).saturating_sub(1);
         if code.width > 0 {

@@ -1,4 +1,4 @@
-//! Everything beside the acknowledged entries: numbers in columns, texts and bytes with their lengths.
+//! All parts except the acknowledged entries: numbers in columns, texts and bytes with their lengths.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ fn position_numbers(
     })
 }
 
-/// The position that the numbers put behind `before`.
-fn position_behind(before: Option<Position>, numbers: [u64; 2]) -> Option<Position> {
+/// The position that the numbers encode, relative to `before`.
+fn position_after(before: Option<Position>, numbers: [u64; 2]) -> Option<Position> {
     let [ledger, entry] = numbers;
     let ledger_id = before.map_or(0, |before| before.ledger_id).checked_add_unsigned(ledger)?;
     let first = match before {
@@ -37,7 +37,7 @@ fn position_behind(before: Option<Position>, numbers: [u64; 2]) -> Option<Positi
     Some(Position::new(ledger_id, first.checked_add_unsigned(entry)?))
 }
 
-/// Rows of numbers, a code a column, the rows one behind the other.
+/// Writes rows of numbers, row by row, with a code for each column.
 fn put_rows<const N: usize>(
     bits: &mut BitWriter,
     count: usize,
@@ -92,7 +92,7 @@ pub(super) fn take_batches(bits: &mut BitReader<'_>, budget: &mut Budget) -> Res
     let (mut positions, mut words) = (Vec::new(), Vec::new());
     let mut before = None;
     each_row(bits, budget, MAP_ENTRY_BYTES, |bits, [ledger, entry, length]| {
-        let position = position_behind(before, [ledger, entry])
+        let position = position_after(before, [ledger, entry])
             .ok_or_else(|| bits.refuse("a position of more than 63 bits"))?;
         before = Some(position);
         positions.push((position, length));
@@ -135,7 +135,7 @@ pub(super) fn take_counts(
     let mut counts = BTreeMap::new();
     let mut before = None;
     each_row(bits, budget, MAP_ENTRY_BYTES, |bits, [ledger, entry, count]| {
-        let position = position_behind(before, [ledger, entry]);
+        let position = position_after(before, [ledger, entry]);
         let (Some(position), Ok(count)) = (position, i64::try_from(count)) else {
             return Err(bits.refuse("a position or a count of more than 63 bits"));
         };
@@ -189,13 +189,13 @@ pub(super) fn take_spanning(
     Ok(ranges)
 }
 
-/// Writes bytes behind their length.
+/// Writes a length, then the bytes.
 pub(super) fn put_bytes(bits: &mut BitWriter, bytes: &[u8]) {
     bits.put_varint(bytes.len() as u64);
     bits.put_bytes(bytes);
 }
 
-/// Reads bytes behind their length.
+/// Reads a length, then the bytes.
 pub(super) fn take_bytes<'a>(bits: &mut BitReader<'a>, budget: &mut Budget) -> Result<&'a [u8]> {
     let length = usize::try_from(bits.take_varint()?).unwrap_or(usize::MAX);
     let bytes = bits.take_bytes(length)?;

@@ -1,4 +1,4 @@
-//! Reading: a cursor over the whole input, so that every offence has an absolute offset.
+//! Reading: a cursor over the whole input, so that every error has an absolute offset.
 
 use crate::error::{Error, Result};
 
@@ -19,7 +19,7 @@ pub(crate) struct Field<'a> {
     pub(crate) start: usize,
     /// The field number, ≥ 1.
     pub(crate) number: u32,
-    /// What is there.
+    /// The value.
     pub(crate) value: Value<'a>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         Error::corrupt(self.at, message)
     }
 
-    /// Skips what the caller has read from [`Reader::rest`] itself.
+    /// Skips bytes that the caller has read from [`Reader::rest`].
     pub(crate) fn advance(&mut self, length: usize) {
         debug_assert!(length <= self.end - self.at, "what was read is there");
         self.at += length;
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         Ok(Some(Field { start, number, value }))
     }
 
-    /// A length and that many bytes, as a reader of its own.
+    /// A length and that many bytes, as a separate reader.
     #[inline]
     pub(crate) fn message(&mut self) -> Result<Reader<'a>> {
         let length = self.varint()?;
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         Ok(inner)
     }
 
-    /// The next `length` bytes as a reader of their own.
+    /// The next `length` bytes, as a separate reader.
     pub(crate) fn slice(&mut self, length: usize) -> Result<Reader<'a>> {
         let at = self.at;
         self.take(length)?;
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
         Ok((number as u32, (tag & 7) as u32))
     }
 
-    /// Skips fixed-width fields and groups, the latter with a stack of our own and bounded.
+    /// Skips fixed-width fields and groups; groups with a bounded stack instead of recursion.
     fn skip(&mut self, start: usize, number: u32, wire_type: u32) -> Result<()> {
         let mut open = Vec::new();
         let (mut start, mut number, mut wire_type) = (start, number, wire_type);

@@ -1,4 +1,4 @@
-//! Writing: appends to a vector; lengths are computed before, so nothing is moved.
+//! Writing: appends to a vector. Lengths are computed first, so no bytes are moved.
 
 /// Appends a base-128 varint.
 #[inline]

@@ -1,41 +1,41 @@
-//! Rows of one ledger taken together: what a whole topic, or a slice ordered by subscription, consists of.
+//! Runs of rows of one ledger, which are applied at once. Rows ordered by subscription form long runs.
 //!
-//! Row by row, the costs are the kind, which no processor foresees, and the counts of a set that changes by an entry. So
-//! the kinds of a run are read without a branch, and its acknowledgments become bits, which are joined at once. Those of
-//! parts of batches go to their entries one by one, by one look-up each.
+//! Applied row by row, most of the time goes into mispredicted branches on the kind and into updating the counts of a
+//! set entry by entry. So the kinds of a run are read without a branch, and its acknowledgments become bits that are
+//! joined at once. Acknowledgments of parts of batches are applied one by one.
 
 use std::ops::Range;
 
 use super::events::{Action, Rows};
-use super::{Ledger, NULL, Order, Partials, TOPIC};
+use super::{Ledger, Order, Partials, TOPIC};
 
-/// Rows of one ledger that are worth it.
+/// The shortest run that is applied at once.
 const RUN_MIN: usize = 8;
 
-/// So many rows at a time: their acknowledgments fit the first-level cache.
+/// The longest run: its acknowledgments fit into the first-level cache.
 const RUN_MAX: usize = 2_048;
 
 const EXISTS: u8 = 1;
 const ACK: u8 = 2;
 const UP_TO: u8 = 4;
-/// A topic has no such event.
+/// An event of a subscription, not of a topic.
 const OWNED: u8 = 8;
 const OTHER: u8 = 16;
 
-/// The order of the first and of the last of some acknowledgments; none if there are none.
+/// The order of the first and the last acknowledgment, if there are any.
 type Span = Option<(Order, Order)>;
 
-/// What the kinds of some rows do, and memory that is used again.
-pub(super) struct Together {
-    /// By code.
+/// The effects of each kind, and memory that is reused for each run.
+pub(super) struct BatchedRows {
+    /// The effects, by code of the kind.
     does: Vec<u8>,
-    /// Rows that say that an entry exists, and those that acknowledge.
+    /// Rows that show that an entry exists, and rows that acknowledge.
     rows: [Vec<u32>; 2],
     acked: Vec<i64>,
     bits: Vec<u64>,
 }
 
-impl Together {
+impl BatchedRows {
     pub(super) fn new(rows: &Rows<'_>) -> Self {
         let does = |number: &i32| match Action::ALL[*number as usize] {
             Action::Nothing | Action::Commit => 0,
@@ -51,15 +51,15 @@ impl Together {
         Self { does, rows, acked: vec![0; RUN_MAX], bits: Vec::new() }
     }
 
-    /// Takes what rows say of batches; gathers the entries acknowledged whole in `acked`, and returns how many there
-    /// are, and up to where everything is acknowledged.
+    /// Applies the batch columns of a run and collects the entries that are acknowledged whole in `acked`. Returns
+    /// their number, and the entry up to which everything is acknowledged.
     fn take_batches(
         &mut self,
         ledger: &mut Ledger,
         rows: &Rows<'_>,
         run: Range<usize>,
     ) -> (usize, i64) {
-        // By what they do, without a branch on it.
+        // Split the rows by effect, without a branch.
         let [exist, acks] = &mut self.rows;
         let (mut exist_count, mut acks_count) = (0, 0);
         for row in run {
@@ -73,12 +73,11 @@ impl Together {
         for row in &exist[..exist_count] {
             let row = *row as usize;
             let entry_id = rows.entry_ids[row];
-            let (index, size) = rows.batch(row);
-            let size = if size == NULL { index.saturating_add(1) } else { size };
-            // Each message of a batch says the same.
+            let size = rows.batch_size_known(row);
+            // Each message of a batch has the same size.
             if told.0 != entry_id || told.1 < size {
                 told = (entry_id, size);
-                ledger.batches.has_size(entry_id, size);
+                ledger.batches.note_size(entry_id, size);
             }
         }
         let (mut acked, mut up_to) = (0, -2);
@@ -86,15 +85,10 @@ impl Together {
             let row = *row as usize;
             let entry_id = rows.entry_ids[row];
             let is_up_to = self.does[rows.kinds.code(row)] & UP_TO != 0;
-            if rows.is_whole(row) {
-                ledger.batches.has_size(entry_id, rows.batch(row).1);
-                self.acked[acked] = entry_id;
-                acked += usize::from(!is_up_to);
-                up_to = up_to.max(if is_up_to { entry_id } else { -2 });
-            } else {
-                ledger.take_part(entry_id, rows.part(row), is_up_to);
-                up_to = up_to.max(if is_up_to { entry_id - 1 } else { -2 });
-            }
+            let is_whole = ledger.take_parts(rows, row, is_up_to);
+            self.acked[acked] = entry_id;
+            acked += usize::from(is_whole && !is_up_to);
+            up_to = up_to.max(if is_up_to { entry_id - i64::from(!is_whole) } else { -2 });
         }
         (acked, up_to)
     }
@@ -120,19 +114,15 @@ impl Together {
 }
 
 impl Partials {
-    /// Whether rows may be taken together: no batch is beyond the limit.
-    pub(super) fn takes_together(&self, rows: &Rows<'_>) -> bool {
-        rows.has_sound_batches(self.batch_size_max)
-    }
-
-    /// Takes rows; calls `one` for each row that has to be taken alone.
-    pub(super) fn take_together(
+    /// Applies rows, run by run if no batch exceeds the limit; calls `add_flawed` with each flawed row.
+    pub(super) fn take_runs(
         &mut self,
         rows: &Rows<'_>,
         pairs: &[u32],
-        mut one: impl FnMut(&mut Self, u32, usize),
+        mut add_flawed: impl FnMut(usize),
     ) {
-        let mut together = Together::new(rows);
+        let has_sound_batches = rows.has_sound_batches(self.batch_size_max);
+        let mut batched = BatchedRows::new(rows);
         let mut start = 0;
         while start < pairs.len() {
             let (pair, ledger_id) = (pairs[start], rows.ledger_ids[start]);
@@ -140,20 +130,23 @@ impl Partials {
             let differs = |row: &usize| pairs[*row] != pair || rows.ledger_ids[*row] != ledger_id;
             let end = (start + 1..end).find(differs).unwrap_or(end);
             let run = start..end;
-            if run.len() < RUN_MIN
-                || !self.take_run(rows, pair, ledger_id, &mut together, run.clone())
-            {
+            let is_batched = has_sound_batches
+                && run.len() >= RUN_MIN
+                && self.take_run(rows, pair, ledger_id, &mut batched, run.clone());
+            if !is_batched {
                 for row in run {
-                    one(self, pair, row);
+                    if !self.take_row(rows, pair, row) {
+                        add_flawed(row);
+                    }
                 }
             }
             start = end;
         }
     }
 
-    /// The order of the first and of the last acknowledgment of a run, if it has some; an error if they are of several
-    /// files.
-    fn acked_in(rows: &Rows<'_>, together: &Together, run: Range<usize>) -> Result<Span, ()> {
+    /// The order of the first and the last acknowledgment of a run, if it has any; an error if the rows are of
+    /// several files.
+    fn acked_in(rows: &Rows<'_>, batched: &BatchedRows, run: Range<usize>) -> Result<Span, ()> {
         let file = rows.order(run.start).file;
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);
         for row in run {
@@ -161,7 +154,7 @@ impl Partials {
             if own != file {
                 return Err(());
             }
-            let is_ack = together.does[rows.kinds.code(row)] & (ACK | UP_TO) != 0;
+            let is_ack = batched.does[rows.kinds.code(row)] & (ACK | UP_TO) != 0;
             least = least.min(if is_ack { sequence } else { i64::MAX });
             greatest = greatest.max(if is_ack { sequence } else { i64::MIN });
         }
@@ -169,13 +162,13 @@ impl Partials {
         Ok((least <= greatest).then(|| (at(least), at(greatest))))
     }
 
-    /// Takes rows of one ledger; takes none and returns false if one of them has to be looked at.
+    /// Applies a run of rows of one ledger. Returns false, and applies none, if a row needs a check of its own.
     fn take_run(
         &mut self,
         rows: &Rows<'_>,
         pair: u32,
         ledger_id: i64,
-        together: &mut Together,
+        batched: &mut BatchedRows,
         run: Range<usize>,
     ) -> bool {
         let known = &self.pairs[pair as usize];
@@ -183,7 +176,7 @@ impl Partials {
         let has_batches = rows.has_batches();
         let mut acks = None;
         if self.ordered || known.rare.seek.is_some() {
-            match Self::acked_in(rows, together, run.clone()) {
+            match Self::acked_in(rows, batched, run.clone()) {
                 Ok(found) => acks = found,
                 Err(()) => return false,
             }
@@ -191,7 +184,7 @@ impl Partials {
         let is_void = |order| self.voiding_seek(known, order).is_some();
         let (first_void, last_void) =
             acks.map_or((false, false), |(first, last)| (is_void(first), is_void(last)));
-        // A seek between them, or what is void says how large its batch is.
+        // A seek is between them, or void acknowledgments still have batch sizes.
         if first_void != last_void || (last_void && has_batches) {
             return false;
         }
@@ -199,13 +192,13 @@ impl Partials {
         let (mut exists, mut up_to, mut acked) = (-1, -2, 0);
         for row in run.clone() {
             let entry_id = rows.entry_ids[row];
-            let does = together.does[rows.kinds.code(row)];
+            let does = batched.does[rows.kinds.code(row)];
             signs |= entry_id | rows.sequences.map_or(0, |column| column[row]);
             all |= does;
             greatest = greatest.max(entry_id);
             exists = exists.max(if does & EXISTS != 0 { entry_id } else { -1 });
             up_to = up_to.max(if does & UP_TO != 0 { entry_id } else { -2 });
-            together.acked[acked] = entry_id;
+            batched.acked[acked] = entry_id;
             acked += usize::from(does & ACK != 0);
         }
         if signs < 0 || greatest == i64::MAX || all & OTHER != 0 || (is_topic && all & !EXISTS != 0)
@@ -216,23 +209,23 @@ impl Partials {
             return true;
         }
         if let Some((first, last)) = acks.filter(|_| self.ordered && !last_void) {
-            self.cover(pair, first, last);
+            self.widen_acked(pair, first, last);
         }
         let ledger = self.ledger(pair, ledger_id);
         let ledger = &mut self.ledgers[ledger as usize];
         if all & EXISTS != 0 {
-            ledger.has_entry(exists);
+            ledger.note_entry(exists);
         }
         if last_void {
             return true;
         }
         if has_batches {
-            (acked, up_to) = together.take_batches(ledger, rows, run);
+            (acked, up_to) = batched.take_batches(ledger, rows, run);
         }
         if all & UP_TO != 0 {
             ledger.acknowledge_up_to(up_to);
         }
-        together.acknowledge(ledger, acked);
+        batched.acknowledge(ledger, acked);
         true
     }
 }
