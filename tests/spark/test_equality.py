@@ -65,41 +65,63 @@ def equal_in_order(expected: Rows, events: DataFrame) -> None:
         assert [row[column] for column in columns] == [found[name][column] for column in columns], name
 
 
-@pytest.mark.parametrize("large", [1, pytest.param(len(LARGE), marks=pytest.mark.proof)])
-def test_every_recorded_trace_is_equal_by_every_strategy(
-    large: int, spark: SparkSession, tmp_path: Path
-) -> None:
-    traces = [path for path in TRACES if path not in LARGE[large:]]
-    assert len(traces) > 8
-    expected = by_name(row for batch in cursor_batches(fold_files(traces)) for row in batch.to_pylist())
-    read_events(spark, *map(str, traces)).write.parquet(str(tmp_path / "events"))
-    equal_by_every_strategy(expected, spark.read.parquet(str(tmp_path / "events")), tmp_path)
+def expected_of(traces: list[Path]) -> Rows:
+    return by_name(row for batch in cursor_batches(fold_files(traces)) for row in batch.to_pylist())
 
 
-def generated_is_equal(spark: SparkSession, fleet: Fleet, events_min: int, folder: Path) -> None:
-    write_fleet(fleet, folder / "events", files=3)
-    events = spark.read.parquet(str(folder / "events"))
-    assert events.count() >= events_min
-    expected = local_rows(as_events(chunk_events(fleet, chunk) for chunk in chunks(fleet)))
-    assert len(expected) == fleet.subscriptions
-    equal_by_every_strategy(expected, events, folder)
-    equal_in_order(expected, events)
+def generated(fleet: Fleet, events_min: int) -> Rows:
+    """Return the rows of a fleet's generated events by the in-process engine."""
+    counted = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal counted
+        for chunk in chunks(fleet):
+            batch = chunk_events(fleet, chunk)
+            counted += batch.num_rows
+            yield batch
+
+    rows = local_rows(as_events(batches()))
+    assert counted >= events_min
+    assert len(rows) == fleet.subscriptions
+    return rows
 
 
-def test_generated_events_are_equal_by_every_strategy(spark: SparkSession, tmp_path: Path) -> None:
-    fleet = Fleet(subscriptions=12, entries=20_100, receives=True)
-    generated_is_equal(spark, fleet, 100_000, tmp_path)
-
-
-@pytest.mark.proof
-def test_a_million_generated_events_are_equal_by_every_strategy(spark: SparkSession, tmp_path: Path) -> None:
-    fleet = Fleet(subscriptions=12, entries=201_000, receives=True)
-    generated_is_equal(spark, fleet, 1_000_000, tmp_path)
-
-
-@pytest.mark.proof
-def test_ten_million_generated_events_are_equal_by_every_strategy(
+def test_recorded_and_generated_events_are_equal_by_every_strategy(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    fleet = Fleet(subscriptions=30, entries=2_100_000, receives=True)
-    generated_is_equal(spark, fleet, 10_000_000, tmp_path)
+    """Every strategy replays the recorded traces and 100,000 generated events in one table.
+
+    Ten million generated events and all large traces in `make proof`.
+    """
+    traces = [path for path in TRACES if path not in LARGE[1:]]
+    assert len(traces) > 8
+    fleet = Fleet(subscriptions=12, entries=20_100, receives=True)
+    expected = generated(fleet, 100_000)
+    recorded = expected_of(traces)
+    assert not set(expected) & set(recorded)
+    write_fleet(fleet, tmp_path / "generated", files=3)
+    made = spark.read.parquet(str(tmp_path / "generated"))
+    equal_in_order(expected, made)
+    read_events(spark, *map(str, traces)).unionByName(made).write.parquet(str(tmp_path / "events"))
+    equal_by_every_strategy(recorded | expected, spark.read.parquet(str(tmp_path / "events")), tmp_path)
+
+
+@pytest.mark.proof
+def test_all_large_traces_are_equal_by_every_strategy(spark: SparkSession, tmp_path: Path) -> None:
+    read_events(spark, *map(str, TRACES)).write.parquet(str(tmp_path / "events"))
+    equal_by_every_strategy(expected_of(TRACES), spark.read.parquet(str(tmp_path / "events")), tmp_path)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("subscriptions", "entries", "events_min"), [(12, 201_000, 1_000_000), (30, 2_100_000, 10_000_000)]
+)
+def test_millions_of_generated_events_are_equal_by_every_strategy(
+    spark: SparkSession, subscriptions: int, entries: int, events_min: int, tmp_path: Path
+) -> None:
+    fleet = Fleet(subscriptions=subscriptions, entries=entries, receives=True)
+    expected = generated(fleet, events_min)
+    write_fleet(fleet, tmp_path / "events", files=3)
+    events = spark.read.parquet(str(tmp_path / "events"))
+    equal_by_every_strategy(expected, events, tmp_path)
+    equal_in_order(expected, events)

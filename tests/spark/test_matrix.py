@@ -1,25 +1,31 @@
 """Every strategy gives the truth on every layout, or a `SchemaError` before any job.
 
-The truth is that of plain sets (`tests.replay.oracle`), the layouts are those of real systems.
+The truth is that of plain sets (`tests.replay.oracle`), the layouts are those of real systems. A Spark job
+costs more than its rows here, so the layouts share a few jobs: each one's topics begin with its name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from ackwell import SchemaError
+from ackwell.replay import table_schemas
 from ackwell.replay.events import Event, Kind
 from ackwell.spark import read_events, replay
+from ackwell.spark.schema import conform
 from tests.replay import cases, layouts
 from tests.replay.oracle import found_row, truths
 from tests.replay.test_files import ODD_NAMES, histories
-from tests.spark.rows import rows_of
+from tests.spark.rows import Rows, rows_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PLAIN = (
     "parquet",
@@ -37,36 +43,54 @@ SOUND = [event for event in EVENTS if event.topic != cases.NO_EVENT]
 TRUTH = {name: truth.to_row() for name, truth in truths(EVENTS).items()}
 
 
-def gives_the_truth(table: DataFrame, strategy: Any) -> None:
-    rows = rows_of(replay(table, strategy=strategy))
-    assert sorted(TRUTH) == sorted(rows)
-    for name, row in rows.items():
-        assert TRUTH[name] == found_row(row), (name, row["error"])
+def written(layout: str, folder: Path) -> str:
+    """Write the events in a layout, with its name before each topic, and return their folder."""
+    write = layouts.PARQUET.get(layout) or layouts.LINES[layout]
+    events = EVENTS if layout in layouts.PARQUET else SOUND
+    place = folder / layout
+    place.mkdir()
+    write([event._replace(topic=f"{layout}: {event.topic}") for event in events], place)
+    return str(place)
 
 
-@pytest.mark.parametrize("layout", sorted(layouts.PARQUET))
-def test_every_strategy_gives_the_truth_on_every_layout(
-    spark: SparkSession, layout: str, tmp_path: Path
-) -> None:
-    layouts.PARQUET[layout](EVENTS, tmp_path)
-    table = read_events(spark, str(tmp_path))
-    for strategy in ("auto", "rows"):
-        gives_the_truth(table, strategy)
-    if layout in PLAIN:
-        gives_the_truth(table, "files")
-    elif layout != "no_optional_columns":
-        with pytest.raises(SchemaError, match="plain Parquet files"):
-            replay(table, strategy="files")
-
-
-@pytest.mark.parametrize("layout", sorted(layouts.LINES))
-def test_traces_of_every_compression_give_the_truth(spark: SparkSession, layout: str, tmp_path: Path) -> None:
-    layouts.LINES[layout](SOUND, tmp_path)
-    table = read_events(spark, str(tmp_path))
-    rows = rows_of(replay(table))
-    assert {name: found_row(row) for name, row in rows.items()} == {
-        name: truth for name, truth in TRUTH.items() if name[0] != cases.NO_EVENT
+def give_the_truth(rows: Rows, names: Iterable[str]) -> None:
+    """Compare the rows of some layouts with the truth, each row of each layout."""
+    expected = {
+        (f"{layout}: {topic}", subscription): row
+        for layout in names
+        for (topic, subscription), row in TRUTH.items()
+        if layout in layouts.PARQUET or topic != cases.NO_EVENT
     }
+    assert sorted(expected) == sorted(rows)
+    for name, row in rows.items():
+        assert expected[name] == found_row(row), (name, row["error"])
+
+
+def test_plain_files_of_every_layout_give_the_truth(spark: SparkSession, tmp_path: Path) -> None:
+    """One table of all plain layouts: they differ in encoding, in row groups and in the letters of names."""
+    table = read_events(spark, *(written(layout, tmp_path) for layout in PLAIN))
+    give_the_truth(rows_of(replay(table, strategy="files")), PLAIN)
+
+
+def test_rows_of_every_layout_give_the_truth(spark: SparkSession, tmp_path: Path) -> None:
+    """One table of all layouts, each read separately; `files` refuses the layouts that are not plain."""
+    names = [*layouts.PARQUET, *layouts.LINES]
+    assert len(names) >= 18
+    tables_of = {layout: read_events(spark, written(layout, tmp_path)) for layout in names}
+    for layout, table in tables_of.items():
+        if layout not in (*PLAIN, "no_optional_columns"):
+            with pytest.raises(SchemaError, match="plain Parquet files"):
+                replay(table, strategy="files")
+    conformed = [conform(table, table_schemas.EVENTS, "events") for table in tables_of.values()]
+    # Written once: a replay runs three queries, and each would compile the readers of all layouts.
+    reduce(DataFrame.unionByName, conformed).coalesce(2).write.parquet(str(tmp_path / "all"))
+    give_the_truth(rows_of(replay(spark.read.parquet(str(tmp_path / "all")), strategy="rows")), names)
+
+
+def test_columns_without_any_value_may_be_missing(spark: SparkSession, tmp_path: Path) -> None:
+    """Only the columns that a table has cross to Python."""
+    table = read_events(spark, written("no_optional_columns", tmp_path))
+    give_the_truth(rows_of(replay(table, strategy="rows")), ["no_optional_columns"])
 
 
 def test_json_lines_beside_parquet_in_one_folder_are_both_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -129,9 +153,6 @@ def test_times_may_be_timestamps(spark: SparkSession) -> None:
         "select 't' as topic, 's' as subscription, 1L as sequence, 'publish' as kind, 3L as ledger_id, "
         "0L as entry_id, timestamp_millis(1760000000123) as time_ms"
     )
-    from ackwell.replay import table_schemas
-    from ackwell.spark.schema import conform
-
     (row,) = conform(table, table_schemas.EVENTS, "events").collect()
     assert row.time_ms == 1_760_000_000_123
     (row,) = replay(table).collect()
