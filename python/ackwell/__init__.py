@@ -1,10 +1,10 @@
-"""The acknowledgment state of a message subscription, at Apache Pulsar's semantics.
+"""The acknowledgment state of a message subscription, with the semantics of Apache Pulsar.
 
 >>> from ackwell import Cursor, Ledgers, SqliteStore, Subscription
 
-What most programs import is here; the rest is in its room, such as `ackwell.subscription`. The
-structures, the cursor and the errors are imported at once, and other names when they are first used, so
-that `import ackwell` stays cheap.
+This module has the most common names; all others are in subpackages such as `ackwell.subscription`. The
+structures, the cursor and the errors are imported immediately, and the other names on first use, to keep
+`import ackwell` fast.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -82,7 +82,7 @@ __all__ = [
     "__version__",
 ]
 
-# A native class cannot inherit from them.
+# A native class cannot inherit from these classes.
 MutableMapping.register(LongMap)
 Mapping.register(PendingAcks)
 PositionRangeSet._repr_html_ = lambda self: of_ranges(self).html()  # type: ignore[method-assign]
@@ -117,5 +117,5 @@ else:
         return value
 
     def __dir__():
-        """List the names that are imported on first use, too."""
+        """Include the names that are imported on first use."""
         return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
-"""Batch arguments: anything that is losslessly a one-dimensional int64 array.
+"""Batch arguments: values that convert to a one-dimensional int64 array without loss.
 
-Both engines call `as_int64`, so they accept and refuse the same things. NumPy is imported here, on
-the first batch call, and nowhere at import time.
+Both engines call `as_int64`, so they accept the same arguments. NumPy is imported on the first batch call,
+not when ackwell is imported.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:
-    """Return `values` as a one-dimensional int64 array; an int64 array is returned as it is.
+    """Return `values` as a one-dimensional int64 array; such an array is returned unchanged.
 
-    Raises `TypeError` for anything but integers, `ValueError` for another shape or a value outside
+    Raises `TypeError` for values that are not integers, `ValueError` for another shape or a value outside
     int64.
 
     >>> as_int64([3, 1, 2])
@@ -35,7 +35,7 @@ def as_int64(values: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 1:
         raise ValueError(f"expected a one-dimensional array, got shape {array.shape}")
     if array.size == 0 and array.dtype == np.float64:
-        # An empty list has no integers that would show its type.
+        # An empty list has no values that show its type.
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind == "O" and all(isinstance(value, int) for value in array):
         raise ValueError("integer outside int64")
@@ -47,7 +47,7 @@ def as_int64(values: ArrayLike) -> NDArray[np.int64]:
 
 
 def same_length(*arrays: NDArray[np.int64]) -> None:
-    """Raise `ValueError` unless all have one length, before anything is changed."""
+    """Check that all arrays have the same length; `ValueError` otherwise."""
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) > 1:
         raise ValueError(f"arrays of different lengths: {lengths}")

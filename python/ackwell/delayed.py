@@ -1,19 +1,19 @@
-"""Delayed delivery: which messages wait, and when they may be dispatched.
+"""Delayed delivery: the messages that wait, and the times at which they may be dispatched.
 
 `DelayedIndex` is the protocol of the three structures that can hold the waiting messages:
 
 ===================  ==================================  ==========================================
 structure            exact                               bytes a message
 ===================  ==================================  ==========================================
-`TripleLongHeap`     yes                                 24, whatever the times
+`TripleLongHeap`     yes                                 24 for any times
 `TimeBuckets(bits)`  to `2**bits` ms, early or late      0.1 and less for a fixed delay, 100 and
-                                                         more where times are scattered
+                                                         more for scattered times
 `TimeWheel(tick)`    to a tick; 1 ms is exact            0.001 for a fixed delay, 2.7 to 4 scattered
 ===================  ==================================  ==========================================
 
-`DelayedDeliveryTracker` adds what a dispatcher needs of any of them, as Apache Pulsar's trackers do;
-`DelayedDeliveryTracker.pulsar` is the tracker of Pulsar 4.2.4. Time arrives as `now_ms`; there is no
-clock and no timer here.
+`DelayedDeliveryTracker` adds the operations that a dispatcher needs, like Apache Pulsar's trackers;
+`DelayedDeliveryTracker.pulsar` is the tracker of Pulsar 4.2.4. Callers pass the time as `now_ms`; this module
+has no clock and no timer.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 TICK_TIME_MS = 1000
 FIXED_DELAY_LOOKAHEAD = 50_000
 
-# Under a limit, memory is measured after so many adds that they cannot have passed it: no single one takes
-# more than this on average (a message alone in a new bucket of a new ledger takes 700 bytes) …
+# Memory is measured only when the adds since the last measurement could have reached the limit. An add takes
+# at most this on average; a single message in a new bucket of a new ledger takes 700 bytes.
 BYTES_PER_ADD_MAX = 2048
-# … and within this distance of the limit, each add is measured.
+# Within this distance of the limit, each add is measured.
 BYTES_NEAR_LIMIT = 256 * 1024
 
 
 class DelayedIndex(Protocol):
-    """An index of delayed messages; the classes themselves document each method."""
+    """An index of delayed messages; the three classes document each method."""
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
         """Add a message; return whether it was new."""
@@ -69,13 +69,13 @@ class DelayedIndex(Protocol):
         """Return whether any message is due at `now_ms`."""
 
     def next_due(self) -> int | None:
-        """Return when the earliest message is due, as the index rounds times."""
+        """Return the due time of the earliest message, rounded by the index."""
 
     def clear(self) -> None:
         """Remove every message."""
 
     def shrink_to_fit(self) -> None:
-        """Release memory that is allocated and not used."""
+        """Release unused memory."""
 
     def copy(self) -> Self:
         """Return an independent copy."""
@@ -103,26 +103,25 @@ class DelayedDeliveryTracker(EqualByState):
     Parameters
     ----------
     index : DelayedIndex, optional
-        Where messages wait; this is where a subscription chooses its own bucket width. The default,
-        `TimeWheel(1)`, is exact and the smallest. It belongs to the tracker from then on. Messages that it
-        already holds are tracked.
+        The index of the waiting messages; a subscription can choose its bucket width here. The default,
+        `TimeWheel(1)`, is exact and takes the least memory. The tracker owns the index from then on and
+        tracks the messages that it already holds.
     tick_time_ms : int
         Pulsar's `delayedDeliveryTickTimeMillis`, at least 1.
     strict : bool, optional
-        Strict: a message is due when its time is at or before `now_ms`. Lenient, Pulsar's default: at or
-        before `now_ms + tick_time_ms`. Buckets that round up imply strict, and refuse False.
+        Strict: a message is due if its time is at or before `now_ms`. Lenient, Pulsar's default: at or
+        before `now_ms + tick_time_ms`. Buckets that round up imply strict and do not accept False.
     max_bytes : int, optional
-        The limit of `nbytes`: an add that would exceed it is refused with `LimitError` and nothing changes.
-        No message is ever delivered early to make room.
+        The limit of `nbytes`. An add that would exceed it raises `LimitError` and changes nothing. No message
+        is delivered early to free memory.
     fixed_delay_lookahead : int
-        Pulsar's `delayedDeliveryFixedDelayDetectionLookahead`. When at least this many messages wait, all
-        with one delay, and none is due, `should_pause_dispatch` is True: a message that is read later is
-        due later. 0, the default, never pauses: our indexes need no memory for such messages, and a pause
-        also delays the messages without a delay behind them.
+        Pulsar's `delayedDeliveryFixedDelayDetectionLookahead`. If at least this many messages wait, all with
+        the same delay, and none is due, `should_pause_dispatch` is True, because messages that are read later
+        are due later. The default 0 never pauses: these indexes need little memory for such messages, and a
+        pause also holds back later messages without a delay.
 
-    Notes
-    -----
-    A position is tracked once, whatever time it comes with again, so a dispatcher may read it again.
+    Notes ----- A position is tracked once, even if it is added again with another time, so a dispatcher may
+    read it again.
 
     Examples
     --------
@@ -180,8 +179,8 @@ class DelayedDeliveryTracker(EqualByState):
 
         Its buckets are `2**floor(log2(tick_time_ms))` ms wide. `strict` is the broker's
         `isDelayedDeliveryDeliverAtTimeStrict`. Strict: times are rounded up, so a message is late by less
-        than a bucket, and never early. Lenient: a bucket is due when its last ms is at or before
-        `now_ms + tick_time_ms`, so a message is early by at most a tick.
+        than a bucket and never early. Lenient: a bucket is due if its last millisecond is at or before
+        `now_ms + tick_time_ms`, so a message is early by at most one tick.
 
         >>> tracker = DelayedDeliveryTracker.pulsar()
         >>> tracker.add(10_000, 3, 15, now_ms=0)
@@ -198,7 +197,7 @@ class DelayedDeliveryTracker(EqualByState):
         )
 
     def _adopt(self) -> None:
-        """Track what the index holds, without duplicates of a position."""
+        """Track the messages of the index, and remove duplicate positions."""
         held = self.index.to_arrays()
         if self._positions.add_many(held[1], held[2]) != len(held[0]):
             self._positions = PositionRangeSet()
@@ -216,8 +215,8 @@ class DelayedDeliveryTracker(EqualByState):
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
         """Track a message until its time. Return False if it is already due and may be dispatched now.
 
-        Whether it is due is decided first: a message that waits here and whose time has come is left to the
-        caller, and removed. Raises `ValueError` for negative ids, `LimitError` at `max_bytes`.
+        A message that is due is removed if it waits here, so that the caller dispatches it. Raises
+        `ValueError` for negative ids, `LimitError` at `max_bytes`.
         """
         if deliver_at_ms.__class__ is not int or not INT64_MIN <= deliver_at_ms <= INT64_MAX:
             deliver_at_ms = _int64("deliver_at_ms", deliver_at_ms)
@@ -248,9 +247,9 @@ class DelayedDeliveryTracker(EqualByState):
     def add_many(
         self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int
     ) -> NDArray[np.bool_]:
-        """Track messages given as int64 arrays. Return which are tracked, False for those already due.
+        """Track messages given as int64 arrays. Return True for each tracked message, False for each due one.
 
-        All or none: `LimitError` and `ValueError` change nothing.
+        `LimitError` and `ValueError` change nothing.
         """
         from ackwell.arrays import as_int64, same_length
 
@@ -261,12 +260,12 @@ class DelayedDeliveryTracker(EqualByState):
             raise ValueError("ledger and entry ids are at least 0")
         before = None
         if self.max_bytes is not None:
-            # What waits already, or is due, takes no memory, so it is not a reason to refuse.
+            # Messages that already wait or are due need no memory, so they do not count against the limit.
             count = int((~self._positions.contains_many(ledgers[waits], entries[waits])).sum())
             if count and not self._may_add(count):
                 before = self.index.copy(), self._positions.copy()
         if not self._add_new(times[waits], ledgers[waits], entries[waits]):
-            # Rare: a position is here already, or twice in the batch.
+            # Rare: a position is already tracked, or is in the batch twice.
             for time, ledger, entry in zip(
                 times[waits].tolist(), ledgers[waits].tolist(), entries[waits].tolist(), strict=True
             ):
@@ -286,7 +285,7 @@ class DelayedDeliveryTracker(EqualByState):
     def _add_new(
         self, times: NDArray[np.int64], ledgers: NDArray[np.int64], entries: NDArray[np.int64]
     ) -> bool:
-        """Add a batch of positions that are all new and different; else change nothing."""
+        """Add a batch if all its positions are new and distinct; return whether it was added."""
         if self._positions.contains_many(ledgers, entries).any():
             return False
         if self._positions.add_many(ledgers, entries) < len(entries):
@@ -296,7 +295,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _may_add(self, count: int) -> bool:
-        """Return whether this many adds are known to stay below the limit, without measuring after them."""
+        """Return whether this many adds stay below the limit even without a measurement."""
         if self._full:
             self._refuse(count)
         if self._unmeasured < count:
@@ -309,7 +308,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _exceeded(self) -> bool:
-        """Return whether the limit is exceeded, also after unused memory is released."""
+        """Return whether the limit is exceeded even after unused memory is released."""
         assert self.max_bytes is not None
         if self.nbytes <= self.max_bytes:
             return False
@@ -318,24 +317,24 @@ class DelayedDeliveryTracker(EqualByState):
 
     def _refuse(self, count: int) -> None:
         self._full = count == 1 or self._full
-        # Release what the refused message allocated; once, because nothing is tried until memory is freed.
+        # Release the memory of the refused message. Once suffices: no add is tried until messages leave.
         self.index.shrink_to_fit()
         self._positions = self._positions.copy()
         raise LimitError(
-            f"{count} more would exceed {self.max_bytes} bytes of delayed messages, "
-            f"{len(self)} wait; raise max_bytes, widen the buckets, or wait until some are due"
+            f"{count} more delayed messages would exceed {self.max_bytes} bytes, {len(self)} wait; "
+            "raise max_bytes, widen the buckets, or wait until some are due"
         )
 
     def note_undelayed(self) -> None:
-        """Note a message without a delay, or one already due.
+        """Record that a message had no delay or was already due.
 
-        It ends `should_pause_dispatch` until the tracker has been empty.
-        `add` calls this for the due messages that it sees; a dispatcher calls it for those it does not add.
+        `should_pause_dispatch` is then False until the tracker has been empty. `add` calls this for due
+        messages; a dispatcher calls it for messages that it does not add.
         """
         self._fixed_delay = False
 
     def _see(self, deliver_at_ms: int) -> None:
-        """Note whether times only rise, within a tick, as they do under one fixed delay."""
+        """Record whether times only increase, within one tick, as with a fixed delay."""
         if self._latest_ms is None or deliver_at_ms > self._latest_ms:
             self._latest_ms = deliver_at_ms
         elif deliver_at_ms < self._latest_ms - self.tick_time_ms:
@@ -348,7 +347,7 @@ class DelayedDeliveryTracker(EqualByState):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Remove and return up to `max` messages that are due, the earliest first.
 
-        Returns delivery times (as the index rounds them), ledger ids and entry ids as int64 arrays.
+        Returns delivery times (rounded by the index), ledger ids and entry ids as int64 arrays.
         """
         due = self.index.pop_due(min(self.cutoff(now_ms), INT64_MAX), max)
         self._positions.remove_many(due[1], due[2])
@@ -356,11 +355,11 @@ class DelayedDeliveryTracker(EqualByState):
         return due
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether a position waits here."""
+        """Return whether a position is tracked."""
         return self._positions.contains(ledger_id, entry_id)
 
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> bool:
-        """Remove a message before its time, given with that time. Return whether it waited here."""
+        """Remove a message before its delivery time. Return whether it was tracked."""
         if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
             return False
         self._positions.remove(ledger_id, entry_id)
@@ -368,7 +367,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _take_out(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> None:
-        """Remove a message from the index, which may hold it under the time it first came with."""
+        """Remove a message from the index, which may hold it with the time of its first add."""
         if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
             for time, ledger, entry in self.index:
                 if (ledger, entry) == (ledger_id, entry_id):
@@ -387,9 +386,9 @@ class DelayedDeliveryTracker(EqualByState):
         return self.index.has_due(min(self.cutoff(now_ms), INT64_MAX))
 
     def next_wakeup_ms(self) -> int | None:
-        """Return the first `now_ms` at which a message is due, or None when none waits.
+        """Return the first `now_ms` at which a message is due, or None if no message waits.
 
-        It is in the past when one is already due. A caller with a timer sets it to this after every change.
+        The time is in the past if a message is already due. A caller with a timer sets it after every change.
         """
         due = self.index.next_due()
         return due if due is None or self.strict else due - self.tick_time_ms
@@ -403,12 +402,12 @@ class DelayedDeliveryTracker(EqualByState):
     def waits_for_fixed_delay(self) -> bool:
         """Whether all delays are equal and `fixed_delay_lookahead` messages wait.
 
-        What is read later is then due later, so a dispatcher reads nothing new.
+        Messages that are read later are then due later, so a dispatcher does not need to read.
         """
         return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay
 
     def clear(self) -> None:
-        """Remove every message, as when the backlog is cleared or the cursor is reset."""
+        """Remove every message, for example when the backlog is cleared or the cursor is reset."""
         self.index.clear()
         self._positions.clear()
         self._full, self._unmeasured = False, 0
@@ -427,7 +426,7 @@ class DelayedDeliveryTracker(EqualByState):
         return f"<DelayedDeliveryTracker over {self.index!r}, {cutoff}>"
 
     def validate(self) -> None:
-        """Check that index and positions agree."""
+        """Check that the index and the positions agree."""
         self.index.validate()
         self._positions.validate()
         _, ledgers, entries = self.index.to_arrays()
@@ -436,7 +435,7 @@ class DelayedDeliveryTracker(EqualByState):
 
 
 def _int64(name: str, value: int) -> int:
-    """Return an integer that int64 holds."""
+    """Return an int64, or raise `ValueError`."""
     number = operator.index(value)
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} is {number}; expected an int64")

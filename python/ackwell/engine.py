@@ -1,8 +1,8 @@
-"""What an engine is: a module that has the structures under these names.
+"""The protocol of an engine: a module that has the structures under these names.
 
-`ackwell._native` is the one of the package. `tests/reference`, the executable specification, is another: the
-differential tests hold both to the same results and the same errors. The classes are typed as `Any` class on
-purpose: the stub `_native.pyi` is the one place where their signatures are.
+The package's engine is `ackwell._native`. `tests/reference`, the executable specification, is a second one:
+the differential tests compare their results and errors. The classes have the type `type[Any]`, because only
+the stub `_native.pyi` defines their signatures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MessageIdFields(TypedDict):
-    """One id of a `CommandAck`; `ackwell.protocol.MessageId` says what each field is."""
+    """One id of a `CommandAck`; `ackwell.protocol.MessageId` documents the fields."""
 
     ledger_id: int
     entry_id: int
@@ -30,7 +30,7 @@ class MessageIdFields(TypedDict):
 
 
 class AckFields(NamedTuple):
-    """A `CommandAck` as an engine reads it; `ackwell.protocol.AckColumns` says what each field is."""
+    """A `CommandAck` that an engine decoded; `ackwell.protocol.AckColumns` documents the fields."""
 
     consumer_id: int
     cumulative: bool
@@ -39,11 +39,11 @@ class AckFields(NamedTuple):
     ack_set_starts: NDArray[np.int64] | None
     ack_set_words: NDArray[np.int64] | None
     others: list[tuple[int, MessageIdFields]]
-    """The ids that say more than a position and an ack set, each with its row."""
+    """The ids with fields other than a position and an ack set, each with its row."""
     validation_error: int | None
     properties: list[tuple[str, int]]
     transaction: tuple[int, int] | None
-    """The most and the least significant half."""
+    """The most significant and the least significant 64 bits."""
     request_id: int | None
     unknown_fields: bytes
 
@@ -75,10 +75,10 @@ class Engine(Protocol):
         """Decompress to exactly `size` bytes."""
 
     def crc32c(self, data: bytes, crc: int = 0) -> int:
-        """Return the CRC-32C of bytes, going on from that of the bytes before them."""
+        """Return the CRC-32C of bytes; `crc` is the checksum of the preceding bytes."""
 
     def decode_command_ack(self, data: bytes) -> AckFields:
-        """Read the bytes of a `CommandAck`."""
+        """Decode a `CommandAck`."""
 
 
 @cache
@@ -88,5 +88,5 @@ def native_engine() -> Engine:
 
 
 def engine_named(name: str) -> Engine:
-    """Return the engine whose module has this name; a copied or unpickled object finds its engine so."""
+    """Return the engine with this module name, for copied and unpickled objects."""
     return cast("Engine", import_module(name))

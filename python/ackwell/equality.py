@@ -1,12 +1,12 @@
-"""Equality of objects that are their state."""
+"""Equality by attributes."""
 
 from __future__ import annotations
 
 
 class EqualByState:
-    """Two objects of one class are equal when their attributes are.
+    """A base class whose objects are equal if their class and attributes are equal.
 
-    The attributes of these classes never lead back to the object, so the comparison ends.
+    Attributes must not refer back to the object, otherwise the comparison does not end.
     """
 
     __slots__ = ()

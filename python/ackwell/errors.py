@@ -1,4 +1,4 @@
-"""Every exception of ackwell, whichever engine raises it. The type says whose fault it is."""
+"""The exceptions of ackwell, for both engines. The type shows the cause: caller, data, store or limit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class AckwellError(Exception):
-    """The base of every error that ackwell raises on purpose."""
+    """The base class of ackwell's exceptions."""
 
 
 class ErrorCode(IntEnum):
-    """The codes of Pulsar's binary protocol (`ServerError`) with which a broker answers a refusal.
+    """The error codes of Pulsar's binary protocol (`ServerError`).
 
     >>> ErrorCode(5).name
     'CONSUMER_BUSY'
@@ -50,10 +50,10 @@ class ErrorCode(IntEnum):
 
 
 class ProtocolError(AckwellError):
-    """The caller broke the order of events, such as an ack of a position never published.
+    """A call violates the protocol, for example an acknowledgment of a position that was never published.
 
-    `position` is the position that the message is about, None if it is about no single one. `subscription`
-    is the topic and the subscription, if they are known. `code` is what a broker answers a client with.
+    `position` is the position in the message; None if there is no single one. `subscription` is the pair of
+    topic and subscription if they are known. `code` is the code of the broker's answer to the client.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ProtocolError(AckwellError):
 
 
 class Flaw(IntEnum):
-    """What is wrong with an event of a subscription, by the numbers of both engines.
+    """The reason why an event is invalid; both engines use these numbers.
 
     >>> Flaw(1).name
     'UNKNOWN_KIND'
@@ -90,8 +90,8 @@ class Flaw(IntEnum):
 class EventError(ProtocolError):
     """An event that cannot be read or replayed.
 
-    `file` and `line` (a row of Parquet; from 1) say where it is; `reason` is the message without that. `flaw`
-    says what is wrong with it, None if no `Flaw` says it.
+    `file` and `line` (from 1; a row in Parquet) locate the event; `reason` is the message without the
+    location. `flaw` is the kind of error; None if no `Flaw` applies.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class EventError(ProtocolError):
 
 
 class SchemaError(AckwellError, ValueError):
-    """A table lacks a column, or has it in another type; the message names every one."""
+    """A table with missing columns or wrong column types; the message lists all of them."""
 
 
 class CorruptStateError(AckwellError):
-    """Bytes that cannot be a state; `reason` says why, `offset` counts from the start of the input."""
+    """Bytes that are not a valid state; `offset` counts from the start of the input."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(f"at byte {offset}: {reason}")
@@ -125,24 +125,24 @@ class CorruptStateError(AckwellError):
 
 
 class FrameError(AckwellError):
-    """Bytes that are not Pulsar's binary protocol. Nothing after them can be read: close the connection."""
+    """Bytes that violate Pulsar's binary protocol. Later bytes are unreadable: close the connection."""
 
 
 class NewerVersionError(CorruptStateError):
-    """A whole state, by its checksum, of a version that only a newer release reads.
+    """An undamaged state in a version that only a newer release can read.
 
-    Loading stops here: an older state would lose what the newer release has saved.
+    Loading stops at this state, because an older one lacks the acknowledgments of the newer release.
     """
 
 
 class StatsError(AckwellError):
-    """The answer of a broker, or the file that should hold one, cannot be used.
+    """A broker's answer, or a file with such an answer, that cannot be used.
 
-    `source` names it, `reason` says what is wrong.
+    `source` is the URL or file; `reason` is the message without it.
     """
 
     def __init__(self, message: str, source: str) -> None:
-        # What a hostile file says of itself may have many lines.
+        # The message may quote a hostile file with line breaks.
         message = " ".join(message.splitlines())
         super().__init__(f"{source}: {message}" if source else message)
         self.source = source
@@ -150,26 +150,26 @@ class StatsError(AckwellError):
 
 
 class StoreError(AckwellError):
-    """The place where state lives failed; what was acknowledged as durable before still is."""
+    """A store failed; earlier saves stay durable."""
 
 
 class FencedError(StoreError):
-    """A newer owner has taken the store, so this one can no longer write."""
+    """A newer owner took the store, so this owner can no longer write."""
 
 
 class NotLoadedError(StoreError):
-    """The store holds saves that were never loaded, and a save would replace them. Nothing was written.
+    """A save would replace saves in the store that were never loaded. Nothing was written.
 
-    Load the state first and save on from it, or save with `replace=True`.
+    Load the state first and continue from it, or save with `replace=True`.
     """
 
 
 class LimitError(AckwellError):
-    """A structure would outgrow a limit the caller set; nothing was changed."""
+    """A structure would exceed a limit of the caller; nothing was changed."""
 
 
 class StateTooLargeError(LimitError):
-    """Saving would cut the state at a limit; `report` lists exactly what would be lost."""
+    """A save would exceed a size limit; `report` lists the acknowledgments that it would lose."""
 
     def __init__(self, message: str, report: LossReport) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The packages that only some rooms need, and the extra of ackwell that brings each."""
+"""Optional packages, and the extra of ackwell that installs each of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EXTRAS: Final = {
     "pyarrow": "parquet",
     "pyspark": "spark",
 }
-"""The extra of each top-level package; `google` is protobuf's."""
+"""The extra that installs each top-level package; `google` belongs to protobuf."""
 
 
 def require(module: str, purpose: str) -> None:
-    """Import a module, or raise `ModuleNotFoundError` with a sentence that says what to install.
+    """Import a module, or raise `ModuleNotFoundError` with installation instructions.
 
     >>> require("json", "reading JSON")
     """
@@ -29,7 +29,7 @@ def require(module: str, purpose: str) -> None:
 
 
 def missing(error: ModuleNotFoundError) -> str:
-    """Return what is missing, and how to install it, as the end of a sentence.
+    """Return the missing package and the command that installs it, as the end of a sentence.
 
     >>> missing(ModuleNotFoundError("No module named 'pyspark'", name="pyspark"))
     "pyspark; pip install 'ackwell[spark]'"

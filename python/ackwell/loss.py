@@ -1,4 +1,4 @@
-"""What a limit would cut from a state: said exactly, never done silently."""
+"""The acknowledgments that a size limit would remove from a saved state."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """The acknowledgments that an encoding leaves out; false if there are none.
+    """The acknowledgments that an encoding omits; false if there are none.
 
-    Everything listed comes back to the consumers when the encoded state is recovered.
+    After a recovery of the encoded state, all messages listed here are redelivered.
     """
 
-    #: Whole entries, as a `PositionRangeSet` of the engine that encoded.
+    #: Whole entries, as a `PositionRangeSet` of the encoding engine.
     individually_deleted: Any
-    #: Ranges over a ledger's end that the form cannot hold.
+    #: Ranges that span several ledgers, which the form cannot hold.
     spanning_ranges: tuple[tuple[Position, Position], ...] = ()
-    #: Entries of which a part is acknowledged, with their words.
+    #: Partly acknowledged entries, with the words of their ack sets.
     batch_deleted: Mapping[Position, tuple[int, ...]] = field(default_factory=dict)
     #: Redelivery counts that the form cannot hold.
     redelivery_counts: Mapping[Position, int] = field(default_factory=dict)
-    #: Which limits cut, or what the form cannot hold.
+    #: The limits that apply, or the fields that the form cannot hold.
     reasons: tuple[str, ...] = ()
 
     @property
     def entries(self) -> int:
-        """How many whole entries are left out."""
+        """The number of whole entries that are omitted."""
         count: int = self.individually_deleted.cardinality
         return count
 
     @property
     def ranges(self) -> int:
-        """How many ranges are left out or shortened."""
+        """The number of ranges that are omitted or shortened."""
         return len(self.individually_deleted)
 
     def __bool__(self) -> bool:
-        """Whether anything is left out."""
+        """Return whether anything is omitted."""
         return bool(self.reasons)
 
     def __str__(self) -> str:
-        """One line for an error message."""
+        """Return one line for an error message."""
         if not self:
             return "nothing is left out"
         parts = [

@@ -9,10 +9,10 @@ from ackwell.position import Position
 
 
 class PendingAck(NamedTuple):
-    """What is known of an entry sent and not yet acknowledged.
+    """An entry that was sent and is not yet acknowledged.
 
-    `remaining` messages of its batch are unacknowledged, 0 to 2**31 - 1; `sticky_key_hash` is 32
-    signed bits.
+    `remaining` is the number of unacknowledged messages of its batch, 0 to 2**31 - 1; `sticky_key_hash` is a
+    signed 32-bit integer.
 
     >>> PendingAck(remaining=10, sticky_key_hash=-7)
     PendingAck(remaining=10, sticky_key_hash=-7)
@@ -31,29 +31,29 @@ PendingEntries: TypeAlias = (
 
 
 class AddHandler(Protocol):
-    """Asked before an entry is added; a false answer refuses it."""
+    """A callback before an entry is added; a false result refuses the entry."""
 
     def __call__(self, ledger_id: int, entry_id: int, sticky_key_hash: int, /) -> object:
-        """Answer whether the entry may be added."""
+        """Return whether the entry may be added."""
 
 
 class RemoveHandler(Protocol):
-    """Called with every entry that leaves, as Pulsar's `PendingAcksRemoveHandler`."""
+    """A callback for every removed entry, like Pulsar's `PendingAcksRemoveHandler`."""
 
     def handle_removing(
         self, ledger_id: int, entry_id: int, sticky_key_hash: int, closing: bool, /
     ) -> object:
-        """Take note of an entry that leaves; `closing` if the map is closed."""
+        """Handle a removed entry; `closing` if the map is closed."""
 
     def start_batch(self) -> object:
-        """Prepare for the entries of one call that may remove more than one."""
+        """Prepare for a call that may remove several entries."""
 
     def end_batch(self) -> object:
-        """Finish that call. It is also called if a handler or callback has raised."""
+        """Finish that call, also after an error in a handler or callback."""
 
 
 class EntryCallback(Protocol):
-    """Called with an entry of `PendingAcks`."""
+    """A callback for an entry of `PendingAcks`."""
 
     def __call__(self, ledger_id: int, entry_id: int, remaining: int, sticky_key_hash: int, /) -> object:
-        """Take note of the entry."""
+        """Handle the entry."""

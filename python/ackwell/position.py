@@ -1,4 +1,4 @@
-"""A position: one entry of one ledger, the address of everything else."""
+"""The address of an entry in a ledger."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ackwell.integers import INT64_MAX, INT64_MIN
 class Position(NamedTuple):
     """The address `(ledger_id, entry_id)` of an entry, ordered by ledger, then entry.
 
-    Both are int64 and at least 0; entry -1 is legal only as an exclusive lower bound, as Pulsar
-    writes `3:-1`. A plain tuple of two ints is accepted wherever a `Position` is.
+    Both are int64 and at least 0; entry -1 is valid only as an exclusive lower bound, in Pulsar's notation
+    `3:-1`. Functions that take a `Position` also accept a plain tuple of two integers.
 
     >>> Position(3, 15)
     Position(ledger_id=3, entry_id=15)

@@ -1,12 +1,13 @@
-"""The Protocol Buffers wire format: tags, varints, lengths and groups, and nothing of any message.
+"""The wire format of Protocol Buffers: tags, varints, lengths and groups, for any message.
 
-Own code, and not the `protobuf` library, for two reasons: unknown fields must survive byte for byte,
-and every refusal must name the offset at which reading stopped. The library is the tests' oracle. The
-core has the same reader (`rust/core/src/position_info/wire`), with the same limits and refusals.
+The `protobuf` library has two gaps for this use: unknown fields must survive byte for byte, and every error
+must contain the offset at which reading stopped. The tests compare with the library. The core has the same
+reader (`rust/core/src/position_info/wire`) with the same limits and errors.
 
-A message is a run of fields, each a varint tag `number << 3 | wire type` and a value. Limits are
-those of the format: varints of at most 64 bits, field numbers from 1 to 2^29 - 1, lengths within the
-message. Groups (deprecated, never written) are skipped as one unknown field, at most 100 inside each other.
+A message is a sequence of fields. Each field is a varint tag, `number << 3 | wire type`, and a value. The
+limits are those of the format: varints of at most 64 bits, field numbers from 1 to 2^29 - 1, lengths within
+the message. Groups (deprecated, never written) are skipped as one unknown field, up to a nesting depth of
+100.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
 
 
 class Field(NamedTuple):
-    """One field of a message; `start` and `end` are those of its bytes, the tag included."""
+    """One field of a message; `start` and `end` are the offsets of its bytes, including the tag."""
 
     number: int
     wire_type: int
     value: int | Reader | None
-    """Unsigned for a varint, a reader for what has a length; None for fixed-width numbers and groups."""
+    """An unsigned varint, or a reader of length-delimited bytes; None for fixed-width numbers and groups."""
     start: int
     end: int
 
@@ -52,7 +53,7 @@ class Field(NamedTuple):
         return self.value
 
     def int64s(self) -> Iterator[int]:
-        """Return the values of a repeated int64 field: one, or many if they are packed."""
+        """Return the values of a repeated int64 field: one, or several if they are packed."""
         if self.wire_type == VARINT:
             yield self.int64()
             return
@@ -66,7 +67,7 @@ class Field(NamedTuple):
 
 
 class Reader:
-    """The part of `data` that a message takes, and the next byte to read.
+    """A message inside `data`, from the next unread byte to its end.
 
     >>> [(field.number, field.value) for field in Reader(bytes([0x08, 0x96, 0x01])).fields()]
     [(1, 150)]
@@ -80,22 +81,22 @@ class Reader:
         self.end = len(data) if end is None else end
 
     def rest(self) -> bytes:
-        """Return the bytes left."""
+        """Return the unread bytes."""
         return self.data[self.at : self.end]
 
     def raw(self, field: Field) -> bytes:
-        """Return a field as it is there, tag included."""
+        """Return the bytes of a field, including the tag."""
         return self.data[field.start : field.end]
 
     def text(self) -> str:
-        """Return the bytes left as a string, which must be UTF-8."""
+        """Return the unread bytes as a string; they must be UTF-8."""
         try:
             return self.rest().decode()
         except UnicodeDecodeError as error:
             raise CorruptStateError("a name that is not UTF-8", self.at + error.start) from None
 
     def take(self, length: int) -> Reader:
-        """Return the next `length` bytes as a reader of their own."""
+        """Return a reader of the next `length` bytes."""
         left = self.end - self.at
         if length > left:
             raise CorruptStateError(f"{length} bytes announced, {left} bytes are left", self.at)
@@ -136,7 +137,7 @@ class Reader:
         return tag >> 3, tag & 7
 
     def _skip(self, start: int, number: int, wire_type: int) -> None:
-        """Skip fixed-width numbers and groups, the latter with a stack of their own."""
+        """Skip a fixed-width number or a group; nested groups take a list instead of recursion."""
         groups: list[int] = []
         while True:
             if wire_type == GROUP:
@@ -167,7 +168,7 @@ class Reader:
 
 
 def signed64(value: int) -> int:
-    """Read an unsigned 64-bit value as two's complement.
+    """Convert an unsigned 64-bit value to a signed one (two's complement).
 
     >>> signed64(2**64 - 1)
     -1

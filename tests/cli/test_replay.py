@@ -228,7 +228,7 @@ def test_a_live_store_is_inspected_and_compared_without_fencing_its_owner(tmp_pa
         owner.close()
     damaged = ackwell("inspect", file, code=1).stderr
     assert "entry 2 is damaged" in damaged
-    assert "the newest whole state is that of entry 1" in damaged
+    assert "the newest undamaged state is at entry 1" in damaged
 
 
 def test_a_table_lists_every_subscription() -> None:

@@ -81,7 +81,7 @@ def test_after_a_write_that_failed_only_a_new_opening_writes(client: Any) -> Non
             lambda: store.set_metadata({"a": b"1"}),
             lambda: store.delete_up_to(0),
         ):
-            with pytest.raises(StoreError, match="a write failed before"):
+            with pytest.raises(StoreError, match="an earlier write failed"):
                 write()
         assert (dict(store.metadata), store.first_id) == ({}, 0)
     with PulsarStore(client, name) as store:

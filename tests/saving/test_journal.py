@@ -94,7 +94,7 @@ def test_nothing_saved_is_no_state() -> None:
     recovery = Journal(MemoryStore()).load()
     assert recovery.position_info is None
     assert recovery.saved_as is None
-    assert str(recovery) == "read 0 entries, 0 bytes\nno state was ever saved whole"
+    assert str(recovery) == "read 0 entries, 0 bytes\nthe store has no complete save"
 
 
 def test_loading_reads_every_second_delta() -> None:
@@ -156,7 +156,7 @@ def test_an_owner_that_saves_while_another_loads_is_read_again() -> None:
 
     assert Journal(SlowStore(ledger)).load().position_info == PositionInfo(3, 6)
     owner = Journal(MemoryStore(empty := MemoryLedger()))
-    with pytest.raises(NotLoadedError, match="another owner in this moment"):
+    with pytest.raises(NotLoadedError, match="another owner during this save"):
         Journal(SlowStore(empty)).save(PositionInfo(3, 5))
     assert loaded(empty) == PositionInfo(3, 6)
 

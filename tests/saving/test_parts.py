@@ -83,7 +83,7 @@ def test_whole_parts_of_an_unfinished_save_are_skipped_and_recovery_says_so() ->
         else:
             assert recovery.position_info == before
             assert [skip.entry_id for skip in recovery.skipped] == list(range(finished, 0, -1))
-            assert all("not finished" in skip.reason for skip in recovery.skipped)
+            assert all("unfinished" in skip.reason for skip in recovery.skipped)
             # A damaged one is no unfinished save.
             if finished:
                 damage(ledger, finished)
@@ -123,7 +123,7 @@ def test_unfinished_parts_alone_are_no_state_unless_older_ones_were_deleted() ->
             entries=dict(enumerate(shifted, first_id)), first_id=first_id, last_id=first_id + 1
         )
         if first_id:
-            with pytest.raises(CorruptStateError, match="those before were deleted"):
+            with pytest.raises(CorruptStateError, match="earlier entries were deleted"):
                 loaded(ledger)
         else:
             assert loaded(ledger) is None
@@ -133,7 +133,7 @@ def test_unfinished_parts_alone_are_no_state_unless_older_ones_were_deleted() ->
 @pytest.mark.parametrize(("number", "parts"), [(1, 1), (0, 0), (5, 2)])
 def test_a_part_beyond_the_parts_of_its_save_is_refused(number: int, parts: int) -> None:
     data = Part(3, number, parts, 0, Save(PositionInfo(3, 6).encode("compact"))).encode()
-    with pytest.raises(CorruptStateError, match="a part that no save has"):
+    with pytest.raises(CorruptStateError, match="a part number outside its save"):
         Part.decode(data, 3)
 
 

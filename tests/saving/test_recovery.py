@@ -43,7 +43,7 @@ def test_both_bases_damaged_is_an_error_that_names_what_is_whole() -> None:
     damage(ledger, 6)
     damage(ledger, 5)
     with pytest.raises(
-        CorruptStateError, match=r"entry 7 is damaged \(builds on entry .*state is that of entry 4"
+        CorruptStateError, match=r"entry 7 is damaged \(builds on entry .*state is at entry 4"
     ):
         loaded(ledger)
     journal = Journal(MemoryStore(ledger))
@@ -51,7 +51,7 @@ def test_both_bases_damaged_is_an_error_that_names_what_is_whole() -> None:
     assert recovery.position_info == lives[4]
     assert recovery.older
     assert [skip.entry_id for skip in recovery.damaged] == [7, 6, 5]
-    assert "an older state was taken" in str(recovery)
+    assert "an older state was used" in str(recovery)
     assert journal.save(lives[7]).kind == "full"
     assert loaded(ledger) == lives[7]
 
@@ -116,9 +116,9 @@ def test_one_bit_of_the_first_save_does_not_empty_a_cursor_of_200() -> None:
     ledger = saved(*(PositionInfo(3, -1, [(3, 0, 2 + entry_id)]) for entry_id in range(200)))
     damage(ledger, 0)
     damage(ledger, 1)
-    with pytest.raises(CorruptStateError, match="no entry holds a whole state"):
+    with pytest.raises(CorruptStateError, match="no save is undamaged"):
         loaded(ledger)
-    with pytest.raises(CorruptStateError, match="no entry holds a whole state"):
+    with pytest.raises(CorruptStateError, match="no save is undamaged"):
         Journal(MemoryStore(ledger)).load(take_older=True)
     journal = Journal(MemoryStore(ledger))
     journal.save(PositionInfo(3, 7), replace=True)
@@ -191,7 +191,7 @@ def test_where_appends_can_tear_only_the_last_entry_is_skipped_and_recovery_says
 
 def test_a_ledger_whose_entries_were_all_deleted_is_no_new_one() -> None:
     for first_id in (1, 2, 500):
-        with pytest.raises(CorruptStateError, match="those before were deleted"):
+        with pytest.raises(CorruptStateError, match="earlier entries were deleted"):
             loaded(MemoryLedger(first_id=first_id, last_id=first_id - 1))
 
 
@@ -218,7 +218,7 @@ def test_a_long_chain_on_damaged_entries_is_walked_once() -> None:
     ledger = saved(*(PositionInfo(3, entry_id) for entry_id in range(DELTAS_MAX)))
     ledger.entries[0] = ledger.entries[1] = b"damaged"
     store = CountingStore(ledger)
-    with pytest.raises(CorruptStateError, match="no entry holds a whole state"):
+    with pytest.raises(CorruptStateError, match="no save is undamaged"):
         Journal(store).load()
     assert DELTAS_MAX <= store.reads <= 2 * DELTAS_MAX
 

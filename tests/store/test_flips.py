@@ -169,7 +169,7 @@ def test_a_file_or_a_log_that_was_cut_is_refused(file: str, left: int, tmp_path:
 def test_a_log_that_was_deleted_after_a_crash_is_missed(tmp_path: Path) -> None:
     crashed(tmp_path / "acks.db")
     (tmp_path / "acks.db-wal").unlink()
-    with pytest.raises(AckwellError, match=r"older than its last confirmed write: number \d+ was confirmed"):
+    with pytest.raises(AckwellError, match=r"older than its last confirmed write: write \d+ was confirmed"):
         SqliteStore(tmp_path / "acks.db", "orders")
     (tmp_path / "acks.db-witness").unlink()
     with SqliteStore(tmp_path / "acks.db", "orders") as store:

@@ -1,9 +1,10 @@
-"""Ack sets: which messages of a batch are not acknowledged, as words and as bits.
+"""Ack sets: the messages of a batch that are not acknowledged, as words and as bits.
 
 A batch is one entry that holds many messages. Pulsar writes the messages of a batch that are *not yet*
-acknowledged as an **ack set**: 64-bit words, least significant bit first, bit set = not acknowledged
-(Java's `BitSet.toLongArray`). ackwell computes with **bits**: one integer whose bit `i` belongs to batch
-index `i`. A negative integer has ones without end; it means a batch whose size is not known.
+acknowledged as an **ack set**: 64-bit words, least significant bit first; a set bit marks a message that is
+not acknowledged (Java's `BitSet.toLongArray`). ackwell computes with **bits**: one integer whose bit `i`
+belongs to batch index `i`. A negative integer has infinitely many ones; it means a batch of unknown
+size.
 
 Every conversion takes time linear in the number of words, and every size is checked against
 `BATCH_SIZE_MAX` before memory is allocated for it.
@@ -21,19 +22,18 @@ from ackwell.errors import LimitError
 from ackwell.integers import INT64_MIN, UINT64_MAX
 
 BATCH_SIZE_MAX: Final = 1 << 20
-"""The most messages that a batch can hold.
+"""The maximum number of messages in a batch.
 
-A message in a batch takes at least 6 bytes: 4 for the length of its metadata, and 2 for the one field
-that the metadata must have (`payload_size`). A Pulsar message is at most 5 MiB (`maxMessageSize`), so
-no batch holds more than 873,813 messages; this is the next power of two. An ack set of that size is
-128 KiB.
+A message in a batch takes at least 6 bytes: 4 for the length of its metadata and 2 for the only required
+field of the metadata (`payload_size`). A Pulsar message has at most 5 MiB (`maxMessageSize`), so a batch has
+at most 873,813 messages. This limit is the next power of two. Its ack set takes 128 KiB.
 """
 
 WORDS_MAX: Final = BATCH_SIZE_MAX // 64
-"""The most words that an ack set can have."""
+"""The maximum number of words in an ack set."""
 
 WHOLE: Final = -1
-"""The bits of all messages of an entry, however many it holds."""
+"""The bits of all messages of an entry of any batch size."""
 
 
 def from_words(words: Iterable[int]) -> int:
@@ -60,7 +60,7 @@ def from_words(words: Iterable[int]) -> int:
 
 
 def to_words(bits: int) -> tuple[int, ...]:
-    """Return bits as signed 64-bit words without trailing zero words, as `BitSet.toLongArray` does.
+    """Return bits as signed 64-bit words without trailing zero words, like `BitSet.toLongArray`.
 
     Raises `ValueError` for negative bits. O(words).
 
@@ -68,12 +68,12 @@ def to_words(bits: int) -> tuple[int, ...]:
     (-9223372036854775808, 1)
     """
     if bits < 0:
-        raise ValueError("bits without end have no ack set; the batch size is not known")
+        raise ValueError("negative bits have no ack set; the batch size is not known")
     return _split(bits, -(-bits.bit_length() // 64))
 
 
 def from_signed_words(words: Sequence[int]) -> int:
-    """Return bits, negative ones included, from the words that `to_signed_words` gave. O(words)."""
+    """Return bits, which may be negative, from the words of `to_signed_words`. O(words)."""
     packed = struct.pack(f"<{len(words)}q", *words)
     return int.from_bytes(packed, "little", signed=True)
 
@@ -119,7 +119,7 @@ def all_messages(batch_size: int) -> int:
 
 
 def complement(bits: int, batch_size: int) -> int:
-    """Return the other messages of a batch: the acknowledged ones of the unacknowledged, and vice versa.
+    """Return the other messages of a batch: converts unacknowledged to acknowledged ones and vice versa.
 
     >>> bin(complement(0b00110, 5))
     '0b11001'
@@ -128,7 +128,7 @@ def complement(bits: int, batch_size: int) -> int:
 
 
 def mask_without(batch_index: int) -> int:
-    """Return what an acknowledgment of one message leaves of a batch of unknown size.
+    """Return the messages of a batch of unknown size except one.
 
     >>> bin(mask_without(1) & all_messages(5))
     '0b11101'
@@ -137,7 +137,7 @@ def mask_without(batch_index: int) -> int:
 
 
 def mask_after(batch_index: int) -> int:
-    """Return what a cumulative acknowledgment of one message leaves of a batch of unknown size.
+    """Return the messages of a batch of unknown size after one index.
 
     >>> bin(mask_after(1) & all_messages(5))
     '0b11100'
@@ -146,12 +146,12 @@ def mask_after(batch_index: int) -> int:
 
 
 def mask_to_size(bits: int, batch_size: int) -> int:
-    """Return bits cut to the size of a batch."""
+    """Return bits limited to the size of a batch."""
     return bits & all_messages(batch_size)
 
 
 def first_unacked(bits: int) -> int:
-    """Return the lowest batch index in `bits`; -1 for none.
+    """Return the lowest batch index in `bits`, or -1.
 
     >>> first_unacked(0b11000), first_unacked(0)
     (3, -1)
@@ -160,5 +160,5 @@ def first_unacked(bits: int) -> int:
 
 
 def last_unacked(bits: int) -> int:
-    """Return the highest batch index in `bits`, which must not be negative; -1 for none."""
+    """Return the highest batch index in `bits`, or -1. The bits must not be negative."""
     return bits.bit_length() - 1

@@ -1,7 +1,7 @@
-"""What is saved with a cursor and is not its own.
+"""The fields of a saved state that a cursor carries for its subscription.
 
-A cursor that was loaded writes back what it found (`Loaded`). A `Subscription` puts its own part in that
-place, so whoever saves the cursor saves all of it.
+A loaded cursor writes back the fields that it found (`Loaded`). A `Subscription` replaces them with its own,
+so a save of the cursor includes the subscription.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Carried(Protocol):
-    """The fields of a `PositionInfo` beside acknowledgments and properties."""
+    """The fields of a `PositionInfo` other than acknowledgments and properties."""
 
     @property
     def changed_counts(self) -> Changed:
@@ -25,24 +25,24 @@ class Carried(Protocol):
 
     @property
     def idle_since(self) -> int | None:
-        """Since when a broker saw the cursor idle, in milliseconds since the epoch."""
+        """The time since which the cursor was idle for a broker, in milliseconds since the epoch."""
 
     @property
     def unknown_fields(self) -> bytes:
-        """Open transactions of a subscription, its type, and the fields of newer brokers."""
+        """A subscription's open transactions and type, and the fields of newer brokers."""
 
     def count_of(self, position: Position) -> int | None:
-        """Return the redelivery count of an entry, None for none. O(1)."""
+        """Return the redelivery count of an entry, or None. O(1)."""
 
     def counts(self, is_acked: Callable[[int, int], bool]) -> Mapping[Position, int]:
-        """Return the redelivery counts of what is not acknowledged. O(counts)."""
+        """Return the redelivery counts of the entries that are not acknowledged. O(counts)."""
 
     def clear_counts(self) -> None:
-        """Drop every redelivery count."""
+        """Remove all redelivery counts."""
 
 
 class Loaded:
-    """What a state held when it was loaded."""
+    """The fields of a loaded state."""
 
     __slots__ = ("_counts", "idle_since", "unknown_fields")
 
@@ -63,13 +63,13 @@ class Loaded:
         return self._counts.changed
 
     def count_of(self, position: Position) -> int | None:
-        """Return the count that was loaded."""
+        """Return the loaded count of an entry."""
         return self._counts.get(position)
 
     def counts(self, is_acked: Callable[[int, int], bool]) -> Mapping[Position, int]:
-        """Return the counts that were loaded, without those of acknowledged entries."""
+        """Return the loaded counts of the entries that are not acknowledged."""
         return {position: count for position, count in self._counts.items() if not is_acked(*position)}
 
     def clear_counts(self) -> None:
-        """Drop every count."""
+        """Remove all counts."""
         self._counts.clear()

@@ -1,4 +1,4 @@
-"""What changed since the last save: positions, and dictionaries that remember which keys changed."""
+"""The changes since the last save: sets of positions, and dictionaries that track their changed keys."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ackwell.position import Position
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: More changes than these are not remembered: the next save is a full one, as it then should be.
+#: The maximum number of tracked changes. With more changes a full save is cheaper, so tracking stops.
 CHANGES_MAX = 1 << 16
 
 
 class Changed:
-    """The positions whose value was set or removed since the last save; unknown before the first one."""
+    """The positions whose value was set or removed since the last save; unknown before the first save."""
 
     __slots__ = ("_since", "positions")
 
     def __init__(self) -> None:
         self.positions: set[Position] | None = None
-        """None if they are not known, also after too many."""
+        """None if they are unknown, also after more than `CHANGES_MAX` changes."""
         self._since: set[Position] | None = None
-        """Those since the save that began last: what is left of the others once that has succeeded."""
+        """The positions that changed since the last save began; they replace `positions` when it succeeds."""
 
     def begin(self) -> set[Position] | None:
-        """Begin a save; return the positions that changed since the one before."""
+        """Begin a save; return the positions that changed since the previous save."""
         self._since = set()
         return None if self.positions is None else self.positions.copy()
 
@@ -35,18 +35,19 @@ class Changed:
 
     @property
     def remembers(self) -> bool:
-        """Whether changes are remembered."""
+        """Whether changes are tracked."""
         return self.positions is not None or self._since is not None
 
     @property
     def moved(self) -> bool:
-        """Whether anything changed since the save that began last."""
+        """Whether anything changed since the last save began."""
         return self._since is None or bool(self._since)
 
     def add(self, position: Position) -> None:
-        """Remember one that changed.
+        """Record a changed position.
 
-        Where another thread begins or ends a save meanwhile, once more: it is in what is remembered then.
+        If another thread begins or ends a save at the same time, it repeats, so that the new sets include
+        the position.
         """
         while True:
             positions, since = self.positions, self._since
@@ -62,18 +63,18 @@ class Changed:
             self._since = None
 
     def update(self, positions: Iterable[Position]) -> None:
-        """Remember many that changed; O(1) if none are remembered."""
+        """Record many changed positions. O(1) if changes are not tracked."""
         if self.remembers:
             for position in positions:
                 self.add(position)
 
 
 class TrackedDict(dict[Position, int]):
-    """A dictionary that remembers in `changed` which keys were set or removed."""
+    """A dictionary that records in `changed` which keys were set or removed."""
 
     changed: Changed
 
-    # Not in `__init__`: copying and pickling set items without calling that.
+    # Not in `__init__`: copying and unpickling set items without calling it.
     def __new__(cls) -> Self:
         """Return an empty dictionary."""
         created = super().__new__(cls)
@@ -93,19 +94,19 @@ class TrackedDict(dict[Position, int]):
         return self
 
     def pop(self, position: Position, default: Any = None) -> Any:
-        """Remove a key and return its value; `default` without it."""
+        """Remove a key and return its value; `default` if it is missing."""
         value = super().pop(position, default)
         self.changed.add(position)
         return value
 
     def popitem(self) -> tuple[Position, int]:
-        """Remove and return the newest item."""
+        """Remove and return the most recently added item."""
         position, value = super().popitem()
         self.changed.add(position)
         return position, value
 
     def setdefault(self, position: Position, default: int = 0) -> int:
-        """Return the value of a key, which is set if it is missing."""
+        """Return the value of a key; set it to `default` if it is missing."""
         if position not in self:
             self[position] = default
         return self[position]

@@ -1,7 +1,8 @@
-"""The cursor of a subscription: the rules of `ackwell.cursor.rules`, and saves in a store.
+"""A cursor with saves: the rules of `ackwell.cursor.rules`, plus `save` and `load`.
 
-**Threads.** A cursor belongs to one thread at a time; callers with more threads put one lock around it. A
-save whose state is changed under it raises `ProtocolError`, and loses nothing: the next save has it.
+**Threads.** Only one thread may use a cursor at a time; callers with more threads need a lock. If another
+thread changes the cursor during a save, the save raises `ProtocolError`. No acknowledgment is lost: the next
+save includes the change.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ class Cursor(CursorRules):
     ledgers : Ledgers
         The ledger directory. It is shared with the code that publishes, and the cursor never changes it.
     mark_delete : tuple of int, optional
-        Everything up to this position is acknowledged. The default is before the first entry.
+        All entries up to this position are acknowledged. The default is before the first entry.
     settings : CursorSettings, optional
-        How it treats acknowledgments; `CursorSettings.pulsar("4.2")` is as a broker does.
+        How it treats acknowledgments; `CursorSettings.pulsar("4.2")` follows a broker of that version.
     engine : Engine, optional
         The structures to use; the native ones by default.
 
     Notes
     -----
     Two cursors are equal if they have equal ledgers, settings, mark-delete positions, ranges, ack sets
-    and properties; what was saved or consumed before does not count. `copy.copy`, `copy.deepcopy` and
-    `pickle` give an equal cursor that shares nothing with the original, its ledgers included.
+    and properties; earlier saves and `messages_consumed` are not compared. `copy.copy`, `copy.deepcopy` and
+    `pickle` return an equal cursor that shares nothing with the original, not even its ledgers.
 
     Examples
     --------
@@ -56,31 +57,31 @@ class Cursor(CursorRules):
     """
 
     recovery: Recovery | None = None
-    """What `load` found in the store, and how; None for a cursor that was not loaded."""
+    """The result of the recovery in `load`; None for a cursor that was not loaded."""
     journal: Journal | None = None
-    """What writes the saves; None before the first one."""
+    """The journal that writes the saves; None before the first save."""
 
     def save(
         self, store: Store, *, form: str = "compact", compression: str = "NONE", replace: bool = False
     ) -> Saved:
-        """Save the state in a store; once this returns, it is durable.
+        """Save the state in a store; it is durable when this returns.
 
-        In the form `compact` only what changed since the save or load before is written, as long as
-        the store stays the same object; see `ackwell.saving.journal`, also for `compression`. The cursor of
-        a `Subscription` is saved with the subscription's part, but only `Subscription.save` returns receipts.
+        The form `compact` writes only the changes since the previous save or load, as long as the store is
+        the same object; see `ackwell.saving.journal`, also for `compression`. The cursor of a `Subscription`
+        is saved together with the subscription's fields, but only `Subscription.save` returns receipts.
 
         Raises
         ------
         NotLoadedError
             If the store holds saves that this cursor was not loaded from, unless `replace` is true.
         ProtocolError
-            If another thread changed the cursor during the save: what changed is in the next one.
+            If another thread changed the cursor during the save. The next save includes the change.
         LimitError
-            If the state is larger than `load` reads.
+            If the state is larger than the limit of `load`.
         StoreError
-            If the store failed. It then holds this save or the one before.
+            If the store failed. It then holds this save or the previous one.
 
-        Except for the last two, nothing was written and no owner was fenced.
+        `NotLoadedError` and `LimitError` write nothing and fence no owner.
 
         Examples
         --------
@@ -115,18 +116,18 @@ class Cursor(CursorRules):
     ) -> Self:
         """Return the cursor of the newest state in a store; a new cursor if none was saved.
 
-        The cursor's `recovery` says how it was found. `form` and `compression` are those of saves to come;
-        what is there is read in any. The next save writes all of it back, also what a subscription saved.
-        Unless the store is read-only, it is owned by this process now; none of the errors below takes it from
-        its owner.
+        The cursor's `recovery` describes the recovery. `form` and `compression` apply to later saves;
+        existing saves are read in any form. The next save writes back all fields, including those of a
+        subscription. Unless the store is read-only, this process becomes its owner; after any of the errors
+        below, the previous owner keeps the store.
 
         Raises
         ------
         CorruptStateError
-            If the newest save is damaged; the message names what is whole. With `take_older` the newest
-            whole state is taken instead, and `recovery.older` is true.
+            If the newest save is damaged; the message names the newest undamaged state. `take_older` loads
+            that state instead, and `recovery.older` is true.
         NewerVersionError
-            If a newer release saved it, in a version that this one does not read.
+            If a newer release saved the state in a version that this release cannot read.
         LimitError
             If the state takes more than 1 GiB of memory.
         StoreError
@@ -148,7 +149,7 @@ class Cursor(CursorRules):
         settings: CursorSettings | None = None,
         engine: Engine | None = None,
     ) -> Self:
-        """Return the cursor of what a journal found, whose saves continue there."""
+        """Return the cursor of a recovered state; its saves continue in the same journal."""
         info = found.position_info
         if info is None:
             cursor = cls(ledgers, settings=settings, engine=engine)
@@ -158,5 +159,5 @@ class Cursor(CursorRules):
         return cursor
 
     def __getstate__(self) -> dict[str, Any]:
-        # A store belongs to a process, too; a copy has none, and saves the whole state.
+        # A store belongs to one process. A copy has no store, so its first save is a full one.
         return super().__getstate__() | {"journal": None}

@@ -1,13 +1,13 @@
-"""The cursor of a subscription: what is acknowledged, by the rules of Pulsar's `ManagedCursorImpl`.
+"""The acknowledgments of a subscription, by the rules of Pulsar's `ManagedCursorImpl`.
 
-Everything up to the *mark-delete position* is acknowledged. Beyond it are the *individually deleted*
-ranges, and for entries that hold a batch of messages the *ack sets*: the messages of the batch that are
-not yet acknowledged (`ackwell.cursor.ack_sets`). The mark-delete position moves as soon as no existing entry
-is between it and the first range. Then everything at or before it leaves the ranges and the ack sets.
+All entries up to the *mark-delete position* are acknowledged. The *individually deleted* ranges hold the
+acknowledged entries beyond it. An entry that holds a batch of messages can have an *ack set*: the messages of
+the batch that are not yet acknowledged (`ackwell.cursor.ack_sets`). The mark-delete position moves as soon as
+no existing entry is between it and the first range. Ranges and ack sets at or before it are then removed.
 
-Acknowledgments commute, and the same acknowledgment twice has the effect of one. Only `reset` takes
-acknowledgments back. (With `CursorSettings.replace_ack_sets` a cumulative acknowledgment inside a batch
-does not commute with others.)
+Acknowledgments commute, and repeating an acknowledgment has no further effect. Only `reset` revokes
+acknowledgments. (With `CursorSettings.replace_ack_sets`, a cumulative acknowledgment inside a batch does not
+commute with others.)
 
 Every method checks its arguments before it changes anything.
 """
@@ -44,7 +44,7 @@ _EARLIEST: Final = (-1, -1)
 
 
 class CursorRules(Drawn):
-    """A cursor in memory: its state, and what acknowledgments do to it. `Cursor` adds saves."""
+    """A cursor in memory: its state and the effects of acknowledgments. `Cursor` adds saves."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -61,18 +61,18 @@ class CursorRules(Drawn):
         self._settings = settings or CursorSettings()
         self._mark_delete = _before_first(ledgers) if mark_delete is None else _bound(mark_delete)
         self._individually_deleted: PositionRangeSet = self._engine.PositionRangeSet()
-        # Recovered positions that no ledger holds; apart, so that they count nowhere.
+        # Recovered positions that no ledger holds; kept apart, so that no count includes them.
         self._missing: PositionRangeSet | None = None
         self._ack_sets = TrackedDict()
         self._consumed_before = 0
         self.properties: dict[str, int] = {}
-        """Named int64 values that are saved with the cursor; they belong to its mark-delete position."""
+        """Named int64 values of the mark-delete position; they are saved with the cursor."""
         self.carried: Carried = Loaded()
-        """What is saved with the cursor and is not its own."""
+        """The fields that are saved with the cursor but belong to its subscription."""
 
     @property
     def ledgers(self) -> Ledgers:
-        """The ledger directory that defines which positions exist."""
+        """The ledger directory; it defines the existing positions."""
         return self._ledgers
 
     @property
@@ -82,7 +82,7 @@ class CursorRules(Drawn):
 
     @property
     def mark_delete_position(self) -> Position:
-        """Everything at or before this position is acknowledged."""
+        """All entries at or before this position are acknowledged."""
         return self._mark_delete
 
     @property
@@ -107,12 +107,12 @@ class CursorRules(Drawn):
 
     @property
     def partly_acked(self) -> int:
-        """How many entries are partly acknowledged."""
+        """The number of partly acknowledged entries."""
         return len(self._ack_sets)
 
     @property
     def backlog_entries(self) -> int:
-        """How many existing entries are not wholly acknowledged; O(log ledgers)."""
+        """The number of existing entries that are not wholly acknowledged. O(log ledgers)."""
         last = self._ledgers.last_position or self._mark_delete
         acked = self._individually_deleted.cardinality
         if self._ledgers.trimmed_before > self._mark_delete.ledger_id:
@@ -125,11 +125,11 @@ class CursorRules(Drawn):
 
     @property
     def messages_consumed(self) -> int:
-        """Pulsar's `messagesConsumedCounter`: what was added to the ledgers, less `backlog_entries`.
+        """Pulsar's `messagesConsumedCounter`: the entries added to the ledgers, minus `backlog_entries`.
 
-        "Added" counts from the moment this cursor was made or recovered. A new cursor has 0, a recovered
-        one `-backlog_entries`. Each entry acknowledged counts 1; `reset` takes back what it makes
-        unacknowledged.
+        Entries count as added from the moment this cursor was created or recovered. A new cursor has 0, a
+        recovered one `-backlog_entries`. Each acknowledged entry adds 1; `reset` subtracts the entries that
+        are no longer acknowledged.
         """
         return self._consumed_before + self._individually_deleted.cardinality
 
@@ -142,15 +142,15 @@ class CursorRules(Drawn):
         return self._missing is not None and self._missing.contains(ledger_id, entry_id)
 
     def acknowledged(self) -> PositionRangeSet:
-        """Return every existing position that is wholly acknowledged, as a set of its own."""
+        """Return a new set of all existing positions that are wholly acknowledged."""
         return acknowledged(self._ledgers, self._mark_delete, self._individually_deleted)
 
     def ack(self, ledger_id: int, entry_id: int) -> bool:
-        """Acknowledge one entry. Return whether that changed anything but its ack set.
+        """Acknowledge one entry. Return whether this changed anything except its ack set.
 
-        An entry that is already acknowledged only loses its ack set. Raises `ValueError` for a negative
-        id and `ProtocolError` for an entry that does not exist, as the broker refuses a position ahead
-        of the last one. Amortised O(1).
+        An entry that is already acknowledged only loses its ack set. Raises `ValueError` for a negative id
+        and `ProtocolError` for an entry that does not exist, because the broker refuses positions ahead of
+        the last one. Amortised O(1).
         """
         if not self._ledgers.contains(ledger_id, entry_id):
             self._require_passed(Position(ledger_id, entry_id))
@@ -162,8 +162,8 @@ class CursorRules(Drawn):
         if self._ack_sets:
             self._ack_sets.pop(Position(ledger_id, entry_id), None)
         elif (ledger_id, entry_id - 1) == mark_delete and not deleted.cardinality:
-            # In order, with nothing beyond: the ranges would only be passed through. And without the named
-            # tuple's own constructor, which takes half of the time of this method.
+            # The next entry, and no ranges: skip the range set. The named tuple's own constructor would take
+            # half of this method's time.
             self._mark_delete = tuple.__new__(Position, (ledger_id, entry_id))
             self._consumed_before += 1
             return True
@@ -173,11 +173,10 @@ class CursorRules(Drawn):
         return True
 
     def ack_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Acknowledge many entries. Return how many were not acknowledged before.
+        """Acknowledge many entries. Return how many of them were not acknowledged before.
 
-        Two int64 arrays of one length. Nothing changes when one of them does not exist
-        (`ProtocolError`) or has a negative id (`ValueError`). The mark-delete position moves once, at
-        the end. O(entries).
+        The two int64 arrays have equal length. Nothing changes if an entry does not exist (`ProtocolError`)
+        or has a negative id (`ValueError`). The mark-delete position moves once, at the end. O(entries).
         """
         ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
         if not self._ledgers.contains_all(ledgers, entries, self._mark_delete):
@@ -193,12 +192,12 @@ class CursorRules(Drawn):
         return added
 
     def ack_batch(self, ledger_id: int, entry_id: int, ack_set: Iterable[int]) -> bool:
-        """Acknowledge the messages of a batch whose bit is clear. Return whether that changed anything.
+        """Acknowledge the messages of a batch whose bit is clear. Return whether this changed anything.
 
-        `ack_set` holds at most `ack_sets.WORDS_MAX` 64-bit words, signed or not, least significant bit
-        first, bit set = not acknowledged. No words mean the whole entry. It is AND-ed to the stored set;
-        when nothing is left the entry is acknowledged as a whole. Raises as `ack` and
-        `ack_sets.from_words` do. O(words).
+        `ack_set` holds at most `ack_sets.WORDS_MAX` 64-bit words, signed or unsigned, least significant bit
+        first; a set bit marks a message that is not acknowledged. No words mean the whole entry. The ack set
+        is ANDed with the stored one; an empty result acknowledges the whole entry. Raises the errors of
+        `ack` and `ack_sets.from_words`. O(words).
         """
         position = Position(index(ledger_id), index(entry_id))
         bits = from_words(ack_set)
@@ -221,22 +220,21 @@ class CursorRules(Drawn):
         *,
         properties: Mapping[str, int] | None = None,
     ) -> bool:
-        """Acknowledge everything up to an entry. Return whether that changed anything but properties.
+        """Acknowledge all entries up to this one. Return whether this changed anything except properties.
 
-        With the words of an `ack_set` (see `ack_batch`), everything before the entry is acknowledged,
-        and in the entry the messages whose bit is clear; `CursorSettings.replace_ack_sets` says how.
-        `properties` replace those of the cursor, because they belong to its mark-delete position; `None`
-        leaves them as they are.
+        With the words of an `ack_set` (see `ack_batch`), all earlier entries are acknowledged, and in this
+        entry the messages whose bit is clear; see `CursorSettings.replace_ack_sets`. `properties` replace
+        those of the cursor, because they belong to its mark-delete position; `None` keeps them.
 
-        Behind the mark-delete position it changes nothing, or is a `ProtocolError` if
-        `CursorSettings.refuse_cumulative_behind`. Raises as `ack_batch` does.
+        An acknowledgment before the mark-delete position changes nothing; with
+        `CursorSettings.refuse_cumulative_behind` it raises `ProtocolError`. Raises the errors of `ack_batch`.
         """
         position = Position(index(ledger_id), index(entry_id))
         words = () if ack_set is None else tuple(ack_set)
         bits = from_words(words) if words else 0
         new_properties = None if properties is None else _checked_properties(properties)
         settings = self._settings
-        # Whether this entry stays, and only those before it are acknowledged.
+        # Whether this entry stays partly unacknowledged, so that only earlier entries are acknowledged.
         inside = bool(words) and (bits > 0 or settings.replace_ack_sets)
         if position < self._mark_delete or (inside and position == self._mark_delete):
             self._require_passed(position)
@@ -256,7 +254,7 @@ class CursorRules(Drawn):
         return self._cumulative_bits(position, bits) or changed
 
     def add_properties(self, properties: Mapping[str, int]) -> None:
-        """Take the properties of an individual acknowledgment; see `CursorSettings`.
+        """Merge the properties of an individual acknowledgment; see `CursorSettings`.
 
         Raises `TypeError` or `ValueError` for a name that is not a string or a value outside int64.
         """
@@ -265,11 +263,11 @@ class CursorRules(Drawn):
             self.properties |= new
 
     def reset(self, ledger_id: int, entry_id: int, ack_set: Iterable[int] = ()) -> None:
-        """Make this position the next to be read, as a seek does.
+        """Make this position the next one to be read, as a seek does.
 
-        Everything before it is acknowledged, everything else is not, and the properties are cleared.
-        `(-1, -1)` is the first position, any position past the last entry the end. With the words of an
-        `ack_set`, of this entry only the messages whose bit is set are unacknowledged.
+        Afterwards all earlier entries are acknowledged, all other entries are not, and there are no
+        properties. `(-1, -1)` means the first position; any position past the last entry means the end. With
+        the words of an `ack_set`, only the messages of this entry whose bit is set are unacknowledged.
         """
         words = tuple(ack_set)
         bits = from_words(words)
@@ -292,13 +290,13 @@ class CursorRules(Drawn):
         self._consumed_before = added - self.backlog_entries
 
     def to_state(self) -> CursorState:
-        """Return the acknowledgments as a value that later ones do not change. O(ranges + ack sets)."""
+        """Return the acknowledgments as an immutable value. O(ranges + ack sets)."""
         return CursorState(
             self._mark_delete, self.individually_deleted.copy(), dict(self.batch_deleted), self._ledgers
         )
 
     def to_position_info(self) -> PositionInfo:
-        """Return the state as it is persisted, with what is `carried`. O(ranges + ack sets + counts)."""
+        """Return the persisted state, with the `carried` fields. O(ranges + ack sets + counts)."""
         info: PositionInfo = self._engine.PositionInfo(
             *self._mark_delete,
             individually_deleted=self.individually_deleted,
@@ -321,12 +319,12 @@ class CursorRules(Drawn):
     ) -> Self:
         """Return the cursor of a persisted state.
 
-        Entries that `ledgers` does not hold cannot be acknowledged: a mark-delete position ahead of the
-        last entry is moved back to it, and other positions that no ledger holds are dropped or kept
-        apart (`CursorSettings.keep_missing_positions`). So recover with the ledgers that the log holds.
-        Ranges that connect with the mark-delete position move it. A range from one ledger into another,
-        as brokers before 2.4 wrote it, is split by what `ledgers` holds. Redelivery counts,
-        `idle_since` and unknown fields are `carried`, and part of the next save.
+        Entries that `ledgers` does not hold cannot be acknowledged. A mark-delete position ahead of the last
+        entry moves back to it; other positions that no ledger holds are dropped or kept apart
+        (`CursorSettings.keep_missing_positions`). Recover therefore with the ledgers of the log. Ranges that
+        connect with the mark-delete position move it. A range from one ledger into another, which brokers
+        before 2.4 wrote, is split by the entries of `ledgers`. Redelivery counts, `idle_since` and unknown
+        fields become `carried` fields and part of the next save.
         """
         mark_delete = _recovered_mark_delete(Position(info.ledger_id, info.entry_id), ledgers)
         cursor = cls(ledgers, mark_delete=mark_delete, settings=settings, engine=engine)
@@ -349,7 +347,7 @@ class CursorRules(Drawn):
         return cursor
 
     def validate(self) -> None:
-        """Check the invariants; `AssertionError` names the one that does not hold."""
+        """Check the invariants; the message of an `AssertionError` names the broken one."""
         self._individually_deleted.validate()
         first = self._individually_deleted.first_range()
         if first is not None:
@@ -382,7 +380,7 @@ class CursorRules(Drawn):
         return deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A module belongs to a process.
+        # Modules cannot be pickled, so the state holds the engine's name.
         return self.__dict__ | {"_engine": self._engine.__name__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -395,7 +393,7 @@ class CursorRules(Drawn):
         )
 
     def drawing(self) -> Drawing:
-        """Return what a notebook and a terminal show."""
+        """Return the drawing for notebooks and terminals."""
         from ackwell.drawing.ledger_map import Line
 
         ranges = self.individually_deleted
@@ -409,7 +407,7 @@ class CursorRules(Drawn):
         return Drawing(f"Cursor at {self._mark_delete}", numbers, line, ranges)
 
     def _between(self, lower: Position, upper: Position) -> PositionRangeSet:
-        """Return the existing positions of a range that goes over the border of a ledger."""
+        """Return the existing positions of a range that spans several ledgers."""
         split: PositionRangeSet = self._engine.PositionRangeSet()
         for ledger_id, entries in self._ledgers:
             if lower.ledger_id <= ledger_id <= upper.ledger_id:
@@ -430,18 +428,18 @@ class CursorRules(Drawn):
             )
 
     def _require_all(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """As `_require_passed`, for many."""
+        """Do the same as `_require_passed` for arrays of positions."""
         import numpy as np
 
         if ledger_ids.min() < 0 or entry_ids.min() < 0:
             raise ValueError("a ledger or entry id is negative; both are at least 0")
         for ledger_id in np.unique(ledger_ids).tolist():
-            # Entries of a ledger are dense, so the greatest one answers for all.
+            # Entry ids of a ledger are dense, so a check of the greatest one suffices.
             last = int(entry_ids[ledger_ids == ledger_id].max())
             self._require_passed(Position(ledger_id, last))
 
     def _require_passed(self, position: Position) -> None:
-        """As `_require`, but an entry at or before the mark-delete position need not exist any more."""
+        """Do the same as `_require`, but accept trimmed entries at or before the mark-delete position."""
         if position > self._mark_delete or min(position) < 0:
             self._require(position)
 
@@ -465,7 +463,7 @@ class CursorRules(Drawn):
         self._advance()
 
     def _remove_missing(self, positions: PositionRangeSet) -> int:
-        """Remove the positions that no ledger holds from a range set. Return how many that are."""
+        """Remove the positions that no ledger holds from a range set. Return their number."""
         before = positions.cardinality
         entries = dict(self._ledgers)
         for ledger_id in positions.ledger_ids():
@@ -473,7 +471,7 @@ class CursorRules(Drawn):
         return before - positions.cardinality
 
     def _mark_delete_up_to(self, position: Position) -> bool:
-        """Move the mark-delete position to `position` and on; return whether it moved."""
+        """Move the mark-delete position to `position` or beyond; return whether it moved."""
         if position <= self._mark_delete:
             return False
         self._consumed_before += self._ledgers.entries_between(self._mark_delete, position)
@@ -483,7 +481,7 @@ class CursorRules(Drawn):
         return True
 
     def _advance(self) -> None:
-        """Move the mark-delete position over connected ranges and over ledger borders."""
+        """Move the mark-delete position over connected ranges and across ledgers."""
         start_ledger_id = self._mark_delete.ledger_id
         while (first := self._individually_deleted.first_range()) is not None:
             ledger_id, lower, upper = first
@@ -492,8 +490,8 @@ class CursorRules(Drawn):
                 break
             self._mark_delete = Position(ledger_id, upper)
             self._consumed_before += self._individually_deleted.remove_up_to(ledger_id, upper)
-        # Inside a ledger it passes only entries whose ack sets went when they were acknowledged; beside
-        # its borders a recovered state may hold ack sets of entries that do not exist.
+        # Inside a ledger it passes only acknowledged entries, which have no ack sets. Between ledgers, a
+        # recovered state may have ack sets of entries that do not exist.
         if self._ack_sets and self._mark_delete.ledger_id != start_ledger_id:
             self._drop_ack_sets()
 
@@ -514,9 +512,9 @@ class CursorRules(Drawn):
 def acknowledged(
     ledgers: Ledgers, mark_delete: tuple[int, int], individually_deleted: PositionRangeSet
 ) -> PositionRangeSet:
-    """Return every existing position at or before `mark_delete`, and those individually deleted.
+    """Return all existing positions at or before `mark_delete`, plus the individually deleted ones.
 
-    Two states are the same if these are, however their mark-delete positions are written.
+    Two states are equal if these sets are, even if their mark-delete positions differ.
     """
     acked = individually_deleted.copy()
     for ledger_id, entries in ledgers:
@@ -527,7 +525,7 @@ def acknowledged(
 
 
 def existing(ranges: PositionRangeSet, ledgers: Iterable[tuple[int, int]]) -> PositionRangeSet:
-    """Return the positions that are entries of these ledgers. O(ranges)."""
+    """Return the positions of `ranges` that are entries of these ledgers. O(ranges)."""
     entries = dict(ledgers)
     found = ranges.copy()
     for ledger_id in found.ledger_ids():
@@ -548,10 +546,10 @@ def _bound(position: tuple[int, int]) -> Position:
 
 
 def _recovered_mark_delete(position: Position, ledgers: Ledgers) -> Position:
-    """Return where the broker puts a recovered mark-delete position (`recoveredCursor`).
+    """Return the mark-delete position that the broker recovers (`recoveredCursor`).
 
-    Before an entry of a ledger that is gone, it moves to the next ledger. Ahead of the last entry, it
-    moves back to that one.
+    A position at the start of a deleted ledger moves to the next ledger. A position ahead of the last entry
+    moves back to that entry.
     """
     if position.entry_id == -1:
         ledger_ids = [ledger_id for ledger_id, _ in ledgers]
@@ -561,7 +559,7 @@ def _recovered_mark_delete(position: Position, ledgers: Ledgers) -> Position:
 
 
 def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
-    """Return properties as a dictionary of their own."""
+    """Return a checked copy of the properties."""
     if not isinstance(properties, Mapping):
         raise TypeError(f"properties are {properties!r}; expected names and values")
     checked = {}

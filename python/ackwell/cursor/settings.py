@@ -1,7 +1,7 @@
-"""Where ackwell's cursor and the broker's differ on purpose, and the broker's way of each version.
+"""The intended differences between ackwell's cursor and a broker's, and the behaviour of each broker version.
 
-The defaults lose the least and redeliver the least. `CursorSettings.pulsar(version)` is the behaviour of
-that broker version; `docs/design.md` gives the reason for every difference.
+The defaults lose and redeliver the fewest messages. `CursorSettings.pulsar(version)` returns the behaviour of
+a broker version; `docs/design.md` gives the reason for every difference.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 PULSAR_VERSIONS: Final = ("4.0", "4.2", "5.0")
-"""The broker versions whose behaviour is known; a patch release behaves as its minor version."""
+"""The supported broker versions; a patch release behaves like its minor version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,40 +24,40 @@ class CursorSettings:
     batch_index_acks: bool = True
     """Keep acknowledgments of parts of a batch; the broker's `acknowledgmentAtBatchIndexLevelEnabled`.
 
-    A setting of the broker, not a property of its version, so every preset has it on. A broker of 4.0
-    has it off unless its configuration says otherwise.
+    This is a setting of the broker, not a property of its version, so every preset enables it. A 4.0 broker
+    disables it by default.
     """
 
     replace_ack_sets: bool = False
     """How a cumulative acknowledgment inside a batch changes the ack set of that entry.
 
-    False: the set is AND-ed to the stored one, so that no acknowledged message is delivered again, and
-    an ack set without a bit acknowledges the whole entry. True, as the broker: the set replaces the
-    stored one when its first unacknowledged message is further on, and is ignored otherwise; an ack
-    set without a bit leaves the entry unacknowledged, with an empty ack set.
+    False: the set is ANDed with the stored one, so that no acknowledged message is redelivered; an empty ack
+    set acknowledges the whole entry. True, like the broker: the set replaces the stored one if its first
+    unacknowledged message has a higher index, and is ignored otherwise; an empty ack set leaves the entry
+    unacknowledged, with an empty ack set.
     """
 
     merge_individual_properties: bool = True
     """Keep the properties of an individual acknowledgment. The broker ignores them."""
 
     keep_missing_positions: bool = False
-    """What recovery does with acknowledged positions that no ledger holds.
+    """How recovery treats acknowledged positions that no ledger holds.
 
-    False: they are dropped, because an entry that is added later under such a position was never
-    acknowledged. True, as the broker: they are kept as they are. They never count in `backlog_entries`.
+    False: they are dropped, because an entry that gets such a position later was never acknowledged. True,
+    like the broker: they are kept. They never count in `backlog_entries`.
     """
 
     refuse_cumulative_behind: bool = False
-    """Raise `ProtocolError` for a cumulative acknowledgment behind the mark-delete position, as 5.0 does.
+    """Raise `ProtocolError` for a cumulative acknowledgment before the mark-delete position, like 5.0.
 
-    False: it changes nothing, as in 4.0 and 4.2.
+    False: it changes nothing, like 4.0 and 4.2.
     """
 
     @classmethod
     def pulsar(cls, version: str) -> Self:
         """Return the behaviour of a broker version such as `4.0`, `4.2` or `4.2.4`.
 
-        Raises `ValueError` for a version whose behaviour is not known.
+        Raises `ValueError` for an unsupported version.
         """
         minor = minor_version(version)
         if minor not in PULSAR_VERSIONS:
@@ -74,7 +74,7 @@ class CursorSettings:
 
 
 def minor_version(version: str) -> str:
-    """Return the minor version of a broker's release.
+    """Return the minor version of a broker release.
 
     >>> minor_version("4.2.4"), minor_version("5.0.0-M1")
     ('4.2', '5.0')

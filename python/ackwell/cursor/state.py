@@ -1,4 +1,4 @@
-"""The acknowledgments of a cursor as a value: read from a cursor, from bytes, or from a broker's answer."""
+"""The acknowledgments of a cursor as a value, read from a cursor, from bytes or from a broker's answer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ackwell._native import Ledgers, PositionInfo, PositionRangeSet
 
 AckSets = Mapping[Position, Sequence[int]]
-"""Partly acknowledged entries: signed 64-bit words each, bit set = message not acknowledged."""
+"""Partly acknowledged entries: signed 64-bit words for each; a set bit marks an unacknowledged message."""
 
 
 @dataclass(frozen=True, slots=True)
 class CursorState:
-    """What is acknowledged, as far as its source shows it.
+    """The acknowledgments that a source shows.
 
     >>> from ackwell import PositionInfo
     >>> CursorState.of(PositionInfo(3, 5, [(3, 7, 9)])).to_json()["individuallyDeletedMessages"]
@@ -26,21 +26,21 @@ class CursorState:
     """
 
     mark_delete_position: Position
-    """Everything at or before this position is acknowledged."""
+    """All entries at or before this position are acknowledged."""
     individually_deleted: PositionRangeSet
     """The acknowledged positions beyond it."""
     batch_deleted: AckSets | None = None
-    """The ack sets; None if the source does not show them: the admin API does not."""
+    """The ack sets; None if the source does not show them, such as the admin API."""
     ledgers: Ledgers | None = None
-    """The entries of each ledger; None if the source does not show them: bytes do not."""
+    """The entries of each ledger; None if the source does not show them, such as a persisted state."""
 
     @classmethod
     def of(cls, info: PositionInfo, ledgers: Ledgers | None = None) -> Self:
-        """Return a persisted state, in the ledgers of its topic if they are known."""
+        """Return the value of a persisted state, with the ledgers of its topic if they are known."""
         return cls(info.position, info.individually_deleted, info.batch_deleted, ledgers)
 
     def to_position_info(self) -> PositionInfo:
-        """Return the state as it is persisted. O(ranges + ack sets)."""
+        """Return the persisted state. O(ranges + ack sets)."""
         from ackwell._native import PositionInfo
 
         return PositionInfo(
@@ -50,7 +50,7 @@ class CursorState:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state under the names that Pulsar's own tools print."""
+        """Return the state with the names that Pulsar's tools print."""
         return {
             "markDeletePosition": str(self.mark_delete_position),
             "individuallyDeletedMessages": str(self.individually_deleted),
@@ -61,7 +61,7 @@ class CursorState:
 
 
 def size_in(info: PositionInfo, form: str) -> int | None:
-    """Return the bytes that a state takes in a form, nothing cut; None if the form cannot hold all of it."""
+    """Return the bytes of a whole state in a form; None if the form cannot hold the whole state."""
     try:
         return len(info.encode(form))
     except StateTooLargeError:

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 class Baseline(NamedTuple):
-    """A tracked state at one moment, the dictionaries apart: what is saved, and compared by the next save."""
+    """A tracked state at one moment, without the dictionaries. The next save is compared with it."""
 
     mark_delete: Position
     acked: PositionRangeSet
-    """A copy: the cursor changes its own."""
+    """A copy, because the cursor changes its set."""
     properties: Mapping[str, int]
     idle_since: int | None
     unknown_fields: bytes
 
 
 class Tracked:
-    """The state of a cursor, and of what is carried with it, at the moment of a save.
+    """The state of a cursor and its carried fields at the moment of a save.
 
-    Everything that is large is copied once, here: what is written and what the next save compares are one.
-    `ProtocolError` if another thread moves the cursor meanwhile.
+    Large parts are copied once, here: the save writes this copy and the next save is compared with it. Raises
+    `ProtocolError` if another thread moves the cursor at the same time.
     """
 
     def __init__(self, cursor: CursorRules, engine: Engine, changed_sets: Changed) -> None:
@@ -80,20 +80,20 @@ class Tracked:
         return info
 
     def baseline(self) -> Baseline:
-        """Return what was saved, and forget the changes before it."""
+        """Return the saved state, and forget the changes before it."""
         for changed in self._changed:
             changed.saved()
         return self.now
 
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
-        """Return what was tracked since; the difference if the state was just loaded."""
+        """Return the tracked changes; compute the difference if the state was just loaded."""
         if not isinstance(baseline, Baseline):
             return difference(baseline, self.whole())
         now, mark_delete = self.now, self.now.mark_delete
         kept = baseline.acked.copy()
         kept.remove_up_to(*mark_delete)
         new = now.acked - kept
-        # All that was acknowledged still is, if the new ones are all there is more.
+        # If the counts differ, an acknowledged position is now unacknowledged.
         taken_back = kept.cardinality + new.cardinality != now.acked.cardinality
         if taken_back or mark_delete < baseline.mark_delete:
             return None
@@ -117,7 +117,7 @@ class Tracked:
     def _values(
         self, positions: set[Position] | None, value_of: Callable[[Position], int | None]
     ) -> dict[Position, int] | None:
-        """Return the changed values; None if they are not known, or one is gone that no ack covers."""
+        """Return the changed values; None if they are unknown or an unacknowledged entry lost its value."""
         if positions is None:
             return None
         mark_delete, acked = self.now.mark_delete, self.now.acked
@@ -133,6 +133,6 @@ class Tracked:
 
 def _moved() -> ProtocolError:
     return ProtocolError(
-        "the state was changed while it was saved: a cursor is used from one thread at a time. What "
-        "changed since the save began is not part of it; the next save has it"
+        "another thread changed the state during a save: use a cursor from one thread at a time. "
+        "The next save includes the changes"
     )

@@ -1,7 +1,7 @@
-"""Values that show themselves, in a notebook as HTML and with Rich in a terminal.
+"""The display of values: HTML in a notebook, Rich in a terminal.
 
-A `Drawing` says what is shown: numbers, rows of a table, and where acknowledged entries lie. `ledger_map`
-draws that, for the HTML report, too.
+A `Drawing` holds the displayed content: numbers, table rows, and the acknowledged entries of a map.
+`ledger_map` draws the map, also for the HTML report.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Drawn:
-    """What has a `drawing`; notebooks call `_repr_html_`, Rich calls `__rich__`."""
+    """A base class of values with a `drawing`; notebooks call `_repr_html_`, Rich calls `__rich__`."""
 
     __slots__ = ()
 
     def drawing(self) -> Drawing:
-        """Return what is shown of the value."""
+        """Return the displayed content of the value."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
@@ -36,7 +36,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What is shown of a value.
+    """The displayed content of a value.
 
     >>> print(Drawing("Cursor at 3:0", {"ranges": 2}).html())
     <div><b>Cursor at 3:0</b><table><tr><td>ranges</td><td>2</td></tr></table></div>
@@ -45,14 +45,14 @@ class Drawing:
     title: str
     numbers: Mapping[str, object]
     line: Line | None = None
-    """The ledgers of the map; None for no map."""
+    """The ledgers of the map; None for a drawing without a map."""
     ranges: PositionRangeSet | None = None
-    """What is acknowledged in them."""
+    """The acknowledged positions of these ledgers."""
     rows: Sequence[Mapping[str, object]] = ()
-    """A table below it; all rows have the same keys."""
+    """The rows of a table below the map; all rows have the same keys."""
 
     def html(self) -> str:
-        """Return it as HTML that takes its colours from the page around it. O(ranges)."""
+        """Return the drawing as HTML in the colours of the surrounding page. O(ranges)."""
         parts = [f"<b>{_html(self.title)}</b>"]
         parts.append(_table([(f"<td>{_html(key)}</td>", [value]) for key, value in self.numbers.items()]))
         if self.line is not None and self.ranges is not None:
@@ -65,7 +65,7 @@ class Drawing:
         return f"<div>{''.join(parts)}</div>"
 
     def on_a_terminal(self) -> RenderableType:
-        """Return it for Rich. O(ranges)."""
+        """Return the drawing for Rich. O(ranges)."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -88,7 +88,7 @@ class Drawing:
 
 
 def of_ranges(ranges: PositionRangeSet) -> Drawing:
-    """Return what is shown of ranges alone: each ledger from the first entry that they name to the last."""
+    """Return the drawing of a range set: each ledger from its first to its last entry in the ranges."""
     from ackwell.drawing.ledger_map import Line
 
     title = f"PositionRangeSet of {ranges.cardinality:,} entries"
@@ -106,6 +106,6 @@ def _html(value: object) -> str:
 
 
 def _printable(value: object) -> str:
-    """Return a value as it is shown: names come from clients, and may hold what moves a terminal's cursor."""
+    """Return the text of a value. Names of clients may contain control characters, so those are escaped."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return text if text.isprintable() else repr(text)

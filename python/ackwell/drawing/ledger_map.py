@@ -1,7 +1,7 @@
-"""The map of ledgers: a row a ledger, and in it which entries are acknowledged.
+"""The map of ledgers: one row for each ledger, with its acknowledged entries.
 
-The entries of all ledgers are one line, ledger after ledger. Runs of it are drawn one by one, or as the share
-of each of many equal bins if they would be thinner than a pixel.
+The entries of all ledgers form one line, ledger after ledger. Runs of acknowledged entries are drawn one by
+one. If they would be thinner than a pixel, the map shows the acknowledged share of equal bins instead.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ if TYPE_CHECKING:
     from ackwell.arrays import Int64s
     from ackwell.position import Position
 
-# Colours that keep their distance from each other, also without red and green, and from both a white
-# and a black page.
+# These colours are distinguishable for colour-blind readers and on white and black pages.
 UNACKED: Final = "#8a8f9c"
 ACKED: Final = "#2a9d8f"
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 BLOCK_COUNT: Final = 40
-"""Blocks of a row in a terminal."""
+"""The number of blocks in a terminal row."""
 ROWS: Final = 32
-"""More ledgers than these share rows."""
+"""The maximum number of rows; more ledgers share rows."""
 BINS: Final = 160
-"""Columns of a coarse map."""
+"""The number of columns of a coarse map."""
 
 WIDTH: Final = 720
-"""Of the map, in units of the SVG: pixels, if there is room for them."""
+"""The width of the map in SVG units: pixels, if the page is wide enough."""
 ROW_HEIGHT: Final = 16
-"""In pixels; a row is drawn 0.8 high."""
+"""The height of a row in pixels; 0.8 of it is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +45,18 @@ class Line:
     first: Int64s
     """The first entry of each ledger that is on the line."""
     starts: Int64s
-    """Where each ledger starts on the line; one more than there are ledgers."""
+    """The start of each ledger on the line, and the end of the line."""
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, int, int]]) -> Line:
-        """Place `(ledger_id, first, end)` one after the other; those without an entry are left out."""
+        """Return the line of `(ledger_id, first, end)` rows; rows without entries are skipped."""
         some = [row for row in rows if row[1] < row[2]]
         ids, first, ends = np.array(some, dtype=np.int64).reshape(-1, 3).T
         return cls(ids, first, np.concatenate(([0], np.cumsum(ends - first))))
 
     @classmethod
     def beyond(cls, ledgers: Ledgers, mark_delete: Position) -> Line:
-        """Return the entries from the mark-delete position on."""
+        """Return the line of the entries after the mark-delete position."""
         return cls.of(
             (ledger_id, mark_delete.entry_id + 1 if ledger_id == mark_delete.ledger_id else 0, entries)
             for ledger_id, entries in ledgers
@@ -66,7 +65,7 @@ class Line:
 
     @classmethod
     def within(cls, ranges: PositionRangeSet) -> Line:
-        """Return each ledger from the first entry that the ranges name to the last."""
+        """Return the line of each ledger from its first to its last entry in the ranges."""
         spans: dict[int, tuple[int, int, int]] = {}
         for ledger_id, lower, upper in zip(*(each.tolist() for each in ranges.to_arrays()), strict=True):
             spans[ledger_id] = (ledger_id, spans.get(ledger_id, (0, lower + 1))[1], upper + 1)
@@ -74,11 +73,11 @@ class Line:
 
     @property
     def length(self) -> int:
-        """How many entries are on it."""
+        """The number of entries on the line."""
         return int(self.starts[-1])
 
     def runs(self, ranges: PositionRangeSet) -> tuple[Int64s, Int64s]:
-        """Place ranges on the line, as starts and ends; what is not on it is left out."""
+        """Return the starts and ends of ranges on the line; other positions are skipped."""
         ledger_ids, lowers, uppers = ranges.to_arrays()
         if not len(self.ledger_ids) or not len(ledger_ids):
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -92,7 +91,7 @@ class Line:
 
     @property
     def row_starts(self) -> Int64s:
-        """Where each row starts, and the last one ends: at most `ROWS` rows, a ledger each or several."""
+        """The start of each row and the end of the last; up to `ROWS` rows of one or several ledgers."""
         if not len(self.ledger_ids):
             return np.zeros(1, np.int64)
         return np.append(self.starts[:-1][:: self._step], self.starts[-1])
@@ -109,7 +108,7 @@ class Line:
         return -(-len(self.ledger_ids) // ROWS) or 1
 
     def densest_row(self, ranges: PositionRangeSet) -> int:
-        """Return how many runs the fullest row has."""
+        """Return the greatest number of runs in a row."""
         left, _ = self.runs(ranges)
         if not len(left):
             return 0
@@ -118,7 +117,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Runs of the line that are drawn in one colour, each from one share of the row's height to another."""
+    """Runs of one colour; `bottom` and `top` are shares of the row's height."""
 
     label: str
     colour: str
@@ -136,15 +135,15 @@ class Rectangles:
     colour: str
     row: Int64s
     left: Int64s
-    """In entries, from the start of the row."""
+    """The distance from the start of the row, in entries."""
     right: Int64s
     bottom: NDArray[np.float64]
-    """A share of the row's height: a mixed colour would say nothing."""
+    """A share of the row's height, because mixed colours are hard to read."""
     top: NDArray[np.float64]
 
 
 def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Iterator[Rectangles]:
-    """Return what is drawn, ground first: each run by itself, or the shares of bins."""
+    """Return the rectangles, background first: one for each run, or the shares of bins."""
     starts = line.row_starts
     if not in_detail:
         edges = np.linspace(0, line.length, min(BINS * (len(starts) - 1), line.length) + 1).astype(np.int64)
@@ -156,9 +155,9 @@ def rectangles(line: Line, layers: Sequence[Layer], *, in_detail: bool) -> Itera
 
 
 def html(line: Line, ranges: PositionRangeSet) -> str:
-    """Draw the map as SVG beside the names, at most some hundred kilobytes. O(ranges).
+    """Return the map as SVG next to the ledger names; at most some hundred kilobytes. O(ranges).
 
-    On a narrow page the map gets narrower; names and rows keep their size.
+    On a narrow page the map is narrower; names and rows keep their size.
     """
     if not line.length:
         return ""
@@ -186,7 +185,7 @@ def html(line: Line, ranges: PositionRangeSet) -> str:
 
 
 def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, str]]:
-    """Return the name of each row, and the share of acknowledged entries along it as blocks."""
+    """Return the name of each row, and its acknowledged shares as blocks."""
     starts, runs = line.row_starts, line.runs(ranges)
     widest = int(np.diff(starts).max(initial=1))
     for name, start, end in zip(line.row_names, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -195,7 +194,7 @@ def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, 
 
 
 def blocks(share: NDArray[np.float64]) -> str:
-    """Return shares as blocks: only what is wholly acknowledged, or not at all, is full, or empty."""
+    """Return shares as blocks; only a share of 1 gives a full block, and only 0 an empty one."""
     steps = np.where(share <= 0, 0, np.where(share >= 1, 8, np.clip(np.rint(share * 8), 1, 7)))
     return "".join(BLOCKS[step] for step in steps.astype(np.int64).tolist())
 
@@ -214,7 +213,7 @@ def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) ->
 
 
 def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
-    """Draw the bins between edges instead: in each the shares of the layers, one above the other."""
+    """Return the layers as shares of the bins between edges, stacked above each other."""
     bottom = np.zeros(len(edges) - 1)
     for layer in layers:
         top = bottom + covered(layer.left, layer.right, edges)
@@ -226,7 +225,7 @@ def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
 def _split(
     left: Int64s, right: Int64s, heights: tuple[NDArray[np.float64], NDArray[np.float64]], row_starts: Int64s
 ) -> tuple[Int64s, Int64s, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Cut at the ends of rows what crosses them."""
+    """Split runs at the ends of rows."""
     bottom, top = (np.broadcast_to(height, left.shape) for height in heights)
     row = np.searchsorted(row_starts, left, side="right") - 1
     ends = row_starts[np.minimum(row + 1, len(row_starts) - 1)]

@@ -1,11 +1,12 @@
-"""PIP-381's entries: a state in chunks, one entry each, and a footer entry after them.
+"""PIP-381's entries: a state in chunks, one chunk in each entry, and a footer entry after them.
 
-A state below a threshold is one entry. A larger one is cut into chunks, followed by a footer, the JSON object
-`{"numParts":N,"length":L}`. A `PositionInfo` never begins with `{`, so the first byte of an entry says
-whether it is a footer.
+A state below a threshold takes one entry. A larger state is cut into chunks, followed by a footer, the JSON
+object `{"numParts":N,"length":L}`. A `PositionInfo` never begins with `{`, so the first byte of an entry
+shows whether it is a footer.
 
-The format has no checksum: chunks of two saves cannot be distinguished, and the last chunk of an unfinished
-save can look like a state. Our own stores therefore use another format, see `ackwell.saving.parts`.
+The format has no checksum: the chunks of two saves cannot be distinguished, and the last chunk of an
+unfinished save can look like a state. ackwell's stores therefore use another format, see
+`ackwell.saving.parts`.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 
 #: PIP-381's default for an entry: 1 MiB.
 ENTRY_BYTES_MAX = 1 << 20
-#: The most that a state may take in memory while it is joined and decompressed.
+#: The memory limit for joining and decompressing a state.
 STATE_BYTES_MAX = 64 << 20
-#: The first byte of a footer, and of no other uncompressed entry.
+#: The first byte of every footer; no other uncompressed entry begins with it.
 FOOTER_MAGIC = b"{"
-#: A footer holds two small numbers. A longer entry is not a footer, however deeply it nests.
+#: A footer holds two small numbers, so a longer entry is not a footer. This also bounds nested JSON.
 FOOTER_BYTES_MAX = 256
 #: The size before a compressed state, big-endian.
 SIZE_BYTES = 4
@@ -46,7 +47,7 @@ class EntrySettings:
     'ZSTD'
     """
 
-    #: `persistentUnackedRangesWithMultipleEntriesEnabled`: if false, a state is one entry, however large.
+    #: `persistentUnackedRangesWithMultipleEntriesEnabled`: if false, a state of any size is one entry.
     multiple_entries: bool = False
     #: `persistentUnackedRangesMaxEntrySize`: the threshold, and the size of a chunk.
     max_entry_bytes: int = ENTRY_BYTES_MAX
@@ -60,7 +61,7 @@ class EntrySettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> EntrySettings:
-        """Return the settings under the PIP's names, as in a broker's configuration."""
+        """Return the settings from a broker's configuration, which uses the PIP's names."""
         enabled = properties.get("persistentUnackedRangesWithMultipleEntriesEnabled", "false")
         size = properties.get("persistentUnackedRangesMaxEntrySize", str(ENTRY_BYTES_MAX))
         return cls(
@@ -77,7 +78,7 @@ class Footer(NamedTuple):
     length: int
 
     def encode(self) -> bytes:
-        """Return the JSON object without white space, as the PIP shows it."""
+        """Return the JSON object without white space, like the example of the PIP."""
         return json.dumps({"numParts": self.parts, "length": self.length}, separators=(",", ":")).encode()
 
     @classmethod
@@ -98,12 +99,12 @@ class Footer(NamedTuple):
                 raise CorruptStateError(f"footer {keys}: expected numbers of at least 0", 0)
         footer = cls(*values)
         if not footer.parts:
-            raise CorruptStateError("a footer of no parts", 0)
+            raise CorruptStateError("a footer with 0 parts", 0)
         return footer
 
 
 def check_compression(compression: str) -> None:
-    """Raise `ValueError` if this is not a compression type."""
+    """Check that this is a compression type; `ValueError` otherwise."""
     if compression not in COMPRESSIONS:
         raise ValueError(f"compression {compression!r}: expected one of {', '.join(COMPRESSIONS)}")
 
@@ -111,13 +112,14 @@ def check_compression(compression: str) -> None:
 def is_footer(data: bytes) -> bool:
     """Return whether an entry is the footer of chunks.
 
-    This also holds for compressed entries: they begin with a size, and `{"` as a size would be 2 GB.
+    Compressed entries begin with a size, and a size with the bytes of `{"` would be 2 GB, so they never
+    match.
     """
     return data[:1] == FOOTER_MAGIC
 
 
 def chunk_count(length: int, entry_bytes_max: int = ENTRY_BYTES_MAX) -> int:
-    """Return how many chunks `split` makes of a state of `length` bytes.
+    """Return the number of chunks that `split` returns for a state of `length` bytes.
 
     >>> chunk_count(5, 2), chunk_count(0)
     (3, 1)
@@ -138,8 +140,8 @@ def split(data: bytes, entry_bytes_max: int = ENTRY_BYTES_MAX) -> list[bytes]:
 def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[bytes, int]:
     """Return the bytes of the state whose footer is entry `footer_id`, and the id of its first chunk.
 
-    `read` returns an entry, or raises `KeyError` or `CorruptStateError`. No more chunks are read than the
-    footer's length has bytes, and no more bytes than `max_bytes` (`LimitError`).
+    `read` returns an entry, or raises `KeyError` or `CorruptStateError`. The length in the footer bounds the
+    number of chunks that are read, and `max_bytes` bounds the bytes (`LimitError`).
     """
     footer = Footer.decode(read(footer_id))
     if footer.length > max_bytes:
@@ -147,8 +149,8 @@ def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[
     first_id = footer_id - footer.parts
     if first_id < 0:
         raise CorruptStateError(f"{footer.parts} parts before entry {footer_id}", 0)
-    # PIP-381's first writer counts 1 + length / chunk parts, so an exact multiple leaves an empty last chunk.
-    # No other chunk is empty, so the number of reads is bounded by the number of bytes.
+    # PIP-381's first implementation writes 1 + length / chunk parts, so an exact multiple ends with an empty
+    # chunk. No other chunk is empty, so the number of bytes bounds the number of reads.
     parts: list[bytes] = []
     left = footer.length
     for entry_id in range(first_id, footer_id):
@@ -166,7 +168,7 @@ def join(read: Read, footer_id: int, max_bytes: int = STATE_BYTES_MAX) -> tuple[
 
 
 def compress(data: bytes, compression: str, engine: Engine | None = None) -> bytes:
-    """Return the bytes as they are stored: the size and the compressed bytes, or `data` for NONE."""
+    """Return the stored bytes: the size and the compressed bytes, or `data` for NONE."""
     if compression == COMPRESSIONS[0]:
         return data
     engine = engine or native_engine()
@@ -193,9 +195,9 @@ def decompress(
 def encode_entries(
     data: bytes, settings: EntrySettings | None = None, *, engine: Engine | None = None
 ) -> list[bytes]:
-    """Return the entries of a state's bytes: compressed, then in chunks if they are too large.
+    """Return the entries of a state: its bytes are compressed, then split if they are too large.
 
-    The threshold counts the bytes as stored.
+    The threshold applies to the compressed bytes.
 
     >>> from ackwell import PositionInfo
     >>> data = PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges")

@@ -1,11 +1,11 @@
-"""What changed in a cursor's state between two saves, in the size of the change.
+"""The change of a cursor's state between two saves, with a size proportional to the change.
 
-A `Change` holds the new mark-delete position, the positions acknowledged since, the ack sets and redelivery
-counts that changed, and the properties, `idle_since` and unknown fields if they changed. Applying it is a
-union, so a change can be applied to any state between the one it was found against and the one it leads to.
-A change cannot say that something is no longer acknowledged. Ack sets and counts leave the state only with
-their entry, when the mark-delete position or an acknowledgment covers it. For anything else, such as
-a reset, `difference` returns None, and the caller saves the whole state.
+A `Change` holds the new mark-delete position, the newly acknowledged positions, the changed ack sets and
+redelivery counts, and the properties, `idle_since` and unknown fields if they changed. Applying a change is a
+union. A change from state A to state B can therefore be applied to A, to B, and to every state between them.
+A change cannot revoke acknowledgments. Ack sets and counts leave the state only when the mark-delete position
+or an acknowledgment covers their entry. For other changes, such as a reset, `difference` returns None, and
+the caller saves the whole state.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from ackwell._native import PositionInfo, PositionRangeSet
     from ackwell.position import Position
 
-# What an entry loses when it is acknowledged as a whole.
+# The fields with values of entries; a whole acknowledgment of an entry removes its values.
 BY_POSITION = ("batch_deleted", "redelivery_counts")
-# Replaced as a whole, behind one flag: they change seldom, and are small.
+# Replaced together, under one flag, because they are small and rarely change.
 OTHERS = ("idle_since", "unknown_fields")
-# Only states of brokers before 2.4 have them, and a cursor resolves them when it loads such a state.
+# Only states of brokers before 2.4 have this field, and a cursor resolves it when it loads such a state.
 NOT_IN_DELTAS = ("spanning_ranges",)
 
 
 class Change(NamedTuple):
-    """What is new in a state."""
+    """The new values of a state."""
 
     changes: PositionInfo
-    """The mark-delete position, and only what is new beside it."""
+    """The mark-delete position, and only the new values of the other fields."""
     properties: bool = False
     """Whether the properties replace the old ones."""
     others: bool = False
@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
 
 def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
-    """Return what turns `before` into `after`, or None if no change can say it.
+    """Return the change from `before` to `after`, or None if a `Change` cannot express it.
 
     O(ranges) at the speed of copying them, plus O(ack sets and redelivery counts).
     """
@@ -90,9 +90,9 @@ def difference(before: PositionInfo, after: PositionInfo) -> Change | None:
 
 
 def merge(first: Change, second: Change) -> Change:
-    """Return one change that does both, `first` before `second`.
+    """Return one change with the effect of `first` and then `second`.
 
-    It turns the state before `first`, and also the state between them, into the state after `second`.
+    Applied to the state before `first`, or to the state between them, it gives the state after `second`.
     """
     acked = first.changes.individually_deleted | second.changes.individually_deleted
     newest_properties = second if second.properties else first
@@ -116,7 +116,7 @@ def merge(first: Change, second: Change) -> Change:
 def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
     """Return the state after all changes, in their order.
 
-    What a change covers stays covered, so it is dropped once, at the end.
+    Acknowledged entries stay acknowledged, so their values are removed once, at the end.
     """
     position, acked, properties = before.position, before.individually_deleted, before.properties
     parts = {name: dict(getattr(before, name)) for name in BY_POSITION}
@@ -143,7 +143,7 @@ def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
 def _uncovered(
     part: Mapping[Position, Any], mark_delete: Position, acked: PositionRangeSet
 ) -> dict[Position, Any]:
-    """Return the values of entries that are not acknowledged as a whole."""
+    """Return the values of the entries that are not wholly acknowledged."""
     return {
         position: value
         for position, value in part.items()

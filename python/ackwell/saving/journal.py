@@ -1,13 +1,13 @@
-"""The saves of a cursor in a store: whole states and, between them, deltas.
+"""The saves of a cursor in a store: full saves of the whole state, and deltas between them.
 
-A *delta* can be applied to either of the two saves before it, and both lead to a whole state by
-different entries. So each confirmed save but the last stays readable, exactly, whichever one entry is damaged
-later; and the last one follows with the next save. A save is a *full* one, the whole state, if there
-are no two saves to build on yet, if a change cannot express it (see `ackwell.saving.delta`), or if the deltas
-since the last full save have become too many or too large. Then the entries before the previous full save are
+A *delta* can be applied to either of the two saves before it, and each of them leads to a full save through
+different entries. Every confirmed save except the last therefore stays exactly readable if any single entry
+is damaged later; the last one gains this property with the next save. A save is *full* if there are fewer
+than two saves to build on, if a change cannot express it (see `ackwell.saving.delta`), or if the deltas since
+the last full save are too many or too large. After a full save, the entries before the previous full save are
 deleted. Only the form `compact` has deltas.
 
-A save takes effect with its last entry. After a crash the store holds the save before it, or the save itself.
+A save takes effect with its last entry. After a crash the store holds either the previous save or this one.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Loading reads a full save and its deltas. Below this size, reading deltas costs less than writing the
-# state again would; above it, they may take as much as the full save itself.
+# Loading reads a full save and its deltas. Up to this size, reading deltas costs less than writing the state
+# again. Above it, the deltas may take as many bytes as the full save.
 DELTA_BYTES_MIN = 1 << 16
-# An entry costs more than its bytes, so the number of deltas is bounded, too.
+# Each entry has a fixed cost, so the number of deltas has a limit, too.
 DELTAS_MAX = 1000
-# An ack set, a count, a property or a ledger takes less memory than this; see `_certainly_fits`.
+# An upper bound of the memory of an ack set, a count, a property or a ledger; see `_certainly_fits`.
 ITEM_BYTES_MAX = 400
 
 
 class Saved(NamedTuple):
-    """What a save wrote: its kind (`full`, `delta` or `unchanged`), and how much."""
+    """The result of a save: its kind (`full`, `delta` or `unchanged`) and size."""
 
     kind: str
     entries: int
@@ -53,22 +53,22 @@ class Saved(NamedTuple):
 
 
 class Journal:
-    """The saves of one cursor in `store`, which holds nothing else. Used from one thread at a time.
+    """The saves of one cursor in `store`, which has no other entries. For one thread at a time.
 
     Parameters
     ----------
     store : Store
-        Where the entries go.
+        The store of the entries.
     form : str
         The form of full saves: `compact`, or one of Pulsar's, in which every save is a full one.
     entry_bytes_max : int, optional
-        Larger saves are written in parts, with so many bytes of the state in each entry; a header of at
-        most 50 bytes comes on top. As the store says by default.
+        The bytes of a state in one entry; larger saves are written in several entries. A header of at most 50
+        bytes is added. The default is that of the store.
     compression : str
         NONE, LZ4, ZLIB, ZSTD or SNAPPY, for Pulsar's forms; `compact` compresses itself.
     max_bytes : int
-        The most memory that one save may take when it is decoded, 1 GiB by default. `load` refuses more
-        (`LimitError`), and `save` refuses to write what `load` would refuse.
+        The memory limit for decoding one save, 1 GiB by default. `load` and `save` raise `LimitError` for a
+        larger state, so `save` never writes a state that `load` cannot read.
 
     Examples
     --------
@@ -104,39 +104,40 @@ class Journal:
         self._entry_bytes_max = entry_bytes_max
         self._max_bytes = max_bytes
         self._engine = engine or native_engine()
-        #: Whether what the store held was loaded, or was replaced.
+        #: Whether the saves in the store were loaded or replaced.
         self._known = False
-        #: The newest save, and the save before it; None if they are not known, such as after an error.
+        #: The newest save; None if it is unknown, for example after an error.
         self._newest: Recovery | None = None
-        #: The newest state, as its source compares it.
+        #: The baseline of the newest state, for the next comparison.
         self._baseline: Any = None
         self._link: Link | None = None
         self._deltas = 0
         self._delta_bytes = 0
         self._turn = [None]
-        """Whoever saves or loads takes the element, which no second thread can do at the same time."""
+        """A lock: a save or load takes the only element, and a second thread finds the list empty."""
 
     @property
     def store(self) -> Store:
-        """Where the entries go."""
+        """The store of the entries."""
         return self._store
 
     def use(self, form: str, compression: str = COMPRESSIONS[0]) -> None:
-        """Write later saves in this form and compression."""
+        """Use this form and compression for later saves."""
         check_compression(compression)
         if form == "compact" and compression != COMPRESSIONS[0]:
             raise ValueError(f"compression {compression}: the form compact compresses itself")
         self._form, self._compression = form, compression
 
     def load(self, *, take_older: bool = False) -> Recovery:
-        """Find the newest state, and take the store; saves continue from it. See `recover` for the errors."""
+        """Load the newest state and own the store; saves continue from it. See `recover` for the errors."""
         return self.load_as(lambda found: found, take_older=take_older)
 
     def load_as(self, build: Callable[[Recovery], T], *, take_older: bool = False) -> T:
-        """Do the same, and return what `build` makes of the state that was found.
+        """Load the newest state, and return the result of `build` for it.
 
-        `build` may raise to refuse it, and is called again if an owner saves meanwhile. The store is taken
-        only after it returned, so a refusal fences nobody; a store that was opened read-only is never taken.
+        `build` may raise to refuse the state. It is called again if an owner saves at the same time. The
+        store changes its owner only after `build` returns, so a refusal does not fence the owner. A read-only
+        store keeps its owner.
         """
         self._begin()
         try:
@@ -150,14 +151,14 @@ class Journal:
             try:
                 found = recover(self._store, self._engine, self._max_bytes, take_older=take_older)
             except CorruptStateError:
-                # The owner may have saved and deleted while we read.
+                # The owner may have saved and deleted entries during this read.
                 if ids != (self._store.first_id, self._store.last_id):
                     continue
                 raise
             built = build(found)
             if not self._store.read_only:
                 self._store.own()
-            # An owner before us may have saved until we took the store.
+            # The previous owner may have saved until this process took the store.
             if self._store.last_id == found.last_id:
                 break
         self._known = True
@@ -170,12 +171,12 @@ class Journal:
         return built
 
     def save(self, state: PositionInfo, *, replace: bool = False) -> Saved:
-        """Save `state`; once this returns, it is durable.
+        """Save `state`; it is durable when this returns.
 
-        Raises `NotLoadedError` if the store holds entries that this journal neither loaded nor wrote, unless
-        `replace` is true; `LimitError` if loading the state would take more than `max_bytes`. Both have
-        written nothing, and fenced nobody. After any other error the store holds this save or the one
-        before, and the next save is a full one.
+        Raises `NotLoadedError` if the store has entries that this journal neither loaded nor wrote, unless
+        `replace` is true; `LimitError` if loading the state would take more than `max_bytes`. Neither writes
+        anything nor fences an owner. After any other error the store holds this save or the previous one, and
+        the next save is a full one.
         """
         if self._newest is not None and not self._newest.damaged and state == self._baseline:
             self._known_newest(replace)
@@ -183,7 +184,7 @@ class Journal:
         return self.save_source(Given(state), replace=replace)
 
     def save_source(self, source: Source, *, replace: bool = False) -> Saved:
-        """Do the same for a state that may know what changed in it."""
+        """Save the state of a source, which may track its changes."""
         self._begin()
         try:
             return self._save(source, replace=replace)
@@ -191,19 +192,19 @@ class Journal:
             self._turn.append(None)
 
     def _begin(self) -> None:
-        """Begin a save or a load; `ProtocolError` if another thread is at one in this moment."""
+        """Begin a save or a load; `ProtocolError` if another thread saves or loads at the same time."""
         try:
             self._turn.pop()
         except IndexError:
             raise ProtocolError(
-                "another thread saves or loads here in this moment: use it from one thread at a time"
+                "another thread saves or loads at the same time: use a journal from one thread at a time"
             ) from None
 
     def _save(self, source: Source, *, replace: bool) -> Saved:
         newest = self._known_newest(replace)
         known = newest is not None and self._baseline is not None
         change = source.change_since(self._baseline) if known else None
-        # Where an entry is damaged, or an older state was taken, it is written again.
+        # If an entry is damaged or an older state was loaded, the state is written again.
         if newest is not None and not newest.damaged and change is not None and change.empty:
             return Saved("unchanged", 0, 0)
         save = self._delta(newest, change)
@@ -219,10 +220,10 @@ class Journal:
         before_id = self._store.last_id
         self._store.own()
         if self._store.last_id != before_id:
-            raise self._not_loaded("was written to by another owner in this moment")
+            raise self._not_loaded("was written to by another owner during this save")
         first_id = before_id + 1
         entries = cut(save, first_id, self._entry_bytes_max)
-        # Until the save is whole, nothing is known of the newest one.
+        # Until the last entry is written, the newest save is unknown.
         self._known, self._newest, self._link = True, None, None
         for entry in entries:
             self._store.append(entry)
@@ -233,7 +234,7 @@ class Journal:
         """Return the newest save if it is known; `NotLoadedError` if the store holds another one."""
         if self._newest is not None and self._store.last_id != self._newest.last_id:
             if self._store.generation:
-                # For an owner that was fenced, this is the error that says so.
+                # Raises `FencedError` if a newer owner took the store.
                 self._store.own()
             if not replace:
                 raise self._not_loaded("was written to since the last save or load")
@@ -249,7 +250,7 @@ class Journal:
         )
 
     def _delta(self, newest: Recovery | None, change: Change | None) -> Save | None:
-        """Return the delta on the two newest saves, or None if a full save is due."""
+        """Return the delta on the two newest saves, or None if a full save is required."""
         if newest is None or change is None or newest.damaged or self._deltas >= DELTAS_MAX:
             return None
         if self._form != "compact" or newest.form != "compact":
@@ -259,7 +260,7 @@ class Journal:
         if self._link is None:
             return None
         both = delta.merge(self._link.change, change)
-        # Every second delta suffices to load, so the older base is preferred unless the newer one is whole.
+        # With the older base, a load reads only every second delta. A full save is the better base.
         bases = (self._link.entry_id, newest.entry_id)
         bases = bases[::-1] if newest.entry_id == newest.full_last_id else bases
         save = Save(both.changes.encode("compact"), bases, both.properties, both.others)
@@ -275,7 +276,7 @@ class Journal:
         first_id: int,
         entries: list[bytes],
     ) -> Saved:
-        """Take note of a save that is durable, and delete what is no longer needed."""
+        """Record a durable save, and delete the entries that are no longer needed."""
         size = sum(map(len, entries))
         last_id = first_id + len(entries) - 1
         link_now = Link(newest.entry_id, change) if newest is not None and change is not None else None
@@ -291,7 +292,7 @@ class Journal:
         self._link = link_now
         self._deltas = self._delta_bytes = 0
         if newest is not None and newest.full_first_id >= 0:
-            # The full save before this one stays, and what builds on it.
+            # Keep the previous full save and the deltas on it.
             self._store.delete_up_to(newest.full_first_id - 1)
         return Saved("full", len(entries), size)
 
@@ -307,7 +308,7 @@ class Journal:
         return len(save.body) <= self._max_bytes
 
     def _certainly_fits(self, state: PositionInfo, save: Save) -> bool:
-        """Return whether the state is so much smaller than the limit that it needs no trial."""
+        """Return whether the state is far below the limit, so that a test decode is unnecessary."""
         acked = state.individually_deleted
         batches = state.batch_deleted
         items = len(batches) + len(state.redelivery_counts) + len(state.properties) + len(acked.ledger_ids())

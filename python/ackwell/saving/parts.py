@@ -1,9 +1,9 @@
-"""A save as entries of our stores: its bytes in parts, one entry each.
+"""A save as entries of a store: its bytes in parts, one part in each entry.
 
-A save is a state, or a delta on earlier saves. Every part names its own entry, its place among the parts of
-its save, and the saves that a delta builds on; a CRC-32 covers all of it. So an entry that was changed,
-moved, or overwritten by another entry is always detected, and a whole part of a save without its last
-part is known to be an unfinished save. `docs/formats.md` has the bytes.
+A save is a state, or a delta on earlier saves. Every part contains the id of its entry, its number among the
+parts of its save, and the saves that a delta builds on; a CRC-32 covers the part. An entry that was changed,
+moved, or overwritten by another entry is therefore always detected. An undamaged part without the last part
+of its save is recognized as an unfinished save. `docs/formats.md` documents the bytes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ FLAGS_END: Final = 1 << 5
 
 
 class Save(NamedTuple):
-    """What a save consists of."""
+    """The content of a save."""
 
     body: bytes
-    """A state in one of the forms, or the changes of a delta, as stored (compressed)."""
+    """A state in one of the forms, or the changes of a delta, as stored (possibly compressed)."""
     bases: tuple[int, ...] = ()
-    """The saves that a delta can build on, by the entries that complete them, the preferred one first."""
+    """The saves that a delta can build on, as the ids of their last entries, the preferred one first."""
     properties: bool = False
     """Whether the properties of a delta replace those of its base."""
     others: bool = False
@@ -47,13 +47,13 @@ class Part(NamedTuple):
 
     entry_id: int
     number: int
-    """Its place among the parts of its save, from 0."""
+    """The number of the part in its save, from 0."""
     parts: int
-    """How many parts the save has."""
+    """The number of parts of the save."""
     checksum: int
-    """CRC-32 of the whole body; parts of two saves differ in it."""
+    """The CRC-32 of the whole body; it distinguishes the parts of two saves."""
     save: Save
-    """The save, with the piece of the body that this part holds."""
+    """The save with this part's piece of the body."""
 
     def encode(self) -> bytes:
         """Return the bytes of the entry."""
@@ -68,10 +68,10 @@ class Part(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes, entry_id: int | None = None) -> Part:
-        """Read the bytes of entry `entry_id`, or of any entry.
+        """Decode entry `entry_id`, or any entry.
 
-        Raises `CorruptStateError` for anything that is not that entry, whole. A whole part of a greater
-        version is a `NewerVersionError`.
+        Raises `CorruptStateError` for a damaged or different entry, and `NewerVersionError` for an undamaged
+        part of a newer version.
         """
         end = len(data) - CHECKSUM.size
         if data[:1] != MAGIC or end < 3:
@@ -89,10 +89,10 @@ class Part(NamedTuple):
         own_id, number, parts, bases = (reader.varint() for _ in range(4))
         if entry_id is not None and own_id != entry_id:
             raise CorruptStateError(f"these are the bytes of entry {own_id}", 3)
-        # Each base takes a byte at least, so this number bounds no more reads than there are bytes.
+        # Each base takes at least one byte, so the number of reads is at most the number of bytes.
         distances = [reader.varint() for _ in range(min(bases, end))]
         if number >= parts or not all(0 < distance <= own_id for distance in distances):
-            raise CorruptStateError("a part that no save has, or a delta on a later save", 3)
+            raise CorruptStateError("a part number outside its save, or a delta on a later save", 3)
         rest = reader.rest()
         checksum = zlib.crc32(rest)
         if parts > 1:
@@ -111,7 +111,7 @@ class Part(NamedTuple):
 
 
 def whole_save(data: bytes) -> tuple[bytes, str]:
-    """Return the state in an entry of our stores, and its compression."""
+    """Return the state in a single entry of a store, and its compression."""
     part = Part.decode(data)
     if part.parts > 1 or part.save.bases:
         what = "a delta" if part.save.bases else f"part {part.number + 1} of {part.parts}"
@@ -120,7 +120,7 @@ def whole_save(data: bytes) -> tuple[bytes, str]:
 
 
 def cut(save: Save, first_id: int, part_bytes_max: int) -> list[bytes]:
-    """Return the entries of a save, of which `first_id` is the first, with so many bytes of the body each.
+    """Return the entries of a save from id `first_id`, each with up to `part_bytes_max` bytes of the body.
 
     >>> [len(entry) for entry in cut(Save(b"abcde"), 0, 2)]
     [17, 17, 16]

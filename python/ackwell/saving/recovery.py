@@ -1,12 +1,12 @@
-"""Finding the newest state in a store.
+"""The search for the newest state in a store.
 
-The last entry should complete the newest save. Whole parts of an unfinished save may follow it, and are
-skipped. A save that is a delta is read with one of the two saves that it can build on, and so on down to a
-whole state. If an entry on the way is damaged, the other one is tried, which gives exactly the same state.
+The last entry usually completes the newest save. Undamaged parts of an unfinished save may follow it; they
+are skipped. A delta is read together with one of the two saves that it can build on, and so on down to a full
+save. If an entry on this path is damaged, the other save is tried; it gives exactly the same state.
 
-If the newest save cannot be read, that is a `CorruptStateError`: an older state is never taken unasked. Only
-a store whose appends can tear (`Store.atomic_appends`) may lose its last entry in a crash, so there a damaged
-last entry is skipped, too, and `Recovery.skipped` names it.
+If the newest save cannot be read, recovery raises `CorruptStateError`; it uses an older state only on
+request. Only a store with torn appends (`Store.atomic_appends` is false) can lose its last entry in a crash.
+In such a store a damaged last entry is skipped too, and `Recovery.skipped` contains it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from ackwell.engine import Engine
     from ackwell.store import Store
 
-#: The field among the unknown fields of a state that names the type of the subscription that saved it.
+#: The unknown field of a state that contains the type of the subscription that saved it.
 SAVED_AS_FIELD: Final = 20_602
 CURSOR: Final = "cursor"
-#: A ledger whose ids lead so far into nothing is not walked to the end.
+#: The maximum number of missing entries before recovery gives up.
 MISSING_MAX: Final = 100_000
-#: The most that loading a state may take in memory by default: eleven million partly acknowledged entries.
+#: The default memory limit for loading a state: enough for eleven million partly acknowledged entries.
 LOADED_BYTES_MAX = 1 << 30
 
 
 class Skipped(NamedTuple):
-    """An entry that was not used, and why."""
+    """An entry that was not used, and the reason."""
 
     entry_id: int
     reason: str
@@ -45,13 +45,13 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found in a store, and how."""
+    """The result of a recovery: the state, and the entries that were read, skipped or damaged."""
 
-    #: The newest state; None if none was ever saved.
+    #: The newest state; None if the store has no save.
     position_info: PositionInfo | None = None
-    #: The form of the whole state that it was read from.
+    #: The form of the full save that the state was read from.
     form: str | None = None
-    #: The first and the last entry of the whole state, and the bytes of its entries.
+    #: The first and the last entry of the full save, and the bytes of its entries.
     full_first_id: int = -1
     full_last_id: int = -1
     full_bytes: int = 0
@@ -62,21 +62,21 @@ class Recovery:
     entry_id: int = -1
     #: The last entry of the store.
     last_id: int = -1
-    #: Everything that was read.
+    #: All entries that were read, and their bytes.
     entries_read: int = 0
     bytes_read: int = 0
     #: Entries after the newest save, newest first: parts of an unfinished save, and a torn last entry.
     skipped: tuple[Skipped, ...] = ()
-    #: Damaged entries. The state is exact all the same, or it is an older one that was asked for.
+    #: Damaged entries. The state is still exact, or it is an older one that `take_older` requested.
     damaged: tuple[Skipped, ...] = ()
-    #: Whether the state is older than the newest save, as `take_older` allows.
+    #: Whether the state is older than the newest save, which only `take_older` allows.
     older: bool = False
-    #: What it was loaded as: the type of a subscription, or `cursor`.
+    #: The kind of object that loaded the state: the type of a subscription, or `cursor`.
     loaded_as: str = CURSOR
 
     @property
     def saved_as(self) -> str | None:
-        """What the state was saved as: the type of a subscription, or `cursor`; None without a state."""
+        """The object that saved the state: a subscription's type or `cursor`; None without a state."""
         if self.position_info is None:
             return None
         for field in Reader(self.position_info.unknown_fields).fields():
@@ -87,7 +87,7 @@ class Recovery:
     def __str__(self) -> str:
         lines = [f"read {self.entries_read} entries, {self.bytes_read} bytes"]
         if self.position_info is None:
-            lines.append("no state was ever saved whole")
+            lines.append("the store has no complete save")
         else:
             lines.append(
                 f"the state of entry {self.entry_id}: {self.form}, {self.full_bytes} bytes in entries "
@@ -96,7 +96,7 @@ class Recovery:
         if self.saved_as not in (None, self.loaded_as):
             lines.append(f"saved as {self.saved_as}, loaded as {self.loaded_as}")
         if self.older:
-            lines.append("an older state was taken, for the newest save is damaged")
+            lines.append("an older state was used because the newest save is damaged")
         lines += [f"skipped entry {skip.entry_id}: {skip.reason}" for skip in self.skipped]
         lines += [f"damaged entry {skip.entry_id}: {skip.reason}" for skip in self.damaged]
         return "\n".join(lines)
@@ -107,29 +107,29 @@ class Link(NamedTuple):
 
     entry_id: int
     change: Change
-    """What turns its state into the newest."""
+    """The change from its state to the newest one."""
 
 
 def recover(
     store: Store, engine: Engine, max_bytes: int = LOADED_BYTES_MAX, *, take_older: bool = False
 ) -> Recovery:
-    """Return the newest state of a store, and how it was found.
+    """Return the newest state of a store.
 
-    Reads the newest save and the saves it builds on, each once: O(entries since the last whole state).
+    Reads the newest save and the saves that it builds on, each once: O(entries since the last full save).
 
     Parameters
     ----------
     max_bytes
-        The most memory that one save may take when it is decoded.
+        The memory limit for decoding one save.
     take_older
-        Take the newest state that is whole when the newest save is damaged.
+        Use the newest undamaged state if the newest save is damaged.
 
     Raises
     ------
     CorruptStateError
-        If the newest save is damaged. The message names the newest state that is whole.
+        If the newest save is damaged. The message names the newest undamaged state.
     NewerVersionError
-        If a newer release wrote the newest save, or one that it builds on.
+        If a newer release wrote the newest save or one that it builds on.
     StoreError
         If the store cannot be read, or lacks more than 100,000 entries.
     LimitError
@@ -155,11 +155,11 @@ def recover(
     if damaged and not (take_older and found):
         _refuse(damaged, found)
     if found is None and first_id > 0:
-        # Entries are deleted only after a newer state was saved whole.
+        # Entries are deleted only after a newer state was saved completely.
         raise CorruptStateError(
-            f"no whole state in entries {first_id} to {last_id}, and those before were deleted", 0
+            f"no complete save in entries {first_id} to {last_id}, and earlier entries were deleted", 0
         )
-    # A torn last entry is not on the way to the state.
+    # A torn last entry does not contribute to the state.
     on_the_way = tuple(each for each in reading.damaged if each not in skipped)
     return replace(
         found or Recovery(),
@@ -173,7 +173,7 @@ def recover(
 
 
 def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED_BYTES_MAX) -> Link | None:
-    """Return the save before the newest one; None if it is damaged, or no change leads from it."""
+    """Return the save before the newest one; None if it is damaged or no `Change` leads from it."""
     if newest.entry_id < 0 or newest.damaged:
         return None
     reading = _Reading(store, engine, max_bytes)
@@ -195,33 +195,33 @@ def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED
 
 
 def _refuse(damaged: list[Skipped], found: Recovery | None) -> None:
-    """Raise the error that names the damage, and what is whole."""
+    """Raise the error that names the damage and the newest undamaged state."""
     newest = damaged[0]
     if found is None or found.position_info is None:
-        whole = "no entry holds a whole state; restore the store from a copy, or save with replace=True"
+        undamaged = "no save is undamaged; restore the store from a copy, or save with replace=True"
     else:
-        whole = (
-            f"the newest whole state is that of entry {found.entry_id}, at {found.position_info.position}; "
-            "load with take_older=True to take it, and lose what was saved after it"
+        undamaged = (
+            f"the newest undamaged state is at entry {found.entry_id}, position "
+            f"{found.position_info.position}; take_older=True loads it, without the later saves"
         )
-    raise CorruptStateError(f"entry {newest.entry_id} is damaged ({newest.reason}); {whole}", 0)
+    raise CorruptStateError(f"entry {newest.entry_id} is damaged ({newest.reason}); {undamaged}", 0)
 
 
 class _UnfinishedError(Exception):
-    """Why an entry completes no save, though it is whole."""
+    """An undamaged entry that does not complete a save; the message is the reason."""
 
 
 class _Step(NamedTuple):
-    """A delta on the way down to a whole state."""
+    """A delta on the path to a full save."""
 
     entry_id: int
     change: Change
     bases: list[int]
-    """Those not tried yet."""
+    """The bases that are not tried yet."""
 
 
 class _Reading:
-    """One pass over a store. It counts what it reads, and tries no broken save twice."""
+    """One pass over a store. It counts the entries that it reads and tries each broken save once."""
 
     def __init__(self, store: Store, engine: Engine, max_bytes: int) -> None:
         self._store = store
@@ -234,7 +234,7 @@ class _Reading:
         self._missing = 0
 
     def state_at(self, entry_id: int) -> Recovery:
-        """Return the state of the save that an entry completes; `CorruptStateError` if that is not whole."""
+        """Return the state of the save that ends at an entry; `CorruptStateError` if it is damaged."""
         steps: list[_Step] = []
         delta_bytes = 0
         next_id = entry_id
@@ -278,10 +278,10 @@ class _Reading:
         )
 
     def save_at(self, entry_id: int) -> tuple[Save, int]:
-        """Return the save that an entry completes, and the id of its first entry."""
+        """Return the save that ends at an entry, and the id of its first entry."""
         last = self._part(entry_id)
         if last.number + 1 < last.parts:
-            raise _UnfinishedError(f"part {last.number + 1} of {last.parts} of a save that was not finished")
+            raise _UnfinishedError(f"part {last.number + 1} of {last.parts} of an unfinished save")
         first_id = entry_id - last.number
         pieces = []
         size = 0
@@ -299,7 +299,7 @@ class _Reading:
         return last.save._replace(body=body), first_id
 
     def change(self, save: Save) -> Change:
-        """Return what a delta changes."""
+        """Return the change of a delta."""
         return Change(self._decode(save), save.properties, save.others)
 
     def _decode(self, save: Save) -> PositionInfo:

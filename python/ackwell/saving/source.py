@@ -21,10 +21,10 @@ class Source(Protocol):
         """Return the whole state."""
 
     def baseline(self) -> object:
-        """Return what `change_since` needs later, now that this state was saved."""
+        """Return the value that `change_since` needs at the next save; called when this state is saved."""
 
     def change_since(self, baseline: Any) -> Change | None:
-        """Return what changed since a state was saved; None if no change can say it."""
+        """Return the change since the save of a baseline; None if a `Change` cannot express it."""
 
 
 class Given(NamedTuple):

@@ -1,7 +1,7 @@
-"""Where the entries of a saved state live.
+"""Stores for the entries of saved states.
 
-`Store` is the protocol, `MemoryStore` and `SqliteStore` keep it in one process and in one file;
-`ackwell.store.pulsar` keeps it in a topic of a Pulsar cluster (extra `[pulsar]`).
+`Store` is the protocol. `MemoryStore` implements it in memory, `SqliteStore` in a file, and
+`ackwell.store.pulsar` in a topic of a Pulsar cluster (extra `[pulsar]`).
 """
 
 from ackwell.store.base import Store

@@ -1,9 +1,9 @@
-"""What a store is: a ledger of entries with one owner at a time.
+"""The protocol of a store: a ledger of entries with one owner at a time.
 
-A *ledger* here is what BookKeeper calls one: entries with dense ids that grow by one, and a small map of
-metadata. Opening a ledger only reads it. Its owner is the one who took it last, under a *generation* greater
-than every one before; earlier owners are fenced and can write no more. So two processes that both believe
-they own a cursor cannot mix their states, whichever of them is late.
+A *ledger* corresponds to a BookKeeper ledger: entries with consecutive ids, and a small map of metadata.
+Opening a ledger only reads it. The owner is the last process that called `own`; each owner has a greater
+*generation* than all before. Earlier owners are fenced: their writes fail. Two processes that both treat a
+cursor as theirs therefore cannot mix their states.
 """
 
 from __future__ import annotations
@@ -22,42 +22,41 @@ if TYPE_CHECKING:
 class Store(Protocol):
     """A ledger that was opened.
 
-    Opening and reading change nothing and fence nobody. `own` takes the ledger; the first write calls it. A
-    store that was opened read-only refuses both (`StoreError`), and shows the ledger as it was then.
+    Opening and reading change nothing and fence no owner. `own` makes this store the owner; the first write
+    calls it. A read-only store shows the ledger at the time of opening; `own` and writes raise `StoreError`.
 
-    Every write is durable when it returns, and atomic: after a crash it happened wholly or not at
-    all. Writes are `set_metadata`, `append` and `delete_up_to`. Each raises `FencedError` once a newer
-    owner has taken the ledger, and then has changed nothing. `StoreError` means that the place failed or
-    that the store is closed. After a write failed, the ledger holds it or does not; opening it again
-    shows which. Arguments of a wrong type are a `TypeError` before anything changes. A store is used from
-    one thread at a time.
+    The writes are `set_metadata`, `append` and `delete_up_to`. A write is atomic and is durable when it
+    returns. It raises `FencedError` and changes nothing if there is a newer owner. `StoreError` means that
+    the storage failed or that the store is closed. A failed write may or may not be in the ledger; open it
+    again to find out. Arguments of a wrong type raise `TypeError` before anything changes. Only one thread
+    may use a store at a time.
 
-    Prove a store of your own with `ackwell.testing.stores.StoreConformance`.
+    Test your own store with `ackwell.testing.stores.StoreConformance`.
     """
 
     atomic_appends: bool = True
-    """Whether a crash leaves an append done or not done. If false, the last entry may be torn."""
+    """Whether appends are atomic in a crash. If false, the last entry may be torn."""
     entry_bytes_max: int = 1 << 20
-    """How many bytes of a state go into one entry: 1 MiB by default, as in PIP-381. A header of at most 50
-    bytes comes on top. A larger save is written in parts."""
+    """The bytes of a state in one entry: 1 MiB by default, as in PIP-381. A header of at most 50 bytes is
+    added. A larger save is written in several entries."""
     read_only: bool = False
-    """Whether the store was opened for reading alone."""
+    """Whether the store was opened read-only."""
 
     @property
     def generation(self) -> int:
-        """The generation of this owner, 1 for the first one ever; 0 before `own`."""
+        """The generation of this owner: 1 for the first owner, 0 before `own`."""
         ...
 
     def own(self) -> None:
-        """Take the ledger, and fence every owner before. Does nothing for its owner.
+        """Become the owner and fence every earlier owner. Does nothing for the current owner.
 
-        `FencedError` for an owner that was fenced: it must open the ledger again.
+        Raises `FencedError` for a fenced owner; it must open the ledger again.
         """
         ...
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
-        """The ledger's metadata, as of the last `set_metadata`; empty in a new ledger."""
+        """The metadata of the last `set_metadata`; empty in a new ledger."""
         ...
 
     def set_metadata(self, metadata: Mapping[str, bytes]) -> None:
@@ -71,29 +70,29 @@ class Store(Protocol):
 
     @property
     def last_id(self) -> int:
-        """The id of the newest entry ever appended, deleted or not; -1 in a new ledger."""
+        """The id of the last appended entry, even if it was deleted; -1 in a new ledger."""
         ...
 
     def append(self, data: bytes) -> int:
-        """Add an entry and return its id, `last_id + 1`. Entries may be empty."""
+        """Append an entry and return its id, `last_id + 1`. An entry may be empty."""
         ...
 
     def read(self, entry_id: int) -> bytes:
         """Return an entry; `KeyError` if it was deleted or never appended.
 
-        `CorruptStateError` if the place shows that these are not the bytes that were appended.
+        Raises `CorruptStateError` if a checksum shows that the bytes differ from the appended ones.
         """
         ...
 
     def delete_up_to(self, entry_id: int) -> None:
-        """Delete every entry up to `entry_id`, inclusive. Ids are never used again.
+        """Delete all entries up to and including `entry_id`. Their ids are never reused.
 
-        Deleting what is deleted already changes nothing; `ValueError` beyond `last_id`.
+        Deleting deleted entries changes nothing; an id beyond `last_id` raises `ValueError`.
         """
         ...
 
     def close(self) -> None:
-        """Release the place. The generation stays used; closing again changes nothing."""
+        """Release the resources. The generation is not reused. Closing again changes nothing."""
         ...
 
     def __enter__(self) -> Self:
@@ -109,7 +108,7 @@ class Store(Protocol):
 
 
 def checked_entry(data: bytes) -> bytes:
-    """Return the bytes of an entry; `TypeError` for anything that does not hold bytes."""
+    """Return the bytes of an entry; `TypeError` for values of other types."""
     if isinstance(data, bytes):
         return data
     if not isinstance(data, (bytearray, memoryview)):
@@ -118,12 +117,12 @@ def checked_entry(data: bytes) -> bytes:
 
 
 def checked_metadata(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a copy of the metadata; `TypeError` or `ValueError` for names and values that it cannot have."""
+    """Return a copy of the metadata; `TypeError` or `ValueError` for invalid names and values."""
     return {checked_name(name): checked_entry(value) for name, value in metadata.items()}
 
 
 def checked_name(name: str) -> str:
-    """Return a name; `ValueError` if UTF-8 cannot write it."""
+    """Return a name; `ValueError` if UTF-8 cannot encode it."""
     if not isinstance(name, str):
         raise TypeError(f"a name is a string, not {type(name).__name__}")
     try:
@@ -134,11 +133,11 @@ def checked_name(name: str) -> str:
 
 
 def checked_id(entry_id: SupportsIndex) -> int:
-    """Return an entry id as an integer; `TypeError` for anything else."""
+    """Return an entry id as an integer; `TypeError` for other types."""
     return operator.index(entry_id)
 
 
 def require_writable(store: Store) -> None:
-    """Raise `StoreError` if a store was opened read-only."""
+    """Check that a store was not opened read-only; `StoreError` otherwise."""
     if store.read_only:
         raise StoreError("the store was opened read-only; open it without read_only to write")

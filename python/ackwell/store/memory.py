@@ -1,4 +1,4 @@
-"""A ledger in memory: for tests, for replays, and as the simplest reading of the protocol."""
+"""A ledger in memory: for tests, for replays, and as the simplest implementation of the protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class MemoryLedger:
-    """What outlives a `MemoryStore`, as a file outlives the process that wrote it."""
+    """The data of `MemoryStore` objects; it outlives them like a file outlives a process."""
 
     generation: int = 0
     metadata: dict[str, bytes] = field(default_factory=dict)
@@ -26,10 +26,10 @@ class MemoryLedger:
 
 
 class MemoryStore(Store):
-    """A store of a `MemoryLedger`; without an argument, of a new one.
+    """A store in a `MemoryLedger`; without an argument, in a new one.
 
-    Durable as long as the ledger is. Every operation is O(1), deletion O(entries deleted). As every store it
-    is for one thread at a time.
+    The entries exist as long as the ledger object. Every operation is O(1), deletion is O(deleted entries).
+    For one thread at a time.
 
     >>> ledger = MemoryLedger()
     >>> old = MemoryStore(ledger)
@@ -83,7 +83,7 @@ class MemoryStore(Store):
     @property
     def last_id(self) -> int:
         ledger = self._reading()
-        # A disk that lost entries and kept their deletion: ids before the first are never used again.
+        # Simulated disks can lose entries and keep their deletion. Ids below the first one are never reused.
         return max(ledger.last_id, ledger.first_id - 1)
 
     def append(self, data: bytes) -> int:

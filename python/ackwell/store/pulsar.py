@@ -1,19 +1,19 @@
-"""A ledger in a topic of the user's own Pulsar cluster (extra `[pulsar]`): any machine can take it over.
+"""A ledger in a topic of the user's Pulsar cluster (extra `[pulsar]`); any machine can become its owner.
 
-The topic is a log of *records*, one message each, never batched. An `ENTRY` holds an entry under the dense
-id that we give it. A `STATE` holds the rest of the ledger as it is from there on: the id of the first entry
-that is not deleted, and the metadata. Both name the generation that wrote them. An `OPEN` marks the end
-of what a new owner must read: it is written once all earlier owners are shut out. Reading the topic from
-its start gives the ledger, and the order of the topic is the same for every reader.
+The topic is a log of *records*, one message each, without batching. An `ENTRY` holds an entry and its id. A
+`STATE` holds the other values of the ledger from this record on: the id of the first entry that is not
+deleted, and the metadata. Both contain the generation of their writer. An `OPEN` marks the end of the records
+that a new owner must read; it is written after all earlier owners are fenced. Reading the topic from its
+start gives the ledger, and every reader sees the same order.
 
-Owners are fenced twice. The producer has exclusive access *with fencing*: the broker disconnects the
-earlier owner and refuses what it still sends. And a reader ignores a record of a generation older than
-one it has already seen, so a write that slipped through is void. A record that a client sent twice, because
-the answer to the first was lost, has the same id and counts once.
+Owners are fenced twice. The producer has exclusive access *with fencing*: the broker disconnects the earlier
+owner and rejects its later messages. In addition, a reader ignores records of older generations than it has
+already seen, so a write that still arrived has no effect. A record that a client sent twice, because the
+first answer was lost, has the same id and counts once.
 
-A subscription of the ledger's own keeps what the broker would otherwise delete because no consumer reads it,
-and `delete_up_to` releases it by acknowledging. Give the topic no message TTL, no backlog quota that evicts
-(`consumer_backlog_eviction`), and no other producers.
+The ledger has its own subscription, because the broker would otherwise delete messages without a consumer.
+`delete_up_to` acknowledges them. Configure no message TTL, no backlog quota that evicts messages
+(`consumer_backlog_eviction`), and no other producers on the topic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VERSION = 1
 ENTRY, STATE, OPEN = range(3)
 
 SUBSCRIPTION = "ackwell"
-# A broker answers in milliseconds; half a minute covers the hand-over of a topic between brokers.
+# A broker answers in milliseconds; 30 seconds cover the transfer of a topic to another broker.
 TIMEOUT_S = 30
 
 
@@ -65,7 +65,7 @@ class Record(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Record:
-        """Read a payload; `StoreError` for one that is not ours."""
+        """Decode a payload; `StoreError` for a message that is not a record."""
         if len(data) < HEADER.size or data[: len(MAGIC)] != MAGIC:
             raise StoreError("the topic holds a message that is not a record of ackwell's ledgers")
         _, version, kind, generation, entry_id = HEADER.unpack_from(data)
@@ -75,21 +75,21 @@ class Record(NamedTuple):
 
 
 class PulsarStore(Store):
-    """The ledger in `topic`, a non-partitioned persistent topic used for nothing else.
+    """The ledger in `topic`, a non-partitioned persistent topic without other uses.
 
-    Opening reads the whole topic, and the entries that are not deleted stay in memory: `read` costs
-    nothing, and the memory is what `delete_up_to` leaves. `own` reads what was written since. An entry fits
-    into one message (5 MB by the broker's default). For one thread at a time, as every store.
+    Opening reads the whole topic and keeps the entries that are not deleted in memory, so `read` needs no
+    I/O. `own` reads the later records. An entry must fit into one message (5 MB by the broker's default). For
+    one thread at a time.
 
     Parameters
     ----------
     client
-        A `pulsar.Client` of the caller, who also closes it; or a service URL such as
-        `"pulsar://127.0.0.1:6650"`, for a client of the store's own.
+        A `pulsar.Client`, which the caller closes; or a service URL such as `"pulsar://127.0.0.1:6650"`, for
+        which the store creates and closes a client.
     topic
-        Where the ledger is; the broker creates it if it may.
+        The topic of the ledger; the broker creates it if topic creation is allowed.
     read_only
-        Open the ledger for reading alone: the entries as they are now, also while another process owns it.
+        Open the ledger only for reading: it shows the present entries, even while another process owns it.
     """
 
     def __init__(self, client: pulsar.Client | str, topic: str, *, read_only: bool = False) -> None:
@@ -132,8 +132,8 @@ class PulsarStore(Store):
                 batching_enabled=False,
                 send_timeout_millis=TIMEOUT_S * 1000,
             )
-            # A queue of 0 takes no messages: the subscription is there to keep and to delete.
-            # Failover, for the consumer of an owner that hangs may still be connected.
+            # The subscription only retains and deletes messages, so its receiver queue is 0. It is a Failover
+            # subscription, because the consumer of a hanging owner may still be connected.
             self._consumer = self._client.subscribe(
                 self._topic,
                 SUBSCRIPTION,
@@ -141,7 +141,7 @@ class PulsarStore(Store):
                 initial_position=pulsar.InitialPosition.Earliest,
                 receiver_queue_size=0,
             )
-            # What an older owner sent may still be on its way into the topic, but it is before this record.
+            # A late message of an older owner is before this record in the topic.
             self._read_up_to(self._send(Record(OPEN, 0, 0, b"")))
             self._send(self._state(generation=self._newest_generation + 1))
         self._generation = self._newest_generation = self._newest_generation + 1
@@ -188,7 +188,7 @@ class PulsarStore(Store):
         if entry_id > self._last_id:
             raise ValueError(f"entry {entry_id} is beyond the last, {self._last_id}")
         first_id = max(self._first_id, entry_id + 1)
-        # The record deletes, for every reader from now on; the acknowledgment only frees the space.
+        # The record deletes the entries for every later reader; the acknowledgment only frees the space.
         self._send(self._state(first_id=first_id))
         freed = self._message_ids.get(entry_id)
         self._delete_before(first_id)
@@ -206,7 +206,7 @@ class PulsarStore(Store):
                 _close(resource)
 
     def _read_up_to(self, end: pulsar.MessageId | None) -> None:
-        """Read the records of the topic from its start, to the one at `end` or to the last one now."""
+        """Read the records from the start of the topic to `end`, or to the present last record."""
         import pulsar
 
         reader = self._client.create_reader(self._topic, pulsar.MessageId.earliest)
@@ -221,7 +221,7 @@ class PulsarStore(Store):
             _close(reader)
 
     def _keep(self, record: Record, message_id: pulsar.MessageId) -> None:
-        """Apply a record that is in the topic. Applying one again changes nothing."""
+        """Apply a record of the topic. Applying a record again changes nothing."""
         if record.kind == OPEN or record.generation < self._newest_generation:
             return
         self._newest_generation = record.generation
@@ -254,10 +254,10 @@ class PulsarStore(Store):
         )
 
     def _send(self, record: Record) -> pulsar.MessageId:
-        """Write a record to the topic; when this returns, the broker's bookies hold it."""
+        """Write a record to the topic; it is durable when this returns."""
         self._require_usable()
-        # A write that failed may still arrive. Another one under the same id would then be lost, so there
-        # is none: the next opening reads which of them is in the topic.
+        # A failed write may still arrive, and a second record with the same id would then be ignored.
+        # Therefore this store refuses further writes; opening it again reads the topic.
         self._failed = True
         try:
             with self._errors():
@@ -271,7 +271,7 @@ class PulsarStore(Store):
     def _require_usable(self) -> None:
         self._require_open()
         if self._failed:
-            raise StoreError(f"{self._topic}: a write failed before; open the ledger again")
+            raise StoreError(f"{self._topic}: an earlier write failed; open the ledger again")
 
     def _fenced_error(self) -> FencedError:
         return FencedError(f"{self._topic}: generation {self._generation} was fenced by a newer owner")
@@ -282,7 +282,7 @@ class PulsarStore(Store):
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raise what the client raises as ours."""
+        """Translate the client's errors to `StoreError` and `FencedError`."""
         import pulsar
 
         try:
@@ -302,7 +302,7 @@ def _decode_metadata(data: bytes) -> dict[str, bytes]:
 
 
 def _close(resource: pulsar.Client | pulsar.Consumer | pulsar.Producer | pulsar.Reader) -> None:
-    """Let go of something of the client's; what the broker has closed already is closed."""
+    """Close a resource of the client; ignore the error if the broker already closed it."""
     import pulsar
 
     with suppress(pulsar.PulsarException):
@@ -310,7 +310,7 @@ def _close(resource: pulsar.Client | pulsar.Consumer | pulsar.Producer | pulsar.
 
 
 def _client(service_url: str) -> pulsar.Client:
-    """Make a client that is silent but for errors."""
+    """Create a client that logs only errors."""
     import pulsar
 
     return pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))

@@ -1,16 +1,16 @@
-"""Ledgers in an SQLite file: the embedded default, with nothing but the standard library.
+"""Ledgers in an SQLite file: the default store, which needs only the standard library.
 
-One file holds any number of ledgers, each with its name. The journal is a write-ahead log and
-`synchronous` is FULL, so a commit is on the disk when it returns, and a crash anywhere leaves the
-last commit. Each write checks the generation inside its own transaction: SQLite admits one writer
-at a time, so no older owner can write between check and write, from whichever process.
+A file holds any number of named ledgers. The journal is a write-ahead log and `synchronous` is FULL, so a
+commit is on the disk when it returns, and a crash leaves the last commit. Each write checks the generation
+inside its own transaction. SQLite admits one writer at a time, so an older owner in any process cannot write
+between check and write.
 
-No damage of one place gives an older or an empty ledger in silence. Each row has a checksum of all that it
-holds and of the ledger's name, so a row that is changed or moved is refused. A ledger is looked for in three
-places: in the tree of the ledgers, in the tree of the entries, and in the witness (`ackwell.store.witness`),
-which also counts its writes. A new ledger is in none of them.
+Damage in one place never goes unnoticed as an older or an empty ledger. Each row has a checksum of its values
+and of the ledger's name, so a changed or moved row is rejected. A ledger leaves traces in three places: the
+table of the ledgers, the table of the entries, and the witness file (`ackwell.store.witness`), which also
+counts its writes. A ledger is new only if all three are empty.
 
-The write-ahead log needs shared memory: keep the file on a local disk, not on a network one.
+The write-ahead log needs shared memory: keep the file on a local disk, not on a network file system.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping
 
-#: How every rollback journal begins; 8 bytes after it is the number of pages that the file had before.
+#: The first bytes of a rollback journal. Bytes 16 to 20 hold the number of pages before the transaction.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 PAGES_BEFORE = slice(16, 20)
-# "ackw": marks the file as ours where SQLite keeps such marks.
+# "ackw": SQLite's `application_id` of ackwell's files.
 APPLICATION_ID = 0x61636B77
 VERSION = 1
 
-#: The tables, word for word: a file whose own words differ is damaged.
+#: The exact statements of the tables: a file with other statements is damaged.
 TABLES: Final = {
     "ledger": """CREATE TABLE ledger (
     key INTEGER PRIMARY KEY,
@@ -70,7 +70,7 @@ TABLES: Final = {
 
 
 class Row(NamedTuple):
-    """What the file holds of a ledger beside its entries."""
+    """The row of a ledger, without its entries."""
 
     key: int
     name: str
@@ -78,34 +78,34 @@ class Row(NamedTuple):
     first_id: int = 0
     last_id: int = -1
     writes: int = 0
-    """How many writes there were; the witness has the number of the last confirmed one."""
+    """The number of writes; the witness file has the number of the last confirmed write."""
     metadata: str = "{}"
 
     def checksum(self) -> int:
-        """Return the CRC-32 of the values, also of their types."""
+        """Return the CRC-32 of the values and their types."""
         return zlib.crc32(ascii(tuple(self)).encode())
 
 
 class SqliteStore(Store):
     """The ledger `name` in the file at `path`.
 
-    A missing file is created empty; tables and the ledger are created when it is first owned. Any other
-    database is refused (`StoreError`) and left as it is, and so is a damaged ledger.
+    A missing file is created empty; the first `own` creates the tables and the ledger. Another program's
+    database and a damaged ledger raise `StoreError` and stay unchanged.
 
-    It is for one thread at a time: a write while another one is under way is a `StoreError`.
+    For one thread at a time: a write during another write raises `StoreError`.
 
     Parameters
     ----------
     path
-        The file. SQLite keeps `-wal` and `-shm` files beside it while it is open, and the file `-witness`
-        stays: it has the number of the last confirmed write of each ledger.
+        The file. SQLite keeps `-wal` and `-shm` files next to it while it is open. The file `-witness` is
+        permanent: it has the number of the last confirmed write of each ledger.
     name
-        Which ledger of the file, for example `"topic/subscription"`.
+        The ledger in the file, for example `"topic/subscription"`.
     timeout_s
-        How long a call waits for another process that is writing to the same file, before it
-        raises `StoreError`.
+        How long a call waits for another process that writes to the same file before it raises
+        `StoreError`.
     read_only
-        Open an existing ledger for reading alone, also while another process owns it.
+        Open an existing ledger only for reading, even while another process owns it.
     """
 
     def __init__(
@@ -123,19 +123,19 @@ class SqliteStore(Store):
         self.read_only = read_only
         self._generation = 0
         self._ours = False
-        """Whether the file has our tables; it gets them when a ledger is first owned."""
+        """Whether the file has the tables; the first `own` creates them."""
         self._closed = False
         self._turn = [None]
-        """Whoever writes takes the element, which no second thread can do at the same time."""
+        """A lock: a write takes the only element, and a second thread finds the list empty."""
         self._found: tuple[tuple[object, ...] | None, Row | None] = None, None
-        """The values of the row when they were last checked, and the row."""
+        """The last checked values of the row, and the row."""
         self._witness = Witness(self._path, self._key)
         self._begin()
 
     def _begin(self) -> None:
         if not self.read_only and _has_log(self._path):
-            # The last connection that may write empties the log when it closes, also a damaged one. One
-            # that only reads leaves it for whoever can correct it.
+            # The last writable connection empties the log when it closes, even a damaged log. A read-only
+            # connection keeps the log for a repair.
             self._open(read_only=True)
             self._connection.close()
         self._open(read_only=self.read_only)
@@ -144,18 +144,18 @@ class SqliteStore(Store):
         self._connection = _connect(self._path, self._timeout_s, read_only=read_only)
         try:
             with _errors(self._path):
-                # FULL syncs the log at each commit; `fullfsync` does on macOS what `fsync` promises there.
+                # FULL syncs the log at each commit; on macOS only `fullfsync` reaches the disk.
                 self._connection.execute("PRAGMA synchronous = FULL")
                 self._connection.execute("PRAGMA fullfsync = ON")
                 self._connection.execute("PRAGMA cell_size_check = ON")
             confirmed = self._witness.writes()
             if read_only:
-                # One transaction to the end, so that all reads are of one moment.
+                # One transaction until `close`, so that all reads show the same moment.
                 self._connection.execute("BEGIN")
             row = self._checked(confirmed)
             if self.read_only and row is None:
                 raise StoreError(
-                    f"{self._path}: no ledger {self._name!r}; here are {ledger_names(self._path)}"
+                    f"{self._path}: no ledger {self._name!r}; the file has {ledger_names(self._path)}"
                 )
         except BaseException:
             self._connection.close()
@@ -201,7 +201,7 @@ class SqliteStore(Store):
 
         def add(row: Row) -> Row:
             entry_id = row.last_id + 1
-            # There is none with this id, or a damaged one under a false id.
+            # Replaces at most a damaged entry with a wrong id.
             self._connection.execute(
                 "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)",
                 [self._key, entry_id, entry, _checksum(self._name, entry_id, entry)],
@@ -242,7 +242,7 @@ class SqliteStore(Store):
         self._witness.close()
 
     def _has_tables(self) -> bool:
-        """Return whether the file has our tables; false for a new one. Another database is refused."""
+        """Return whether the file has the tables; `StoreError` for another program's database."""
         if self._closed:
             raise StoreError("the store is closed")
         if not self._ours:
@@ -253,12 +253,12 @@ class SqliteStore(Store):
         return self._ours
 
     def _is_empty(self) -> bool:
-        """Return whether the file is new: without tables, and not even marked as ours."""
+        """Return whether the file is new: without tables and without an application id."""
         marks = self._value("PRAGMA application_id"), self._value("SELECT count(*) FROM sqlite_schema")
         return marks == (0, 0)
 
     def _create_tables(self) -> None:
-        """Create the tables in an empty file. They come first, so no crash leaves a file of nobody's."""
+        """Create the tables in an empty file, first, so that a crash never leaves a file without tables."""
         self._current()
         with self._transaction() as connection:
             if self._is_empty():
@@ -272,7 +272,7 @@ class SqliteStore(Store):
                 self._connection.execute("PRAGMA journal_mode = WAL")
 
     def _row(self) -> Row | None:
-        """Return the row of the ledger; None if there is none."""
+        """Return the row of the ledger, or None."""
         if not self._has_tables():
             return None
         with _errors(self._path):
@@ -285,20 +285,20 @@ class SqliteStore(Store):
         row = _whole_row(self._path, found)
         if row.name != self._name:
             raise StoreError(
-                f"{self._path}: the names {self._name!r} and {row.name!r} have one key: rename it"
+                f"{self._path}: the names {self._name!r} and {row.name!r} have the same key: use another name"
             )
         self._found = found, row
         return row
 
     def _current(self) -> Row:
-        """Return the row of the ledger, that of a new one if there is none."""
+        """Return the row of the ledger, or the row of a new ledger."""
         row = self._row()
         if row is None and self._generation:
             raise self._damaged("its row is missing")
         return row or Row(self._key, self._name)
 
     def _checked(self, confirmed: int) -> Row | None:
-        """Return the row, held against the entries and against what the witness said before."""
+        """Return the row after a comparison with the entries and with the confirmed writes."""
         row = self._row()
         last_id = -1 if row is None else row.last_id
         _require_confirmed(self._path, f"ledger {self._name!r}", row, confirmed)
@@ -308,16 +308,14 @@ class SqliteStore(Store):
                     "SELECT id, data, checksum FROM entry WHERE ledger = ? AND id > ? LIMIT 1",
                     [self._key, last_id],
                 ).fetchone()
-            # One under a false id is damaged itself, and is not missed until it is read.
+            # An entry with a wrong id is damaged itself; a read of its true id reports it.
             if beyond is not None and (row is None or _is_whole(self._name, *beyond)):
-                raise self._damaged(
-                    f"entry {beyond[0]} is there, and its row says that the last is {last_id}"
-                )
+                raise self._damaged(f"entry {beyond[0]} exists, but its last id is {last_id}")
         return row
 
     def _damaged(self, why: str) -> StoreError:
         return StoreError(
-            f"{self._path}: ledger {self._name!r} is not whole: {why}; restore the file from a copy"
+            f"{self._path}: ledger {self._name!r} is damaged: {why}; restore the file from a copy"
         )
 
     def _value(self, statement: str) -> object:
@@ -325,20 +323,20 @@ class SqliteStore(Store):
             return self._connection.execute(statement).fetchone()[0]
 
     def _newest(self) -> Row:
-        """Return the row of the ledger; `FencedError` if a newer owner has taken it."""
+        """Return the row of the ledger; `FencedError` if there is a newer owner."""
         row = self._current()
         if row.generation != self._generation:
             raise FencedError(f"generation {self._generation} was fenced by generation {row.generation}")
         return row
 
     def _write_as_owner(self, change: Callable[[Row], Row]) -> Row:
-        """Make one transaction in which this owner is the newest."""
+        """Write in one transaction if this owner is the newest."""
         if not self._generation:
             self.own()
         return self._write(lambda: change(self._newest()))
 
     def _write(self, change: Callable[[], Row]) -> Row:
-        """Write the row that `change` returns, and what it writes itself; then have it witnessed."""
+        """Run `change` and write its row in one transaction; then confirm the write in the witness file."""
         with self._transaction() as connection:
             row = change()
             row = row._replace(writes=row.writes + 1)
@@ -350,17 +348,17 @@ class SqliteStore(Store):
         return row
 
     def _confirm(self, writes: int) -> None:
-        """Have a write witnessed that is durable."""
+        """Confirm a durable write in the witness file."""
         self._witness.confirm(writes)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Make a transaction that admits no other writer; roll it back when its body raises."""
+        """Run an exclusive write transaction; roll it back if its body raises."""
         try:
             self._turn.pop()
         except IndexError:
             raise StoreError(
-                f"{self._path}: another thread writes in this moment; use a store from one thread at a time"
+                f"{self._path}: another thread writes at the same time; use a store from one thread at a time"
             ) from None
         try:
             with _errors(self._path):
@@ -377,7 +375,7 @@ class SqliteStore(Store):
 
 
 class _Joined(SqliteStore):
-    """A ledger whose writes belong to the transaction of another store of the same file."""
+    """A ledger that writes in the transaction of another store of the same file."""
 
     def __init__(self, whole: SqliteStore, name: str) -> None:
         self._whole = whole
@@ -400,7 +398,7 @@ class _Joined(SqliteStore):
         self._closed = True
 
     def committed(self) -> None:
-        """Have the writes witnessed: the transaction is durable now."""
+        """Confirm the writes after the commit of the transaction."""
         if self._confirmed:
             self._witness.confirm(self._confirmed)
         self._witness.close()
@@ -408,9 +406,9 @@ class _Joined(SqliteStore):
 
 @contextmanager
 def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], Store]]:
-    """Open ledgers of one file by name, all of whose writes are in the file at the end, or none.
+    """Open ledgers of one file by name; their writes are committed together at the end.
 
-    The file has our tables already. No other owner writes to any of its ledgers meanwhile.
+    The file already has the tables. Other owners of its ledgers wait until the end.
     """
     joined: list[_Joined] = []
 
@@ -426,9 +424,9 @@ def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], St
 
 
 def ledger_names(path: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the ledgers in a file, in order. The file is only read.
+    """Return the sorted names of the ledgers in a file, without a change to the file.
 
-    `StoreError` if a ledger is damaged, or if there are entries of one that is missing.
+    Raises `StoreError` if a ledger is damaged or if entries of a missing ledger exist.
     """
     path = Path(path)
     with _errors(path), closing(_connect(path, 5.0, read_only=True)) as connection:
@@ -443,7 +441,7 @@ def ledger_names(path: str | os.PathLike[str]) -> list[str]:
         ).fetchone():
             key, entry_id = owned
             if key not in by_key:
-                raise StoreError(f"{path}: entry {entry_id} belongs to no ledger; the file is damaged")
+                raise StoreError(f"{path}: the ledger of entry {entry_id} is missing; the file is damaged")
     for key, number in confirmed.items():
         row = by_key.get(key)
         _require_confirmed(
@@ -472,14 +470,14 @@ def _checksum(name: str, entry_id: int, data: bytes) -> int:
 
 
 def _is_whole(name: str, entry_id: object, data: object, checksum: object) -> bool:
-    """Return whether the values of an entry's row are those that were written."""
+    """Return whether an entry's row is undamaged."""
     return (
         isinstance(entry_id, int) and isinstance(data, bytes) and checksum == _checksum(name, entry_id, data)
     )
 
 
 def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
-    """Return the row of a ledger; `StoreError` if it is not the one that was written."""
+    """Return the row of a ledger; `StoreError` if it is damaged."""
     row = Row(*values[:-1])  # type: ignore[arg-type]
     if row.checksum() != values[-1]:
         raise StoreError(f"{path}: the row of ledger {row.name!r} is damaged; restore the file from a copy")
@@ -487,28 +485,28 @@ def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
 
 
 def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: int) -> None:
-    """Raise `StoreError` if a ledger lacks writes that were confirmed."""
+    """Check that a ledger has all confirmed writes; `StoreError` otherwise."""
     writes = 0 if row is None else row.writes
     if writes < confirmed:
         raise StoreError(
-            f"{path}: {ledger} is older than its last confirmed write: number {confirmed} was confirmed, "
-            f"{writes} is the last here. The file or its log ({path.name}-wal) is damaged, missing or an "
-            f"older copy. Restore it, or delete {path.name}-witness to take what is here"
+            f"{path}: {ledger} is older than its last confirmed write: write {confirmed} was confirmed, but "
+            f"the last write in the file is {writes}. The file or its log ({path.name}-wal) is damaged, "
+            f"missing or an older copy. Restore it, or delete {path.name}-witness to accept the file"
         )
 
 
 @contextmanager
 def _errors(path: Path) -> Iterator[None]:
-    """Raise what SQLite raises as `StoreError`."""
+    """Translate SQLite's errors to `StoreError`."""
     try:
         yield
-    # A message that quotes damaged text cannot be decoded.
+    # SQLite's message may quote damaged text that cannot be decoded.
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: {error}") from error
 
 
 def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connection:
-    """Open the file, after reading its header: SQLite itself may change a file that it only opens."""
+    """Open the file after a check of its header, because SQLite may change a file when it opens it."""
     try:
         size = path.stat().st_size
         if path.is_dir():
@@ -528,7 +526,7 @@ def _connect(path: Path, timeout_s: float, *, read_only: bool) -> sqlite3.Connec
 
 
 def _opened(path: Path, mode: str, timeout_s: float = 5.0) -> sqlite3.Connection:
-    # Autocommit: every transaction is opened and ended by hand.
+    # Autocommit: this module begins and ends every transaction.
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -547,7 +545,7 @@ def _has_log(path: Path) -> bool:
 
 
 def _never_committed(path: Path) -> bool:
-    """Return whether the first transaction ever was cut short: SQLite then makes the file empty again."""
+    """Return whether the very first transaction was interrupted: SQLite then empties the file again."""
     try:
         with path.with_name(f"{path.name}-journal").open("rb") as file:
             header = file.read(PAGES_BEFORE.stop)
@@ -557,10 +555,10 @@ def _never_committed(path: Path) -> bool:
 
 
 def _marks(path: Path) -> tuple[int, int]:
-    """Return what the header of a file says: whose it is, and its version. SQLite changes nothing.
+    """Return the application id and the version in the header of a file, without a change to the file.
 
-    It reads the file for us, because closing a file in this process would release the locks that SQLite
-    holds on it here: another process would then take the log for its own to delete.
+    SQLite must read the header: if this process closed the file, it would release the locks that SQLite holds
+    on it, and another process could delete the log.
     """
     with closing(_opened(path, "ro&immutable=1")) as connection:
         application_id, version = (
@@ -570,7 +568,7 @@ def _marks(path: Path) -> tuple[int, int]:
 
 
 def _require_ours(path: Path) -> None:
-    """Raise `StoreError` for a file that is not ours, or of another version."""
+    """Check that a file is ackwell's and has the current version; `StoreError` otherwise."""
     with _errors(path):
         application_id, version = _marks(path)
     if application_id != APPLICATION_ID:
@@ -579,12 +577,12 @@ def _require_ours(path: Path) -> None:
 
 
 def _require_tables(path: Path, connection: sqlite3.Connection) -> None:
-    """Raise `StoreError` for a file that is marked as ours and has not exactly our tables."""
+    """Check that a file has exactly the expected tables; `StoreError` otherwise."""
     # The header may be older than the log.
     _require_version(path, connection.execute("PRAGMA user_version").fetchone()[0])
     found = dict(connection.execute("SELECT name, sql FROM sqlite_schema"))
     if found != TABLES:
-        raise StoreError(f"{path}: marked as ackwell's, but without its tables; the file is damaged")
+        raise StoreError(f"{path}: has ackwell's application id but not its tables; the file is damaged")
 
 
 def _require_version(path: Path, version: int) -> None:

@@ -1,10 +1,10 @@
-"""The number of the last confirmed write of each ledger of an SQLite file, in a second file beside it.
+"""The witness file: the number of the last confirmed write of each ledger of an SQLite file.
 
-SQLite reads a write-ahead log up to the first frame that is not whole, and takes a log that is missing for
-an empty one. So a flipped bit in the log, or its deletion after a crash, would give an older ledger in
-silence. The witness is written after each commit, and not synced: it must outlive the process, not the
-power. A commit is on the disk before it, so the witness is never ahead of what was written. A slot that is
-damaged says nothing.
+SQLite reads a write-ahead log up to the first damaged frame, and treats a missing log as an empty one.
+Without a second file, a flipped bit in the log, or its deletion after a crash, would silently give an older
+ledger. The witness file is written after each commit and is not synced, because it must survive the process,
+not a power failure. It is written after the commit is on the disk, so it is never ahead of the ledger.
+Damaged slots are ignored.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SLOT_BYTES: Final = NUMBERS.size + CHECKSUM.size
 
 
 def witness_path(path: Path) -> Path:
-    """Return where the witness of an SQLite file is."""
+    """Return the path of the witness file of an SQLite file."""
     return path.with_name(f"{path.name}-witness")
 
 
 def confirmed_writes(path: Path) -> dict[int, int]:
-    """Return the number of the last confirmed write of each ledger of an SQLite file, by the ledger's key."""
+    """Return the number of the last confirmed write of each ledger, by the ledger's key."""
     data = _read(witness_path(path))
     confirmed: dict[int, int] = {}
     for at in range(0, len(data) - SLOT_BYTES + 1, SLOT_BYTES):
@@ -43,7 +43,7 @@ def confirmed_writes(path: Path) -> dict[int, int]:
 
 
 class Witness:
-    """The slot of one ledger: its key, the number of its last confirmed write, and a CRC-32 of both."""
+    """The slot of one ledger: its key, the number of its last confirmed write, and their CRC-32."""
 
     def __init__(self, path: Path, key: int) -> None:
         self._path = witness_path(path)
@@ -52,11 +52,11 @@ class Witness:
         self._at = 0
 
     def writes(self) -> int:
-        """Return the number of the last confirmed write; 0 if none is on record. O(ledgers of the file)."""
+        """Return the number of the last confirmed write, or 0. O(ledgers of the file)."""
         return max((writes for _, writes in self._slots()), default=0)
 
     def confirm(self, writes: int) -> None:
-        """Record a write that is durable, unless a newer owner has recorded a later one."""
+        """Record a durable write, unless a newer owner recorded a later one."""
         data = _slot(self._key, writes)
         try:
             if self._file is None:
@@ -76,16 +76,16 @@ class Witness:
             self._file = None
 
     def _open(self, data: bytes) -> None:
-        """Open the file at the slot of the ledger; a new slot is appended."""
+        """Open the file and find the slot of the ledger; append a slot if there is none."""
         if not self._slots():
             with self._path.open("ab", buffering=0) as file:
-                # One write at the end: another process may append a slot of its own at the same time.
+                # A single append, because another process may append a slot at the same time.
                 _write_whole(file, bytes(-file.tell() % SLOT_BYTES) + data)
         self._at = self._slots()[0][0]
         self._file = self._path.open("r+b", buffering=0)
 
     def _slots(self) -> list[tuple[int, int]]:
-        """Return the offset of each whole slot of the ledger, and what it records."""
+        """Return the offset and the number of each undamaged slot of the ledger."""
         data = _read(self._path)
         slots = []
         key = NUMBERS.pack(self._key, 0)[: NUMBERS.size // 2]
@@ -104,7 +104,7 @@ def _slot(key: int, writes: int) -> bytes:
 
 
 def _recorded(slot: bytes, key: int) -> int:
-    """Return the number that a slot records for a ledger; 0 if the slot is not whole, or another's."""
+    """Return the number in a ledger's slot; 0 if the slot is damaged or belongs to another ledger."""
     if len(slot) < SLOT_BYTES:
         return 0
     _, writes = NUMBERS.unpack_from(slot)
@@ -112,7 +112,7 @@ def _recorded(slot: bytes, key: int) -> int:
 
 
 def _write_whole(file: FileIO, data: bytes) -> None:
-    """Write all of these bytes; a full disk takes the first of them without an error."""
+    """Write all bytes; raise `OSError` if a full disk accepts only some of them."""
     if file.write(data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

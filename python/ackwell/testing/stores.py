@@ -1,6 +1,6 @@
-"""The conformance suite of `ackwell.store.Store`: what every store must do, as pytest tests.
+"""The conformance suite of `ackwell.store.Store`: pytest tests for every store.
 
-Subclass it under a name pytest collects, and say how a ledger is made::
+Subclass it with a name that pytest collects, and implement the fixture `new_ledger`::
 
     class TestMyStore(StoreConformance):
         @pytest.fixture
@@ -29,25 +29,25 @@ from ackwell.store.base import Store
 
 
 class Opener(Protocol):
-    """Opens one ledger, again at each call."""
+    """Opens one ledger; each call opens it again."""
 
     def __call__(self, *, read_only: bool = False) -> Store:
         """Open the ledger."""
 
 
 class StoreConformance:
-    """The tests of what `Store` promises while its process lives.
+    """The tests of `Store` while its process is alive.
 
-    What it promises of a process that dies needs one to kill: see `tests/faults` and `tests/pulsar`.
+    Tests of crashes must kill a process: see `tests/faults` and `tests/pulsar`.
     """
 
-    #: Calls made by the random test for each of its seeds; fewer suit a slow place.
+    #: The number of calls of the random test for each seed; reduce it for a slow store.
     random_calls = 200
 
     @pytest.fixture
     def new_ledger(self) -> Callable[[], Opener]:
-        """Make a new, empty ledger, and return the function that opens it."""
-        raise NotImplementedError("a subclass says how a ledger is made")
+        """Return a function that creates an empty ledger and returns the function that opens it."""
+        raise NotImplementedError("a subclass creates ledgers")
 
     @pytest.fixture
     def open_store(self, new_ledger: Callable[[], Opener]) -> Opener:
@@ -108,7 +108,7 @@ class StoreConformance:
                 assert owner.append(b"b") == 1
                 owner.set_metadata({})
                 owner.delete_up_to(0)
-                # It shows one moment, whatever the owner does meanwhile.
+                # The reader shows the moment of its opening.
                 assert (reader.first_id, reader.last_id, reader.read(0)) == (0, 0, b"a")
                 assert dict(reader.metadata) == {"name": b"value"}
             with open_store(read_only=True) as reader:
